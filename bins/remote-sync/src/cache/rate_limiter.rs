@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn b24_urgent_work_overtakes_the_backlog_of_all_and_what_has_begun_goes_first() {
+    fn urgent_work_overtakes_the_backlog_of_all_remotes() {
         let mut scene = Scene::new(1.0);
         (0..50).for_each(|_| scene.comes("busy", Lane::Backlog));
         scene.comes("edited", Lane::Urgent);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn b24_remotes_take_turns_however_many_workers_each_has() {
+    fn remotes_take_turns_however_many_workers_each_has() {
         let mut scene = Scene::new(1.0);
         for remote in ["a", "a", "a", "a", "b", "b", "c"] {
             scene.comes(remote, Lane::Urgent);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn b24_urgent_work_does_not_stop_the_backlog() {
+    fn urgent_work_does_not_stop_the_backlog() {
         let mut scene = Scene::new(1.0);
         (0..2).for_each(|_| scene.comes("l", Lane::Backlog));
         (0..16).for_each(|_| scene.comes("e", Lane::Urgent));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn gap21_what_people_must_mend_is_not_tried_in_a_hot_loop() {
+    fn what_people_must_mend_is_not_tried_in_a_hot_loop() {
         let text = || "why".to_owned();
         assert_eq!(classify(&Error::Invalid(text())), RetryClass::Refused);
         assert_eq!(classify(&Error::Forbidden(text())), RetryClass::Refused);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn b27_a_quota_is_tried_again_within_minutes() {
+    fn a_quota_is_tried_again_within_minutes() {
         let quota =
             "widgets \"one\" is forbidden: exceeded quota: small, requested: a=1, used: a=1";
         let class = classify(&Error::Forbidden(quota.into()));

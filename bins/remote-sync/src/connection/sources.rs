@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uid_is_accepted_in_an_annotation_of_the_secret_or_a_file_beside_the_kubeconfig() {
+    fn a_uid_is_accepted_in_an_annotation_or_a_file() {
         let secret = |uid: &str| json!({"metadata": {"annotations": {"x/accept-identity": uid}}});
         let accepted = |uid: &str| accepted_identity(&secret(uid), "x/accept-identity");
         assert_eq!(accepted(" 1-2 ").as_deref(), Some("1-2"));

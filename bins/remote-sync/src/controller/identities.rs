@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn h1_of_two_with_one_uid_both_are_held_until_a_person_vouches_for_one() {
+    fn two_with_one_uid_are_held_until_a_person_vouches() {
         let (a, b, c) = (remote("a", "1", false), remote("b", "1", false), remote("c", "2", false));
         let all = [a.clone(), b.clone(), c];
         assert_eq!(held(None, &all), [true, true, false]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_the_local_clusters_uid_is_nobody_elses_whoever_vouches() {
+    fn the_local_clusters_uid_is_nobody_elses() {
         let remotes = [remote("a", "1", true), remote("b", "2", false)];
         assert_eq!(held(Some("1"), &remotes), [true, false]);
         assert_eq!(held(None, &remotes), [false, false], "with suffixes it may be");

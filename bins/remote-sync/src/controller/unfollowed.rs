@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_looked_at_when_something_is_new_and_after_a_failure() {
+    fn sources_are_looked_at_on_news_and_after_a_failure() {
         let (mut unfollowed, now) = (Unfollowed::default(), Instant::now());
         unfollowed.note(KindIndex::FIRST, "ns/a", true);
         assert!(!unfollowed.is_due(now), "no remote was removed");

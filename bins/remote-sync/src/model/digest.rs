@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn gap27_empty_null_and_absent_are_three_things() {
+    fn empty_null_and_absent_are_three_things() {
         let digester = Digester::default();
         let different = [
             json!({}),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_keeps_the_target_s_ignored_fields_whatever_becomes_of_their_parents() {
+    fn an_update_keeps_ignored_fields_without_their_parents() {
         let rules = rules(&["/spec/replicas", "/spec/a/b"]);
         for (source, target, expected) in [
             (

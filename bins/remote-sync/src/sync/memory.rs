@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_an_altered_write_is_due_again_and_what_the_status_settled_stays() {
+    fn an_altered_write_is_due_again_and_its_status_is_not() {
         let mut memory = Memory::default();
         let pair = |kind, key: &str| Pair { kind, key: key.into() };
         let [one, other, fine] = [

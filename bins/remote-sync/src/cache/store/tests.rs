@@ -96,7 +96,7 @@ fn a_namespace_knows_its_objects() {
 }
 
 #[test]
-fn documents_are_kept_once_for_their_version_and_in_bounded_room() {
+fn documents_are_kept_once_and_in_bounded_room() {
     let used = Arc::<AtomicUsize>::default();
     let store = Store::new(used.clone(), 1, 4);
     let object = json!({"metadata": {"name": "x"}, "spec": {"a": 1}});

@@ -1,11 +1,11 @@
-//! Clustercache's tests of one accessor.
+//! Clustercache's tests of one accessor: TestConnect, TestDisconnect, TestHealthCheck, TestWatch.
 
 use super::{super::schedule::ProbeOutcome, *};
 
 const MISSING: &str = "there is no Secret fleet/hub-kubeconfig";
 
 #[test]
-fn test_connect_before_and_without_a_secret() {
+fn connecting_without_a_secret_fails() {
     let mut bench = Bench::new(ProbeTiming::default());
     assert!(is_down(&bench.connection), "before the first try");
     offer_secret(&bench.connection, "fleet/hub-kubeconfig", None, None);
@@ -19,7 +19,7 @@ fn test_connect_before_and_without_a_secret() {
 }
 
 #[test]
-fn test_connect_invalid_context_path() {
+fn connecting_to_an_invalid_path_fails() {
     let mut bench = Bench::new(ProbeTiming::default());
     let server = format!("{}/invalid-context-path", bench.server.url());
     bench.connection.offer(Ok(ClusterConfig { server, ..bench.config() }));
@@ -32,7 +32,7 @@ fn test_connect_invalid_context_path() {
 }
 
 #[test]
-fn test_connect_valid_then_again_then_disconnect() {
+fn a_connection_is_made_once_and_ends_when_withdrawn() {
     let mut bench = Bench::new(quick());
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
@@ -62,7 +62,7 @@ fn test_connect_valid_then_again_then_disconnect() {
 }
 
 #[test]
-fn test_disconnect() {
+fn disconnecting_twice_is_told_once() {
     let mut bench = Bench::connected(quick());
     let before = bench.connection.health();
     bench.connection.withdraw(MISSING);
@@ -81,7 +81,7 @@ fn test_disconnect() {
 
 /// 401, 400, 400 after four failures, 200, and the failures counted.
 #[test]
-fn test_health_check() {
+fn a_probes_answer_is_counted_and_told() {
     for (code, before, connected, failures) in
         [(401, 0, false, 1), (400, 0, true, 1), (400, 4, false, 5), (200, 0, true, 0)]
     {
@@ -118,7 +118,7 @@ fn test_health_check() {
 }
 
 #[test]
-fn test_health_check_not_connected() {
+fn an_unconnected_cluster_is_not_probed() {
     let mut bench = Bench::new(quick());
     bench.supervisor.run_once();
     let verdict =
@@ -129,7 +129,7 @@ fn test_health_check_not_connected() {
 
 /// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.
 #[test]
-fn test_watch() {
+fn a_session_lasts_until_the_connection_ends() {
     let mut bench = Bench::new(quick());
     assert!(bench.connection.session().is_err(), "not connected");
     bench.connection.offer(Ok(bench.config()));

@@ -112,7 +112,7 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
 }
 
 #[test]
-fn an_identity_that_may_not_be_read_is_unknown_and_a_failing_server_is_not_connected() {
+fn an_unreadable_identity_is_unknown_unless_the_server_fails() {
     let mut bench = Bench::new(quick());
     let denied = bench.server.faults().deny("get", "namespaces", "");
     bench.connection.offer(Ok(bench.config()));

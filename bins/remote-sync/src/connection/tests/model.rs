@@ -183,7 +183,7 @@ fn schedule(due: fn(&ProbeSchedule, Instant) -> Due, troubles: u8) -> Schedule {
 }
 
 #[test]
-fn every_way_ends_with_the_servers_state_known_and_no_server_is_pestered() {
+fn every_way_ends_knowing_the_server_and_pesters_none() {
     let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
     let troubles = if whole { 7 } else { 4 };
     let explored = explore(&schedule(ProbeSchedule::due, troubles));
@@ -194,7 +194,7 @@ fn every_way_ends_with_the_servers_state_known_and_no_server_is_pestered() {
 }
 
 #[test]
-fn a_schedule_without_waits_pesters_and_one_without_probes_never_knows() {
+fn schedules_without_waits_or_probes_are_found() {
     fn hasty(schedule: &ProbeSchedule, now: Instant) -> Due {
         match schedule.due(now) {
             Due::Wait(_) if !schedule.is_connected() => Due::Connect,

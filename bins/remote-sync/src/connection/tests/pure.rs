@@ -20,8 +20,9 @@ fn connected() -> (ProbeSchedule, Instant) {
     (schedule, now)
 }
 
+/// TestShouldRequeue.
 #[test]
-fn test_should_requeue() {
+fn the_rest_of_an_interval_is_waited_for() {
     let now = Instant::now() + 100 * SECOND;
     let left = |last: Option<u32>, interval| {
         remaining(now, last.map(|ago| now - ago * SECOND), interval * SECOND)
@@ -32,8 +33,9 @@ fn test_should_requeue() {
     assert_eq!(left(Some(60), 20), None);
 }
 
+/// TestMinDurationOrDefault.
 #[test]
-fn test_min_duration_or_default() {
+fn the_shortest_duration_or_the_default_counts() {
     let hour = 3600 * SECOND;
     assert_eq!(soonest(None, 10 * SECOND), 10 * SECOND);
     assert_eq!(soonest([], 10 * SECOND), 10 * SECOND);
@@ -41,8 +43,9 @@ fn test_min_duration_or_default() {
     assert_eq!(soonest([5 * hour, 10 * hour], 10 * SECOND), 5 * hour);
 }
 
+/// TestShouldSentEvent.
 #[test]
-fn test_should_sent_event() {
+fn events_and_overdue_silences_are_told() {
     let now = Instant::now() + 100 * SECOND;
     let success = now - 60 * SECOND;
     let told = |happened, ago: u32, silence: u32| {
@@ -59,8 +62,9 @@ fn test_should_sent_event() {
     assert_eq!(told(None, 40, 60), None, "only just over");
 }
 
+/// TestSendEventsToClusterSources.
 #[test]
-fn test_send_events_to_cluster_sources() {
+fn each_listener_hears_of_its_silence_once_per_outage() {
     let start = Instant::now();
     let (mut notifiers, told): (Vec<_>, Vec<_>) = [5, 30, 120]
         .map(|seconds| {
@@ -110,34 +114,39 @@ fn a_cluster_that_was_never_connected_is_silent_from_the_start() {
     assert_eq!(notifier.next(None, start + 52 * SECOND), None);
 }
 
-/// TestReconcile without a server: the exact waits.
+/// TestReconcile.
 #[test]
-fn test_reconcile_waits() {
+fn attempts_and_probes_wait_as_long_as_they_must() {
     let (mut schedule, now) = schedule();
     assert_eq!(schedule.due(now), Due::Connect, "never tried");
     schedule.connect_failed(false, now, EXACT);
-    assert_eq!(schedule.due(now), Due::Wait(30 * SECOND), "s3");
+    assert_eq!(schedule.due(now), Due::Wait(30 * SECOND), "it failed");
     schedule.offered();
-    assert_eq!(schedule.due(now + SECOND), Due::Wait(29 * SECOND), "s4: still limited");
+    assert_eq!(schedule.due(now + SECOND), Due::Wait(29 * SECOND), "still limited");
     let now = now + 30 * SECOND;
-    assert_eq!(schedule.due(now), Due::Connect, "s5");
+    assert_eq!(schedule.due(now), Due::Connect, "the retry");
     schedule.connected(now);
-    assert_eq!(schedule.due(now), Due::Wait(10 * SECOND), "s5");
-    assert_eq!(schedule.due(now + SECOND), Due::Wait(9 * SECOND), "s6");
+    assert_eq!(schedule.due(now), Due::Wait(10 * SECOND), "connected");
+    assert_eq!(schedule.due(now + SECOND), Due::Wait(9 * SECOND), "connected");
     let now = now + 10 * SECOND;
-    assert_eq!(schedule.due(now), Due::Probe, "s7");
+    assert_eq!(schedule.due(now), Due::Probe, "the interval");
     schedule.probed(ProbeOutcome::Success, now, EXACT);
-    assert_eq!((schedule.due(now), schedule.failures()), (Due::Wait(10 * SECOND), 0), "s7");
+    assert_eq!(
+        (schedule.due(now), schedule.failures()),
+        (Due::Wait(10 * SECOND), 0),
+        "a good probe"
+    );
     schedule.probed(ProbeOutcome::Unauthorized, now, EXACT);
-    assert_eq!(schedule.due(now), Due::Wait(Duration::from_millis(1)), "s8");
+    assert_eq!(schedule.due(now), Due::Wait(Duration::from_millis(1)), "refused");
     assert!(!schedule.is_connected());
     // The same credentials are rejected again.
     schedule.connect_failed(true, now, EXACT);
     assert_eq!(schedule.due(now), Due::Wait(30 * SECOND));
 }
 
+/// TestHealthCheck.
 #[test]
-fn test_health_check() {
+fn a_probe_counts_by_its_outcome() {
     let verdict = |too_many, unauthorized| ProbeVerdict { too_many, unauthorized };
     for (outcome, before, expected, failures) in [
         (ProbeOutcome::Unauthorized, 0, verdict(false, true), 1),

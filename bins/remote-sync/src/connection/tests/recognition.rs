@@ -29,7 +29,7 @@ fn read_again(bench: &mut Bench) {
 }
 
 #[test]
-fn an_answer_that_is_wrong_for_a_while_holds_a_cluster_for_that_while() {
+fn a_wrong_answer_holds_a_cluster_while_it_lasts() {
     let mut bench = Bench::connected(quick());
     let (uid, first) = (uid(&bench), bench.connection.session().unwrap().number);
     let rule = lie(&bench);
@@ -46,7 +46,7 @@ fn an_answer_that_is_wrong_for_a_while_holds_a_cluster_for_that_while() {
 }
 
 #[test]
-fn an_identity_that_was_known_and_is_forbidden_holds_the_cluster_until_it_is_not() {
+fn a_known_identity_that_is_forbidden_holds_the_cluster() {
     let mut bench = Bench::connected(quick());
     let uid = uid(&bench);
     let rule = bench.server.faults().deny("get", "namespaces", "");
@@ -78,7 +78,7 @@ fn an_identity_that_becomes_known_begins_another_session() {
 }
 
 #[test]
-fn an_identity_that_cannot_be_read_for_now_is_told_and_proves_nothing() {
+fn an_unreadable_identity_is_told_and_proves_nothing() {
     let mut bench = Bench::connected(quick());
     let (known, session) = (bench.connection.identity(), bench.connection.session().unwrap());
     for code in [500, 503, 429] {
@@ -97,7 +97,7 @@ fn an_identity_that_cannot_be_read_for_now_is_told_and_proves_nothing() {
 }
 
 #[test]
-fn a_uid_that_a_person_accepts_while_the_program_runs_is_the_clusters_own() {
+fn a_uid_accepted_at_run_time_is_the_clusters_own() {
     let mut bench = Bench::connected(quick());
     lie(&bench);
     read_again(&mut bench);

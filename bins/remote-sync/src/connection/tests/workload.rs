@@ -47,7 +47,7 @@ fn host(bench: &Bench, pod: Option<Arc<OwnPod>>) -> String {
 }
 
 #[test]
-fn test_running_on_workload_cluster() {
+fn only_the_own_pods_cluster_is_the_home_cluster() {
     let (bench, uid, inside) = home();
     let is_inside = |namespace: &str, name: &str, uid: &str| {
         host(&bench, Some(pod(namespace, name, uid, inside.clone()))).starts_with("localhost:")
@@ -67,7 +67,7 @@ fn test_running_on_workload_cluster() {
 }
 
 #[test]
-fn the_credentials_stay_those_of_the_kubeconfig_and_are_rotated_on_the_way_inside() {
+fn credentials_are_rotated_on_the_way_inside() {
     let (bench, uid, inside) = home();
     let (connection, mut supervisor) = connect(&bench, Some(pod("default", "me", &uid, inside)));
     let session = connection.session().unwrap();

@@ -185,7 +185,7 @@ fn what_is_no_answer_does_not_mean_that_a_kind_is_absent() {
 }
 
 #[test]
-fn a_status_that_comes_or_goes_leaves_the_objects_where_they_are() {
+fn a_status_that_comes_or_goes_leaves_the_objects() {
     let found = |version: &'static str, namespaced, status| ApiResource {
         resource: Resource {
             version: version.into(),

@@ -74,7 +74,7 @@ fn the_canonical_names_lead_to_both_sides() {
 }
 
 #[test]
-fn gap17_names_that_no_object_can_have_are_refused_in_a_sentence() {
+fn names_that_no_object_can_have_are_refused() {
     let check = |namespace: &str, name: &str| names("-rs", "-ns", "").check(namespace, name);
     assert_eq!(check("a", "test"), Ok(()));
     assert_eq!(check("", "test"), Ok(()));
@@ -114,7 +114,7 @@ fn suffixes_overlap_where_one_ends_with_the_other() {
 }
 
 #[test]
-fn with_one_namespace_on_either_side_the_target_does_not_tell_the_source() {
+fn with_fixed_namespaces_a_target_does_not_tell_its_source() {
     let fixed = FixedNamespace { source: "cluster1".into(), target: "agent".into() };
     let template = MappingTemplate {
         resource_suffix: "-{cluster}".into(),

@@ -105,7 +105,7 @@ fn a_source_says_that_it_is_done_by_claim_and_generation() {
 }
 
 #[test]
-fn gap07_only_the_exact_word_pauses() {
+fn only_the_exact_word_pauses() {
     let reader = reader(Mode::Compat);
     let paused = |value: Value| {
         let object = annotated(&json!({"cloud.teleport.dev/paused": value}));
@@ -220,7 +220,7 @@ fn content_is_the_spec_and_in_safe_mode_all_that_is_no_metadata() {
 }
 
 #[test]
-fn gap27_a_field_that_is_empty_is_not_one_that_is_absent() {
+fn an_empty_field_is_not_an_absent_one() {
     let spec = |spec: Value| json!({"spec": spec});
     let absent = spec(json!({"volume": {}}));
     for mode in [Mode::Compat, Mode::Safe] {
@@ -235,7 +235,7 @@ fn gap27_a_field_that_is_empty_is_not_one_that_is_absent() {
 }
 
 #[test]
-fn gap14_no_status_is_an_empty_one() {
+fn no_status_is_an_empty_one() {
     let reader = reader(Mode::Safe);
     let digest = |more: &Value| reader.target(&object(more)).unwrap().value.state.status;
     let none = digest(&json!({}));
@@ -282,7 +282,7 @@ fn what_does_not_travel_does_not_count() {
 }
 
 #[test]
-fn a_target_s_own_keys_count_until_it_says_which_are_its_source_s() {
+fn a_targets_own_keys_count_until_its_sources_are_recorded() {
     let source = json!({"labels": {"a": "1"}, "annotations": {"note": "x"}});
     let target = |labels: &Value, managed: Option<&str>| {
         let mut target = json!({"labels": labels, "annotations": {"note": "x"}});
@@ -310,7 +310,7 @@ fn a_target_s_own_keys_count_until_it_says_which_are_its_source_s() {
 }
 
 #[test]
-fn what_is_ignored_or_dropped_does_not_count_and_goes_where_it_was_copied() {
+fn ignored_and_dropped_fields_do_not_count() {
     let mut reader = reader(Mode::Safe);
     reader.rules = FieldRules {
         ignored: vec![FieldPath::parse("/spec/replicas").unwrap()],

@@ -172,7 +172,7 @@ fn two_remotes_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Source, Begin::Foreign];
     for (name, track) in TRACKS {
         let events = Events { remotes: 2, track, ..ONE };
-        // With three the finding of `an_edit_that_another_remote_read_first_is_not_put_right` is on the way.
+        // With three the finding of `an_edit_read_by_another_remote_first_stays` is on the way.
         holds(&format!("two remotes, {name}"), events, [1, 2], &begins, [2, 2]);
     }
 }

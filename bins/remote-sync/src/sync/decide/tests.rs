@@ -99,9 +99,9 @@ fn the_words_of_writes_stay_as_they_are() {
     assert!(words.iter().all(|(action, words)| action.writes() && action.words() == *words));
 }
 
-// --- sync-controller's own cases ---
+// --- sync-controller's own cases (`controller/controller_test.go:87-424`) ---
 
-fn t1(mode: Mode) -> World {
+fn unequal(mode: Mode) -> World {
     let mut world = World::new(mode);
     world.observed.source = Some(source(state(2, 2, 1)));
     world.observed.target = Some(target(state(1, 1, 2)));
@@ -109,24 +109,26 @@ fn t1(mode: Mode) -> World {
     world
 }
 
+/// T1.
 #[test]
-fn t1_metadata_spec_status_and_secrets() {
+fn metadata_spec_status_and_secrets_are_copied() {
     let upload =
         [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
     let claim = [SyncAction::AddFinalizer];
     let rest = [&upload[..], &[ALL, SyncAction::RecordGenerations]].concat();
-    assert_eq!(t1(Mode::Compat).run(), [claim.to_vec(), rest.clone()]);
-    let mut safe = t1(Mode::Safe);
+    assert_eq!(unequal(Mode::Compat).run(), [claim.to_vec(), rest.clone()]);
+    let mut safe = unequal(Mode::Safe);
     let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
     assert_eq!(first(&safe), conflict, "it is nobody's copy");
     safe.rules.adopt = AdoptPolicy::Always;
     assert_eq!(safe.run(), [[&claim[..], &[SyncAction::Adopt], &rest].concat()]);
 }
 
+/// T2, T3.
 #[test]
-fn t2_t3_a_pause_on_either_side_stops_everything() {
+fn a_pause_on_either_side_stops_everything() {
     for (mode, on_source) in [Mode::Compat, Mode::Safe].into_iter().zip([true, false]) {
-        let mut world = t1(mode);
+        let mut world = unequal(mode);
         match on_source {
             true => world.observed.source.as_mut().unwrap().value.state.paused = true,
             false => world.observed.target.as_mut().unwrap().value.state.paused = true,
@@ -135,8 +137,9 @@ fn t2_t3_a_pause_on_either_side_stops_everything() {
     }
 }
 
+/// T4, T5.
 #[test]
-fn t4_t5_what_is_missing_is_created() {
+fn what_is_missing_is_created() {
     for (there, made) in [(true, vec![]), (false, vec![SyncAction::CreateNamespace])] {
         let world = |mode| {
             let mut world = World::new(mode);
@@ -156,7 +159,7 @@ fn t4_t5_what_is_missing_is_created() {
 }
 
 #[test]
-fn a_source_gets_what_the_bookkeeping_says_and_loses_what_another_left() {
+fn a_source_has_the_records_of_its_bookkeeping_alone() {
     let finalizer = SyncAction::RemoveRecords { finalizer: false };
     let all = SyncAction::RemoveRecords { finalizer: true };
     for (track, claim, removed) in [
@@ -177,8 +180,9 @@ fn a_source_gets_what_the_bookkeeping_says_and_loses_what_another_left() {
     }
 }
 
+/// T6, T7.
 #[test]
-fn t6_t7_without_a_source_compat_deletes_and_safe_leaves_alone() {
+fn without_a_source_compat_deletes_and_safe_does_not() {
     for (owner, what, delete) in [
         (Some("test"), Destroyed::Namespace, SyncAction::DeleteNamespace),
         (None, Destroyed::Target, SyncAction::DeleteTarget),
@@ -192,12 +196,13 @@ fn t6_t7_without_a_source_compat_deletes_and_safe_leaves_alone() {
         let delete = gated(what, DeletionReason::Wanted, delete);
         let expected = [vec![SyncAction::ConfirmSourceGone], delete].concat();
         assert_eq!(world(Mode::Compat).run(), [expected]);
-        assert_eq!(first(&world(Mode::Safe)), SyncAction::Done(PairStatus::Nothing), "a26");
+        assert_eq!(first(&world(Mode::Safe)), SyncAction::Done(PairStatus::Nothing));
     }
 }
 
+/// T8.
 #[test]
-fn t8_a_source_that_is_deleted_takes_its_target_along() {
+fn a_deleted_source_takes_its_target_along() {
     let world = |mode| {
         let mut world = in_step(mode);
         world.observed.source = world.observed.source.map(terminating);
@@ -214,7 +219,7 @@ fn t8_a_source_that_is_deleted_takes_its_target_along() {
 // --- matrices ---
 
 #[test]
-fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
+fn only_pauses_of_what_is_there_count() {
     for mode in [Mode::Compat, Mode::Safe] {
         // Paused target, paused source, state of the source, decision.
         let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
@@ -282,7 +287,7 @@ fn a_living_source_waits_for_what_is_being_deleted() {
         let mut world = in_step(mode);
         let value = &mut world.observed.target.as_mut().unwrap().value;
         (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
-        assert_eq!(first(&world), SyncAction::UploadStatus, "a10");
+        assert_eq!(first(&world), SyncAction::UploadStatus);
         world.held = true;
         let waits = PairStatus::Waiting(Wait::TargetTerminating);
         let expected = (vec![SyncAction::UploadStatus], Some(waits));
@@ -297,7 +302,7 @@ fn a_living_source_waits_for_what_is_being_deleted() {
 }
 
 #[test]
-fn s8_in_safe_mode_a_namespace_goes_last_and_only_if_it_is_ours_and_empty() {
+fn a_namespace_goes_last_and_only_if_ours_and_empty() {
     let world = |change: fn(&mut World)| {
         let mut world = in_step(Mode::Safe);
         world.observed.source = world.observed.source.map(terminating);
@@ -319,9 +324,9 @@ fn s8_in_safe_mode_a_namespace_goes_last_and_only_if_it_is_ours_and_empty() {
     ]
     .concat();
     let none = [SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer];
-    assert_eq!(world(|_| {}), whole, "s16: whoever it was made for");
+    assert_eq!(world(|_| {}), whole, "whoever it was made for");
     let used = [&whole[..2], &[SyncAction::RemoveFinalizer]].concat();
-    assert_eq!(world(|world| world.used = true), used, "s8");
+    assert_eq!(world(|world| world.used = true), used, "something is in it");
     assert_eq!(world(|world| world.rules.namespaces = NamespacePolicy::Never), none);
     assert_eq!(world(|world| world.observed.namespace_shared = true), none);
     let by = |owner: &str, uid| {
@@ -338,7 +343,7 @@ fn s8_in_safe_mode_a_namespace_goes_last_and_only_if_it_is_ours_and_empty() {
 }
 
 #[test]
-fn s16_a_namespace_that_is_left_of_a_pair_goes_after_a_look() {
+fn a_namespace_left_of_a_pair_goes_after_a_look() {
     let mut world = World::new(Mode::Safe);
     let mut namespace = namespace(Some("test"));
     namespace.value.instance = Some(INSTANCE);
@@ -380,9 +385,9 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
         ((|_| {}) as fn(&mut TargetSecret), true),
         (|upload| upload.changed = false, false),
         (|upload| upload.controller = None, false),
-        // A5: another object of the same name.
+        // Another object of the same name.
         (|upload| upload.controller = Some(uid(5)), false),
-        // D5: for a source that is gone.
+        // For a source that is gone.
         (|upload| (upload.changed, upload.to) = (false, Some(uid(9))), true),
         (|upload| (upload.changed, upload.to) = (false, Some(uid(1))), false),
     ] {
@@ -404,7 +409,7 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
 }
 
 #[test]
-fn d5_what_was_uploaded_is_looked_at_once() {
+fn what_was_uploaded_is_looked_at_once() {
     let uploaded = TargetSecret { changed: false, to: Some(uid(1)), ..secret().value };
     for (mode, lost, expected) in [
         (Mode::Safe, vec![], vec![SyncAction::CheckSecret(0), SyncAction::CheckSecret(2)]),
@@ -430,9 +435,9 @@ fn d5_what_was_uploaded_is_looked_at_once() {
 }
 
 #[test]
-fn gap04_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
+fn a_refused_secret_is_tried_once_in_a_pass() {
     for mode in [Mode::Compat, Mode::Safe] {
-        let mut world = t1(mode);
+        let mut world = unequal(mode);
         world.observed.source = world.observed.source.map(finalizer_added);
         world.observed.target = world.observed.target.map(marked);
         world.refused = vec![0];
@@ -450,7 +455,7 @@ fn gap04_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass()
 #[test]
 fn what_is_pretended_is_what_would_be_done() {
     for mode in [Mode::Compat, Mode::Safe] {
-        let mut real = t1(mode);
+        let mut real = unequal(mode);
         real.observed.source = real.observed.source.map(finalizer_added);
         real.observed.target = None;
         real.observed.namespace = None;
@@ -469,7 +474,7 @@ fn what_is_pretended_is_what_would_be_done() {
 }
 
 #[test]
-fn a_source_that_left_the_selection_is_let_go_whoever_has_its_target() {
+fn an_unselected_source_is_let_go_whoever_has_its_target() {
     let mut world = in_step(Mode::Safe);
     let source = world.observed.source.take().map(finalizer_added).unwrap();
     world.rules.selective = true;
@@ -492,7 +497,7 @@ fn a_source_that_left_the_selection_is_let_go_whoever_has_its_target() {
 }
 
 #[test]
-fn a_source_that_leaves_the_lists_while_an_attempt_ends_is_left_to_the_next() {
+fn a_source_that_leaves_the_lists_late_is_left_to_the_next() {
     let mut world = World::new(Mode::Safe);
     let (found, gone) = (Attempt::default(), Attempt { source_gone: true, ..Attempt::default() });
     world.observed.source = Some(source(state(1, 1, 1)));

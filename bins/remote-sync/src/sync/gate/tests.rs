@@ -34,7 +34,7 @@ fn a_target_without_a_source_stays_for_its_grace() {
 }
 
 #[test]
-fn a_source_that_is_back_starts_the_grace_over_and_what_was_sent_counts() {
+fn a_returned_source_starts_the_grace_over() {
     let (mut gate, start) = (gate(1), Instant::now());
     let (later, gone) = (start + Duration::from_secs(300), DeletionReason::SourceGone);
     let grace = GateVerdict::Grace(Duration::from_secs(300));
@@ -49,7 +49,7 @@ fn a_source_that_is_back_starts_the_grace_over_and_what_was_sent_counts() {
 }
 
 #[test]
-fn s18_more_than_the_limit_all_stay_whatever_the_reason() {
+fn beyond_the_limit_all_stay_whatever_the_reason() {
     for reason in [DeletionReason::Wanted, DeletionReason::SourceGone] {
         let (mut gate, start) = (gate(10), Instant::now());
         let later = start + Duration::from_secs(3600);

@@ -103,7 +103,7 @@ fn guards(uid: &str) -> [Value; 2] {
 // --- the source ---
 
 #[test]
-fn gap06_finalizers_of_others_stay_where_they_are() {
+fn finalizers_of_others_stay_where_they_are() {
     let reader = reader(Mode::Safe);
     for others in [vec![], vec!["example.com/a"], vec!["example.com/a", "example.com/b"]] {
         let before = match &*others {
@@ -178,7 +178,7 @@ fn a_status_is_replaced_as_a_whole() {
     before["status"] = json!({"old": {"deep": true}});
     assert_eq!(patched(&before, &up).unwrap()["status"], expected);
     let none = patched(&before, &status(&known, &Value::Null)).unwrap();
-    assert_eq!(none.get("status"), None, "a14");
+    assert_eq!(none.get("status"), None);
 }
 
 /// Two uploads of a recorded sync-controller.

@@ -49,7 +49,7 @@ fn events_come_before_what_a_list_brought() {
 }
 
 #[test]
-fn what_is_delayed_comes_in_its_time_and_before_what_a_list_brought() {
+fn delayed_work_comes_in_time_and_before_listed_work() {
     let start = Instant::now();
     let later = |seconds| start + Duration::from_secs(seconds);
     let mut order = order();
@@ -134,7 +134,7 @@ fn a_pair_that_fails_at_each_event_takes_the_room_of_one() {
 }
 
 #[test]
-fn a_worker_stays_for_what_is_delayed_and_is_woken_by_what_is_not() {
+fn a_worker_waits_for_delayed_work_and_wakes_for_other() {
     let queue = queue();
     queue.add(pair("a"), true);
     assert!(queue.wants_worker());
@@ -162,7 +162,7 @@ fn workers_begin_as_they_are_needed_and_end_when_it_closes() {
 }
 
 #[test]
-fn of_pairs_with_large_objects_one_at_a_time_is_taken_and_the_others_go_on() {
+fn of_large_pairs_one_at_a_time_is_taken() {
     let queue = queue();
     ["a", "b", "c"].iter().for_each(|name| queue.add(pair(name), true));
     let hurried = [(); 2].map(|()| queue.get(&|_| {}).unwrap());
@@ -252,7 +252,7 @@ fn order_of_all(order: &mut QueueOrder, now: Instant) -> String {
 }
 
 #[test]
-fn s9_an_edit_of_what_waits_in_the_backlog_comes_first_and_once() {
+fn an_edit_of_backlog_comes_first_and_once() {
     let (mut order, now) = (order(), Instant::now());
     ["a", "b", "c", "d"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));
     assert!(!order.add(pair("c"), false, now), "listed again, it stays where it is");
@@ -264,7 +264,7 @@ fn s9_an_edit_of_what_waits_in_the_backlog_comes_first_and_once() {
 
 /// The entry that it left in the backlog is void, even when it comes back there.
 #[test]
-fn s9_what_moved_up_may_be_listed_again() {
+fn what_moved_up_may_be_listed_again() {
     let (mut order, now) = (order(), Instant::now());
     let later = now + Duration::from_secs(1);
     ["a", "b", "c"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));
@@ -278,7 +278,7 @@ fn s9_what_moved_up_may_be_listed_again() {
 }
 
 #[test]
-fn s9_events_do_not_starve_the_backlog() {
+fn events_do_not_starve_the_backlog() {
     let (mut order, now) = (order(), Instant::now());
     ["x", "y"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));
     let mut all = String::new();
@@ -293,7 +293,7 @@ fn s9_events_do_not_starve_the_backlog() {
 }
 
 #[test]
-fn s9_a_pair_that_yields_is_the_next_one_of_the_backlog() {
+fn a_pair_that_yields_is_the_next_of_the_backlog() {
     let (mut order, now) = (order(), Instant::now());
     ["a", "b"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));
     let a = order.get(now, &mut Vec::new()).unwrap();
@@ -311,7 +311,7 @@ fn s9_a_pair_that_yields_is_the_next_one_of_the_backlog() {
 }
 
 #[test]
-fn s9_what_was_edited_while_it_was_parked_comes_first() {
+fn what_was_edited_while_parked_comes_first() {
     let (mut order, now) = (order(), Instant::now());
     order.open(KindIndex::FIRST, false, now);
     ["a", "b", "c"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));

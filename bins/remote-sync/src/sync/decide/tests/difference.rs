@@ -18,12 +18,16 @@ fn recorded(published_to: Option<u8>) -> World {
 
 #[test]
 fn contents_that_were_recorded_together_are_in_step() {
-    assert_eq!(first(&recorded(Some(2))), SyncAction::Done(PairStatus::InSync), "a28");
+    assert_eq!(
+        first(&recorded(Some(2))),
+        SyncAction::Done(PairStatus::InSync),
+        "its server adds to what is written"
+    );
     assert_eq!(first(&recorded(None)), CONTENT, "a target that was made anew");
     assert_eq!(first(&recorded(Some(8))), CONTENT);
     let mut edited = recorded(Some(2));
     edited.observed.target.as_mut().unwrap().value.state.content = 10;
-    assert_eq!(first(&edited), CONTENT, "a12");
+    assert_eq!(first(&edited), CONTENT, "an edit is undone");
     let mut newer = recorded(Some(2));
     newer.observed.source.as_mut().unwrap().value.state.content = 2;
     assert_eq!(first(&newer), CONTENT);
@@ -34,7 +38,7 @@ fn contents_that_were_recorded_together_are_in_step() {
 
 /// As left by versions that recorded generations alone.
 #[test]
-fn s4_generations_prove_nothing_about_contents() {
+fn generations_prove_nothing_about_contents() {
     let mut world = recorded(Some(2));
     world.observed.source.as_mut().unwrap().value.generations.content = None;
     world.alters = true;
@@ -47,7 +51,7 @@ fn s4_generations_prove_nothing_about_contents() {
 }
 
 #[test]
-fn s33_a_generation_that_never_moves_hides_no_edit() {
+fn a_generation_that_never_moves_hides_no_edit() {
     for generation in [0, 1] {
         let mut world = in_step(Mode::Safe);
         let observed = &mut world.observed;
@@ -66,7 +70,7 @@ fn s33_a_generation_that_never_moves_hides_no_edit() {
 }
 
 #[test]
-fn s4_what_was_not_kept_is_told_and_written_again_by_the_next_process() {
+fn an_altered_write_is_written_again_by_the_next_process() {
     let mut world = in_step(Mode::Safe);
     (world.alters, world.prunes) = (true, true);
     world.observed.source.as_mut().unwrap().value.state.content = 2;
@@ -86,7 +90,7 @@ fn s4_what_was_not_kept_is_told_and_written_again_by_the_next_process() {
 }
 
 #[test]
-fn s3_what_is_undone_again_and_again_has_to_wait() {
+fn what_is_undone_again_and_again_has_to_wait() {
     let left = std::time::Duration::from_secs(7);
     let fights = SyncAction::Done(PairStatus::Fighting(left));
     let mut world = in_step(Mode::Safe);
@@ -127,7 +131,7 @@ fn a_target_that_cannot_be_changed_makes_room_for_another() {
 }
 
 #[test]
-fn the_target_s_uid_is_published_anew_where_it_was_and_is_another() {
+fn another_uid_of_the_target_is_published() {
     let mut world = in_step(Mode::Safe);
     assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync), "never alone");
     world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
@@ -138,7 +142,7 @@ fn the_target_s_uid_is_published_anew_where_it_was_and_is_another() {
 }
 
 #[test]
-fn what_differs_for_good_is_written_once_until_either_side_changes() {
+fn a_lasting_difference_is_written_once_per_change() {
     for mode in [Mode::Compat, Mode::Safe] {
         let mut world = in_step(mode);
         world.alters = true;
@@ -166,15 +170,15 @@ fn what_is_settled_is_about_what_was_written() {
 }
 
 #[test]
-fn a_kind_without_status_and_one_without_namespaces_lack_those_steps() {
-    let mut world = t1(Mode::Safe);
+fn kinds_without_status_or_namespace_lack_those_steps() {
+    let mut world = unequal(Mode::Safe);
     world.observed.target = world.observed.target.map(marked);
     world.rules.status = false;
     world.observed.uploads.clear();
     assert_eq!(
         world.run(),
         [[SyncAction::AddFinalizer, ALL, SyncAction::RecordGenerations]],
-        "a19"
+        "no status"
     );
     let mut world = World::new(Mode::Safe);
     world.observed.source = Some(source(state(2, 2, FRESH)));
@@ -182,6 +186,6 @@ fn a_kind_without_status_and_one_without_namespaces_lack_those_steps() {
     assert_eq!(
         world.run(),
         [[SyncAction::AddFinalizer, SyncAction::Create, SyncAction::RecordGenerations]],
-        "a20"
+        "no namespace"
     );
 }

@@ -18,7 +18,7 @@ fn a_target_follows_its_own_source_only() {
         (Some(of(0xa0, PLACE, 1)), false, update),
         // The source was recreated.
         (Some(of(0xa0, PLACE, 9)), false, update),
-        // h1b: another cluster's object with the same uid.
+        // Another cluster's object with the same uid.
         (Some(of(0xa5, PLACE, 1)), false, conflict),
         (Some(of(0xa5, PLACE, 1)), true, update),
         (Some(of(0xa5, PLACE, 9)), false, conflict),
@@ -55,7 +55,7 @@ fn a_copy_does_not_go_back_to_where_it_came_from() {
 }
 
 #[test]
-fn s7_h4_what_is_nobody_s_copy_is_marked_first_or_left_alone() {
+fn nobodys_copy_is_marked_first_or_left_alone() {
     let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
     let world = |content, policy, claims: bool| {
         let mut world = left_by_upstream(Mode::Safe);
@@ -89,7 +89,7 @@ fn s7_h4_what_is_nobody_s_copy_is_marked_first_or_left_alone() {
 }
 
 #[test]
-fn a25_a_takeover_marks_and_writes_no_content() {
+fn a_takeover_marks_and_writes_no_content() {
     let mut world = left_by_upstream(Mode::Safe);
     assert_eq!(world.run(), [[SyncAction::Adopt]]);
     let mut defaulted = left_by_upstream(Mode::Safe);
@@ -103,7 +103,7 @@ fn a25_a_takeover_marks_and_writes_no_content() {
 }
 
 #[test]
-fn a_cluster_without_identity_has_only_the_very_objects_that_it_had() {
+fn a_cluster_without_identity_keeps_only_its_very_objects() {
     let world = |cluster, uid| {
         let mut world = in_step(Mode::Safe);
         world.observed.source_cluster = None;
@@ -116,7 +116,7 @@ fn a_cluster_without_identity_has_only_the_very_objects_that_it_had() {
     let stand_in = uid(0xb0);
     assert_eq!(first(&world(stand_in, uid(1))), CONTENT);
     assert_eq!(first(&world(stand_in, uid(9))), conflict);
-    assert_eq!(first(&world(hub(), uid(1))), conflict, "h1b: it hides which cluster it is");
+    assert_eq!(first(&world(hub(), uid(1))), conflict, "it hides which cluster it is");
     let mut known = world(stand_in, uid(1));
     known.observed.source_cluster = Some(hub());
     assert_eq!(first(&known), CONTENT, "it may be read now");
@@ -206,13 +206,13 @@ fn an_orphan_of_an_unknown_or_another_cluster_stays() {
         assert_eq!(
             first(&world),
             SyncAction::Done(PairStatus::Nothing),
-            "a16: also when it is accepted"
+            "also when it is accepted"
         );
     }
 }
 
 #[test]
-fn a_source_that_left_the_selection_loses_its_finalizer_and_its_target_is_held() {
+fn an_unselected_source_is_released_and_its_target_held() {
     let mut world = orphan(OrphanPolicy::Confirm);
     world.observed.unlisted = true;
     let next = |source| {
@@ -226,7 +226,7 @@ fn a_source_that_left_the_selection_loses_its_finalizer_and_its_target_is_held()
 
 /// Of two instances with different selectors and one finalizer each would take away what the other one adds.
 #[test]
-fn s19_a_source_that_never_was_in_the_selection_keeps_the_finalizer_of_another_instance() {
+fn a_source_never_selected_keeps_anothers_finalizer() {
     let world = orphan(OrphanPolicy::Confirm);
     let unselected = Some(published(source(state(1, 1, 1))));
     let attempt = Attempt { unselected, ..Attempt::default() };

@@ -247,7 +247,7 @@ fn is_hidden(world: &World) -> bool {
 }
 
 #[test]
-fn from_anywhere_it_comes_to_rest_and_does_nothing_that_it_must_not() {
+fn from_anywhere_a_pair_comes_to_rest_without_harm() {
     for seed in 0..20_000 {
         let mut world = random_world(&mut Rng::with_seed(seed));
         if is_hidden(&world) {

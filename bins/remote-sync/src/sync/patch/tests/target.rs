@@ -22,7 +22,7 @@ fn full_source() -> Value {
 }
 
 #[test]
-fn a_new_target_has_content_labels_and_annotations_and_nothing_else() {
+fn a_new_target_has_content_labels_and_annotations_alone() {
     let mut from = full_source();
     from["status"] = json!({"currentHealthy": 1});
     from["data"] = json!({"k": "v"});
@@ -110,14 +110,14 @@ fn a_spec_alone_is_written_without_reading_the_target() {
     none.as_object_mut().unwrap().remove("spec");
     assert!([more, none].iter().all(|from| desired(&reader, from).needs_document(&known)));
     known.value.beside_spec = true;
-    assert!(desired(&reader, &from).needs_document(&known), "s2: it has something to remove");
+    assert!(desired(&reader, &from).needs_document(&known), "it has something to remove");
     known.value.beside_spec = false;
     reader.rules.ignored = vec![FieldPath::parse("/spec/replicas").unwrap()];
     assert!(desired(&reader, &from).needs_document(&known));
 }
 
 #[test]
-fn an_ignored_field_stays_as_the_target_has_it_and_a_new_target_gets_the_source_s() {
+fn an_ignored_field_is_set_once_and_stays_the_targets() {
     let mut reader = reader(Mode::Safe);
     reader.rules.ignored =
         ["/spec/replicas", "/operation"].map(|text| FieldPath::parse(text).unwrap()).to_vec();
@@ -162,7 +162,7 @@ fn what_is_dropped_is_not_copied_and_goes_where_it_was() {
 }
 
 #[test]
-fn s4_what_a_server_did_not_keep_is_told() {
+fn what_a_server_did_not_keep_is_told() {
     let (reader, mut from) = (reader(Mode::Safe), full_source());
     from["spec"]["newField"] = json!("secret value");
     let desired = desired(&reader, &from);
@@ -217,7 +217,7 @@ fn the_target_s_own_keys_stay_and_those_that_the_source_had_go() {
 }
 
 #[test]
-fn gap25_marks_alone_are_no_reason_for_a_write() {
+fn marks_alone_are_no_reason_for_a_write() {
     let from = full_source();
     let unmarked =
         target(&json!({"labels": {"a": "1", "mine": "1"}, "annotations": {"note": "x"}}));
