@@ -7,7 +7,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     real,
-    sync::{FINALIZER, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS, words},
+    sync::{FINALIZER, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::{annotations, is_in_sync, labels, of_program, one_budget};
@@ -164,4 +164,21 @@ fn restarted(stage: &Stage, target: &Place, compat: bool) {
     let again = words(&writes[before..]).iter().filter(|words| words.ends_with(" one")).count();
     assert!(again <= usize::from(compat), "{:?}", words(&writes[before..]));
     assert_eq!(target.number(), Some(2));
+}
+
+#[test]
+fn a_deleted_copy_is_created_again() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = one_budget("deleted-copy", compat);
+        source.set_number(2);
+        is_in_sync(&source, &target);
+        assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("2"));
+        let uid = target.uid();
+        target.delete();
+        target.wait("a new one", |object| object["metadata"]["uid"] != uid);
+        is_in_sync(&source, &target);
+        assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("1"));
+        assert_eq!(target.number(), Some(2));
+        stage.stays_quiet();
+    }
 }

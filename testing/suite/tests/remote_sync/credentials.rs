@@ -1,4 +1,4 @@
-//! Credentials that change while the program runs.
+//! More of `smoke/rotation.rs`: outages on the way to new credentials, another address.
 
 use suite::{
     eventually,

@@ -1,4 +1,4 @@
-//! Deletion on purpose: what is deleted, in which order, and what may prevent it.
+//! More of `smoke/deletion.rs`: finalizers of others, sources made again.
 
 use shared::error::Error;
 use suite::{

@@ -1,4 +1,4 @@
-//! Nothing is deleted when in doubt: a source that cannot be read, or an object that was never ours.
+//! More of `smoke/doubt.rs`: answers of other servers, forbidden lists, objects of others.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -119,4 +119,24 @@ fn anothers_copy_is_a_conflict() {
     };
     eventually("the conflict is told of", told);
     assert_eq!(source.annotation(suite::sync::REMOTE_GENERATION), None);
+}
+
+/// Only the list is forbidden, so that a read would prove the source's end: there is no reason for one.
+#[test]
+fn what_a_forbidden_list_lacks_is_not_gone() {
+    if !needs(Need::Embedded, "a verb can be refused") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("list", &WIDGETS, &[]);
+    sidecar.kill();
+    let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
+    source.delete_by_force();
+    let rule = hub.add(of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets"));
+    let _sidecar = stage.start(&[]);
+    eventually("its list is refused", || hub.hits(rule) > 0);
+    stage.writes_no_more_than(before);
+    assert!(target.get().is_some());
+    hub.remove(rule);
+    // What failed a few times is listed again after up to 30 s.
+    within(45, "the orphan goes", || target.get().is_none());
 }

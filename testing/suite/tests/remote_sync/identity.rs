@@ -1,4 +1,4 @@
-//! A hub that is another cluster than before, or an earlier state of it.
+//! A hub that is another cluster than before, an earlier state of it, or the local cluster.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Faults, Options, Rule};
@@ -11,11 +11,11 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Side, Stage, WIDGETS},
+    sync::{Place, REGIONS, Setting, Side, Stage, WIDGETS},
 };
 
 use crate::{
-    smoke::clones::is_another,
+    smoke::clones::{are_held, is_another},
     support::{is_in_sync, of_program, one},
 };
 
@@ -214,4 +214,60 @@ fn a_file_beside_the_kubeconfig_accepts_a_rebuilt_hub() {
     stage.write("hub.kubeconfig.accept-identity", &format!("{}\n", uid.as_str().expect("a uid")));
     stage.target(&WIDGETS, "new").wait_for_number(5);
     assert_eq!((source.number(), target.number()), (Some(1), Some(1)));
+}
+
+/// A local cluster that is its own remote.
+fn alone(name: &str, setting: Setting) -> Stage {
+    let own = if real() { Cluster::real("managed") } else { Cluster::embedded("own") };
+    Stage::between(own.clone(), vec![("self", own)], name, setting)
+}
+
+#[test]
+fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
+    let stage = alone("itself", Setting::safe(&[&WIDGETS]).same_names());
+    let object = stage.source(&WIDGETS, "web");
+    object.create_number(1);
+    let sidecar = stage.start_served(&[]);
+    are_held(&sidecar, &[("self", 1.0)]);
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains("as the local cluster has"), "{ready}");
+    object.set_number(2);
+    stays("it is no copy of anything", || !object.is_claimed());
+    let (code, log) = stage.run(&["-once"]);
+    assert!(code == Some(1) && log.contains("as the local cluster has"), "{log}");
+    object.delete();
+    object.wait_until_gone();
+}
+
+#[test]
+fn with_a_suffix_the_local_cluster_can_be_its_own_remote() {
+    let stage = alone("suffix", Setting::safe(&[&WIDGETS]));
+    let (source, target) = stage.pair(&WIDGETS, "web");
+    source.create_number(1);
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    target.set_health(3);
+    source.wait_for_health(3);
+    assert_eq!(sidecar.metric("remote_sync_cluster_identity_conflict{remote=\"self\"}"), Some(0.0));
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+}
+
+/// A suffix of namespaces says nothing about objects outside of them.
+#[test]
+fn a_cluster_scoped_kind_needs_a_suffix_of_names() {
+    let setting = Setting { suffix: String::new(), ..Setting::safe(&[&REGIONS, &WIDGETS]) };
+    let stage = alone("itself-region", setting);
+    let (source, target) = stage.pair(&WIDGETS, "web");
+    source.create_number(1);
+    let region = stage.source(&REGIONS, &stage.namespace);
+    region.create_number(1);
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains("the remote is the local cluster"), "{ready}");
+    assert!(!region.is_claimed());
+    region.delete();
+    region.wait_until_gone();
 }

@@ -1,4 +1,4 @@
-//! Other modes of operation: a dry run, one pass, cleanup, the rights it needs.
+//! Other modes of operation: a dry run, one pass, cleanup.
 
 use dev_apiserver::Action;
 use serde_json::{Value, json};

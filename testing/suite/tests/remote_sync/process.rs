@@ -1,4 +1,4 @@
-//! The process: leader election, SIGTERM, the endpoint.
+//! The process: leader election, the endpoint.
 
 use shared::resource::LEASES;
 use suite::{

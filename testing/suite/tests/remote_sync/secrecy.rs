@@ -1,5 +1,4 @@
-//! Secrets are seen nowhere: not in log, metrics, state or command line, nor in any object that is not meant
-//! for them.
+//! A server that repeats a Secret is not quoted.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;

@@ -5,7 +5,6 @@ mod copy;
 pub(crate) mod crash;
 mod deletion;
 pub(crate) mod doubt;
-mod edits;
 pub(crate) mod gate;
 mod isolation;
 mod outage;

@@ -1,4 +1,4 @@
-//! What the source is given: `-track`.
+//! More of `smoke/track.rs`: `-track finalizer`, changes of `-track`, deleted namespaces.
 
 use dev_apiserver::Action;
 use serde_json::json;

@@ -1,5 +1,4 @@
-//! Clusters that show the same identity: remotes of which one may be a clone of the other or may lie, and a remote
-//! that is the local cluster.
+//! Remotes that show the identity of another cluster: clones, liars, and kubeconfigs that lead elsewhere.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -7,7 +6,6 @@ use suite::{
     cluster::Cluster,
     eventually,
     needs::{Need, needs},
-    real,
     sidecar::Sidecar,
     stays,
     sync::{Place, Setting, Side, Stage, WIDGETS, namespaces},
@@ -65,7 +63,7 @@ fn shows(side: &Side, uid: &str) -> u64 {
 
 /// Waits until exactly these of the remotes are held.
 #[track_caller]
-fn are_held(sidecar: &Sidecar, all: &[(&str, f64)]) {
+pub(crate) fn are_held(sidecar: &Sidecar, all: &[(&str, f64)]) {
     eventually("those are held that have to be", || {
         let is = |(remote, held): &(&str, f64)| {
             let name = format!("remote_sync_cluster_identity_conflict{{remote=\"{remote}\"}}");
@@ -142,44 +140,6 @@ fn a_remote_that_takes_anothers_identity_is_held_alone() {
     eventually("it is the cluster that it was", || sidecar.metric(changed) == Some(0.0));
     stage.source_in(1, &WIDGETS, &stage.namespace, "two").create_number(7);
     stage.target(&WIDGETS, "two").wait_for_number(7);
-}
-
-/// A local cluster that is its own remote.
-fn alone(name: &str, setting: Setting) -> Stage {
-    let own = if real() { Cluster::real("managed") } else { Cluster::embedded("own") };
-    Stage::between(own.clone(), vec![("self", own)], name, setting)
-}
-
-#[test]
-fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
-    let stage = alone("itself", Setting::safe(&[&WIDGETS]).same_names());
-    let object = stage.source(&WIDGETS, "web");
-    object.create_number(1);
-    let sidecar = stage.start_served(&[]);
-    are_held(&sidecar, &[("self", 1.0)]);
-    let (_, ready) = sidecar.ask("/readyz");
-    assert!(ready.contains("as the local cluster has"), "{ready}");
-    object.set_number(2);
-    stays("it is no copy of anything", || !object.is_claimed());
-    let (code, log) = stage.run(&["-once"]);
-    assert!(code == Some(1) && log.contains("as the local cluster has"), "{log}");
-    object.delete();
-    object.wait_until_gone();
-}
-
-#[test]
-fn with_a_suffix_the_local_cluster_can_be_its_own_remote() {
-    let stage = alone("suffix", Setting::safe(&[&WIDGETS]));
-    let (source, target) = stage.pair(&WIDGETS, "web");
-    source.create_number(1);
-    let sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    target.set_health(3);
-    source.wait_for_health(3);
-    assert_eq!(sidecar.metric("remote_sync_cluster_identity_conflict{remote=\"self\"}"), Some(0.0));
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use suite::{
     },
 };
 
-use crate::support::{HASHES, annotations, labels};
+use crate::support::{HASHES, annotations, is_in_sync, labels, one_budget};
 
 /// Upstream's stage: both Secrets exist at the source, empty, as its operator made them.
 struct Case {
@@ -204,4 +204,15 @@ fn a_deleted_source_takes_its_copy_along() {
     let case = deleted("deleted-safe", false);
     let _sidecar = case.stage.start(&[]);
     deletion_is_done(&case, &["local patch poddisruptionbudgets test"]);
+}
+
+#[test]
+fn an_edit_of_the_copys_spec_is_undone() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = one_budget("edited", compat);
+        target.set_number(9);
+        target.wait_for_number(1);
+        is_in_sync(&source, &target);
+        stage.stays_quiet();
+    }
 }

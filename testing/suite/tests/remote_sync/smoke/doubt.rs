@@ -9,7 +9,6 @@ use suite::{
     relay::Way,
     stays,
     sync::{Place, Setting, Stage, WIDGETS},
-    within,
 };
 
 use crate::support::{is_in_sync, of_program, one};
@@ -86,26 +85,6 @@ fn a_hub_that_gives_no_rights_deletes_nothing() {
     // Watches that run go on; new ones are refused.
     stage.remote().relay.cut();
     outlives(&stage, &source, &target, give_back);
-}
-
-/// Only the list is forbidden, so that a read would prove the source's end: there is no reason for one.
-#[test]
-fn what_a_forbidden_list_lacks_is_not_gone() {
-    if !needs(Need::Embedded, "a verb can be refused") {
-        return;
-    }
-    let (stage, mut sidecar, source, target) = one("list", &WIDGETS, &[]);
-    sidecar.kill();
-    let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
-    source.delete_by_force();
-    let rule = hub.add(of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets"));
-    let _sidecar = stage.start(&[]);
-    eventually("its list is refused", || hub.hits(rule) > 0);
-    stage.writes_no_more_than(before);
-    assert!(target.get().is_some());
-    hub.remove(rule);
-    // What failed a few times is listed again after up to 30 s.
-    within(45, "the orphan goes", || target.get().is_none());
 }
 
 // --- what was never ours ---

@@ -1,14 +1,8 @@
-//! The process: leader election, SIGTERM, the endpoint.
+//! A hub that is away is no reason to restart the program.
 
-use suite::{
-    relay::Way,
-    sidecar::free_port,
-    stays,
-    sync::{Stage, WIDGETS},
-    throughout,
-};
+use suite::{relay::Way, sidecar::free_port, sync::WIDGETS, throughout};
 
-use crate::support::{is_in_sync, one};
+use crate::support::one;
 
 /// A hub that is away is no reason to restart the process.
 #[test]
@@ -26,17 +20,4 @@ fn only_an_outage_of_the_own_cluster_ends_readiness() {
     sidecar.wait_for_code("/readyz", 200);
     assert!(sidecar.alive());
     let _ = free_port();
-}
-
-#[test]
-fn clusters_that_are_away_at_the_start_are_waited_for() {
-    for own in [true, false] {
-        let (stage, source, target) = Stage::with_widget("away");
-        let side = if own { &stage.own } else { stage.remote() };
-        side.relay.set(Way::Closed);
-        let mut sidecar = stage.start_served(&[]);
-        stays("it waits", || sidecar.alive());
-        side.relay.set(Way::Open);
-        is_in_sync(&source, &target);
-    }
 }

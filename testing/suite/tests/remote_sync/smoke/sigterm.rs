@@ -1,4 +1,4 @@
-//! The process: leader election, SIGTERM, the endpoint.
+//! SIGTERM ends the program within a second.
 
 use dev_apiserver::Action;
 use suite::{
