@@ -10,7 +10,7 @@ use suite::{
     sync::{FINALIZER, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{annotations, is_in_sync, labels, of_program, one_budget};
+use crate::support::{is_in_sync, of_program, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -94,26 +94,6 @@ fn an_edit_of_the_sources_status_is_undone() {
         source.wait_for_health(3);
         assert_eq!(target.healthy(), Some(3));
         stage.stays_quiet();
-    }
-}
-
-// --- labels and annotations ---
-
-#[test]
-fn labels_and_annotations_of_others_stay_in_safe_mode_only() {
-    for compat in [true, false] {
-        let (_stage, _sidecar, source, target) = one_budget("labels", compat);
-        target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
-        source.merge(&json!({"metadata": {
-            "labels": {"a": "1", "b": "2"}, "annotations": {"note": "x"},
-        }}));
-        target.wait("labels", |object| object["metadata"]["labels"]["b"] == "2");
-        source.merge(&json!({"metadata": {"labels": {"b": null}, "annotations": {"note": null}}}));
-        let label = |object: &Value, key: &str| object["metadata"]["labels"].get(key).cloned();
-        let copy = target.wait("one label less", |object| label(object, "b").is_none());
-        let expected = if compat { json!({"a": "1"}) } else { json!({"a": "1", "mine": "1"}) };
-        assert_eq!(labels(&copy), expected);
-        assert_eq!(annotations(&copy), json!({}));
     }
 }
 

@@ -51,7 +51,7 @@ fn an_immutable_copy_is_neither_hammered_nor_recreated() {
     eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
     stays("it is tried once in half a minute", || own.hits(rule) == 1);
     assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
-    assert!(sidecar.log().contains("immutable"), "{}", sidecar.log());
+    sidecar.wait_for("immutable");
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
     // Another change is another try.

@@ -197,14 +197,15 @@ fn names_that_cannot_be_mapped_are_left_alone() {
         good.create_number(1);
         let sidecar = stage.start_served(&[]);
         is_in_sync(&good, &stage.target(&WIDGETS, "good"));
-        pause(1000);
         // One has no name, one no namespace; the two others are not ours to count.
         let pairs = |state: &str| {
             let labels = "remote=\"hub\",resource=\"widgets.sync.example.com\"";
             sidecar.metric(&format!("remote_sync_pairs{{{labels},state=\"{state}\"}}"))
         };
-        assert_eq!((pairs("degraded"), pairs("insync")), (Some(2.0), Some(1.0)));
-        assert_eq!(sidecar.warnings("degraded"), 2, "{}", sidecar.log());
+        eventually("two cannot be mapped", || {
+            (pairs("degraded"), pairs("insync")) == (Some(2.0), Some(1.0))
+        });
+        eventually("both are told", || sidecar.warnings("degraded") == 2);
         let namespace = format!("local create namespaces {}-local-ns", stage.namespace);
         let (remote, local) = ("hub patch widgets goodrs", "local create widgets good");
         stage.wrote_only(&[remote, &namespace, local, remote]);

@@ -239,6 +239,7 @@ fn an_equal_or_empty_secret_is_taken() {
     assert_eq!(value(&empty.read()).as_deref(), Some("data2"));
     assert_eq!(empty.finalizers(), ["example.com/hold"]);
     empty.set_finalizers(&[]);
+    sidecar.wait_for("Secret adopted");
     assert_eq!(sidecar.log().matches("Secret adopted").count(), 1);
 }
 

@@ -103,7 +103,7 @@ fn a_lasting_conflict_is_told_and_recovers() {
         let state = || pairs(&sidecar, "failing") + pairs(&sidecar, "degraded");
         eventually("it is not in sync", || state() == 1.0 && pairs(&sidecar, "insync") == 0.0);
         assert!(sidecar.ask("/debug/state").1.contains("the webhook says no"));
-        assert!(sidecar.log().contains("not in sync"), "{}", sidecar.log());
+        sidecar.wait_for("not in sync");
         let told = || events(&source).into_iter().find(|event| event["reason"] == "SyncFailed");
         within(30, "a person is told", told);
         assert!(own.hits(rule) < 20, "{} tries", own.hits(rule));

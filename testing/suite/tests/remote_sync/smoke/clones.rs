@@ -115,7 +115,9 @@ fn is_told(sidecar: &Sidecar) {
     let state = sidecar.ask("/debug/state").1;
     assert!(state.contains("IdentityConflict"), "{state}");
     for remote in ["west", "east"] {
-        assert_eq!(sidecar.count(&format!("the remote is held remote={remote}")), 1);
+        let held = format!("the remote is held remote={remote}");
+        sidecar.wait_for(&held);
+        assert_eq!(sidecar.count(&held), 1);
     }
 }
 
