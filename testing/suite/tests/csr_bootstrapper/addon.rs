@@ -144,35 +144,6 @@ fn addon_lease_that_no_way_leads_to_is_not_stale() {
 }
 
 #[test]
-fn addon_lease_customized_is_left_to_its_manager() {
-    let (spoke, _agent, namespace) = with_addon("addon-custom");
-    told(&spoke, "Unknown");
-    spoke.hub.set_addon_status(
-        &spoke.cluster,
-        ADDON,
-        &json!({"healthCheck": {"mode": "Customized"}, "namespace": namespace}),
-    );
-    pause(1000);
-    renew(&spoke.managed, &namespace, &seconds_ago(0));
-    let mode = || {
-        let addon = spoke.hub.addon(&spoke.cluster, ADDON).expect("the add-on");
-        addon["status"]["conditions"][0]["status"].clone()
-    };
-    stays("nobody says that it is available", || mode() == "Unknown");
-    spoke.hub.set_addon_status(&spoke.cluster, ADDON, &json!({"healthCheck": {"mode": "Lease"}}));
-    told(&spoke, "True");
-}
-
-/// Upstream's agent crashes on it.
-#[test]
-fn addon_lease_without_a_renew_time() {
-    let (spoke, mut agent, namespace) = with_addon("addon-nil");
-    renew(&spoke.managed, &namespace, &Value::Null);
-    assert_eq!(told(&spoke, "True").0, "ManagedClusterAddOnLeaseUpdated", "it is new");
-    assert!(agent.alive());
-}
-
-#[test]
 fn addon_lease_moves_with_the_install_namespace() {
     let (spoke, _agent, namespace) = with_addon("addon-moved");
     renew(&spoke.managed, &namespace, &seconds_ago(0));
@@ -254,20 +225,6 @@ fn addon_lease_renewals_cost_the_hub_nothing() {
     assert_eq!(before, after);
     let patches = before.iter().filter(|words| words.starts_with("patch")).count();
     assert!(patches <= 2, "{before:?}");
-}
-
-/// A loop that wakes itself would take all of a processor.
-#[test]
-fn addon_lease_at_rest_takes_no_processor() {
-    let (spoke, agent, namespace) = with_addon("addon-rest");
-    renew(&spoke.managed, &namespace, &seconds_ago(0));
-    told(&spoke, "True");
-    pause(1000);
-    let before = agent.cpu_time();
-    pause(3000);
-    let took = agent.cpu_time() - before;
-    // The health check each second is the most of it.
-    assert!(took < Duration::from_millis(300), "{took:?} in 3 s");
 }
 
 /// Two controllers of the hub may write this condition, and another agent.

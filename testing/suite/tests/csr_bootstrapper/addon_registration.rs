@@ -1,10 +1,9 @@
 //! Registration of add-ons: their credentials on the hub, by CSR and by token (upstream's
 //! `addon_registration_test.go` and `addon_token_registration_test.go`).
 
-mod certificate;
+pub(crate) mod certificate;
 mod crash;
 mod hosted;
-mod removal;
 pub(crate) mod support;
 mod switched;
 mod takeover;

@@ -3,12 +3,10 @@
 
 mod answers;
 mod clock;
-mod crash;
+pub(crate) mod crash;
 pub(crate) mod forge;
 mod hub;
 mod object;
-mod rotation;
+pub(crate) mod rotation;
 mod saves;
-mod stored;
-mod support;
-mod wrong;
+pub(crate) mod support;

@@ -2,11 +2,9 @@
 
 use std::time::SystemTime;
 
-use suite::{
-    eventually, ocm::AVAILABLE, relay::Way, sidecar::families, spoke::Spoke, stays, throughout,
-};
+use suite::{eventually, ocm::AVAILABLE, relay::Way, sidecar::families, spoke::Spoke, stays};
 
-use crate::support::{beating, beats, beats_again, joined, joins};
+use crate::support::{beating, beats, beats_again, joins};
 
 #[test]
 fn ready_is_a_credential_that_can_be_used() {
@@ -34,18 +32,6 @@ fn ready_is_a_credential_that_can_be_used() {
     spoke.hub.approve_csr(&request);
     agent.wait_for_code("/readyz", 200);
     assert_eq!(agent.ask("/healthz"), (200, "ok\n".to_owned()));
-}
-
-#[test]
-fn ready_and_healthy_have_nothing_to_do_with_servers() {
-    for way in [Way::Closed, Way::Silent] {
-        let (spoke, agent) = joined("away", &[]);
-        spoke.hub_relay.set(way);
-        spoke.managed_relay.set(way);
-        throughout(2500, "it is ready and healthy", || {
-            agent.ask("/readyz").0 == 200 && agent.ask("/healthz").0 == 200
-        });
-    }
 }
 
 #[test]
@@ -109,21 +95,6 @@ fn metrics_count_what_happened() {
     spoke.hub_relay.set(Way::Open);
     eventually("the heartbeat goes on", || (beats(&agent) > before).then_some(()));
     assert_eq!(value("sidecar_consecutive_failures"), 0.0);
-}
-
-#[test]
-fn metrics_count_how_requests_ended() {
-    let spoke = Spoke::new("ended");
-    let agent = spoke.start(&[]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
-    // The hub has it; its answer may still be on the way.
-    eventually("it is counted", || agent.metric("sidecar_csr_posted_total") == Some(1.0));
-    spoke.hub.deny_csr(&request);
-    eventually("the end is counted", || {
-        (agent.metric("sidecar_csr_ended_total{reason=\"CSRDenied\"}") == Some(1.0)).then_some(())
-    });
-    assert_eq!(agent.metric("sidecar_certificate_saved_timestamp_seconds"), None);
-    assert_eq!(agent.metric("sidecar_certificate_expiration_timestamp_seconds"), None);
 }
 
 #[test]

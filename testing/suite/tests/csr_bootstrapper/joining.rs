@@ -4,21 +4,14 @@
 //! `test/integration/registration/spokecluster_joining_test.go` and `spokeagent_…_test.go`, which is proven
 //! here. Where upstream ends the process, the program goes on; the tests check that it is the same one.
 
-mod clocks;
 mod corners;
-mod election;
-mod goagent;
-mod hub;
-mod interrupted;
-mod join;
+pub(crate) mod election;
 mod moved;
 mod moving;
-mod names;
 mod proxies;
-mod rebootstrap;
-mod recovery;
+pub(crate) mod rebootstrap;
+pub(crate) mod recovery;
 mod restart;
-mod support;
+pub(crate) mod support;
 mod switch_hub;
-pub(crate) mod takeover;
 pub(crate) mod two_hubs;

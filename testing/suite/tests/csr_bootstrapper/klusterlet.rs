@@ -3,10 +3,7 @@
 
 mod container;
 
-use std::{
-    fs,
-    time::{Duration, SystemTime},
-};
+use std::{fs, time::SystemTime};
 
 use serde_json::{Value, json};
 use shared::{
@@ -14,14 +11,12 @@ use shared::{
     time::micro_time,
 };
 use suite::{
-    Stopwatch,
     audit::{Right, granted},
     cluster::resource,
     dumper, eventually,
     identity::Data,
     needs::{Need, needs},
     ocm::AVAILABLE,
-    pause,
     sidecar::{Sidecar, program},
     spoke::{
         SECRET, Spoke, addon_rights, cluster_rights,
@@ -59,12 +54,7 @@ impl Agent {
             Self::Go => asset("registration"),
         };
         let sidecar = container.start(&program);
-        let watch = Stopwatch::start();
-        while !container.is_well() {
-            let waits = watch.is_within(Duration::from_secs(60));
-            assert!(waits, "the probes of {self:?} fail:\n{}", sidecar.log());
-            pause(100);
-        }
+        within(60, &format!("the probes of {self:?} find it well"), || container.is_well());
         sidecar
     }
 }

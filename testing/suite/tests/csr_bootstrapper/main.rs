@@ -23,7 +23,6 @@ mod managedcluster;
 mod once;
 mod operator;
 mod placement;
-mod secrecy;
-mod sigterm;
+mod smoke;
 mod support;
 mod work;

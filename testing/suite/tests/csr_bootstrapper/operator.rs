@@ -4,7 +4,6 @@
 
 use std::{
     fs,
-    io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -16,15 +15,15 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use suite::{
-    dumper, eventually, https,
+    eventually, https,
     ocm::AVAILABLE,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
-    spoke::{SECRET, Spoke},
+    spoke::Spoke,
     within,
 };
 
 /// The agent, and its port for HTTPS.
-fn start(spoke: &Spoke, more: &[&str]) -> (Sidecar, u16) {
+pub(crate) fn start(spoke: &Spoke, more: &[&str]) -> (Sidecar, u16) {
     let port = free_port();
     (start_on(spoke, port, more), port)
 }
@@ -56,12 +55,12 @@ fn volumes(spoke: &Spoke) -> PathBuf {
     spoke.directory.path().to_owned()
 }
 
-fn files(spoke: &Spoke) -> PathBuf {
+pub(crate) fn files(spoke: &Spoke) -> PathBuf {
     volumes(spoke).join("hub-kubeconfig")
 }
 
 /// A spoke with the volumes of the Deployment: the bootstrap Secret's, and an empty one for the credential.
-fn spoke(name: &str) -> Spoke {
+pub(crate) fn spoke(name: &str) -> Spoke {
     let spoke = Spoke::auto(name);
     fs::create_dir(volumes(&spoke).join("bootstrap")).expect("a volume");
     fs::create_dir(files(&spoke)).expect("a volume");
@@ -71,35 +70,8 @@ fn spoke(name: &str) -> Spoke {
     spoke
 }
 
-#[test]
-fn the_operators_command_line_joins_leads_and_writes_the_files() {
-    let spoke = spoke("operator");
-    let (agent, port) = start(&spoke, &[]);
-    agent.wait_for("-kube-api-qps is ignored: requests are few");
-    spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    let lock = "registration-agent-lock";
-    eventually("a leader", || spoke.managed.leader(&spoke.namespace, lock));
-    agent.wait_for_code("/readyz", 200);
-    let secret = spoke.credential().expect("the Secret");
-    assert_eq!(dumper::set(&files(&spoke)), secret);
-    assert_eq!(secret["cluster-name"], spoke.cluster.as_bytes());
-    let key = fs::metadata(files(&spoke).join("tls.key")).expect("the key");
-    assert_eq!(key.permissions().mode() & 0o777, 0o600);
-    assert_eq!(fs::metadata(files(&spoke)).expect("it").permissions().mode() & 0o777, 0o777);
-    // The probes of the Deployment, and what the plain port has too.
-    for (path, part) in [
-        ("/healthz", "ok"),
-        ("/livez", "ok"),
-        ("/readyz", "ok"),
-        ("/metrics", "sidecar_build_info"),
-    ] {
-        let (code, body, _) = https::get(port, path, DEFAULT_VERSIONS).expect("an answer");
-        assert!(code == 200 && body.contains(part), "{path}: {code} {body}");
-    }
-}
-
 /// A spoke whose agent never gets an answer.
-fn alone(name: &str) -> Spoke {
+pub(crate) fn alone(name: &str) -> Spoke {
     let spoke = spoke(name);
     spoke.managed_relay.set(suite::relay::Way::Closed);
     spoke.hub_relay.set(suite::relay::Way::Closed);
@@ -107,7 +79,7 @@ fn alone(name: &str) -> Spoke {
 }
 
 #[track_caller]
-fn healthy(port: u16) {
+pub(crate) fn healthy(port: u16) {
     eventually("the port is served", || TcpStream::connect(("127.0.0.1", port)).ok());
     assert_eq!(https::get(port, "/healthz", DEFAULT_VERSIONS).expect("an answer").0, 200);
 }
@@ -133,33 +105,6 @@ fn probes_choose_the_version_of_tls_that_the_flags_allow() {
 }
 
 #[test]
-fn clients_that_stall_in_the_handshake_keep_no_probe_waiting() {
-    let spoke = alone("operator-crowd");
-    let (agent, port) = start(&spoke, &[]);
-    healthy(port);
-    let silent = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-    let half = || {
-        let mut client = silent();
-        // The first bytes of a ClientHello of 512 bytes.
-        client.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("it is sent");
-        client
-    };
-    let crowd: Vec<_> = (0..100).flat_map(|_| [silent(), half()]).collect();
-    for _ in 0..5 {
-        healthy(port);
-        assert_eq!(agent.ask("/healthz").0, 200, "the plain port too");
-    }
-    drop(crowd);
-    // Whoever does not speak TLS is sent away.
-    let mut plain = silent();
-    plain.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").expect("it is sent");
-    let mut answer = Vec::new();
-    let _ = plain.read_to_end(&mut answer);
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-    healthy(port);
-}
-
-#[test]
 fn a_port_that_is_taken_is_a_sentence() {
     let spoke = alone("operator-port");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -167,31 +112,6 @@ fn a_port_that_is_taken_is_a_sentence() {
     let mut agent = start_on(&spoke, port, &[]);
     assert_eq!(agent.wait().code(), Some(1));
     agent.wait_for(&format!("address 127.0.0.1:{port} cannot be served"));
-}
-
-#[test]
-fn the_files_follow_the_secret_and_a_restart_writes_nothing() {
-    let spoke = spoke("operator-files");
-    let (mut agent, _) = start(&spoke, &["--disable-leader-election"]);
-    agent.wait_for_code("/readyz", 200);
-    let first = dumper::set(&files(&spoke));
-    // Another certificate: with another key that only the Secret and the files have.
-    spoke.delete_secret(SECRET);
-    let second = eventually("the next certificate", || {
-        spoke
-            .credential()
-            .filter(|data| data.get("tls.crt").is_some_and(|it| *it != first["tls.crt"]))
-    });
-    eventually("the files of the next one", || {
-        (dumper::set(&files(&spoke)) == second).then_some(())
-    });
-    // A restart writes nothing that is there.
-    let before = fs::read_link(files(&spoke).join("..data")).expect("a generation");
-    agent.terminate();
-    let (agent, _) = start(&spoke, &["--disable-leader-election"]);
-    agent.wait_for_code("/readyz", 200);
-    assert_eq!(fs::read_link(files(&spoke).join("..data")).expect("a generation"), before);
-    assert_eq!(agent.count("wrote the files"), 0);
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Helpers of all of these tests: a cluster that has joined, and the requests that it sends.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dev_apiserver::Request;
 use serde_json::Value;
-use suite::{
-    PATIENCE, Stopwatch, eventually, ocm::AVAILABLE, pause, sidecar::Sidecar, spoke::Spoke,
-};
+use suite::{PATIENCE, eventually, ocm::AVAILABLE, pause, sidecar::Sidecar, spoke::Spoke};
 
 // --- a cluster that has joined ---
 
@@ -21,13 +19,20 @@ pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
 #[track_caller]
 pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
     let agent = spoke.start(more);
-    let watch = Stopwatch::start();
-    while spoke.hub.condition(&spoke.cluster, AVAILABLE).is_none_or(|it| it.0 != "True") {
-        let waits = watch.is_within(Duration::from_secs(PATIENCE));
-        assert!(waits, "does not join:\n{}", agent.log());
+    eventually_by(&agent, "the cluster is available", || {
+        spoke.hub.condition(&spoke.cluster, AVAILABLE).is_some_and(|it| it.0 == "True")
+    });
+    agent
+}
+
+/// As `eventually`; a failure shows the log of `agent` as it is then.
+#[track_caller]
+pub(crate) fn eventually_by(agent: &Sidecar, what: &str, mut probe: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(PATIENCE);
+    while !probe() {
+        assert!(Instant::now() < end, "in vain for {PATIENCE} s: {what}\n{}", agent.log());
         pause(20);
     }
-    agent
 }
 
 /// The same with a heartbeat each second.

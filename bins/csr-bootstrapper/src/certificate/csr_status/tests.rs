@@ -120,6 +120,8 @@ fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
     assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
 }
 
+const JUNK: &str = "-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n";
+
 /// certificate_test.go:66, with the reason for each rejection.
 #[test]
 fn f45_an_issued_certificate_is_checked() {
@@ -186,6 +188,8 @@ fn f45_an_issued_certificate_is_checked() {
         ("with its authority", pem.clone() + &authority),
         ("the hub's clock is ahead", with(&|paper| paper.not_before = now() + MINUTE * 5)),
         ("with words around it", format!("words\n{pem}words\n")),
+        ("with the lines of Windows", pem.replace('\n', "\r\n")),
+        ("with another block", format!("{JUNK}{pem}{JUNK}")),
     ] {
         assert_eq!(answered(&pem, &request, &csr), CsrStatus::Issued(pem.into_bytes()), "{case}");
     }

@@ -1,5 +1,3 @@
-use zeroize::Zeroizing;
-
 use super::*;
 use crate::{
     certificate::{need::NeedReason, pacing::PACE},
@@ -16,110 +14,6 @@ fn names() -> AgentNames {
 
 fn some_need() -> Need {
     Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: false })
-}
-
-fn copy(request: &CertificateRequest) -> CertificateRequest {
-    let CertificateRequest { key, csr, name } = request;
-    CertificateRequest { key: key.clone(), csr: csr.clone(), name: name.clone() }
-}
-
-/// Both clusters after a crash: all state that survives.
-#[derive(Default)]
-struct Clusters {
-    stored: Option<CertificateRequest>,
-    /// The key in the credential's Secret.
-    credential: Option<Zeroizing<String>>,
-    /// Names of the CSRs on the hub.
-    posted: Vec<String>,
-    introduced: u32,
-}
-
-impl Clusters {
-    /// The CSR of `request`, which is approved and signed as soon as it is there.
-    fn csr(&self, request: Option<&CertificateRequest>) -> ObservedCsr {
-        match request {
-            Some(request) if self.posted.contains(&request.name) => {
-                ObservedCsr::Present(CsrStatus::Issued(b"certificate".to_vec()))
-            }
-            Some(_) => ObservedCsr::Absent,
-            None => ObservedCsr::Unknown,
-        }
-    }
-
-    fn need(&self) -> Need {
-        match &self.credential {
-            Some(_) => Need::Nothing(HOUR),
-            None => some_need(),
-        }
-    }
-
-    /// A process that starts with the state of an earlier one.
-    fn start(&self) -> CsrMachine {
-        let mut machine = CsrMachine::default();
-        machine.stored(self.stored.as_ref().map(copy));
-        machine
-    }
-
-    fn next(&self, machine: &CsrMachine, now: Instant) -> CertificateAction {
-        let csr = self.csr(machine.request.as_ref());
-        let key = self.credential.as_ref().map(|key| key.as_bytes());
-        machine.next_for_request(&self.need(), Some(Requester::Bootstrap), &csr, key, now)
-    }
-
-    /// Performs `action`; a process that is killed `before_answer` has written, and never learns the
-    /// result.
-    fn perform(
-        &mut self,
-        machine: &mut CsrMachine,
-        action: &CertificateAction,
-        before_answer: bool,
-    ) {
-        match action {
-            CertificateAction::CountPending if !before_answer => machine.counted(),
-            CertificateAction::StoreRequest => {
-                let request = CertificateRequest::new(&names().csr_template()).unwrap();
-                self.stored = Some(copy(&request));
-                if !before_answer {
-                    machine.stored(Some(request));
-                }
-            }
-            CertificateAction::CreateManagedCluster => {
-                self.introduced += 1;
-                machine.introduced(Instant::now(), 0.5);
-            }
-            CertificateAction::CreateCsr => {
-                let name = machine.request.as_ref().unwrap().name.clone();
-                // The server rejects a second object of a name.
-                if !self.posted.contains(&name) {
-                    self.posted.push(name);
-                }
-            }
-            CertificateAction::SaveCertificate(_) => {
-                self.credential = machine.request.as_ref().map(|request| request.key.clone());
-            }
-            CertificateAction::DeleteRequest => {
-                self.stored = None;
-                if !before_answer {
-                    machine.stored(None);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Performs actions until there is nothing to do; returns their names.
-    fn settle(&mut self, machine: &mut CsrMachine) -> Vec<&'static str> {
-        let mut taken = Vec::new();
-        loop {
-            let action = self.next(machine, Instant::now());
-            if let CertificateAction::Wait(_) = action {
-                return taken;
-            }
-            taken.push(name(&action));
-            assert!(taken.len() < 20, "{taken:?}");
-            self.perform(machine, &action, false);
-        }
-    }
 }
 
 fn name(action: &CertificateAction) -> &'static str {
@@ -142,56 +36,6 @@ fn name(action: &CertificateAction) -> &'static str {
 /// A certificate is saved.
 fn succeeded(machine: &mut CsrMachine, regular: bool, now: Instant) {
     machine.saved(b"certificate", now, regular, now);
-}
-
-const WHOLE: [&str; 6] = ["count", "store", "introduce", "post", "save", "forget"];
-
-#[test]
-fn a_cluster_joins_with_one_request() {
-    let mut clusters = Clusters::default();
-    assert_eq!(clusters.settle(&mut CsrMachine::default()), WHOLE);
-    assert_eq!(clusters.posted.len(), 1);
-}
-
-#[test]
-fn f42_killed_before_or_after_any_write_there_is_one_csr() {
-    for (dies_at, action) in WHOLE.iter().enumerate() {
-        for written in [false, true] {
-            let mut clusters = Clusters::default();
-            let mut machine = clusters.start();
-            for _ in 0..dies_at {
-                let action = clusters.next(&machine, Instant::now());
-                clusters.perform(&mut machine, &action, false);
-            }
-            if written {
-                let action = clusters.next(&machine, Instant::now());
-                clusters.perform(&mut machine, &action, true);
-            }
-            clusters.settle(&mut clusters.start());
-            assert_eq!(clusters.posted.len(), 1, "killed at {action}, {written}");
-            assert!(clusters.credential.is_some() && clusters.stored.is_none());
-        }
-    }
-}
-
-#[test]
-fn f42_ten_restarts_while_pending_keep_the_request() {
-    let mut clusters = Clusters::default();
-    let mut first = clusters.start();
-    for _ in 0..4 {
-        let action = clusters.next(&first, Instant::now());
-        clusters.perform(&mut first, &action, false);
-    }
-    for _ in 0..10 {
-        let mut machine = clusters.start();
-        machine.introduced(Instant::now(), 0.0);
-        let (need, now) = (some_need(), Instant::now());
-        let pending = ObservedCsr::Present(CsrStatus::Pending);
-        let action =
-            machine.next_for_request(&need, Some(Requester::Bootstrap), &pending, None, now);
-        assert_eq!(name(&action), "wait");
-    }
-    assert_eq!(clusters.posted.len(), 1);
 }
 
 /// A machine whose request is pending on the hub.
@@ -311,21 +155,6 @@ fn another_bootstrap_kubeconfig_ends_a_rest() {
 }
 
 #[test]
-fn a_rotation_asks_without_introducing_the_cluster_again() {
-    let mut machine = CsrMachine::default();
-    machine.counted();
-    machine.stored(Some(CertificateRequest::new(&names().csr_template()).unwrap()));
-    let action = machine.next_for_request(
-        &some_need(),
-        Some(Requester::Agent),
-        &ObservedCsr::Absent,
-        None,
-        Instant::now(),
-    );
-    assert_eq!(action, CertificateAction::CreateCsr);
-}
-
-#[test]
 fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
     let (machine, now) = (pending(), Instant::now());
     let key = machine.request.as_ref().unwrap().key.clone();
@@ -429,13 +258,6 @@ fn the_hub_answers_five_actions_and_eight_only_prepare() {
     assert!(on_the_hub.iter().all(|it| it.is_on_the_hub() && !it.is_preparation()));
     assert!(preparations.iter().all(|it| !it.is_on_the_hub() && it.is_preparation()));
     assert!(local.iter().all(|it| !it.is_on_the_hub() && !it.is_preparation()));
-}
-
-#[test]
-fn what_is_not_seen_is_looked_up() {
-    let (machine, now) = (pending(), Instant::now());
-    let next = |csr| machine.next_for_request(&some_need(), BOOTSTRAP, &csr, None, now).name_at();
-    assert_eq!((next(ObservedCsr::Awaited), next(ObservedCsr::Unknown)), ("wait", "look"));
 }
 
 #[test]

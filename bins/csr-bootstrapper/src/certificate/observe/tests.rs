@@ -100,23 +100,6 @@ fn opened(observed: &ObservedCredential) -> SessionInputs {
 }
 
 #[test]
-fn a_credential_opens_a_session_which_is_announced_once() {
-    let (names, hub) = (names(), hub());
-    let request = CertificateRequest::new(&names.csr_template()).unwrap();
-    let secret = credential(&request);
-    let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
-    let first = observe(&known());
-    let session = || Some(opened(&first));
-    let tried = Attempts { session: true, ..Attempts::default() };
-    assert!(observe(&Inputs { attempts: tried, ..known() }).session == SessionChange::Nothing);
-    let used = || Inputs { session: session(), hub: Some(&hub), attempts: tried, ..known() };
-    assert!(matches!(observe(&used()).session, SessionChange::Announce(_)));
-    let announced = observe(&Inputs { session_announced: true, ..used() });
-    assert!(announced.session == SessionChange::Nothing && announced.usable);
-    assert!(matches!(announced.need, Need::Nothing(_)));
-}
-
-#[test]
 fn another_certificate_swaps_the_sessions_and_another_hub_opens_one() {
     let (names, hub) = (names(), hub());
     let other = Hub { server: "https://other.example".into(), ..hub.clone() };
@@ -146,6 +129,21 @@ fn an_expired_session_ends_only_if_there_is_another_identity() {
             Inputs { session: session(expires), bootstrap, hub: Some(&hub), ..inputs(&names) };
         assert_eq!(observe(&emptied).session == SessionChange::Close, ends);
     }
+}
+
+/// By the clock of its hub it may be good, and nobody else gives another time.
+#[test]
+fn expired_credential_without_bootstrap_is_tried() {
+    let (names, later) = (names(), now() + HOUR * 2);
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
+    let expired = |bootstrap| {
+        let inputs =
+            Inputs { credential: credential(&request), clocks: at(later), ..inputs(&names) };
+        observe(&Inputs { bootstrap, ..inputs })
+    };
+    let alone = expired(None);
+    assert!(matches!(alone.session, SessionChange::Open(..)) && !alone.usable);
+    assert!(expired(Some(bootstrap())).session == SessionChange::Nothing);
 }
 
 /// 401 for a moment may be a hub that restarts.
@@ -261,24 +259,6 @@ fn a_csr_that_waits_is_announced_at_once_and_again_after_a_quarter_of_an_hour() 
     }
     assert_eq!(announced, [(0, false), (15, true)]);
     assert_eq!(machine.uid(), Some("u-1"));
-}
-
-#[test]
-fn a_client_that_serves_nothing_is_closed() {
-    let names = names();
-    let hub = hub();
-    let request = CertificateRequest::new(&names.csr_template()).unwrap();
-    let secret = credential(&request);
-    let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
-    let session = Some(opened(&observe(&known())));
-    let used = Inputs { session, hub: Some(&hub), session_announced: true, ..known() };
-    let observed = observe(&Inputs { requester_open: true, ..used });
-    let machine = CsrMachine::new(Some(request));
-    let action = machine.next(&observed, Instant::now());
-    assert_eq!(action, CertificateAction::CloseRequester);
-    let closed = ObservedCredential { requester_open: false, ..observed };
-    let action = machine.next(&closed, Instant::now());
-    assert_eq!(action, CertificateAction::DeleteRequest, "its key has served");
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use dev_apiserver::SignerOptions;
 use suite::{
-    PATIENCE, Stopwatch, eventually,
+    eventually,
     kill::{Moment, hold},
     needs::{Need, needs},
     pause,
 };
 
 use super::support::*;
+use crate::support::eventually_by;
 
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
 fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
@@ -44,17 +45,8 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
         agent.kill();
         cluster.faults().clear();
         let again = spoke.start(&[]);
-        let watch = Stopwatch::start();
-        while !is_done() {
-            let waits = watch.is_within(std::time::Duration::from_secs(PATIENCE));
-            assert!(
-                waits,
-                "the next start does the rest: {moment:?} {verb} {nth}, on the hub: {on_hub}\n{}\n--\n{}",
-                agent.log(),
-                again.log()
-            );
-            pause(20);
-        }
+        let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
+        eventually_by(&again, &format!("the next start does the rest: {what}"), is_done);
         if matches!(moment, Moment::Late) {
             pause(200);
         }
@@ -73,14 +65,6 @@ fn at_every_write(on_hub: bool, moment: Moment) -> usize {
         killed += killed_here;
     }
     killed
-}
-
-#[test]
-fn addon_registration_killed_before_each_write() {
-    if needs(Need::Embedded, "faults are asked for") {
-        assert!(at_every_write(false, Moment::Before) >= 3);
-        assert!(at_every_write(true, Moment::Before) >= 2);
-    }
 }
 
 #[test]

@@ -25,33 +25,33 @@ use crate::{
     support::joined,
 };
 
-pub(super) const ADDON: &str = "addon1";
+pub(crate) const ADDON: &str = "addon1";
 pub(crate) const KUBE_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub(crate) const CUSTOM: &str = "example.com/signer1";
 /// The Secrets of the two.
-pub(super) const KUBE_CLIENT_SECRET: &str = "addon1-hub-kubeconfig";
-pub(super) const CUSTOM_SECRET: &str = "addon1-example.com-signer1-client-cert";
-pub(super) const STORE: &str = "hub-kubeconfig-secret-addons";
+pub(crate) const KUBE_CLIENT_SECRET: &str = "addon1-hub-kubeconfig";
+pub(crate) const CUSTOM_SECRET: &str = "addon1-example.com-signer1-client-cert";
+pub(crate) const STORE: &str = "hub-kubeconfig-secret-addons";
 
 /// A cluster that has joined, and a namespace for its add-ons.
-pub(super) fn stage(name: &str, more: &[&str]) -> (Spoke, Sidecar, String) {
+pub(crate) fn stage(name: &str, more: &[&str]) -> (Spoke, Sidecar, String) {
     let (spoke, agent) = joined(name, more);
     let namespace = spoke.addon_namespace();
     (spoke, agent, namespace)
 }
 
 /// Installs the add-on, whose manager wants these registrations.
-pub(super) fn add(spoke: &Spoke, namespace: &str, registrations: &Value) {
+pub(crate) fn add(spoke: &Spoke, namespace: &str, registrations: &Value) {
     spoke.hub.add_addon(&spoke.cluster, ADDON, namespace);
     register(spoke, registrations);
 }
 
-pub(super) fn register(spoke: &Spoke, registrations: &Value) {
+pub(crate) fn register(spoke: &Spoke, registrations: &Value) {
     let status = json!({"registrations": registrations});
     spoke.hub.set_addon_status(&spoke.cluster, ADDON, &status);
 }
 
-pub(super) fn of_signer(signer: &str) -> Value {
+pub(crate) fn of_signer(signer: &str) -> Value {
     json!([{"signerName": signer}])
 }
 
@@ -80,25 +80,25 @@ pub(crate) fn certificate(
 
 /// Waits until there is no such Secret.
 #[track_caller]
-pub(super) fn gone(cluster: &Cluster, namespace: &str, name: &str) {
+pub(crate) fn gone(cluster: &Cluster, namespace: &str, name: &str) {
     let target = SECRETS.object(namespace, name);
     eventually(&format!("{name} is gone"), || cluster.get(&target).is_none().then_some(()));
 }
 
 /// The CSRs of the add-on.
-pub(super) fn csrs(spoke: &Spoke) -> Vec<Value> {
+pub(crate) fn csrs(spoke: &Spoke) -> Vec<Value> {
     let label =
         |csr: &Value| csr["metadata"]["labels"]["open-cluster-management.io/addon-name"] == ADDON;
     spoke.hub.csrs_of(&spoke.cluster).into_iter().filter(label).collect()
 }
 
 /// The PEM of a CSR.
-pub(super) fn pem(csr: &Value) -> Vec<u8> {
+pub(crate) fn pem(csr: &Value) -> Vec<u8> {
     BASE64_STANDARD.decode(csr["spec"]["request"].as_str().expect("a request")).expect("base64")
 }
 
 /// Signs a CSR as a signer of the add-on's own does.
-pub(super) fn sign(spoke: &Spoke, name: &str, user: &str) {
+pub(crate) fn sign(spoke: &Spoke, name: &str, user: &str) {
     let all = ocm::requests();
     let target = global(&all, name);
     let csr = spoke.hub.cluster.get(&target).expect("the CSR");
@@ -109,18 +109,18 @@ pub(super) fn sign(spoke: &Spoke, name: &str, user: &str) {
 }
 
 /// The default user of the add-on's agent.
-pub(super) fn user(spoke: &Spoke) -> String {
+pub(crate) fn user(spoke: &Spoke) -> String {
     format!("{}:agent:{}", group(spoke), suite::spoke::AGENT)
 }
 
 /// Its default group.
-pub(super) fn group(spoke: &Spoke) -> String {
+pub(crate) fn group(spoke: &Spoke) -> String {
     format!("system:open-cluster-management:cluster:{}:addon:{ADDON}", spoke.cluster)
 }
 
 /// The condition of this type on the add-on, once it has this status.
 #[track_caller]
-pub(super) fn told(spoke: &Spoke, kind: &str, status: &str) -> Value {
+pub(crate) fn told(spoke: &Spoke, kind: &str, status: &str) -> Value {
     eventually(&format!("{kind} is {status}"), || {
         let addon = spoke.hub.addon(&spoke.cluster, ADDON)?;
         let conditions = addon["status"]["conditions"].as_array()?.clone();
@@ -130,7 +130,7 @@ pub(super) fn told(spoke: &Spoke, kind: &str, status: &str) -> Value {
 
 /// `status.kubeClientDriver` of the add-on, once it is this one.
 #[track_caller]
-pub(super) fn has_driver(spoke: &Spoke, driver: &str) {
+pub(crate) fn has_driver(spoke: &Spoke, driver: &str) {
     eventually(&format!("the driver is {driver}"), || {
         let addon = spoke.hub.addon(&spoke.cluster, ADDON)?;
         let told = addon["status"]["kubeClientDriver"].as_str().unwrap_or_default();
@@ -139,7 +139,7 @@ pub(super) fn has_driver(spoke: &Spoke, driver: &str) {
 }
 
 /// What the hub answers to whoever has the content of this Secret: anything but 401 knows it.
-pub(super) fn code(data: &Data) -> u16 {
+pub(crate) fn code(data: &Data) -> u16 {
     let data = data.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
     let config = kubeconfig::from_secret("ns/x", &data).expect("the kubeconfig");
     let timing = Timeouts::with_request(Duration::from_secs(10));

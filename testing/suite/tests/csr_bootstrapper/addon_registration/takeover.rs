@@ -4,7 +4,7 @@ use shared::resource::SECRETS;
 use suite::{eventually, ocm::AVAILABLE, sidecar::Sidecar, spoke::Spoke, stays};
 
 use super::support::*;
-use crate::joining::takeover::{gives_signs_of_life, stages};
+use crate::smoke::takeover::{gives_signs_of_life, stages};
 
 /// The Go agent with its add-ons; without another flag of gates the last one counts.
 fn go_agent(spoke: &Spoke) -> Sidecar {

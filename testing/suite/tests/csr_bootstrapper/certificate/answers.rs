@@ -10,30 +10,10 @@ use suite::{
     within,
 };
 
-use crate::certificate::{
-    forge,
-    support::{
-        csr, delete, due, ended, fail, groups, issue, joined_by, names, nothing_more, pem, post,
-        rotated, said, signed, subject, uid,
-    },
+use crate::certificate::support::{
+    csr, delete, due, ended, fail, groups, issue, joined_by, names, nothing_more, post, rotated,
+    said, signed, uid,
 };
-
-#[test]
-fn f40_a_denied_request_is_reported_and_followed_by_no_other() {
-    let spoke = Spoke::new("denied");
-    let sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    spoke.hub.deny_csr(&name);
-    let message = said(&spoke, "CSRDenied");
-    let words = format!("CSR {name} was denied: Suite: by a person; requesting another one in ");
-    let rest = message.strip_prefix(&words).and_then(|rest| rest.strip_suffix(" s"));
-    let rest: u64 = rest.and_then(|rest| rest.parse().ok()).unwrap_or_else(|| panic!("{message}"));
-    assert!((300..=375).contains(&rest), "five minutes and up to a quarter: {rest} s");
-    nothing_more(&spoke, 3000);
-    assert_eq!((spoke.credential(), spoke.count_events("CSRDenied")), (None, 1));
-    assert_eq!((sidecar.ask("/readyz").0, sidecar.ask("/healthz").0), (503, 200));
-    assert_eq!(ended(&sidecar, "CSRDenied"), 1.0);
-}
 
 #[test]
 fn f40_a_request_that_was_not_signed_is_reported_and_followed_by_no_other() {
@@ -107,29 +87,6 @@ fn f40_a_denied_renewal_leaves_the_old_certificate() {
 }
 
 #[test]
-fn f40_a_renewal_that_fails_leaves_the_old_certificate() {
-    if !needs(Need::Embedded, "it approves renewals at once") {
-        return;
-    }
-    comes_to_nothing("fail-renewal", "CSRFailed", fail, "was approved but not signed");
-}
-
-#[test]
-fn f45_a_renewal_with_a_wrong_certificate_leaves_the_old_one() {
-    if !needs(Need::Embedded, "it approves renewals at once") {
-        return;
-    }
-    let wrong = |spoke: &Spoke, name: &str| {
-        let request = pem(&csr(spoke, name).expect("it"));
-        let mut subject = subject(spoke, -60, 3600);
-        subject.user += "2";
-        issue(spoke, name, forge::certificate(&request, &subject));
-    };
-    let words = "was answered with a certificate that is for user";
-    comes_to_nothing("wrong-renewal", "CertificateRejected", wrong, words);
-}
-
-#[test]
 fn f41_a_request_that_vanished_is_posted_again_under_its_name() {
     let spoke = Spoke::new("vanished");
     let _sidecar = spoke.start(&[]);
@@ -142,18 +99,6 @@ fn f41_a_request_that_vanished_is_posted_again_under_its_name() {
     nothing_more(&spoke, 1000);
     assert_eq!(names(&spoke), [name.as_str()]);
     spoke.hub.approve_csr(&name);
-    joined_by(&spoke, &name);
-}
-
-#[test]
-fn f41_a_request_that_vanished_while_nobody_ran_is_posted_again() {
-    let spoke = Spoke::new("collected");
-    let first = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    drop(first);
-    delete(&spoke, &name);
-    let _second = spoke.start(&[]);
-    assert_eq!(spoke.hub.approve_next(&spoke.cluster), name);
     joined_by(&spoke, &name);
 }
 

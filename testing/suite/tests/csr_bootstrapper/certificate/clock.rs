@@ -115,31 +115,6 @@ fn f49_a_hub_that_is_ten_minutes_behind_gives_certificates_that_look_expired() {
     assert_eq!((names(&spoke).len(), ended(&sidecar, "Issued")), (1, 1.0));
 }
 
-#[test]
-fn f49_without_a_hub_that_is_off_the_same_are_refused() {
-    if !needs(Need::Embedded, "one place is enough") {
-        return;
-    }
-    for (from, until) in [(590, 3600 * 24), (-3600, -60)] {
-        let (spoke, _sidecar) = on_a_hub("right", 0, from, until);
-        said(&spoke, "CertificateRejected");
-        nothing_more(&spoke, 500);
-        assert_eq!(spoke.credential(), None);
-    }
-}
-
-/// The usual signer of a hub that is a little ahead: it backdates by five minutes, the rest is tolerance.
-#[test]
-fn f49_four_minutes_are_within_what_an_own_clock_may_be_off() {
-    let spoke = Spoke::new("tolerance");
-    let _sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    let request = pem(&csr(&spoke, &name).expect("the request"));
-    issue(&spoke, &name, forge::certificate(&request, &subject(&spoke, 240, 3600 * 24)));
-    spoke.wait_for_certificate();
-    nothing_more(&spoke, 1000);
-}
-
 /// An agent whose own clock is off by `ahead` is issued a certificate for these seconds, by the true clock.
 fn on_a_clock(name: &str, ahead: i64, from: i64, until: i64) -> Option<(Spoke, Sidecar, Clock)> {
     let spoke = Spoke::new(name);

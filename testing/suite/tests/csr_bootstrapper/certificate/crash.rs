@@ -1,11 +1,9 @@
 //! kill -9 at every write to either cluster (F42), when joining and during a rotation. The next start continues
 //! from whatever was written: one request, and never a key without its certificate.
 
-use std::time::Duration;
-
 use dev_apiserver::SignerOptions;
 use suite::{
-    PATIENCE, Stopwatch, eventually,
+    eventually,
     identity::Data,
     kill::{Moment, hold},
     needs::{Need, needs},
@@ -14,11 +12,14 @@ use suite::{
     spoke::Spoke,
 };
 
-use crate::certificate::support::{csr, due, joined_by, names, no_key_alone, uid, works};
+use crate::{
+    certificate::support::{csr, due, joined_by, names, no_key_alone, uid, works},
+    support::eventually_by,
+};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
-enum Work {
+pub(crate) enum Work {
     Join,
     Rotation,
 }
@@ -78,16 +79,12 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
         cluster.faults().clear();
         let again = spoke.start(&[]);
         let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
-        let watch = Stopwatch::start();
         // A stored request that comes late may stay: it is the next one's.
         let late = matches!(moment, Moment::Late);
         let served = || late || spoke.pending().is_none();
-        while !(is_new(&spoke, old.as_ref()) && served()) {
-            let log = || format!("{}\n--\n{}", sidecar.log(), again.log());
-            let waits = watch.is_within(Duration::from_secs(PATIENCE));
-            assert!(waits, "the next start does the rest: {what}\n{}", log());
-            pause(20);
-        }
+        eventually_by(&again, &format!("the next start does the rest: {what}"), || {
+            is_new(&spoke, old.as_ref()) && served()
+        });
         if late {
             pause(200);
             assert!(is_new(&spoke, old.as_ref()), "{what}\n{}", again.log());
@@ -100,7 +97,7 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
     held
 }
 
-fn at_every_write(work: Work, on_hub: bool, moment: Moment) -> usize {
+pub(crate) fn at_every_write(work: Work, on_hub: bool, moment: Moment) -> usize {
     let mut killed = 0;
     for verb in ["create", "update", "patch", "delete"] {
         let killed_here =
@@ -120,42 +117,10 @@ fn f42_a_write_of_a_join_that_comes_after_the_kill() {
 }
 
 #[test]
-fn f42_a_kill_before_every_write_of_a_join() {
-    if needs(Need::Embedded, "faults are asked for") {
-        assert!(at_every_write(Work::Join, false, Moment::Before) >= 6);
-        assert!(at_every_write(Work::Join, true, Moment::Before) >= 3);
-    }
-}
-
-#[test]
-fn f42_a_kill_after_every_write_of_a_join() {
-    if needs(Need::Embedded, "faults are asked for") {
-        assert!(at_every_write(Work::Join, false, Moment::After) >= 6);
-        assert!(at_every_write(Work::Join, true, Moment::After) >= 3);
-    }
-}
-
-#[test]
 fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
     if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::Late) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Late) >= 2);
-    }
-}
-
-#[test]
-fn f42_a_kill_before_every_write_of_a_rotation() {
-    if needs(Need::Embedded, "faults are asked for") {
-        assert!(at_every_write(Work::Rotation, false, Moment::Before) >= 5);
-        assert!(at_every_write(Work::Rotation, true, Moment::Before) >= 2);
-    }
-}
-
-#[test]
-fn f42_a_kill_after_every_write_of_a_rotation() {
-    if needs(Need::Embedded, "faults are asked for") {
-        assert!(at_every_write(Work::Rotation, false, Moment::After) >= 5);
-        assert!(at_every_write(Work::Rotation, true, Moment::After) >= 2);
     }
 }
 
@@ -185,31 +150,4 @@ fn f42_ten_kills_while_a_request_waits_leave_one() {
     spoke.hub.approve_csr(&name);
     joined_by(&spoke, &name);
     assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
-}
-
-#[test]
-fn f42_ten_kills_while_a_renewal_waits_leave_one() {
-    if !needs(Need::Embedded, "it approves renewals at once") {
-        return;
-    }
-    let (spoke, old) = due("ten-renewals");
-    let name = ten_kills(&spoke);
-    assert_eq!(spoke.credential().as_ref(), Some(&old));
-    spoke.hub.approve_csr(&name);
-    let _sidecar = spoke.start(&[]);
-    joined_by(&spoke, &name);
-    no_key_alone(&spoke);
-}
-
-/// Approved and signed while nobody ran.
-#[test]
-fn f42_what_was_issued_meanwhile_is_fetched() {
-    let spoke = Spoke::new("meanwhile");
-    let first = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    drop(first);
-    spoke.hub.approve_csr(&name);
-    let _second = spoke.start(&[]);
-    joined_by(&spoke, &name);
-    assert_eq!(names(&spoke), [name]);
 }

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use dev_apiserver::Rule;
-use serde_json::json;
 use suite::{
     eventually,
     faults::code,
@@ -52,28 +51,6 @@ fn ocm07_ten_open_requests_of_our_own_halt_it() {
     assert_eq!((names(&spoke).len(), spoke.credential(), spoke.pending()), (10, None, None));
     assert_eq!(spoke.count_events("ClientCertificateCreationHalted"), 1);
     assert_eq!(sidecar.ask("/readyz").0, 503);
-}
-
-/// What a name may be is up to the hub, and the command is there to be pasted.
-#[test]
-fn no_name_in_a_command_is_one_that_a_shell_would_read() {
-    if !needs(Need::Embedded, "it gives no such names") {
-        return;
-    }
-    let spoke = Spoke::new("paste");
-    let mut open = post_some(&spoke, 10, &spoke.user());
-    let name = open.pop().expect("one of them");
-    let mut odd = csr(&spoke, &name).expect("the request");
-    delete(&spoke, &name);
-    odd["metadata"]["name"] = json!(format!("{}-;$(id)`id`\u{1b}[2J", spoke.cluster));
-    spoke.hub.cluster.server().put(odd);
-    let sidecar = spoke.start(&[]);
-    let message = said(&spoke, "ClientCertificateCreationHalted");
-    assert!(open.iter().all(|name| message.contains(name)), "{message}");
-    let (_, ready) = sidecar.ask("/readyz");
-    for text in [message, ready, sidecar.log()] {
-        assert!(!text.contains(['$', '`', '\u{1b}']), "{text}");
-    }
 }
 
 /// About a minute: that is how often a halted agent looks.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use dev_apiserver::SignerOptions;
 use serde_json::Value;
 use suite::{
-    eventually,
     needs::{Need, needs},
     ocm::{self, ACCEPTED},
     pause, real,
@@ -15,10 +14,10 @@ use suite::{
     throughout, within,
 };
 
-use crate::certificate::support::{name, names, no_key_alone, rotated, said, saves, works};
+use crate::certificate::support::{name, names, no_key_alone, rotated, saves, works};
 
 /// A cluster that has joined, with certificates that begin `backdate` seconds ago and end in `lifetime`.
-fn joined(name: &str, backdate: u64, lifetime: u64, flags: &[&str]) -> (Spoke, Sidecar) {
+pub(crate) fn joined(name: &str, backdate: u64, lifetime: u64, flags: &[&str]) -> (Spoke, Sidecar) {
     let spoke = Spoke::auto(name);
     let seconds = Duration::from_secs;
     spoke.hub.cluster.server().set_signer(SignerOptions {
@@ -30,7 +29,7 @@ fn joined(name: &str, backdate: u64, lifetime: u64, flags: &[&str]) -> (Spoke, S
     (spoke, sidecar)
 }
 
-fn start(spoke: &Spoke, flags: &[&str]) -> Sidecar {
+pub(crate) fn start(spoke: &Spoke, flags: &[&str]) -> Sidecar {
     let sidecar = spoke.start(flags);
     spoke.wait_for_certificate();
     spoke.hub.wait_for_condition(&spoke.cluster, ACCEPTED, "True");
@@ -46,7 +45,7 @@ fn heartbeats(sidecar: &Sidecar, result: &str) -> f64 {
 }
 
 /// Waits for `count` requests that were all signed and saved.
-fn wait_for(spoke: &Spoke, count: usize, seconds: u64) -> Vec<Value> {
+pub(crate) fn wait_for(spoke: &Spoke, count: usize, seconds: u64) -> Vec<Value> {
     within(seconds, &format!("{count} certificates"), || {
         let all = spoke.hub.csrs_of(&spoke.cluster);
         let saved = spoke.credential()?.get("tls.crt")?.clone();
@@ -59,7 +58,7 @@ fn wait_for(spoke: &Spoke, count: usize, seconds: u64) -> Vec<Value> {
 
 /// All after the first were asked for by the agent itself and approved by the hub.
 #[track_caller]
-fn renewed_by_itself(spoke: &Spoke, all: &[Value]) {
+pub(crate) fn renewed_by_itself(spoke: &Spoke, all: &[Value]) {
     let renewals = all.iter().filter(|csr| csr["spec"]["username"] == spoke.user());
     let renewals: Vec<_> = renewals.collect();
     assert_eq!(renewals.len(), all.len() - 1);
@@ -127,56 +126,6 @@ fn rotation_of_certificates_that_are_born_due_has_a_pace() {
     assert!((3..=4).contains(&count), "{count} in 30 s\n{}", sidecar.log());
     renewed_by_itself(&spoke, &spoke.hub.csrs_of(&spoke.cluster));
     nobody_noticed(&mut sidecar, first_errors);
-}
-
-/// After a restart a certificate that was born due is rotated at once, and then has its pace again.
-#[test]
-fn rotation_after_a_restart_is_no_loop() {
-    if !needs(Need::Embedded, "it signs for longer") {
-        return;
-    }
-    let (spoke, first) = joined("born-restart", 300, 20, &[]);
-    wait_for(&spoke, 1, 10);
-    drop(first);
-    let _second = spoke.start(&[]);
-    wait_for(&spoke, 2, 10);
-    throughout(4000, "no other request is posted", || names(&spoke).len() == 2);
-}
-
-#[test]
-fn rotation_at_the_start_is_reported_and_saved_in_one_write() {
-    if !needs(Need::Embedded, "a certificate that is due has to be made") {
-        return;
-    }
-    let (spoke, old) = crate::certificate::support::due("at-start");
-    spoke.hub.accept(&spoke.cluster);
-    spoke.hub.wait_for_condition(&spoke.cluster, ACCEPTED, "True");
-    let sidecar = spoke.start(&[]);
-    assert!(said(&spoke, "CertificateRotationStarted").contains("is due for rotation"));
-    eventually("it is rotated", || spoke.credential().filter(|now| *now != old));
-    assert_eq!(rotated(&spoke, "True").0, "ClientCertificateUpdated");
-    let all = spoke.hub.csrs_of(&spoke.cluster);
-    assert_eq!(all.len(), 1);
-    assert_eq!(ocm::reasons(&all[0]), ["AutoApprovedByHubCSRApprovingController"]);
-    assert_eq!(saves(&spoke).len(), 1);
-    let kept = |key: &str| spoke.credential().expect("it").get(key) == old.get(key);
-    assert!(kept("kubeconfig") && kept("cluster-name") && kept("agent-name"));
-    assert_eq!(sidecar.count("the hub is used as"), 1);
-}
-
-/// A Secret that was deleted is a rotation too: the certificate in use asks, and nobody has to approve.
-#[test]
-fn rotation_brings_a_deleted_secret_back() {
-    let spoke = Spoke::auto("secret-deleted");
-    let mut sidecar = start(&spoke, &[]);
-    let all = wait_for(&spoke, 1, 10);
-    spoke.delete_secret(&spoke.secret);
-    let now = wait_for(&spoke, 2, 15);
-    assert!(names(&spoke).contains(&name(&all[0])));
-    renewed_by_itself(&spoke, &now);
-    works(&spoke);
-    assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
-    assert!(sidecar.alive());
 }
 
 /// Only with `CLUSTER_SIGNING_DURATION=2m`: of 420 s 120 are left at the beginning, of which half are used.

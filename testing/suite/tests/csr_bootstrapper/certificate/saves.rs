@@ -37,24 +37,9 @@ fn refused(with: u16) {
 }
 
 #[test]
-fn f48_a_conflict_at_the_write() {
-    if needs(Need::Embedded, "faults are asked for") {
-        refused(409);
-    }
-}
-
-#[test]
 fn f48_no_right_to_write() {
     if needs(Need::Embedded, "faults are asked for") {
         refused(403);
-    }
-}
-
-#[test]
-fn f48_too_large_to_write() {
-    if needs(Need::Embedded, "faults are asked for") {
-        refused(422);
-        refused(413);
     }
 }
 

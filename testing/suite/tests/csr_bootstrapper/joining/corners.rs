@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use dev_apiserver::{Action, Rule};
-use serde_json::Value;
+use serde_json::{Value, json};
 use suite::{
     eventually,
     faults::code,
@@ -16,7 +16,7 @@ use suite::{
     within,
 };
 
-use crate::joining::support::{account, due, let_in, roles, settled, sign, wait_for_another};
+use crate::joining::support::{account, due, is_seen, let_in, roles, settled, wait_for_another};
 
 fn names(spoke: &Spoke) -> Vec<Value> {
     spoke.hub.csrs_of(&spoke.cluster).iter().map(|csr| csr["metadata"]["name"].clone()).collect()
@@ -58,11 +58,6 @@ fn a_certificate_that_may_not_be_written_outlives_its_request() {
 }
 
 #[test]
-fn a_certificate_that_is_refused_as_invalid_outlives_its_request() {
-    outlives_its_request("corner-422", 422);
-}
-
-#[test]
 fn a_secret_that_is_deleted_while_a_rotation_is_saved_comes_back_whole() {
     if !needs(Need::Embedded, "a write can be held up") {
         return;
@@ -86,32 +81,6 @@ fn a_secret_that_is_deleted_while_a_rotation_is_saved_comes_back_whole() {
 }
 
 // --- denied ---
-
-/// The rest of a denied renewal is that of the agent, and not of the bootstrap identity.
-#[test]
-fn a_denied_renewal_does_not_hold_up_the_bootstrap_identity() {
-    if !needs(Need::Embedded, "the signer's lifetime can be set") {
-        return;
-    }
-    let spoke = Spoke::auto("corner-denied");
-    sign(&spoke, 0, 12);
-    let mut sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    spoke.hub.deny(&spoke.cluster);
-    let (before, end) =
-        (spoke.credential().expect("the Secret"), spoke.wait_for_certificate().not_after);
-    let renewal = spoke.hub.next_csr(&spoke.cluster);
-    spoke.hub.deny_csr(&renewal);
-    sidecar.wait_for("was denied: Suite: by a person; requesting another one in 3");
-    sign(&spoke, 300, 3600);
-    wait_for_another(&spoke, &before);
-    let late = std::time::SystemTime::now().duration_since(end).expect("after the end");
-    assert!(late < Duration::from_secs(4), "{late:?} after the end\n{}", sidecar.log());
-    spoke.hub.accept(&spoke.cluster);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["agent", "bootstrap", "bootstrap"]);
-    assert!(sidecar.alive());
-}
 
 // --- rights ---
 
@@ -199,20 +168,35 @@ fn once_ends_with_the_name_of_the_request_that_waits_or_how_it_ended() {
     assert!(line.contains(&format!("CSR {request} was denied: Suite: by a person")), "{line}");
 }
 
-#[test]
-fn once_ends_with_the_hub_s_refusal() {
-    if !needs(Need::Embedded, "rights can be taken away at once") {
-        return;
-    }
-    let spoke = Spoke::new("corner-once-refused");
-    let faults = spoke.hub.cluster.faults();
-    faults.add(refusal());
-    let line = last_line(&spoke, || {});
-    assert!(line.contains("no credential after 3 s") && line.contains("forbidden"), "{line}");
-}
-
 /// The bootstrap identity may not post requests.
 fn refusal() -> Rule {
     let rule = Rule::new(Action::Forbid).verb("create").resource("certificatesigningrequests");
     rule.user(&Bootstrap::Manual.user())
+}
+
+/// Hubs exist whose bootstrap identity may only ask for certificates.
+#[test]
+fn the_bootstrap_identity_may_not_introduce_the_cluster() {
+    if !needs(Need::Embedded, "rights can be taken away") {
+        return;
+    }
+    let spoke = Spoke::new("cut-introduce");
+    let user = spoke.how.user();
+    spoke
+        .hub
+        .cluster
+        .faults()
+        .add(Rule::new(Action::Forbid).resource("managedclusters").user(&user));
+    let sidecar = spoke.start(&[]);
+    spoke.hub.approve_next(&spoke.cluster);
+    spoke.wait_for_certificate();
+    sidecar.wait_for_code("/readyz", 200);
+    assert!(spoke.hub.managed_cluster(&spoke.cluster).is_none());
+    let clusters = ocm::clusters();
+    let cluster = json!({
+        "apiVersion": clusters.api_version(), "kind": clusters.kind,
+        "metadata": {"name": spoke.cluster}, "spec": {"hubAcceptsClient": true},
+    });
+    spoke.hub.cluster.create(&ocm::global(&clusters, &spoke.cluster).siblings(), &cluster);
+    is_seen(&spoke.hub, &spoke.cluster);
 }

@@ -1,16 +1,14 @@
 //! Leader election: one of several replicas works, unless election is disabled.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use serde_json::json;
-use shared::{resource::LEASES, time::micro_time};
 use suite::{eventually, relay::Way, sidecar::Sidecar, spoke::Spoke, throughout};
 
 use crate::joining::support::{roles, settled, start_without};
 
 /// Upstream's (ocm `pkg/common/options/options.go`).
-const LOCK: &str = "registration-agent-lock";
-const LEADS: &str = "became the leader";
+pub(crate) const LOCK: &str = "registration-agent-lock";
+pub(crate) const LEADS: &str = "became the leader";
 const MASTER: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
 const FAST: [&str; 3] = [
     "-leader-election-lease-duration=4s",
@@ -19,11 +17,11 @@ const FAST: [&str; 3] = [
 ];
 
 /// A replica as it is by default, but in a hurry.
-fn replica(spoke: &Spoke) -> Sidecar {
+pub(crate) fn replica(spoke: &Spoke) -> Sidecar {
     start_without(spoke, &["-disable-leader-election"], &FAST)
 }
 
-fn holder(spoke: &Spoke) -> Option<String> {
+pub(crate) fn holder(spoke: &Spoke) -> Option<String> {
     spoke.managed.leader(&spoke.namespace, LOCK)
 }
 
@@ -46,37 +44,6 @@ fn a_second_replica_stands_by_and_takes_over_without_another_request() {
     settled(&spoke, &second);
     assert_ne!(holder(&spoke), Some(leader));
     assert_eq!(roles(&spoke), ["bootstrap"]);
-}
-
-#[test]
-fn a_second_replica_takes_over_from_one_that_crashed_and_its_request_too() {
-    let spoke = Spoke::new("elect-crash");
-    let mut first = replica(&spoke);
-    let request = spoke.hub.next_csr(&spoke.cluster);
-    let second = replica(&spoke);
-    first.kill();
-    second.wait_for(LEADS);
-    spoke.hub.approve_csr(&request);
-    spoke.hub.accept(&spoke.cluster);
-    settled(&spoke, &second);
-    assert_eq!(roles(&spoke), ["bootstrap"], "one request in all");
-}
-
-#[test]
-fn the_lead_is_lost_to_another_and_the_process_says_so() {
-    let spoke = Spoke::auto("elect-lost");
-    let mut sidecar = replica(&spoke);
-    settled(&spoke, &sidecar);
-    let now = micro_time(SystemTime::now());
-    let spec = json!({"holderIdentity": "another", "renewTime": now, "acquireTime": now});
-    spoke.managed.merge(&LEASES.object(&spoke.namespace, LOCK), &json!({"spec": spec}));
-    assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
-    assert!(
-        sidecar.log().ends_with("error=\"lost leader election: another replica is the leader\""),
-        "{}",
-        sidecar.log()
-    );
-    assert_eq!(holder(&spoke).as_deref(), Some("another"), "it is left to the other");
 }
 
 #[test]

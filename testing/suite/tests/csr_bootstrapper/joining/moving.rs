@@ -9,18 +9,18 @@ use std::{
 use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
-    identity::{Data, token_in},
+    identity::Data,
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     relay::{Relay, Way},
     sidecar::Sidecar,
     spoke::{EXPIRED, Spoke, UNKNOWN},
-    throughout, within,
+    within,
 };
 
 use crate::joining::support::{
-    account, due, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign,
+    account, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign,
 };
 
 /// A cluster whose hub moved to one that knows nothing of it, where its request waits for a person.
@@ -29,7 +29,6 @@ struct Waiting {
     sidecar: Sidecar,
     hub: Arc<Hub>,
     request: String,
-    first: String,
 }
 
 /// Waits until the cluster asks there: the new hub gets five seconds to know the agent, and failures have
@@ -44,10 +43,9 @@ fn asked(hub: &Hub, cluster: &str) -> String {
 fn waiting_elsewhere(name: &str) -> Waiting {
     let (spoke, sidecar) = joined(name);
     let hub = Hub::new();
-    let first = hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual);
-    spoke.put_bootstrap(&first);
+    spoke.put_bootstrap(&hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual));
     let request = asked(&hub, &spoke.cluster);
-    Waiting { spoke, sidecar, hub, request, first }
+    Waiting { spoke, sidecar, hub, request }
 }
 
 impl Waiting {
@@ -57,7 +55,7 @@ impl Waiting {
         self.hub.approve_csr(&self.request);
         self.hub.accept(&self.spoke.cluster);
         self.spoke.hub = self.hub;
-        within(15, "the certificate of the new hub is saved", || {
+        within(25, "the certificate of the new hub is saved", || {
             let now = self.spoke.credential()?;
             kubeconfig(&now).contains(&self.spoke.hub.cluster.address).then_some(())
         });
@@ -80,46 +78,6 @@ fn a_request_at_the_new_hub_is_found_again_after_a_restart() {
     waiting.joins();
 }
 
-#[test]
-fn a_request_at_the_new_hub_is_found_again_with_another_token() {
-    if !needs(Need::Embedded, "there is a second hub") {
-        return;
-    }
-    let waiting = waiting_elsewhere("moving-token");
-    let hub = &waiting.hub;
-    let other = hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual);
-    assert_ne!(other, waiting.first);
-    waiting.spoke.put_bootstrap(&other);
-    revoke(hub, &waiting.first);
-    throughout(2000, "there is one request", || hub.csrs_of(&waiting.spoke.cluster).len() == 1);
-    waiting.joins();
-}
-
-fn revoke(hub: &Hub, kubeconfig: &str) {
-    hub.cluster.server().revoke(&token_in(kubeconfig));
-}
-
-#[test]
-fn a_renewal_that_waits_at_the_old_hub_does_not_hold_up_the_move() {
-    if !needs(Need::Embedded, "there is a second hub") {
-        return;
-    }
-    let spoke = due("moving-renewal");
-    let sidecar = spoke.start(&[]);
-    let renewal = spoke.hub.next_csr(&spoke.cluster);
-    let hub = Hub::new();
-    let first = hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual);
-    spoke.put_bootstrap(&first);
-    let request = asked(&hub, &spoke.cluster);
-    let (old, cluster) = (spoke.hub.clone(), spoke.cluster.clone());
-    let spoke = Spoke { how: Bootstrap::Manual, ..spoke };
-    Waiting { spoke, sidecar, hub, request, first }.joins();
-    // Nobody answered there, and nobody asked for more.
-    let all = old.csrs_of(&cluster);
-    let renewals: Vec<_> = all.iter().filter(|csr| csr["metadata"]["name"] == *renewal).collect();
-    assert_eq!((all.len(), renewals.len()), (2, 1));
-}
-
 /// Another token for the same place ends the pause after failures, and says nothing of who is known there.
 fn end_the_wait(spoke: &Spoke, address: &str) {
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(address, spoke.how));
@@ -127,14 +85,15 @@ fn end_the_wait(spoke: &Spoke, address: &str) {
 
 // --- the local cluster ---
 
-/// A move while the local cluster refuses this verb on Secrets, longer than the hub is given to know the agent.
-fn moved_while_refused(name: &str, verb: &str) {
+/// The local cluster refuses the write for longer than the hub is given to know the agent.
+#[test]
+fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
     if !needs(Need::Embedded, "rights can be taken away at once") {
         return;
     }
-    let (spoke, mut sidecar) = joined(name);
+    let (spoke, mut sidecar) = joined("moving-save");
     let before = spoke.credential().expect("the Secret");
-    let rule = Rule::new(Action::Forbid).verb(verb).resource("secrets").user(&account(&spoke));
+    let rule = Rule::new(Action::Forbid).verb("update").resource("secrets").user(&account(&spoke));
     let faults = spoke.managed.faults();
     let rule = faults.add(rule);
     let relay = Relay::to(&spoke.hub.cluster.address);
@@ -150,41 +109,32 @@ fn moved_while_refused(name: &str, verb: &str) {
     assert!(kubeconfig(&now).contains(&address), "{}", kubeconfig(&now));
 }
 
-#[test]
-fn a_key_that_cannot_be_stored_is_no_word_of_the_new_hub() {
-    moved_while_refused("moving-store", "create");
-}
-
-#[test]
-fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
-    moved_while_refused("moving-save", "update");
-}
-
 // --- nobody answers ---
 
-/// The certificate of the old hub comes due after half of `seconds`.
-fn renewed_at_the_old_hub(name: &str, way: Way, seconds: u64) {
+/// The certificate of the old hub comes due after half of its 14 s.
+#[test]
+fn nobody_listens_at_the_new_address_and_the_old_hub_renews() {
     if !needs(Need::Embedded, "the signer's lifetime can be set") {
         return;
     }
-    let spoke = Spoke::auto(name);
-    sign(&spoke, 300, seconds);
+    let spoke = Spoke::auto("moving-closed");
+    sign(&spoke, 300, 14);
     let mut sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     let before = spoke.credential().expect("the Secret");
     let nobody = Relay::to(&spoke.hub.cluster.address);
-    nobody.set(way);
+    nobody.set(Way::Closed);
     let address = nobody.address.to_string();
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(&address, spoke.how));
     sidecar.wait_for("the server differs");
     sign(&spoke, 300, 3600);
     // After half of its life, and a little of chance.
     let end = spoke.wait_for_certificate().not_after;
-    let due = end - Duration::from_secs(seconds).mul_f64(0.44);
-    within(seconds, "it is due", || (SystemTime::now() >= due).then_some(()));
+    let due = end - Duration::from_secs(14).mul_f64(0.44);
+    eventually("it is due", || (SystemTime::now() >= due).then_some(()));
     end_the_wait(&spoke, &address);
-    let now = within(seconds, "it is renewed at the old hub", || changed(&spoke, &before));
+    let now = eventually("it is renewed at the old hub", || changed(&spoke, &before));
     assert_eq!(now["kubeconfig"], before["kubeconfig"]);
     assert_eq!(roles(&spoke), ["agent", "bootstrap"], "{}", sidecar.log());
     gives_signs(&spoke);
@@ -194,16 +144,6 @@ fn renewed_at_the_old_hub(name: &str, way: Way, seconds: u64) {
 
 fn changed(spoke: &Spoke, before: &Data) -> Option<Data> {
     spoke.credential().filter(|now| now["tls.crt"] != before["tls.crt"])
-}
-
-#[test]
-fn nobody_listens_at_the_new_address_and_the_old_hub_renews() {
-    renewed_at_the_old_hub("moving-closed", Way::Closed, 14);
-}
-
-#[test]
-fn nobody_says_a_word_at_the_new_address_and_the_old_hub_renews() {
-    renewed_at_the_old_hub("moving-silent", Way::Silent, 20);
 }
 
 #[test]

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use dev_apiserver::{Action, Rule, SignerOptions};
 use suite::{
-    Stopwatch, eventually,
+    eventually,
     identity::Data,
     needs::{Need, needs},
-    pause,
-    relay::Way,
-    spoke::{EXPIRED, Spoke},
+    spoke::Spoke,
+    within,
 };
 
 use crate::joining::support::{
@@ -18,85 +17,14 @@ use crate::joining::support::{
 };
 
 /// On an embedded hub: certificates for so many seconds from now on.
-fn sign_for(spoke: &Spoke, seconds: u64) {
+pub(crate) fn sign_for(spoke: &Spoke, seconds: u64) {
     let lifetime = Duration::from_secs(seconds);
     spoke.hub.cluster.server().set_signer(SignerOptions { lifetime, ..Default::default() });
 }
 
-fn wait_for_the_end(spoke: &Spoke) {
+pub(crate) fn wait_for_the_end(spoke: &Spoke) {
     let end = spoke.certificate().expect("the certificate").not_after;
     eventually("the certificate has expired", || (SystemTime::now() > end).then_some(()));
-}
-
-#[test]
-fn o_rebootstrap_528_the_certificate_expires_while_the_program_is_away() {
-    if !needs(Need::Embedded, "the signer's lifetime can be set") {
-        return;
-    }
-    let spoke = Spoke::auto("expire-away");
-    sign_for(&spoke, 5);
-    let mut sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    sidecar.kill();
-    let before = spoke.credential().expect("the Secret");
-    let asked = roles(&spoke).len();
-    wait_for_the_end(&spoke);
-    sign_for(&spoke, 3600);
-    let sidecar = spoke.start(&[]);
-    wait_for_another(&spoke, &before);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke).len(), asked + 1);
-    assert_eq!(roles(&spoke).iter().filter(|role| **role == "bootstrap").count(), 2);
-}
-
-#[test]
-fn o_rebootstrap_528_the_certificate_expires_while_the_hub_is_away() {
-    if !needs(Need::Embedded, "the signer's lifetime can be set") {
-        return;
-    }
-    let spoke = Spoke::auto("expire-hub");
-    sign_for(&spoke, 4);
-    let mut sidecar = spoke.start(&[]);
-    spoke.wait_for_certificate();
-    spoke.hub_relay.set(Way::Closed);
-    let before = spoke.credential().expect("the Secret");
-    wait_for_the_end(&spoke);
-    sidecar.wait_for(EXPIRED);
-    let why = sidecar.wait_for_code("/readyz", 503);
-    assert!(why.contains("expired at"), "{why}");
-    assert_eq!(sidecar.ask("/healthz").0, 200);
-    sign_for(&spoke, 3600);
-    spoke.hub_relay.set(Way::Open);
-    wait_for_another(&spoke, &before);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke).iter().filter(|role| **role == "bootstrap").count(), 2);
-    assert!(sidecar.alive(), "{}", sidecar.log());
-}
-
-/// The hub denied the cluster, so it does not renew; the bootstrap identity gets a certificate all the same.
-#[test]
-fn a_renewal_that_nobody_answers_gives_way_to_the_bootstrap_identity() {
-    if !needs(Need::Embedded, "the signer's lifetime can be set") {
-        return;
-    }
-    let spoke = Spoke::auto("expire-denied");
-    sign_for(&spoke, 7);
-    let mut sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    spoke.hub.deny(&spoke.cluster);
-    let renewal = spoke.hub.next_csr(&spoke.cluster);
-    let before = spoke.credential().expect("the Secret");
-    sign_for(&spoke, 3600);
-    wait_for_the_end(&spoke);
-    // News, after which it looks at once; else it does every 15 s.
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    sidecar.wait_for(EXPIRED);
-    sidecar.wait_for(&format!("CSR {renewal} is not what this agent asks for now"));
-    wait_for_another(&spoke, &before);
-    spoke.hub.accept(&spoke.cluster);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke).iter().filter(|role| **role == "bootstrap").count(), 2);
-    assert!(sidecar.alive(), "{}", sidecar.log());
 }
 
 #[test]
@@ -112,15 +40,6 @@ fn the_secret_is_emptied_and_what_others_put_there_stays() {
 }
 
 #[test]
-fn the_secret_is_deleted() {
-    let (spoke, mut sidecar) = joined("deleted");
-    let before = spoke.credential().expect("the Secret");
-    spoke.delete_secret(&spoke.secret);
-    let now = renewed_alone(&spoke, &mut sidecar, &before);
-    assert_eq!(now["kubeconfig"], before["kubeconfig"]);
-}
-
-#[test]
 fn the_secret_is_deleted_and_there_is_no_bootstrap_kubeconfig_any_more() {
     let (spoke, mut sidecar) = joined("deleted-alone");
     let before = spoke.credential().expect("the Secret");
@@ -129,17 +48,6 @@ fn the_secret_is_deleted_and_there_is_no_bootstrap_kubeconfig_any_more() {
     spoke.delete_secret(&spoke.secret);
     let now = renewed_alone(&spoke, &mut sidecar, &before);
     assert_eq!(now["kubeconfig"], before["kubeconfig"], "it remembers the hub");
-}
-
-#[test]
-fn a_lost_kubeconfig_takes_no_person() {
-    let (spoke, mut sidecar) = joined("no-kubeconfig");
-    let mut data = spoke.credential().expect("the Secret");
-    let before = data.clone();
-    data.remove("kubeconfig");
-    spoke.put_secret(&spoke.secret, &data);
-    let now = renewed_alone(&spoke, &mut sidecar, &before);
-    assert_eq!(now["kubeconfig"], before["kubeconfig"]);
 }
 
 #[test]
@@ -188,12 +96,11 @@ fn a_refused_certificate_is_replaced_by_way_of_the_bootstrap_identity() {
     let faults = spoke.hub.cluster.faults();
     let rule = faults.add(Rule::new(unauthorized()).user(&spoke.user()));
     spoke.hub_relay.cut();
-    let (start, watch) = (Instant::now(), Stopwatch::start());
-    while roles(&spoke).len() == 1 {
-        assert!(watch.is_within(Duration::from_secs(100)), "{}", sidecar.log());
+    let start = Instant::now();
+    within(100, "the bootstrap identity asks", || {
         assert_eq!(version(&spoke), written, "it stays until it is replaced");
-        pause(100);
-    }
+        roles(&spoke).len() > 1
+    });
     assert!(start.elapsed() > Duration::from_secs(30), "{:?}", start.elapsed());
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("does not accept the certificate"), "{why}");

@@ -1,16 +1,11 @@
 //! Startup with unusable input, which is repaired later: the process goes on and works then.
 
-use std::time::{Duration, SystemTime};
-
-use dev_apiserver::{Ca, SignerOptions};
 use suite::{
     eventually,
-    identity::{Data, hub_secret},
+    identity::Data,
     needs::{Need, needs},
-    ocm::PREFIX,
-    relay::Way,
     sidecar::Sidecar,
-    spoke::{AGENT, Spoke},
+    spoke::Spoke,
     throughout,
 };
 
@@ -20,7 +15,7 @@ use crate::joining::support::{
 
 /// The program waits, lives, and says what for; nothing was asked.
 #[track_caller]
-fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
+pub(crate) fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
     let (code, answer) = sidecar.ask("/readyz");
     assert!(code == 503 && answer.contains(why), "{code} {answer}");
     throughout(500, "it waits", || {
@@ -71,18 +66,6 @@ fn o_rebootstrap_476_joins_once_the_bootstrap_token_is_good() {
     sidecar.wait_for("Unauthorized");
     waits(&spoke, &mut sidecar, &spoke.secret);
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    let_in(&spoke);
-    settled(&spoke, &sidecar);
-}
-
-#[test]
-fn the_hub_cannot_be_reached_at_the_start() {
-    let spoke = Spoke::new("recover-hub");
-    spoke.hub_relay.set(Way::Closed);
-    let mut sidecar = spoke.start(&[]);
-    sidecar.wait_for("efused");
-    waits(&spoke, &mut sidecar, &spoke.secret);
-    spoke.hub_relay.set(Way::Open);
     let_in(&spoke);
     settled(&spoke, &sidecar);
 }
@@ -151,23 +134,6 @@ fn asks_once_more(spoke: &Spoke, sidecar: &Sidecar, before: &Data) -> Data {
     now
 }
 
-#[test]
-fn the_certificate_in_the_secret_is_junk() {
-    let (spoke, sidecar, before) = after_a_crash("recover-crt", |_, data| {
-        data.insert("tls.crt".into(), b"-----BEGIN CERTIFICATE-----\nAAAA\n".to_vec());
-    });
-    asks_once_more(&spoke, &sidecar, &before);
-}
-
-#[test]
-fn the_key_in_the_secret_is_of_another_certificate() {
-    let (spoke, sidecar, before) = after_a_crash("recover-key", |spoke, data| {
-        let (_, key) = Ca::new("x").client_certificate(&spoke.user(), &[], Duration::from_secs(60));
-        data.insert("tls.key".into(), key.into_bytes());
-    });
-    asks_once_more(&spoke, &sidecar, &before);
-}
-
 /// Where upstream ends with an error (ocm `register/common.go:129-136`), a second request.
 #[test]
 fn the_kubeconfig_in_the_secret_is_half_written() {
@@ -176,52 +142,6 @@ fn the_kubeconfig_in_the_secret_is_half_written() {
         data.get_mut("kubeconfig").expect("the kubeconfig").truncate(half);
     });
     asks_once_more(&spoke, &sidecar, &before);
-}
-
-/// A certificate of the agent's that was good until a minute ago; nobody looks at who signed it.
-fn expired(spoke: &Spoke) -> (String, String) {
-    let groups = [format!("{PREFIX}{}", spoke.cluster), format!("{PREFIX}managed-clusters")];
-    let groups: Vec<_> = groups.iter().map(String::as_str).collect();
-    let now = SystemTime::now();
-    let (begin, end) = (now - Duration::from_secs(3600), now - Duration::from_secs(60));
-    Ca::new("x").client_certificate_between(&spoke.user(), &groups, begin, end)
-}
-
-#[test]
-fn the_certificate_expired_while_the_program_was_away() {
-    let (spoke, sidecar, before) = after_a_crash("recover-expired", |spoke, data| {
-        let (certificate, key) = expired(spoke);
-        data.insert("tls.crt".into(), certificate.into_bytes());
-        data.insert("tls.key".into(), key.into_bytes());
-    });
-    sidecar.wait_for("has a certificate that expired at ");
-    asks_once_more(&spoke, &sidecar, &before);
-}
-
-/// The rest after such a certificate is half a minute, unless something changes.
-#[test]
-fn o_recovery_120_the_issued_certificate_has_expired_already() {
-    if !needs(Need::Embedded, "the signer's lifetime can be set") {
-        return;
-    }
-    let spoke = Spoke::new("recover-issued");
-    let signer = spoke.hub.cluster.server();
-    let minute = Duration::from_secs(60);
-    signer.set_signer(SignerOptions {
-        lifetime: Duration::ZERO,
-        backdate: minute,
-        ..Default::default()
-    });
-    let mut sidecar = spoke.start(&[]);
-    let_in(&spoke);
-    sidecar.wait_for("was answered with a certificate that expired at ");
-    assert!(spoke.credential().is_none() && sidecar.alive(), "{}", sidecar.log());
-    assert_eq!(sidecar.ask("/healthz").0, 200);
-    signer.set_signer(SignerOptions::default());
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    spoke.hub.approve_next(&spoke.cluster);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["bootstrap", "bootstrap"]);
 }
 
 // --- upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`) ---
@@ -239,21 +159,4 @@ fn start_3_the_credential_is_good_and_the_bootstrap_kubeconfig_is_not() {
         settled(&spoke, &sidecar);
         assert_eq!((spoke.credential(), roles(&spoke)), (before.clone(), vec!["bootstrap"]));
     }
-}
-
-#[test]
-fn start_4_neither_is_good_until_the_bootstrap_kubeconfig_is() {
-    let spoke = Spoke::new("start-4");
-    let address = spoke.hub_relay.address.to_string();
-    let mut data = hub_secret(&address, &spoke.hub.cluster.ca, &expired(&spoke));
-    data.insert("agent-name".into(), AGENT.into());
-    spoke.put_secret(&spoke.secret, &data);
-    spoke.put_bootstrap(&bootstrap_unknown(&spoke));
-    let mut sidecar = spoke.start(&[]);
-    sidecar.wait_for("Unauthorized");
-    waits(&spoke, &mut sidecar, "expired at");
-    assert_eq!(spoke.credential(), Some(data), "nothing is written");
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    let_in(&spoke);
-    settled(&spoke, &sidecar);
 }

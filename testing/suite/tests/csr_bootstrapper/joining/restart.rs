@@ -6,9 +6,7 @@ use suite::{
     spoke::Spoke,
 };
 
-use crate::joining::support::{
-    bootstrap_named, joined, kubeconfig, renewed_alone, roles, settled, stays_as_it_is, version,
-};
+use crate::joining::support::{joined, roles, settled, stays_as_it_is, version};
 
 #[test]
 fn o_restart_26_names_and_credential_stay() {
@@ -56,22 +54,6 @@ fn o_restart_162_another_cluster_name_joins_anew() {
 
 fn user(cluster: &str) -> String {
     format!("{}{cluster}:{}", suite::ocm::PREFIX, suite::spoke::AGENT)
-}
-
-#[test]
-fn o_restart_286_another_cluster_name_in_the_bootstrap_kubeconfig() {
-    let (spoke, mut sidecar) = joined("restart-context");
-    sidecar.terminate();
-    let before = spoke.credential().expect("the Secret");
-    spoke.put_bootstrap(&bootstrap_named(&spoke, "rebuilt"));
-    let mut sidecar = spoke.start(&[]);
-    let now = renewed_alone(&spoke, &mut sidecar, &before);
-    let text = kubeconfig(&now);
-    assert!(
-        text.contains("\n  name: rebuilt\n") && text.contains("\n    cluster: rebuilt\n"),
-        "{text}"
-    );
-    sidecar.wait_for("the cluster name differs");
 }
 
 #[test]

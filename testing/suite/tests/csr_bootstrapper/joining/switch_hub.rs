@@ -15,24 +15,8 @@ use crate::{
         support::{gives_signs, is_seen, kubeconfig, roles},
         two_hubs::{SECONDS, TwoHubs, ask_for},
     },
-    support::{beats, beats_again, renews},
+    support::beats_again,
 };
-
-#[test]
-fn switch_hub_1_hub1_does_not_accept_client() {
-    let mut stage = TwoHubs::new("switch-denied", Bootstrap::Manual);
-    let mut agent = stage.joins_first(&[]);
-    stage.spoke.hub.deny(&stage.spoke.cluster);
-    let second = stage.second.clone();
-    let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
-    second.approve_csr(&request);
-    second.accept(&stage.spoke.cluster);
-    let old = stage.is_on_second(&agent);
-    assert_eq!(old.csrs_of(&stage.spoke.cluster).len(), 1, "hub1 is asked for nothing more");
-    agent.wait_for("does not accept the cluster");
-    assert_eq!(stage.spoke.count_events("BootstrapSelected"), 2);
-    assert!(agent.alive(), "{}", agent.log());
-}
 
 #[test]
 fn switch_hub_2_hub1_is_down_and_timeout() {
@@ -53,30 +37,10 @@ fn switch_hub_2_hub1_is_down_and_timeout() {
 }
 
 #[test]
-fn a_need_is_told_when_a_hub_is_selected() {
-    let stage = TwoHubs::new("switch-need", Bootstrap::Auto);
-    let agent = stage.joins_first(&[]);
-    eventually("the Events are there", || {
-        (stage.spoke.count_events("ClientCertificateCreated") == 1).then_some(())
-    });
-    let log = agent.log();
-    assert!(!log.contains("to request one"), "{log}");
-    assert_eq!(stage.spoke.count_events("NoValidCertificateFound"), 1, "{log}");
-}
-
-#[test]
 fn a_hub_whose_packets_vanish_holds_up_nobody() {
     let mut stage = TwoHubs::new("switch-hole", Bootstrap::Auto);
     stage.spoke.hub_relay.set(Way::Hole);
     let agent = stage.start(&[]);
-    stage.is_on_second(&agent);
-}
-
-#[test]
-fn a_hub_that_stops_in_the_middle_of_an_answer_is_left_too() {
-    let mut stage = TwoHubs::new("switch-silent", Bootstrap::Auto);
-    let agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
-    stage.spoke.hub_relay.set(Way::Silent);
     stage.is_on_second(&agent);
 }
 
@@ -97,36 +61,6 @@ fn a_restart_keeps_the_hub_that_it_was_on() {
     });
     let (_, ready) = agent.ask("/readyz");
     assert!(ready.contains(&format!("hub https://{} is selected", stage.way.address)), "{ready}");
-}
-
-#[test]
-fn a_restart_goes_on_joining_the_hub_that_nobody_has_answered_at() {
-    let stage = TwoHubs::new("switch-pending", Bootstrap::Manual);
-    let mut agent = stage.start(&[]);
-    let request = stage.spoke.hub.next_csr(&stage.spoke.cluster);
-    agent.kill();
-    let agent = stage.start(&[]);
-    agent.wait_for("is not approved yet");
-    stays("hub2 is not asked", || stage.second.managed_cluster(&stage.spoke.cluster).is_none());
-    stage.spoke.hub.approve_csr(&request);
-    stage.spoke.hub.accept(&stage.spoke.cluster);
-    is_seen(&stage.spoke.hub, &stage.spoke.cluster);
-    assert_eq!(roles(&stage.spoke), ["bootstrap"], "one request");
-}
-
-/// A hub that is away for a moment while the program starts is not left for that.
-#[test]
-fn a_restart_during_an_outage_leaves_the_hub_to_the_timeout() {
-    let stage = TwoHubs::new("switch-outage", Bootstrap::Auto);
-    let mut agent = stage.joins_first(&[]);
-    agent.kill();
-    stage.spoke.hub_relay.set(Way::Closed);
-    let agent = stage.start(&[]);
-    agent.wait_for("BootstrapSelected");
-    stays("hub2 is not asked", || stage.second.managed_cluster(&stage.spoke.cluster).is_none());
-    stage.spoke.hub_relay.set(Way::Open);
-    within(SECONDS, "the heartbeat goes on", || (beats(&agent) >= 1.0).then_some(()));
-    renews(&stage.spoke);
 }
 
 #[test]
@@ -215,18 +149,6 @@ fn a_hub_that_comes_late_is_selected_without_a_restart() {
     });
     stage.write_second();
     stage.is_on_second(&agent);
-}
-
-#[test]
-fn another_hub_in_the_place_of_the_selected_one() {
-    let mut stage = TwoHubs::new("switch-replaced", Bootstrap::Auto);
-    let agent = stage.joins_first(&[]);
-    // The first file leads to hub2 as well now: hub1 is not among them any more.
-    let kubeconfig =
-        stage.second.bootstrap_kubeconfig(&stage.way.address.to_string(), stage.spoke.how);
-    std::fs::write(&stage.files[0], kubeconfig).expect("the file is written");
-    stage.is_on_second(&agent);
-    agent.wait_for("hub1.kubeconfig is selected, for hub");
 }
 
 #[test]

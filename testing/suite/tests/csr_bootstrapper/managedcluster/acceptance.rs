@@ -55,19 +55,3 @@ fn a_cluster_that_is_denied_falls_silent_until_it_is_accepted_again() {
     beats_again(&agent, 2);
     renews(&spoke);
 }
-
-#[test]
-fn a_managed_cluster_that_is_deleted_is_missed_once_and_not_made_again() {
-    let spoke = Spoke::auto("removed");
-    let agent = crate::support::joins(&spoke, &[]);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    beats_again(&agent, 1);
-    spoke.hub.delete(&spoke.cluster);
-    agent.wait_for("the hub has no such ManagedCluster");
-    let before = beats(&agent);
-    throughout(2000, "it stays away and the heartbeat stops", || {
-        spoke.hub.managed_cluster(&spoke.cluster).is_none() && beats(&agent) <= before
-    });
-    assert_eq!(agent.count("the hub has no such ManagedCluster"), 1, "{}", agent.log());
-    assert_eq!(agent.ask("/healthz").0, 200);
-}

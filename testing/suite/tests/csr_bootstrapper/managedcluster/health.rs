@@ -1,20 +1,14 @@
 //! The health of the cluster's API server as the hub is told.
 
-use std::{
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{process::Command, time::Instant};
 
 use dev_apiserver::{Action, Rule};
 use serde_json::Value;
 use shared::resource::Resource;
 use suite::{
-    Stopwatch,
     cluster::Cluster,
     eventually,
-    faults::code,
     listing::list,
-    needs::{Need, needs},
     ocm::AVAILABLE,
     real,
     relay::{Relay, Way},
@@ -44,10 +38,9 @@ fn events(spoke: &Spoke) -> Vec<(String, String)> {
 
 /// Waits for the end of the 20 s that a failure has to last.
 #[track_caller]
-fn becomes_false(spoke: &Spoke, (since, watch): (Instant, Stopwatch)) -> String {
-    eventually("the failure is told", || available(spoke).0 == "False");
+fn becomes_false(spoke: &Spoke, since: Instant) -> String {
+    within(60, "the failure is told", || available(spoke).0 == "False");
     assert!(since.elapsed().as_secs() >= 19, "{:?}", since.elapsed());
-    assert!(watch.is_within(Duration::from_secs(28)), "{:?}", watch.elapsed());
     let (_, reason, message) = available(spoke);
     assert_eq!(reason, "ManagedClusterKubeAPIServerUnavailable");
     message
@@ -56,7 +49,7 @@ fn becomes_false(spoke: &Spoke, (since, watch): (Instant, Stopwatch)) -> String 
 #[test]
 fn slow_an_api_server_that_fails_or_is_down_is_reported_after_20_s_and_when_it_is_back() {
     let (spoke, agent) = joined("down", &[]);
-    let since = (Instant::now(), Stopwatch::start());
+    let since = Instant::now();
     match &spoke.managed.embedded {
         Some(server) => {
             server.faults().add(Rule::new(ill()).resource("/livez"));
@@ -74,7 +67,7 @@ fn slow_an_api_server_that_fails_or_is_down_is_reported_after_20_s_and_when_it_i
         // In this order it is never well in between.
         spoke.managed_relay.set(Way::Closed);
         server.faults().clear();
-        within(10, "another failure is told", || available(&spoke).2 != message);
+        eventually("another failure is told", || available(&spoke).2 != message);
         message = available(&spoke).2;
     }
     assert!(message.starts_with(ILL), "{message}");
@@ -83,30 +76,18 @@ fn slow_an_api_server_that_fails_or_is_down_is_reported_after_20_s_and_when_it_i
     let version = cluster(&spoke)["status"]["version"]["kubernetes"].clone();
     assert!(version.is_string(), "the version is not taken back");
     spoke.managed_relay.set(Way::Open);
-    within(10, "it is told", || available(&spoke).0 == "True");
+    eventually("it is told", || available(&spoke).0 == "True");
     assert_eq!(available(&spoke).1, "ManagedClusterAvailable");
     let up = || ("Available".to_owned(), "Normal".to_owned());
     let down = ("Unavailable".to_owned(), "Warning".to_owned());
     let expected = [up(), down, up()];
-    within(10, "the people of the hub are told", || events(&spoke) == expected);
+    eventually("the people of the hub are told", || events(&spoke) == expected);
 }
 
 /// What a server with a failing check says.
 fn ill() -> Action {
     let body = Some("[-]etcd failed: reason withheld\n".to_owned());
     Action::Answer { code: 500, body, retry_after: None }
-}
-
-#[test]
-fn a_server_without_livez_is_asked_for_healthz() {
-    if !needs(Need::Embedded, "the real server has /livez") {
-        return;
-    }
-    for refused in [404, 403] {
-        let spoke = Spoke::auto("old");
-        spoke.managed.faults().add(Rule::new(code(refused)).resource("/livez"));
-        let _agent = crate::support::joins(&spoke, &[]);
-    }
 }
 
 #[test]
@@ -139,10 +120,10 @@ fn looks_there_and_only_there(agent: &Sidecar, spoke: &Spoke, way: &Relay) {
         )
     };
     let there = sample(way.address.to_string(), "spoke");
-    within(5, "it looks at the other cluster", || agent.metric(&there) >= Some(3.0));
+    eventually("it looks at the other cluster", || agent.metric(&there) >= Some(3.0));
     let here = sample(spoke.managed_relay.address.to_string(), "management");
     let before = agent.metric(&here);
-    within(5, "and again", || agent.metric(&there) >= Some(5.0));
+    eventually("and again", || agent.metric(&there) >= Some(5.0));
     assert_eq!(agent.metric(&here), before, "nothing is asked of its own cluster");
 }
 

@@ -4,7 +4,6 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Request;
 use shared::resource::SECRETS;
 use suite::{
-    eventually,
     needs::{Need, needs},
     ocm,
     spoke::{AGENT, Spoke},
@@ -156,39 +155,4 @@ fn writes(spoke: &Spoke, name: &str) -> Vec<Request> {
             && (request.name == name || request.json()["metadata"]["name"] == name)
     });
     all
-}
-
-#[test]
-fn a_certificate_is_asked_for_again_when_the_first_request_is_denied() {
-    let spoke = Spoke::new("join-denied");
-    let sidecar = spoke.start(&[]);
-    let first = spoke.hub.next_csr(&spoke.cluster);
-    spoke.hub.deny_csr(&first);
-    sidecar.wait_for("was denied: Suite: by a person");
-    assert!(spoke.credential().is_none(), "there is no certificate");
-    // A rest of five minutes; a new bootstrap kubeconfig is a reason to ask at once, with a new key.
-    let key = spoke.pending().expect("the stored request")["tls.key"].clone();
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    let second = spoke.hub.next_csr(&spoke.cluster);
-    assert_ne!(first, second);
-    assert_ne!(spoke.pending().expect("the stored request")["tls.key"], key);
-    spoke.hub.approve_csr(&second);
-    spoke.hub.accept(&spoke.cluster);
-    settled(&spoke, &sidecar);
-}
-
-#[test]
-fn a_request_that_was_swept_away_is_posted_again_with_the_same_key() {
-    let spoke = Spoke::new("join-swept");
-    let sidecar = spoke.start(&[]);
-    let first = spoke.hub.next_csr(&spoke.cluster);
-    let key = spoke.pending().expect("the stored request")["tls.key"].clone();
-    let requests = ocm::requests();
-    spoke.hub.cluster.delete(&ocm::global(&requests, &first));
-    eventually("it is posted again", || {
-        (spoke.hub.csrs_of(&spoke.cluster).len() == 1).then_some(())
-    });
-    let_in(&spoke);
-    settled(&spoke, &sidecar);
-    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
 }

@@ -3,11 +3,10 @@
 use suite::{
     eventually,
     identity::Data,
-    needs::{Need, needs},
     spoke::{PENDING, Spoke},
 };
 
-use crate::certificate::support::{due, joined_by, names, no_key_alone, nothing_more};
+use crate::certificate::support::{joined_by, names, nothing_more};
 
 #[test]
 fn f42_a_stored_request_that_was_deleted_is_not_missed() {
@@ -41,32 +40,8 @@ fn spoiled(what: &str, spoil: impl FnOnce(&mut Data)) {
 }
 
 #[test]
-fn f42_a_stored_request_that_is_empty() {
-    spoiled("stored-empty", Data::clear);
-}
-
-#[test]
-fn f42_a_stored_request_without_its_key() {
-    spoiled("stored-keyless", |data| drop(data.remove("tls.key")));
-}
-
-#[test]
 fn f42_a_stored_request_with_half_a_key() {
     spoiled("stored-half", |data| data.get_mut("tls.key").expect("a key").truncate(80));
-}
-
-#[test]
-fn f42_a_stored_request_for_another_cluster() {
-    spoiled("stored-other", |data| {
-        data.insert("cluster-name".into(), b"other".to_vec());
-    });
-}
-
-#[test]
-fn f42_a_stored_request_under_another_name() {
-    spoiled("stored-renamed", |data| {
-        data.insert("csr-name".into(), b"somebody-else".to_vec());
-    });
 }
 
 /// Without an election, as while a Deployment is rolled out.
@@ -84,21 +59,4 @@ fn f43_two_processes_share_one_request() {
         sidecar.wait_for_code("/readyz", 200);
     }
     assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
-}
-
-#[test]
-fn f43_two_processes_share_one_renewal() {
-    if !needs(Need::Embedded, "it approves renewals at once") {
-        return;
-    }
-    let (spoke, _) = due("two-renewals");
-    let one = spoke.start(&[]);
-    let two = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    nothing_more(&spoke, 1000);
-    spoke.hub.approve_csr(&name);
-    joined_by(&spoke, &name);
-    nothing_more(&spoke, 1500);
-    assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
-    no_key_alone(&spoke);
 }

@@ -1,11 +1,15 @@
-//! Credentials that no add-on needs any more are deleted, and no others.
+//! Credentials that no add-on needs any more are deleted, and no others; a cluster that was deleted on the hub
+//! is not made again.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use shared::resource::SECRETS;
-use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays};
+use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays, throughout};
 
-use super::support::*;
+use crate::{
+    addon_registration::support::*,
+    support::{beats, beats_again},
+};
 
 fn registered(spoke: &Spoke, namespace: &str) {
     add(spoke, namespace, &of_signer(KUBE_CLIENT));
@@ -120,4 +124,20 @@ fn addon_registration_survives_a_hub_that_denies_the_cluster() {
     let is_there = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
     stays("the credential stays", is_there);
     eventually("so does the store", || spoke.read_secret(STORE));
+}
+
+#[test]
+fn a_managed_cluster_that_is_deleted_is_missed_once_and_not_made_again() {
+    let spoke = Spoke::auto("removed");
+    let agent = crate::support::joins(&spoke, &[]);
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    beats_again(&agent, 1);
+    spoke.hub.delete(&spoke.cluster);
+    agent.wait_for("the hub has no such ManagedCluster");
+    let before = beats(&agent);
+    throughout(2000, "it stays away and the heartbeat stops", || {
+        spoke.hub.managed_cluster(&spoke.cluster).is_none() && beats(&agent) <= before
+    });
+    assert_eq!(agent.count("the hub has no such ManagedCluster"), 1, "{}", agent.log());
+    assert_eq!(agent.ask("/healthz").0, 200);
 }

@@ -1,0 +1,24 @@
+//! kill -9 after every write of a join and of a rotation.
+
+use suite::{
+    kill::Moment,
+    needs::{Need, needs},
+};
+
+use crate::certificate::crash::{Work, at_every_write};
+
+#[test]
+fn f42_a_kill_after_every_write_of_a_join() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Join, false, Moment::After) >= 6);
+        assert!(at_every_write(Work::Join, true, Moment::After) >= 3);
+    }
+}
+
+#[test]
+fn f42_a_kill_after_every_write_of_a_rotation() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Rotation, false, Moment::After) >= 5);
+        assert!(at_every_write(Work::Rotation, true, Moment::After) >= 2);
+    }
+}

@@ -1,0 +1,43 @@
+//! One of several replicas works.
+
+use std::time::SystemTime;
+
+use serde_json::json;
+use shared::{resource::LEASES, time::micro_time};
+use suite::spoke::Spoke;
+
+use crate::joining::{
+    election::{LEADS, LOCK, holder, replica},
+    support::{roles, settled},
+};
+
+#[test]
+fn a_second_replica_takes_over_from_one_that_crashed_and_its_request_too() {
+    let spoke = Spoke::new("elect-crash");
+    let mut first = replica(&spoke);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    let second = replica(&spoke);
+    first.kill();
+    second.wait_for(LEADS);
+    spoke.hub.approve_csr(&request);
+    spoke.hub.accept(&spoke.cluster);
+    settled(&spoke, &second);
+    assert_eq!(roles(&spoke), ["bootstrap"], "one request in all");
+}
+
+#[test]
+fn the_lead_is_lost_to_another_and_the_process_says_so() {
+    let spoke = Spoke::auto("elect-lost");
+    let mut sidecar = replica(&spoke);
+    settled(&spoke, &sidecar);
+    let now = micro_time(SystemTime::now());
+    let spec = json!({"holderIdentity": "another", "renewTime": now, "acquireTime": now});
+    spoke.managed.merge(&LEASES.object(&spoke.namespace, LOCK), &json!({"spec": spec}));
+    assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
+    assert!(
+        sidecar.log().ends_with("error=\"lost leader election: another replica is the leader\""),
+        "{}",
+        sidecar.log()
+    );
+    assert_eq!(holder(&spoke).as_deref(), Some("another"), "it is left to the other");
+}

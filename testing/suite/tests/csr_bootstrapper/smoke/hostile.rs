@@ -1,0 +1,66 @@
+//! Clients of the endpoint that stall, and a hub whose names are commands.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
+use serde_json::json;
+use suite::{
+    needs::{Need, needs},
+    spoke::Spoke,
+};
+
+use crate::{
+    certificate::support::{csr, delete, post_some, said},
+    operator::{alone, healthy, start},
+};
+
+#[test]
+fn clients_that_stall_in_the_handshake_keep_no_probe_waiting() {
+    let spoke = alone("operator-crowd");
+    let (agent, port) = start(&spoke, &[]);
+    healthy(port);
+    let silent = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let half = || {
+        let mut client = silent();
+        // The first bytes of a ClientHello of 512 bytes.
+        client.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("it is sent");
+        client
+    };
+    let crowd: Vec<_> = (0..100).flat_map(|_| [silent(), half()]).collect();
+    for _ in 0..5 {
+        healthy(port);
+        assert_eq!(agent.ask("/healthz").0, 200, "the plain port too");
+    }
+    drop(crowd);
+    // Whoever does not speak TLS is sent away.
+    let mut plain = silent();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").expect("it is sent");
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    healthy(port);
+}
+
+/// What a name may be is up to the hub, and the command is there to be pasted.
+#[test]
+fn no_name_in_a_command_is_one_that_a_shell_would_read() {
+    if !needs(Need::Embedded, "it gives no such names") {
+        return;
+    }
+    let spoke = Spoke::new("paste");
+    let mut open = post_some(&spoke, 10, &spoke.user());
+    let name = open.pop().expect("one of them");
+    let mut odd = csr(&spoke, &name).expect("the request");
+    delete(&spoke, &name);
+    odd["metadata"]["name"] = json!(format!("{}-;$(id)`id`\u{1b}[2J", spoke.cluster));
+    spoke.hub.cluster.server().put(odd);
+    let sidecar = spoke.start(&[]);
+    let message = said(&spoke, "ClientCertificateCreationHalted");
+    assert!(open.iter().all(|name| message.contains(name)), "{message}");
+    let (_, ready) = sidecar.ask("/readyz");
+    for text in [message, ready, sidecar.log()] {
+        assert!(!text.contains(['$', '`', '\u{1b}']), "{text}");
+    }
+}

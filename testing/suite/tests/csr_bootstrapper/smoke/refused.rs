@@ -1,0 +1,75 @@
+//! A request that is denied, or answered with a wrong certificate.
+
+use suite::{
+    needs::{Need, needs},
+    sidecar::Sidecar,
+    spoke::Spoke,
+};
+
+use crate::certificate::{
+    forge,
+    support::{csr, ended, issue, nothing_more, pem, said, subject},
+};
+
+const DAY: i64 = 24 * 3600;
+
+/// A cluster that waits for its certificate: the agent, the name and the PEM of its request.
+fn asking(name: &str) -> (Spoke, Sidecar, String, Vec<u8>) {
+    let spoke = Spoke::new(name);
+    let sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    let request = pem(&csr(&spoke, &name).expect("the request"));
+    (spoke, sidecar, name, request)
+}
+
+/// It is told, nothing is saved, and nothing is asked for at once.
+#[test]
+fn certificate_for_another_user_is_refused() {
+    let (spoke, mut sidecar, name, request) = asking("other-user");
+    let mut subject = subject(&spoke, -300, DAY);
+    subject.user += "2";
+    issue(&spoke, &name, forge::certificate(&request, &subject));
+    let message = said(&spoke, "CertificateRejected");
+    let expected = format!("CSR {name} was answered with a certificate that is for user");
+    assert!(message.starts_with(&expected), "{message}");
+    nothing_more(&spoke, 1500);
+    assert_eq!(spoke.credential(), None);
+    assert!(spoke.pending().is_some(), "until there is another request, it is kept");
+    assert_eq!(spoke.count_events("CertificateRejected"), 1);
+    assert_eq!(ended(&sidecar, "CertificateRejected"), 1.0);
+    assert!(sidecar.alive());
+}
+
+/// Where the Go agent crashes.
+#[test]
+fn ocm01_what_is_not_even_base64() {
+    if !needs(Need::Embedded, "its validation refuses it") {
+        return;
+    }
+    let (spoke, mut sidecar, name, _) = asking("not-text");
+    let server = spoke.hub.cluster.server();
+    let all = ("certificates.k8s.io/v1", "certificatesigningrequests");
+    server.alter(all.0, all.1, "", &name, |csr| {
+        csr["status"]["certificate"] = "%%%".into();
+        true
+    });
+    assert!(said(&spoke, "CertificateRejected").contains("a certificate that is not base64"));
+    assert!(sidecar.alive());
+}
+
+#[test]
+fn f40_a_denied_request_is_reported_and_followed_by_no_other() {
+    let spoke = Spoke::new("denied");
+    let sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    spoke.hub.deny_csr(&name);
+    let message = said(&spoke, "CSRDenied");
+    let words = format!("CSR {name} was denied: Suite: by a person; requesting another one in ");
+    let rest = message.strip_prefix(&words).and_then(|rest| rest.strip_suffix(" s"));
+    let rest: u64 = rest.and_then(|rest| rest.parse().ok()).unwrap_or_else(|| panic!("{message}"));
+    assert!((300..=375).contains(&rest), "five minutes and up to a quarter: {rest} s");
+    nothing_more(&spoke, 3000);
+    assert_eq!((spoke.credential(), spoke.count_events("CSRDenied")), (None, 1));
+    assert_eq!((sidecar.ask("/readyz").0, sidecar.ask("/healthz").0), (503, 200));
+    assert_eq!(ended(&sidecar, "CSRDenied"), 1.0);
+}

@@ -1,0 +1,64 @@
+//! Rotation: at the start, after a restart, and of a Secret that was deleted.
+
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm::{self, ACCEPTED},
+    spoke::Spoke,
+    throughout,
+};
+
+use crate::certificate::{
+    rotation::{joined, renewed_by_itself, start, wait_for},
+    support::{due, name, names, rotated, said, saves, works},
+};
+
+/// After a restart a certificate that was born due is rotated at once, and then has its pace again.
+#[test]
+fn rotation_after_a_restart_is_no_loop() {
+    if !needs(Need::Embedded, "it signs for longer") {
+        return;
+    }
+    let (spoke, first) = joined("born-restart", 300, 20, &[]);
+    wait_for(&spoke, 1, 10);
+    drop(first);
+    let _second = spoke.start(&[]);
+    wait_for(&spoke, 2, 10);
+    throughout(4000, "no other request is posted", || names(&spoke).len() == 2);
+}
+
+#[test]
+fn rotation_at_the_start_is_reported_and_saved_in_one_write() {
+    if !needs(Need::Embedded, "a certificate that is due has to be made") {
+        return;
+    }
+    let (spoke, old) = due("at-start");
+    spoke.hub.accept(&spoke.cluster);
+    spoke.hub.wait_for_condition(&spoke.cluster, ACCEPTED, "True");
+    let sidecar = spoke.start(&[]);
+    assert!(said(&spoke, "CertificateRotationStarted").contains("is due for rotation"));
+    eventually("it is rotated", || spoke.credential().filter(|now| *now != old));
+    assert_eq!(rotated(&spoke, "True").0, "ClientCertificateUpdated");
+    let all = spoke.hub.csrs_of(&spoke.cluster);
+    assert_eq!(all.len(), 1);
+    assert_eq!(ocm::reasons(&all[0]), ["AutoApprovedByHubCSRApprovingController"]);
+    assert_eq!(saves(&spoke).len(), 1);
+    let kept = |key: &str| spoke.credential().expect("it").get(key) == old.get(key);
+    assert!(kept("kubeconfig") && kept("cluster-name") && kept("agent-name"));
+    assert_eq!(sidecar.count("the hub is used as"), 1);
+}
+
+/// A Secret that was deleted is a rotation too: the certificate in use asks, and nobody has to approve.
+#[test]
+fn rotation_brings_a_deleted_secret_back() {
+    let spoke = Spoke::auto("secret-deleted");
+    let mut sidecar = start(&spoke, &[]);
+    let all = wait_for(&spoke, 1, 10);
+    spoke.delete_secret(&spoke.secret);
+    let now = wait_for(&spoke, 2, 15);
+    assert!(names(&spoke).contains(&name(&all[0])));
+    renewed_by_itself(&spoke, &now);
+    works(&spoke);
+    assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
+    assert!(sidecar.alive());
+}

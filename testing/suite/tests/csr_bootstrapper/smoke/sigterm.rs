@@ -1,0 +1,46 @@
+//! SIGTERM in every state: exit code 0 within a second.
+
+use suite::{eventually, pause, relay::Way, spoke::Spoke};
+
+use crate::support::{beating, beats, beats_again};
+
+#[test]
+fn while_the_request_is_pending() {
+    let spoke = Spoke::new("pending");
+    let mut agent = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    pause(300);
+    agent.stops_as_asked();
+    let stored = spoke.pending().expect("the request is stored");
+    assert_eq!(stored["csr-name"], request.as_bytes(), "for the next start");
+}
+
+#[test]
+fn in_the_middle_of_a_heartbeat() {
+    let (spoke, mut agent) = beating("beating", &[]);
+    beats_again(&agent, 1);
+    spoke.hub_relay.set(Way::Silent);
+    pause(1500);
+    agent.stops_as_asked();
+}
+
+const LEADS: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
+
+#[test]
+fn when_another_replica_leads_and_when_it_leads_itself() {
+    let spoke = Spoke::auto("standby");
+    let elect = ["-disable-leader-election=false"];
+    let mut leader = crate::support::joins(&spoke, &elect);
+    assert_eq!(leader.metric(LEADS), Some(1.0));
+    let mut standby = spoke.start(&elect);
+    standby.wait_for_code("/readyz", 200);
+    assert_eq!(standby.metric(LEADS), Some(0.0));
+    standby.stops_as_asked();
+
+    // The leader lets go: the next one leads within a moment, where the Lease lasts for 137 s.
+    let next = spoke.start(&[&elect[..], &["-leader-election-retry-period", "1s"]].concat());
+    next.wait_for_code("/readyz", 200);
+    leader.stops_as_asked();
+    next.wait_for("became the leader");
+    eventually("the next one beats", || (beats(&next) >= 1.0).then_some(()));
+}
