@@ -132,7 +132,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn f49_a_certificate_is_due_by_either_clock_when_the_hubs_answers_agree() {
+    fn certificate_is_due_by_either_clock() {
         assert_eq!(at(now()).until_due(now() + MINUTE, DAY), MINUTE);
         let year = 365 * 86_400;
         for (ahead, agreed, left) in [

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_disagrees_makes_this_agent_write_once_a_minute_at_most() {
+    fn disputed_status_is_written_once_a_minute_at_most() {
         let mut now = Instant::now();
         let mut pace = WritePace::new(now);
         let mut gaps = Vec::new();

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_have_the_same_share_it_and_what_nobody_has_is_forgotten() {
+    fn equal_quantities_are_shared_and_unused_ones_forgotten() {
         let mut nodes = Nodes::default();
         for name in ["a", "b", "c"] {
             nodes.put(name, Some(&half()));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_beyond_the_most_cost_nothing_and_are_listed_again_when_there_is_room() {
+    fn nodes_beyond_the_limit_cost_nothing() {
         let mut nodes = Nodes::default();
         for number in 0..MOST_NODES {
             nodes.put(&format!("n{number}"), Some(&node("1", "1Gi")));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_quantities_are_bounded_and_those_that_nobody_has_make_room() {
+    fn names_and_quantities_are_bounded() {
         let resources = |names: std::ops::Range<usize>| {
             let all: serde_json::Map<_, _> =
                 names.map(|number| (format!("r{number}"), json!("1"))).collect();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn f46_the_next_certificate_is_due_with_a_fifth_to_a_quarter_of_the_life_left() {
+    fn certificate_is_due_with_a_fifth_to_a_quarter_left() {
         for (index, life) in [MINUTE * 10, HOUR, DAY, DAY * 365].into_iter().enumerate() {
             let left = left(&pem(index), now(), now() + life);
             assert!((0.1999..0.2501).contains(&left), "{life:?}: {left}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn f49_above_a_quarter_it_is_never_due_and_below_a_fifth_always() {
+    fn certificate_is_never_due_early_and_always_due_late() {
         let (begin, end) = (now(), now() + DAY);
         for number in 0..200 {
             let RotationDeadline { at, life } =
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn f50_a_thousand_certificates_are_spread_evenly_over_the_window() {
+    fn thousand_certificates_are_spread_over_the_window() {
         let drawn: Vec<_> = (0..1000).map(|n| left(&pem(n), now(), now() + DAY * 30)).collect();
         assert!(drawn.iter().all(|left| (0.1999..0.2501).contains(left)));
         let mean = drawn.iter().sum::<f64>() / 1000.0;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_born_inside_its_window_is_used_for_half_of_what_was_left() {
+    fn certificate_born_due_is_used_for_half_of_its_rest() {
         let mut used = Vec::new();
         for seconds in [30, 120, 180] {
             let pem = issued(now() - MINUTE * 5, now() + Duration::from_secs(seconds));

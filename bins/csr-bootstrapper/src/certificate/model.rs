@@ -140,25 +140,25 @@ fn every_way_keeps_one_csr_one_name_and_every_certificate() {
 }
 
 #[test]
-fn a_process_that_stores_over_an_earlier_request_posts_a_second_csr() {
+fn process_that_stores_over_a_request_is_found_out() {
     let rules = Rules { stores_with_care: false, reads_stored: false, ..REAL };
     found_out(rules, 1, &[TWO, LOST], 16);
 }
 
 #[test]
-fn a_process_that_forgets_the_stored_request_still_posts_one_csr() {
+fn process_that_forgets_the_request_still_posts_one_csr() {
     let explored = check(Rules { reads_stored: false, ..REAL }, 1, 0);
     assert!(explored.violation.is_none(), "{}", explored.violation.unwrap());
 }
 
 #[test]
-fn a_process_that_makes_up_its_names_again_has_two() {
+fn process_that_makes_up_names_again_is_found_out() {
     let rules = Rules { reads_names: false, ..REAL };
     found_out(rules, 1, &["two names"], 12);
 }
 
 #[test]
-fn a_request_given_up_for_a_watch_that_lags_loses_its_certificate() {
+fn process_that_trusts_a_lagging_watch_is_found_out() {
     fn hasty(
         machine: &CsrMachine,
         observed: &ObservedCredential,
@@ -173,7 +173,7 @@ fn a_request_given_up_for_a_watch_that_lags_loses_its_certificate() {
 }
 
 #[test]
-fn a_request_deleted_before_its_certificate_is_saved_loses_it() {
+fn process_that_deletes_before_it_saves_is_found_out() {
     fn tidy(
         machine: &CsrMachine,
         observed: &ObservedCredential,
@@ -188,7 +188,7 @@ fn a_request_deleted_before_its_certificate_is_saved_loses_it() {
 }
 
 #[test]
-fn one_that_waits_where_a_csr_is_gone_never_gets_a_certificate() {
+fn process_that_waits_for_a_vanished_csr_is_found_out() {
     fn patient(
         machine: &CsrMachine,
         observed: &ObservedCredential,

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_that_changed_while_its_hub_was_asked_is_not_selected() {
+    fn kubeconfig_changed_during_its_check_is_not_selected() {
         let mut candidates = HubCandidates::new(2);
         candidates.set(0, candidate(HUB));
         candidates.joined = Some(HUB.into());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn another_hub_in_its_place_ends_the_selection_and_an_unreadable_file_does_not() {
+    fn only_another_hub_in_the_file_ends_the_selection() {
         let mut candidates = HubCandidates::new(1);
         candidates.set(0, candidate(HUB));
         candidates.select(0, Some(HUB));

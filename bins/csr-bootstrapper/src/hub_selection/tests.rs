@@ -147,7 +147,7 @@ fn no_bootstrap_kubeconfig_is_available() {
 
 /// Upstream would leave it.
 #[test]
-fn a_restart_during_an_outage_of_the_hub_leaves_it_to_the_timeout() {
+fn restart_during_an_outage_leaves_it_to_the_timeout() {
     let mut bench = Bench::new();
     bench.seen.credential = credential(1, true);
     assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(1), vec![1]));
@@ -181,7 +181,7 @@ fn a_restart_during_a_renewal_is_a_restart_with_a_credential() {
 }
 
 #[test]
-fn the_hub_of_the_credential_comes_after_the_one_that_has_the_request() {
+fn hub_with_the_request_comes_before_that_of_the_credential() {
     let mut bench = Bench::new();
     bench.seen.joined = Some(HUBS[1].into());
     bench.seen.credential = credential(2, true);
@@ -192,7 +192,7 @@ fn the_hub_of_the_credential_comes_after_the_one_that_has_the_request() {
 // --- hub_accept_controller_test.go ---
 
 #[test]
-fn hub_accept_controller_sync() {
+fn hub_that_denies_the_cluster_loses_the_selection() {
     let mut bench = Bench::connected(0);
     bench.renews();
     assert!(bench.looks().is_err(), "accepted");
@@ -217,7 +217,7 @@ fn a_mistake_that_is_taken_back_changes_nothing() {
 }
 
 #[test]
-fn who_approves_the_request_first_has_a_minute_to_accept_the_cluster() {
+fn approved_request_gives_a_minute_to_accept() {
     let mut bench = Bench::connected(0);
     bench.seen.denied = true;
     assert_eq!(bench.waits(), (NotAccepted, 59));
@@ -226,7 +226,7 @@ fn who_approves_the_request_first_has_a_minute_to_accept_the_cluster() {
 // --- hub_timeout_controller_test.go ---
 
 #[test]
-fn hub_timeout_controller_sync() {
+fn hub_that_takes_no_heartbeat_loses_the_selection() {
     let mut bench = Bench::connected(0);
     bench.pass(Duration::from_secs(60));
     bench.renews();
@@ -236,7 +236,7 @@ fn hub_timeout_controller_sync() {
     assert_eq!(bench.selects(Timeout, [Valid, Valid, Valid]), (Some(1), vec![1]));
 }
 
-/// ocm16: the first of all times may be missing too.
+/// The first of all times may be missing too.
 #[test]
 fn a_hub_that_never_took_a_heartbeat_has_the_same_time() {
     let mut bench = Bench::connected(0);
@@ -262,7 +262,7 @@ fn lease_updater_is_timeout() {
 
 /// The timeout may be shorter than the time between two renewals.
 #[test]
-fn a_single_failure_is_no_silence_and_a_silence_of_the_timeout_is() {
+fn only_a_silence_of_the_timeout_counts() {
     for (timeout, period, left) in
         [(3, 60, 63), (60, 60, 120), (600, 60, 600), (600, 600, 1200), (600, 30, 600)]
     {

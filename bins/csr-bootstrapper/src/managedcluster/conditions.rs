@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn available_a_spoke_that_is_ill_is_told_and_its_version_left_alone() {
+    fn available_is_false_and_the_version_stays_while_ill() {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
         let ill =
             ApiServerHealth::Failing("The kube-apiserver is not ok, status code: 500, etcd".into());

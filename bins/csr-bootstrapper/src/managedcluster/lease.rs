@@ -246,19 +246,21 @@ mod tests {
         }
     }
 
+    // ocm lease_controller_test.go: start lease update routine
     #[test]
-    fn lease_controller_test_19_start_lease_update_routine() {
+    fn accepted_cluster_starts_the_heartbeat() {
         let mut bench = Bench::new();
         assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
         assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Same);
-        // ocm16: a Lease without a renewTime is renewed as well.
+        // A Lease without a renewTime is renewed as well.
         assert_eq!(bench.requests(), (vec!["get", "update"], MINUTE));
         bench.pass(MINUTE);
         assert_eq!(bench.requests(), (vec!["update"], MINUTE), "one request a period");
     }
 
+    // ocm lease_controller_test.go: the managed cluster can not be found
     #[test]
-    fn lease_controller_test_19_the_managed_cluster_can_not_be_found() {
+    fn missing_cluster_stops_the_heartbeat() {
         let mut bench = Bench::new();
         assert_eq!(bench.sees(None), LeaseChange::Same, "was not started");
         bench.sees(Some(&cluster("True", &json!(60))));
@@ -267,8 +269,9 @@ mod tests {
         assert_eq!(bench.sees(None), LeaseChange::Same, "told once");
     }
 
+    // ocm lease_controller_test.go: unaccept a managed cluster
     #[test]
-    fn lease_controller_test_19_unaccept_a_managed_cluster() {
+    fn denied_cluster_stops_the_heartbeat() {
         let mut bench = Bench::new();
         assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Same);
         bench.sees(Some(&cluster("True", &json!(60))));
@@ -279,8 +282,9 @@ mod tests {
         assert_eq!(bench.requests().0, ["get", "update"]);
     }
 
+    // ocm lease_controller_test.go: update the lease duration
     #[test]
-    fn lease_controller_test_19_update_the_lease_duration() {
+    fn changed_lease_duration_changes_the_period() {
         let mut bench = Bench::new();
         bench.sees(Some(&cluster("True", &json!(60))));
         bench.requests();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_cluster_has_what_the_settings_say_and_nothing_of_the_hub() {
+    fn new_cluster_has_the_settings_and_nothing_of_the_hub() {
         let bare = json!({"metadata": {"name": "cluster1"}});
         let new = wanted(&bare, &urls(&[URL]), Some(b"ca"));
         let expected = json!({
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn ocm25_a_changed_bundle_is_put_right_though_the_number_of_entries_is_the_same() {
+    fn changed_bundle_is_put_right() {
         let mut existing = cluster();
         existing["spec"]["managedClusterClientConfigs"] =
             json!([{"url": URL, "caBundle": "b2xk", "more": 1}]);

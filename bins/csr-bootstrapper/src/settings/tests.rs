@@ -290,7 +290,7 @@ fn the_readme_shows_the_flags_as_they_are() {
 }
 
 #[test]
-fn feature_gates_are_upstreams_and_say_what_this_program_does_not_do() {
+fn feature_gates_are_upstreams_and_name_what_is_missing() {
     let management = |gates: &[&str]| {
         let gates: Vec<_> = gates.iter().map(|gate| format!("-feature-gates={gate}")).collect();
         settings(&gates.join(" ")).map(|settings| settings.addon_management)

@@ -176,7 +176,7 @@ fn csrs(addon: &Addon<'_>) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn addon_manager_approves_and_signs_what_an_add_on_of_a_template_needs() {
+fn template_add_on_gets_certificates_by_addon_manager() {
     if !needs(Need::Real, WHY) {
         return;
     }
@@ -217,7 +217,7 @@ fn addon_manager_approves_and_signs_what_an_add_on_of_a_template_needs() {
 }
 
 #[test]
-fn addon_manager_makes_the_account_of_an_add_on_that_has_tokens() {
+fn token_add_on_gets_its_account_by_addon_manager() {
     if !needs(Need::Real, WHY) {
         return;
     }
@@ -240,7 +240,7 @@ fn addon_manager_makes_the_account_of_an_add_on_that_has_tokens() {
 
 /// From the readiness of the add-on's pod to the label that Placements look at, by way of its Lease.
 #[test]
-fn addon_manager_leaves_a_lease_to_say_whether_the_add_on_is_available() {
+fn addon_manager_leaves_availability_to_the_lease() {
     if !needs(Need::Real, WHY) {
         return;
     }

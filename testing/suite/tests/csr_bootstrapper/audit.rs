@@ -58,7 +58,7 @@ fn audit_no_right_is_missing_but_where_it_was_taken_away() {
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_outside_of_its_namespace_it_has_to_do_with_health_nodes_namespaces_claims_and_add_ons() {
+fn audit_outside_its_namespace_only_granted_kinds_are_used() {
     for event in on_managed() {
         if text(&event, "/objectRef/resource").is_empty() {
             let uri = text(&event, "/requestURI");
@@ -86,7 +86,7 @@ fn audit_outside_of_its_namespace_it_has_to_do_with_health_nodes_namespaces_clai
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_on_the_hub_it_does_what_it_has_to_and_deletes_nothing() {
+fn audit_hub_sees_only_the_needed_writes_and_no_deletion() {
     let requests = "certificatesigningrequests";
     let asking = ["create", "get", "list", "watch"].map(|verb| format!("{verb} {requests}"));
     let cluster = |verbs: &[&str]| -> Vec<String> {
@@ -124,7 +124,7 @@ fn cluster(event: &Value) -> &str {
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_on_the_hub_it_asks_for_nobody_elses_objects() {
+fn audit_hub_sees_no_request_for_foreign_objects() {
     for event in on_hub(true).into_iter().chain(on_hub(false)) {
         let (verb, uri) = (text(&event, "/verb"), text(&event, "/requestURI"));
         let resource = text(&event, "/objectRef/resource");
@@ -151,7 +151,7 @@ fn audit_on_the_hub_it_asks_for_nobody_elses_objects() {
 /// default; the README has what was seen in 600).
 #[test]
 #[ignore = "needs the real control plane's audit log"]
-fn audit_with_five_add_ons_the_hub_is_asked_for_less_than_by_the_go_agent() {
+fn audit_five_add_ons_cost_less_than_with_the_go_agent() {
     let seconds: u64 = env::var("SECONDS").map_or(60, |text| text.parse().expect("seconds"));
     let go = Spoke::for_go("go-five", Bootstrap::Auto);
     let _go_agent = go.start_go_agent(&GO_FLAGS);
@@ -204,7 +204,7 @@ fn renew_all(spoke: &Spoke, namespace: &str) {
 /// No test of the past but of now: this one runs an agent.
 #[test]
 #[ignore = "needs the real control plane's audit log"]
-fn audit_in_the_steady_state_nothing_but_the_heartbeat_is_sent() {
+fn audit_steady_state_sends_only_the_heartbeat() {
     let (spoke, agent) = crate::support::beating("audited", &[]);
     spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
     pause(3000);

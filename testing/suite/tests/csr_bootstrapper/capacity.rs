@@ -97,7 +97,7 @@ fn status_resources_of_the_nodes_together_are_told() {
 }
 
 #[test]
-fn status_resources_of_others_stay_and_heartbeats_of_nodes_are_not_told() {
+fn status_resources_of_others_stay() {
     let spoke = Spoke::auto("capacity-others");
     let widgets = format!("example.com/{}", spoke.namespace);
     let node = Node::new(&spoke, "a", &json!({&*widgets: "2Ki"}));
@@ -125,7 +125,7 @@ fn status_resources_of_others_stay_and_heartbeats_of_nodes_are_not_told() {
 }
 
 #[test]
-fn status_resources_that_cannot_be_read_stay_as_the_hub_has_them() {
+fn status_resources_that_cannot_be_read_stay() {
     if !needs(Need::Embedded, "a right is taken away for a moment") {
         return;
     }
@@ -150,7 +150,7 @@ fn status_resources_that_cannot_be_read_stay_as_the_hub_has_them() {
 }
 
 #[test]
-fn slow_status_health_is_told_in_time_while_nodes_come_and_go() {
+fn slow_health_is_told_in_time_while_nodes_come_and_go() {
     if !needs(Need::Embedded, "the spoke fails for a while") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Obtaining and rotating the certificate, and what goes wrong: F40 to F49 and a crash at every write. Tests
+//! Obtaining and rotating the certificate, and what goes wrong, also a crash at every write. Tests
 //! run on either server where both can do it; the others say why not.
 
 mod answers;

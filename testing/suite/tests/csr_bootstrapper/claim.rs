@@ -99,7 +99,7 @@ fn claim_reserved_truncated_and_by_suffix() {
 }
 
 #[test]
-fn claim_that_cannot_be_read_stays_as_the_hub_has_it() {
+fn claim_that_cannot_be_read_stays() {
     if !needs(Need::Embedded, "a right is taken away for a moment") {
         return;
     }
@@ -119,7 +119,7 @@ fn claim_that_cannot_be_read_stays_as_the_hub_has_it() {
 }
 
 #[test]
-fn claim_of_a_property_is_told_in_place_of_the_claim_of_that_name() {
+fn claim_of_a_property_replaces_the_claim_of_its_name() {
     let spoke = spoke("claim-property");
     serve_properties(&spoke.managed);
     let name = |first: &str| format!("{first}.{}", spoke.namespace);

@@ -30,7 +30,7 @@ fn usage(arguments: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn values_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
+fn flags_that_cannot_be_used_are_exit_code_2() {
     for (more, part) in [
         (&["-unknown"][..], "unknown"),
         (&["-cluster-name"], "-cluster-name"),
@@ -45,7 +45,7 @@ fn values_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
 }
 
 #[test]
-fn a_kubeconfig_of_its_own_side_that_cannot_be_used_is_exit_code_1_with_a_sentence() {
+fn own_kubeconfig_that_cannot_be_used_is_exit_code_1() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
     let good = kubeconfig("127.0.0.1:1", "", &json!({"token": "x"}));
@@ -70,7 +70,7 @@ fn a_kubeconfig_of_its_own_side_that_cannot_be_used_is_exit_code_1_with_a_senten
 }
 
 #[test]
-fn text_is_printed_and_that_is_all() {
+fn version_and_help_are_printed() {
     for (flag, part) in [("-version", env!("CARGO_PKG_VERSION")), ("--help", "-agent-id string")] {
         let output = run(&[flag]);
         assert_eq!(output.status.code(), Some(0));

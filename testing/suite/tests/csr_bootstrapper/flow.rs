@@ -44,7 +44,7 @@ fn credential(spoke: &Spoke) -> PathBuf {
 }
 
 #[test]
-fn flow_of_heartbeats_has_those_of_a_joined_cluster_and_nothing_else() {
+fn flow_of_heartbeats_has_only_heartbeats() {
     if !needs(Need::Real, "flows of its API server") {
         return;
     }

@@ -1,8 +1,7 @@
-//! A cluster joins a hub: the stage itself, OCM's own agent on it, and the program, on either server.
+//! A cluster joins a hub, moves to another one and gets over troubles, on either server; plain joining is in `smoke`.
 //!
-//! `o_joining_`, `o_recovery_`, `o_rebootstrap_`, `o_restart_` and a number: file and line of a case of OCM's
-//! `test/integration/registration/spokecluster_joining_test.go` and `spokeagent_…_test.go`, which is proven
-//! here. Where upstream ends the process, the program goes on; the tests check that it is the same one.
+//! A comment above a test names the case of OCM's `test/integration/registration` that it proves. Where upstream
+//! ends the process, the program goes on; the tests check that it is the same one.
 
 mod corners;
 pub(crate) mod election;

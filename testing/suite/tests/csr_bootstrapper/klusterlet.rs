@@ -147,7 +147,7 @@ fn all_that_can_be_set() -> Value {
 }
 
 #[test]
-fn klusterlet_agent_is_replaced_by_the_program_and_back_three_times_unnoticed() {
+fn klusterlet_agent_is_replaced_and_back_unnoticed() {
     if !possible() {
         return;
     }

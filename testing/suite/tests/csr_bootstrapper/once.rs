@@ -32,7 +32,7 @@ fn ends(spoke: &Spoke, more: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn it_ends_with_0_when_the_credential_is_there() {
+fn once_ends_with_0_when_the_credential_is_there() {
     let spoke = Spoke::auto("once");
     ends(&spoke, &["-wait-timeout", "60"], 0);
     let certificate = spoke.wait_for_certificate();
@@ -52,7 +52,7 @@ fn it_ends_with_0_when_the_credential_is_there() {
 }
 
 #[test]
-fn without_an_endpoint_and_without_a_heartbeat() {
+fn once_has_no_endpoint_and_no_heartbeat() {
     if !needs(Need::Embedded, "the embedded hub's log shows it") {
         return;
     }
@@ -72,7 +72,7 @@ fn without_an_endpoint_and_without_a_heartbeat() {
 }
 
 #[test]
-fn a_request_that_nobody_approves_in_time_is_for_the_next_start() {
+fn once_leaves_its_request_to_the_next_start() {
     let spoke = Spoke::new("late-once");
     let last = ends(&spoke, &["-wait-timeout", "2"], 1);
     let why = format!("no credential after 2 s: Secret {}/{}", spoke.namespace, spoke.secret);
@@ -94,7 +94,7 @@ fn a_request_that_nobody_approves_in_time_is_for_the_next_start() {
 }
 
 #[test]
-fn the_last_line_says_why_there_is_none() {
+fn once_says_last_why_there_is_no_credential() {
     let spoke = Spoke::auto("why-once");
     spoke.delete_secret(&spoke.bootstrap);
     let last = ends(&spoke, &["-wait-timeout", "1"], 1);
@@ -110,7 +110,7 @@ fn the_last_line_says_why_there_is_none() {
 }
 
 #[test]
-fn stopped_before_it_is_no_success() {
+fn once_stopped_early_is_no_success() {
     let spoke = Spoke::new("stopped-once");
     let mut agent = once(&spoke, &["-wait-timeout", "3600"]);
     spoke.hub.next_csr(&spoke.cluster);
@@ -125,7 +125,7 @@ fn stopped_before_it_is_no_success() {
 }
 
 #[test]
-fn no_election_is_waited_for() {
+fn once_waits_for_no_election() {
     let spoke = Spoke::auto("lead-once");
     // Somebody leads.
     let _agent = joins(&spoke, &["-disable-leader-election=false"]);

@@ -97,7 +97,7 @@ impl<'a> Chooser<'a> {
 }
 
 #[test]
-fn placement_by_a_claim_chooses_the_cluster_that_tells_it() {
+fn placement_by_a_claim_chooses_the_cluster_with_it() {
     if !needs(Need::Real, WHY) {
         return;
     }
@@ -124,7 +124,7 @@ fn placement_by_a_claim_chooses_the_cluster_that_tells_it() {
 
 /// A cluster that does not tell its capacity has no score, and comes after the one that does.
 #[test]
-fn placement_by_allocatable_resources_prefers_the_cluster_that_tells_more() {
+fn placement_by_resources_prefers_the_larger_cluster() {
     if !needs(Need::Real, WHY) {
         return;
     }

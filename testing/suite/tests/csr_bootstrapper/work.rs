@@ -62,7 +62,7 @@ fn brought() -> [(Resource, String); 4] {
 }
 
 #[test]
-fn work_of_a_replica_set_arrives_with_the_credential_and_goes_with_it() {
+fn work_of_a_replica_set_arrives_and_goes() {
     if !needs(Need::Real, "OCM's work manager and work agent are there") {
         return;
     }

@@ -34,7 +34,7 @@ fn each_namespace_is_watched_once_and_while_an_add_on_uses_it() {
 }
 
 #[test]
-fn only_the_leases_of_add_ons_are_kept_and_as_long_as_they_are_theirs() {
+fn only_leases_of_add_ons_are_kept() {
     let mut addons = AddOns::default();
     addons.replace_addons(all(&[("a", "one")]));
     assert!(addons.with_leases().is_empty(), "nobody watches yet");
@@ -111,7 +111,7 @@ fn the_add_ons_are_handed_out_once_for_each_change() {
 }
 
 #[test]
-fn an_answer_does_not_replace_what_the_watch_brought_since_the_request() {
+fn answer_does_not_replace_newer_events_of_the_watch() {
     let mut addons = AddOns::default();
     addons.replace_addons(all(&[("a", "one")]));
     let before = addons.revision();

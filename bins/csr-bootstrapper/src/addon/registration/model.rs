@@ -118,7 +118,7 @@ fn found_out(rules: Rules, changes: u8, troubles: u8, what: &str) {
 }
 
 #[test]
-fn every_way_keeps_one_csr_and_deletes_what_nobody_needs_and_nothing_else() {
+fn every_way_keeps_one_csr_and_deletes_only_the_unneeded() {
     let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
     let all = if whole { &[(2, 1), (3, 0), (1, 3)][..] } else { &[(1, 2), (2, 0)] };
     for (changes, troubles) in all {
@@ -135,7 +135,7 @@ fn every_way_keeps_one_csr_and_deletes_what_nobody_needs_and_nothing_else() {
 
 /// What is not known counts as gone.
 #[test]
-fn a_plan_that_takes_what_it_does_not_know_for_gone_deletes_what_is_needed() {
+fn plan_that_takes_unknown_for_gone_is_found_out() {
     fn hasty(inputs: &PlanInputs<'_>) -> Plan {
         let mut hasty = plan(inputs);
         if inputs.addons.by_name.is_empty() {
@@ -147,7 +147,7 @@ fn a_plan_that_takes_what_it_does_not_know_for_gone_deletes_what_is_needed() {
 }
 
 #[test]
-fn a_plan_that_gives_up_an_add_on_which_is_about_to_be_deleted_takes_what_its_agent_needs() {
+fn plan_that_gives_up_a_deleting_add_on_is_found_out() {
     fn eager(inputs: &PlanInputs<'_>) -> Plan {
         let mut eager = plan(inputs);
         if inputs.addons.by_name.values().any(|addon| addon.terminating) {
@@ -159,17 +159,17 @@ fn a_plan_that_gives_up_an_add_on_which_is_about_to_be_deleted_takes_what_its_ag
 }
 
 #[test]
-fn one_that_does_not_store_first_forgets_a_credential_that_was_there_before() {
+fn process_that_does_not_store_first_is_found_out() {
     found_out(Rules { stores_first: false, ..REAL }, 0, 0, "a store that is wrong");
 }
 
 #[test]
-fn a_store_that_takes_any_write_loses_the_request_that_was_posted() {
+fn store_that_takes_any_write_is_found_out() {
     found_out(Rules { guards_store: false, ..REAL }, 0, 2, "two CSRs");
 }
 
 #[test]
-fn a_process_that_forgets_the_stored_request_takes_it_before_another() {
+fn process_that_forgets_the_stored_request_is_harmless() {
     let explored = check(Rules { reads_stored: false, ..REAL }, 0, 1);
     assert!(explored.violation.is_none(), "{}", explored.violation.unwrap());
     found_out(Rules { reads_stored: false, takes_stored: false, ..REAL }, 0, 1, "two CSRs");
@@ -177,26 +177,26 @@ fn a_process_that_forgets_the_stored_request_takes_it_before_another() {
 
 /// As it was until this model found it.
 #[test]
-fn a_process_that_stores_another_request_after_a_lost_answer_may_have_both_posted() {
+fn process_that_stores_again_after_a_lost_answer_is_found_out() {
     found_out(Rules { takes_stored: false, ..REAL }, 0, 3, "two CSRs");
 }
 
 #[test]
-fn a_process_that_takes_a_request_of_another_subject_gets_the_wrong_certificate() {
+fn process_that_ignores_the_subject_is_found_out() {
     found_out(Rules { checks_subject: false, ..REAL }, 1, 1, "a certificate of another subject");
 }
 
 #[test]
-fn one_that_deletes_whatever_has_the_name_deletes_what_is_not_its_own() {
+fn process_that_deletes_by_name_alone_is_found_out() {
     found_out(Rules { checks_owner: false, ..REAL }, 1, 1, "another cluster's");
 }
 
 #[test]
-fn a_store_that_forgets_before_the_secret_is_deleted_leaves_it() {
+fn store_that_forgets_too_early_is_found_out() {
     found_out(Rules { deletes_first: false, ..REAL }, 1, 0, "nobody needs");
 }
 
 #[test]
-fn one_that_does_not_tidy_up_keeps_a_request_for_ever() {
+fn process_that_does_not_tidy_up_is_found_out() {
     found_out(Rules { tidies: false, ..REAL }, 2, 0, "a request that has served");
 }

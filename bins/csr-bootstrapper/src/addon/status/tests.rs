@@ -13,7 +13,7 @@ fn available(condition: Condition) -> AddOnStatus {
 }
 
 #[test]
-fn addon_lease_a_patch_is_of_this_very_object_and_changes_one_condition() {
+fn addon_lease_patch_changes_one_condition_of_this_object() {
     let other = json!({"type": "Progressing", "status": "False", "lastTransitionTime": "then"});
     let before = json!({"type": "Available", "status": "True", "reason": "old", "message": "old",
         "lastTransitionTime": "then"});

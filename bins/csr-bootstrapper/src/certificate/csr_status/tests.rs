@@ -43,7 +43,7 @@ fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> CsrStatus {
 
 /// certificate_test.go:24, and answers that upstream ignores.
 #[test]
-fn f40_f43_every_answer_means_one_thing() {
+fn each_answer_of_the_hub_means_one_thing() {
     let (request, mut csr) = posted();
     for (kinds, expected) in [
         (&[][..], CsrStatus::Pending),
@@ -86,7 +86,7 @@ fn the_words_of_a_hub_are_one_short_line() {
 }
 
 #[test]
-fn f44_another_object_under_the_name_is_not_taken_for_ours() {
+fn another_object_under_the_name_is_not_taken_for_ours() {
     let (request, csr) = posted();
     let evaluated = |uid, csr: &Value| judged(csr, &request, uid, false);
     assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced);
@@ -110,7 +110,7 @@ fn f44_another_object_under_the_name_is_not_taken_for_ours() {
 }
 
 #[test]
-fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
+fn renewal_of_another_user_is_foreign() {
     let (request, mut csr) = posted();
     let evaluated = |csr: &Value, by_agent| judged(csr, &request, None, by_agent);
     assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
@@ -124,7 +124,7 @@ const JUNK: &str = "-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n";
 
 /// certificate_test.go:66, with the reason for each rejection.
 #[test]
-fn f45_an_issued_certificate_is_checked() {
+fn issued_certificate_is_checked() {
     let (request, csr) = posted();
     let good = CertificateTemplate::of(&names(), now());
     let groups = names().groups();
@@ -200,7 +200,7 @@ fn f45_an_issued_certificate_is_checked() {
 
 /// csr_test.go:457, and the differences between our own pending requests and the rest.
 #[test]
-fn ocm07_only_own_pending_requests_count_for_the_throttle() {
+fn only_own_pending_requests_count_for_the_throttle() {
     let (request, csr) = posted();
     let other = AgentNames { agent: "agent10".into(), ..names() };
     let theirs = CertificateRequest::new(&other.csr_template()).unwrap().object(&template(), None)
@@ -233,7 +233,7 @@ fn ocm07_only_own_pending_requests_count_for_the_throttle() {
 
 /// From the audit log of a real hub: the request that ocm 1.2.0 posts.
 #[test]
-fn ocm07_a_request_of_the_go_agent_counts_too() {
+fn request_of_the_go_agent_counts_for_the_throttle() {
     const RECORDED: &str = "\
         MIIBXzCCAQYCAQAwgaMxaDAuBgNVBAoTJ3N5c3RlbTpvcGVuLWNsdXN0ZXItbWFuYWdlbWVudDpjbHVzdGVyMTA2\
         BgNVBAoTL3N5c3RlbTpvcGVuLWNsdXN0ZXItbWFuYWdlbWVudDptYW5hZ2VkLWNsdXN0ZXJzMTcwNQYDVQQDEy5z\
@@ -256,7 +256,7 @@ fn ocm07_a_request_of_the_go_agent_counts_too() {
 }
 
 #[test]
-fn f48_what_was_signed_is_taken_whoever_asked_for_it() {
+fn signed_certificate_is_taken_whoever_asked_for_it() {
     let (request, mut csr) = posted();
     let evaluated = |csr: &Value| judged(csr, &request, Some("uid-1"), true);
     assert_eq!(evaluated(&csr), CsrStatus::Foreign, "the agent itself asks by now");

@@ -57,7 +57,7 @@ fn next(machine: &CsrMachine, signing: CsrStatus, now: Instant) -> CertificateAc
 }
 
 #[test]
-fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
+fn denied_and_failed_rest_for_five_minutes_to_an_hour() {
     for refused in [CsrStatus::Denied("is denied".into()), CsrStatus::Failed("has failed".into())] {
         let (mut machine, start) = (pending(), Instant::now());
         let mut now = start;
@@ -101,7 +101,7 @@ impl CertificateAction {
 }
 
 #[test]
-fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
+fn vanished_request_is_posted_again_at_a_bounded_pace() {
     let (mut machine, mut now) = (pending(), Instant::now());
     assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "wait");
     let absent = |machine: &CsrMachine, now| {
@@ -128,7 +128,7 @@ fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
 }
 
 #[test]
-fn f44_f45_replaced_and_wrong_ones_get_another_key_after_half_a_minute() {
+fn replaced_and_wrong_requests_rest_for_half_a_minute() {
     for wrong in [CsrStatus::Replaced, CsrStatus::Wrong("is for another key".into())] {
         let (mut machine, now) = (pending(), Instant::now());
         let CertificateAction::AbandonCsr(end) = next(&machine, wrong, now) else {
@@ -198,7 +198,7 @@ fn every_wait_ends_at_its_time() {
 }
 
 #[test]
-fn the_cluster_is_introduced_again_in_time_and_a_refusal_is_news_once() {
+fn cluster_is_introduced_again_and_a_refusal_is_news_once() {
     let (mut machine, now) = (pending(), Instant::now());
     let next = |machine: &CsrMachine, time| {
         let csr = ObservedCsr::Present(CsrStatus::Pending);
@@ -214,7 +214,7 @@ fn the_cluster_is_introduced_again_in_time_and_a_refusal_is_news_once() {
 }
 
 #[test]
-fn a_posted_request_is_confirmed_gone_and_one_of_another_watch_is_posted() {
+fn posted_request_is_confirmed_gone_before_another_post() {
     let (mut machine, now) = (pending(), Instant::now());
     let next = |machine: &CsrMachine| {
         let (agent, csr) = (Some(Requester::Agent), ObservedCsr::Absent);

@@ -110,7 +110,7 @@ fn prepared(manager: &mut CertificateManager<'_>) -> Vec<CertificateAction> {
 }
 
 #[test]
-fn a_turn_ends_after_a_few_preparations_though_no_cluster_answers() {
+fn turn_ends_after_a_few_preparations() {
     for (case, (credential, bootstrap, stored)) in cases().into_iter().enumerate() {
         let agent = agent(case);
         agent.update(|state| {

@@ -109,7 +109,7 @@ fn a_move_is_asked_for_by_whoever_gets_on() {
 }
 
 #[test]
-fn a_renewal_that_the_old_hub_leaves_waiting_does_not_hold_up_the_move() {
+fn pending_renewal_at_the_old_hub_does_not_hold_up_the_move() {
     let all =
         AvailableIdentities { agent: true, bootstrap: true, ..AvailableIdentities::default() };
     let validation = Validation::Moved(good(false), "server");

@@ -100,7 +100,7 @@ fn opened(observed: &ObservedCredential) -> SessionInputs {
 }
 
 #[test]
-fn another_certificate_swaps_the_sessions_and_another_hub_opens_one() {
+fn new_certificate_swaps_and_new_hub_opens_the_session() {
     let (names, hub) = (names(), hub());
     let other = Hub { server: "https://other.example".into(), ..hub.clone() };
     let [one, two] = [(); 2].map(|()| CertificateRequest::new(&names.csr_template()).unwrap());
@@ -148,7 +148,7 @@ fn expired_credential_without_bootstrap_is_tried() {
 
 /// 401 for a moment may be a hub that restarts.
 #[test]
-fn a_credential_is_refused_once_401_has_lasted_and_that_is_looked_at_in_time() {
+fn credential_is_refused_once_401_has_lasted() {
     let (names, hub) = (names(), hub());
     let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let first = observe(&Inputs { credential: credential(&request), ..inputs(&names) });
@@ -208,7 +208,7 @@ fn a_need_is_announced_before_the_request_is_watched() {
 }
 
 #[test]
-fn a_watch_counts_for_the_requester_and_the_hub_that_it_was_begun_with() {
+fn watch_counts_for_its_own_requester_and_hub() {
     let names = names();
     let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let watched = |requester, name: &str, config| {
@@ -227,7 +227,7 @@ fn a_watch_counts_for_the_requester_and_the_hub_that_it_was_begun_with() {
 }
 
 #[test]
-fn a_csr_that_waits_is_announced_at_once_and_again_after_a_quarter_of_an_hour() {
+fn pending_csr_is_announced_at_once_and_after_15_minutes() {
     let names = names();
     let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let mut csr = request.object(&names.csr_template(), None);

@@ -192,7 +192,7 @@ fn what_our_own_kubeconfig_gives_is_never_stale() {
 }
 
 #[test]
-fn ocm08_a_half_written_kubeconfig_is_unusable_and_no_error() {
+fn half_written_kubeconfig_is_unusable_and_no_error() {
     let fixture = Fixture::new();
     let text = fixture.data["kubeconfig"].clone();
     for length in 0..text.len() - 1 {
@@ -213,7 +213,7 @@ fn ocm08_a_half_written_kubeconfig_is_unusable_and_no_error() {
 }
 
 #[test]
-fn ocm11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
+fn authority_in_a_file_is_put_right_without_a_request() {
     let fixture = Fixture::new();
     let authority =
         format!("certificate-authority-data: {}", BASE64_STANDARD.encode(&fixture.authority));
@@ -227,7 +227,7 @@ fn ocm11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
 }
 
 #[test]
-fn ocm12_what_the_go_agent_does_not_carry_over_makes_it_stale() {
+fn connection_settings_that_differ_make_it_stale() {
     let fixture = Fixture::new();
     for bootstrap in [
         Hub { server_name: Some("hub".into()), ..fixture.bootstrap() },
@@ -239,7 +239,7 @@ fn ocm12_what_the_go_agent_does_not_carry_over_makes_it_stale() {
 }
 
 #[test]
-fn names_beside_the_certificate_are_written_anew_where_they_differ() {
+fn names_that_differ_are_written_anew() {
     let fixture = Fixture::new();
     for (data, expected) in [
         (fixture.without("cluster-name"), "stale"),
@@ -276,7 +276,7 @@ fn a_kubeconfig_with_another_user_is_written_anew() {
 }
 
 #[test]
-fn a_bootstrap_kubeconfig_that_would_not_do_either_is_not_written_over_and_over() {
+fn unusable_bootstrap_kubeconfig_is_not_written_repeatedly() {
     let fixture = Fixture::new();
     let data = fixture.kubeconfig("client-key: tls.key", "client-key: other.key");
     assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), "certificate only");

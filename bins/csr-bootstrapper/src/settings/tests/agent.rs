@@ -111,7 +111,7 @@ fn each_flag_of_the_operators_template_acts() {
 }
 
 #[test]
-fn flags_without_an_effect_are_accepted_and_named_with_the_reason() {
+fn flags_without_effect_are_accepted_with_a_reason() {
     for (flag, reason) in [
         ("--kube-api-qps=50.5", "requests are few"),
         ("--kube-api-burst=100", "requests are few"),

@@ -259,11 +259,14 @@ fn addon_registration_at_rest_costs_nothing() {
     let of_managed = || spoke.managed.requests_of(&account).len();
     let (hub, before) = (of_hub(), agent.cpu_time());
     let health = of_managed();
+    let start = std::time::Instant::now();
     suite::pause(3000);
     assert_eq!(of_hub(), hub);
     // The health check each second, and the version with it.
-    assert!(of_managed() - health <= 8, "{}", of_managed() - health);
+    let most = 2 * (start.elapsed().as_secs() as usize + 1);
+    assert!(of_managed() - health <= most, "{most}: {}", of_managed() - health);
+    // A loop that wakes itself would take all of a processor.
     let took = agent.cpu_time() - before;
-    assert!(took < std::time::Duration::from_millis(300), "{took:?} in 3 s");
+    assert!(took < std::time::Duration::from_secs(1), "{took:?} in 3 s");
     throughout(100, "one request", || csrs(&spoke).len() == 1);
 }

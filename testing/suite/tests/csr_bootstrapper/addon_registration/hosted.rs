@@ -84,7 +84,7 @@ fn hosted_addon_registration_deploy_mode_changes() {
 
 /// What cannot be deleted now is deleted later, also by another process; what cannot be read is not gone.
 #[test]
-fn hosted_addon_registration_deploy_mode_changes_while_the_spoke_is_away() {
+fn hosted_addon_mode_changes_while_the_spoke_is_away() {
     let (hosted, mut agent) = joined("hosted-later", &[]);
     let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
     add(stage, &namespace, &of_signer(KUBE_CLIENT));
@@ -108,7 +108,7 @@ fn hosted_addon_registration_deploy_mode_changes_while_the_spoke_is_away() {
 
 /// Of a spoke that takes bytes and says nothing, each request takes ten seconds.
 #[test]
-fn hosted_addon_registration_does_not_wait_for_those_on_a_spoke_that_hangs() {
+fn hosted_addon_does_not_wait_for_a_hanging_spoke() {
     let (hosted, _agent) = joined("hosted-hangs", &[]);
     let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
     hosted.way.set(Way::Silent);
@@ -129,7 +129,7 @@ fn hosted_addon_registration_does_not_wait_for_those_on_a_spoke_that_hangs() {
 
 /// Where there is one cluster, the deploy mode moves nothing.
 #[test]
-fn hosted_addon_registration_without_another_spoke_stays_where_it_is() {
+fn hosted_addon_without_another_spoke_stays() {
     let (spoke, mut agent, namespace) = stage("addon-here", &[]);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     spoke.hub.approve_next(&spoke.cluster);

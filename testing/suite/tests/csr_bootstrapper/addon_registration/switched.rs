@@ -15,7 +15,7 @@ const OTHER: &str = "addon2";
 const OTHER_SECRET: &str = "addon2-hub-kubeconfig";
 
 #[test]
-fn addon_registration_follows_to_another_hub_and_ends_where_that_has_no_such_add_on() {
+fn addon_registration_follows_to_another_hub() {
     let mut stage = TwoHubs::new("addon-switched", Bootstrap::Auto);
     let agent = stage.joins_first(&[]);
     let namespace = stage.spoke.addon_namespace();

@@ -26,7 +26,7 @@ fn version(spoke: &Spoke, namespace: &str) -> String {
 }
 
 #[test]
-fn addon_registration_goes_on_with_the_go_agents_and_the_go_agent_with_it() {
+fn addon_registration_takes_over_from_the_go_agent_and_back() {
     let Some((go, ours)) = stages("addon") else { return };
     let namespace = ours.addon_namespace();
     let mut agent = go_agent(&go);

@@ -1,4 +1,4 @@
-//! Outcomes of a certificate request, when joining and during a rotation: F40 to F44.
+//! Outcomes of a certificate request, when joining and during a rotation.
 
 use dev_apiserver::{Rule, signing_request};
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::certificate::support::{
 };
 
 #[test]
-fn f40_a_request_that_was_not_signed_is_reported_and_followed_by_no_other() {
+fn failed_request_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("failed");
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -29,7 +29,7 @@ fn f40_a_request_that_was_not_signed_is_reported_and_followed_by_no_other() {
 }
 
 #[test]
-fn f40_another_bootstrap_kubeconfig_ends_the_rest() {
+fn new_bootstrap_kubeconfig_ends_the_rest_after_a_denial() {
     let spoke = Spoke::new("rest");
     let _sidecar = spoke.start(&[]);
     let first = spoke.hub.next_csr(&spoke.cluster);
@@ -42,7 +42,7 @@ fn f40_another_bootstrap_kubeconfig_ends_the_rest() {
 }
 
 #[test]
-fn f40_a_restart_does_not_ask_again_for_what_was_denied() {
+fn denied_request_is_not_repeated_after_a_restart() {
     let spoke = Spoke::new("denied-restart");
     let first = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -78,7 +78,7 @@ fn keeps(spoke: &Spoke, old: &Data) {
 }
 
 #[test]
-fn f40_a_denied_renewal_leaves_the_old_certificate() {
+fn denied_renewal_leaves_the_old_certificate() {
     if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
@@ -87,7 +87,7 @@ fn f40_a_denied_renewal_leaves_the_old_certificate() {
 }
 
 #[test]
-fn f41_a_request_that_vanished_is_posted_again_under_its_name() {
+fn vanished_request_is_posted_again_under_its_name() {
     let spoke = Spoke::new("vanished");
     let _sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -103,7 +103,7 @@ fn f41_a_request_that_vanished_is_posted_again_under_its_name() {
 }
 
 #[test]
-fn f43_a_name_that_is_taken_by_another_key_is_left_alone() {
+fn name_taken_by_another_key_is_left_alone() {
     let spoke = Spoke::new("taken");
     let first = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -124,7 +124,7 @@ fn f43_a_name_that_is_taken_by_another_key_is_left_alone() {
 }
 
 #[test]
-fn f44_a_request_that_was_replaced_is_given_up() {
+fn replaced_request_is_given_up() {
     if !needs(Need::Embedded, "the agent would be faster than whoever replaces it") {
         return;
     }
@@ -159,7 +159,7 @@ fn blind(spoke: &Spoke, act: impl FnOnce()) {
 }
 
 #[test]
-fn f46_a_longer_life_than_was_asked_for_is_taken() {
+fn certificate_with_a_longer_life_is_taken() {
     let spoke = Spoke::new("longer");
     let sidecar = spoke.start(&["-client-cert-expiration-seconds", "3600"]);
     let name = spoke.hub.next_csr(&spoke.cluster);

@@ -1,4 +1,4 @@
-//! kill -9 at every write to either cluster (F42), when joining and during a rotation. The next start continues
+//! kill -9 at every write to either cluster, when joining and during a rotation. The next start continues
 //! from whatever was written: one request, and never a key without its certificate.
 
 use dev_apiserver::SignerOptions;
@@ -109,7 +109,7 @@ pub(crate) fn at_every_write(work: Work, on_hub: bool, moment: Moment) -> usize 
 }
 
 #[test]
-fn f42_a_write_of_a_join_that_comes_after_the_kill() {
+fn write_of_a_join_that_arrives_after_the_kill_is_safe() {
     if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::Late) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::Late) >= 3);
@@ -117,7 +117,7 @@ fn f42_a_write_of_a_join_that_comes_after_the_kill() {
 }
 
 #[test]
-fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
+fn write_of_a_rotation_that_arrives_after_the_kill_is_safe() {
     if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::Late) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Late) >= 2);
@@ -141,7 +141,7 @@ fn ten_kills(spoke: &Spoke) -> String {
 }
 
 #[test]
-fn f42_ten_kills_while_a_request_waits_leave_one() {
+fn ten_kills_while_a_request_waits_leave_one() {
     let spoke = Spoke::new("ten-kills");
     let name = ten_kills(&spoke);
     assert_eq!(spoke.credential(), None);

@@ -1,4 +1,4 @@
-//! Other requests on the hub, too many of our own, and a hub that answers with errors alone (ocm02, ocm07).
+//! Other requests on the hub, too many of our own, and a hub that answers with errors alone.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ const HALTED: &str = "Stop creating csr since there are too many csr created alr
 const CSRS: &str = "certificatesigningrequests";
 
 #[test]
-fn ocm07_finished_requests_and_those_of_other_agents_do_not_count() {
+fn finished_and_foreign_requests_do_not_count() {
     let spoke = Spoke::new("crowd");
     for (index, name) in post_some(&spoke, 12, &spoke.user()).iter().enumerate() {
         match index % 2 {
@@ -40,7 +40,7 @@ fn ocm07_finished_requests_and_those_of_other_agents_do_not_count() {
 }
 
 #[test]
-fn ocm07_ten_open_requests_of_our_own_halt_it() {
+fn ten_own_open_requests_halt_it() {
     let spoke = Spoke::new("halted");
     let open = post_some(&spoke, 10, &spoke.user());
     let sidecar = spoke.start(&[]);
@@ -55,7 +55,7 @@ fn ocm07_ten_open_requests_of_our_own_halt_it() {
 
 /// About a minute: that is how often a halted agent looks.
 #[test]
-fn ocm07_a_halted_rotation_goes_on_when_there_is_room() {
+fn halted_rotation_goes_on_when_there_is_room() {
     if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
@@ -68,7 +68,7 @@ fn ocm07_a_halted_rotation_goes_on_when_there_is_room() {
     stays("it is halted", || names(&spoke).len() == 10);
     assert_eq!(spoke.credential(), Some(old));
     delete(&spoke, &open[0]);
-    let ours = within(70, "it goes on", || names(&spoke).into_iter().find(|n| !open.contains(n)));
+    let ours = within(120, "it goes on", || names(&spoke).into_iter().find(|n| !open.contains(n)));
     assert!(start.elapsed().as_secs() >= 55, "{:?}: no loop", start.elapsed());
     spoke.hub.approve_csr(&ours);
     joined_by(&spoke, &ours);
@@ -86,7 +86,7 @@ fn hide(spoke: &Spoke, with: u16) {
 }
 
 #[test]
-fn ocm02_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
+fn unreadable_request_is_not_taken_for_absent() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
@@ -117,7 +117,7 @@ fn ocm02_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
 }
 
 #[test]
-fn ocm02_an_answer_that_was_lost_does_not_make_a_second_request() {
+fn lost_answer_to_the_post_makes_no_second_request() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
@@ -131,7 +131,7 @@ fn ocm02_an_answer_that_was_lost_does_not_make_a_second_request() {
 }
 
 #[test]
-fn ocm02_a_post_that_is_refused_is_tried_with_the_same_key() {
+fn refused_post_is_repeated_with_the_same_key() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }

@@ -13,7 +13,7 @@ fn posted(spoke: &Spoke, flags: &[&str]) -> Value {
 }
 
 #[test]
-fn object_is_what_the_go_agent_posts() {
+fn csr_is_what_the_go_agent_posts() {
     let spoke = Spoke::new("object");
     let csr = posted(&spoke, &[]);
     let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
@@ -29,7 +29,7 @@ fn object_is_what_the_go_agent_posts() {
 }
 
 #[test]
-fn object_asks_for_the_lifetime_of_the_flag() {
+fn csr_asks_for_the_lifetime_of_the_flag() {
     let spoke = Spoke::new("lifetime");
     let csr = posted(&spoke, &["-client-cert-expiration-seconds", "3600"]);
     assert_eq!(csr["spec"]["expirationSeconds"], 3600);

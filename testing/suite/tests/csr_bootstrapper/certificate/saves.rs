@@ -1,4 +1,4 @@
-//! A Secret that cannot be written (F48): an issued certificate is neither lost nor requested again.
+//! A Secret that cannot be written: an issued certificate is neither lost nor requested again.
 
 use dev_apiserver::Rule;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn refused(with: u16) {
 }
 
 #[test]
-fn f48_no_right_to_write() {
+fn forbidden_save_is_repeated_without_a_second_request() {
     if needs(Need::Embedded, "faults are asked for") {
         refused(403);
     }
@@ -45,7 +45,7 @@ fn f48_no_right_to_write() {
 
 /// A rotation while the Secret's writes fail: once the fault is gone, the same certificate is saved.
 #[test]
-fn f48_a_renewed_certificate_is_saved_at_last() {
+fn renewed_certificate_is_saved_once_writes_succeed() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
@@ -68,9 +68,9 @@ fn f48_a_renewed_certificate_is_saved_at_last() {
     }
 }
 
-/// ocm05: the Go agent never gets over this one.
+/// The Go agent never gets over this one.
 #[test]
-fn ocm05_another_writer_of_the_secret_is_read_and_merged() {
+fn conflicting_writer_of_the_secret_is_merged() {
     if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
@@ -101,7 +101,7 @@ fn ocm05_another_writer_of_the_secret_is_read_and_merged() {
 }
 
 #[test]
-fn f48_a_lost_answer_to_the_write_is_no_second_request() {
+fn lost_answer_to_the_save_makes_no_second_request() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
@@ -117,7 +117,7 @@ fn f48_a_lost_answer_to_the_write_is_no_second_request() {
 }
 
 #[test]
-fn f48_a_secret_that_was_made_meanwhile_keeps_what_is_in_it() {
+fn secret_made_meanwhile_keeps_its_other_keys() {
     let spoke = Spoke::new("made");
     let sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);

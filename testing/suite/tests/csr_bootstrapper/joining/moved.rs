@@ -17,7 +17,7 @@ use crate::joining::support::{
 };
 
 #[test]
-fn the_hub_has_another_name() {
+fn hub_name_change_is_written_to_the_secret() {
     let (spoke, mut sidecar) = joined("moved-name");
     let before = spoke.credential().expect("the Secret");
     spoke.put_bootstrap(&bootstrap_named(&spoke, "renamed"));
@@ -27,7 +27,7 @@ fn the_hub_has_another_name() {
 
 /// The server's name in its certificate is no other hub: the kubeconfig is written anew, and no more.
 #[test]
-fn what_else_the_connection_needs_takes_no_certificate() {
+fn server_name_change_takes_no_certificate() {
     let (spoke, mut sidecar) = joined("moved-repair");
     let before = spoke.credential().expect("the Secret");
     spoke.put_bootstrap(&bootstrap_with(&spoke, |cluster| {

@@ -35,7 +35,7 @@ struct Waiting {
 /// their pace.
 #[track_caller]
 fn asked(hub: &Hub, cluster: &str) -> String {
-    within(25, "the new hub is asked", || {
+    within(60, "the new hub is asked", || {
         hub.csrs_of(cluster).pop()?["metadata"]["name"].as_str().map(str::to_owned)
     })
 }
@@ -55,7 +55,7 @@ impl Waiting {
         self.hub.approve_csr(&self.request);
         self.hub.accept(&self.spoke.cluster);
         self.spoke.hub = self.hub;
-        within(25, "the certificate of the new hub is saved", || {
+        within(60, "the certificate of the new hub is saved", || {
             let now = self.spoke.credential()?;
             kubeconfig(&now).contains(&self.spoke.hub.cluster.address).then_some(())
         });
@@ -74,7 +74,7 @@ fn a_request_at_the_new_hub_is_found_again_after_a_restart() {
     waiting.sidecar.kill();
     waiting.sidecar = waiting.spoke.start(&[]);
     let found = format!("CSR {} is not approved yet", waiting.request);
-    within(25, "it is found", || (waiting.sidecar.count(&found) > 0).then_some(()));
+    within(60, "it is found", || (waiting.sidecar.count(&found) > 0).then_some(()));
     waiting.joins();
 }
 
@@ -111,14 +111,14 @@ fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
 
 // --- nobody answers ---
 
-/// The certificate of the old hub comes due after half of its 14 s.
+/// The certificate of the old hub comes due after half of its 20 s.
 #[test]
 fn nobody_listens_at_the_new_address_and_the_old_hub_renews() {
     if !needs(Need::Embedded, "the signer's lifetime can be set") {
         return;
     }
     let spoke = Spoke::auto("moving-closed");
-    sign(&spoke, 300, 14);
+    sign(&spoke, 300, 20);
     let mut sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
@@ -131,7 +131,7 @@ fn nobody_listens_at_the_new_address_and_the_old_hub_renews() {
     sign(&spoke, 300, 3600);
     // After half of its life, and a little of chance.
     let end = spoke.wait_for_certificate().not_after;
-    let due = end - Duration::from_secs(14).mul_f64(0.44);
+    let due = end - Duration::from_secs(20).mul_f64(0.44);
     eventually("it is due", || (SystemTime::now() >= due).then_some(()));
     end_the_wait(&spoke, &address);
     let now = eventually("it is renewed at the old hub", || changed(&spoke, &before));

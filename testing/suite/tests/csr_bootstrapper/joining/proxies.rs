@@ -137,16 +137,18 @@ fn joins_through(spoke: &Spoke, proxy: &Proxy, url: &str, authority: &str) {
     assert!(saved.contains(&format!("\n    proxy-url: {url}\n")), "{saved}");
 }
 
+// ocm spokecluster_joining_test.go:135
 #[test]
-fn o_joining_135_through_an_http_proxy() {
+fn cluster_joins_through_an_http_proxy() {
     let spoke = Spoke::auto("join-http-proxy");
     let proxy = Proxy::new(None);
     joins_through(&spoke, &proxy, &format!("http://{}", proxy.address), &spoke.hub.cluster.ca);
 }
 
 /// As upstream's test does, the bundle of the kubeconfig holds the proxy's authority too.
+// ocm spokecluster_joining_test.go:151
 #[test]
-fn o_joining_151_through_an_https_proxy() {
+fn cluster_joins_through_an_https_proxy() {
     let spoke = Spoke::auto("join-https-proxy");
     let authority = Ca::new("proxy");
     let proxy = Proxy::new(Some(authority.server_certificate(&["localhost", "127.0.0.1"])));

@@ -40,7 +40,7 @@ fn the_secret_is_emptied_and_what_others_put_there_stays() {
 }
 
 #[test]
-fn the_secret_is_deleted_and_there_is_no_bootstrap_kubeconfig_any_more() {
+fn deleted_secret_comes_back_without_bootstrap_kubeconfig() {
     let (spoke, mut sidecar) = joined("deleted-alone");
     let before = spoke.credential().expect("the Secret");
     spoke.delete_secret(&spoke.bootstrap);
@@ -70,7 +70,7 @@ fn unauthorized() -> Action {
 }
 
 #[test]
-fn some_401_are_no_reason_for_anything() {
+fn few_401_change_nothing() {
     if !needs(Need::Embedded, "401 can be asked for") {
         return;
     }
@@ -86,7 +86,7 @@ fn some_401_are_no_reason_for_anything() {
 
 /// Longer than the others: 30 to 60 s tell a refusal from a hub that restarts, and the loop looks every 15 s.
 #[test]
-fn a_refused_certificate_is_replaced_by_way_of_the_bootstrap_identity() {
+fn refused_certificate_is_replaced_after_its_patience() {
     if !needs(Need::Embedded, "401 can be asked for") {
         return;
     }

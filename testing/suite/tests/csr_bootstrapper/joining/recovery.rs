@@ -24,8 +24,9 @@ pub(crate) fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
     assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "nothing was asked");
 }
 
+// ocm spokeagent_recovery_test.go:25
 #[test]
-fn o_recovery_25_the_bootstrap_kubeconfig_is_junk_and_put_right() {
+fn unusable_bootstrap_kubeconfig_is_waited_out() {
     let spoke = Spoke::new("recover-junk");
     spoke.put_bootstrap("this: is\nno: kubeconfig\n");
     let mut sidecar = spoke.start(&[]);
@@ -58,8 +59,9 @@ fn the_bootstrap_file_comes_later_and_in_halves() {
     settled(&spoke, &sidecar);
 }
 
+// ocm spokeagent_rebootstrap_test.go:476
 #[test]
-fn o_rebootstrap_476_joins_once_the_bootstrap_token_is_good() {
+fn unknown_bootstrap_token_is_waited_out() {
     let spoke = Spoke::new("recover-token");
     spoke.put_bootstrap(&bootstrap_unknown(&spoke));
     let mut sidecar = spoke.start(&[]);
@@ -145,10 +147,10 @@ fn the_kubeconfig_in_the_secret_is_half_written() {
 }
 
 // --- upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`) ---
-// 1, a valid bootstrap kubeconfig and no credential, is join.rs; 2, both valid, is restart.rs.
+// A bootstrap kubeconfig alone is in smoke/join.rs, both in restart.rs, an expired credential in certificate/clock.rs.
 
 #[test]
-fn start_3_the_credential_is_good_and_the_bootstrap_kubeconfig_is_not() {
+fn good_credential_needs_no_bootstrap_kubeconfig() {
     let (spoke, mut sidecar) = joined("start-3");
     sidecar.terminate();
     let before = spoke.credential();

@@ -8,8 +8,9 @@ use suite::{
 
 use crate::joining::support::{joined, roles, settled, stays_as_it_is, version};
 
+// ocm spokeagent_restart_test.go:26
 #[test]
-fn o_restart_26_names_and_credential_stay() {
+fn restart_keeps_names_and_credential() {
     let (spoke, mut sidecar) = joined("restart");
     let before = (version(&spoke), spoke.credential());
     let (code, _) = sidecar.terminate();
@@ -28,8 +29,9 @@ fn o_restart_26_names_and_credential_stay() {
     assert_eq!(roles(&spoke), ["bootstrap"], "the one request from before");
 }
 
+// ocm spokeagent_restart_test.go:162
 #[test]
-fn o_restart_162_another_cluster_name_joins_anew() {
+fn restart_with_another_cluster_name_joins_anew() {
     let mut spoke = Spoke::joining(Hub::new(), "restart-name", Bootstrap::Auto);
     let mut sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
@@ -57,7 +59,7 @@ fn user(cluster: &str) -> String {
 }
 
 #[test]
-fn a_request_under_way_is_gone_on_with() {
+fn restart_goes_on_with_the_pending_request() {
     let spoke = Spoke::new("restart-pending");
     let mut sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);

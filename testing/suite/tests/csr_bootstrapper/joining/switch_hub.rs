@@ -1,5 +1,4 @@
-//! Several hubs, of which one is selected. `switch_hub_` and a number: a case of OCM's
-//! `test/integration/registration/spokeagent_switch_hub_test.go`. Where upstream ends the process, the program goes on.
+//! Several hubs, of which one is selected. Where upstream ends the process, the program goes on.
 
 use suite::{
     eventually,
@@ -18,8 +17,9 @@ use crate::{
     support::beats_again,
 };
 
+// ocm spokeagent_switch_hub_test.go: hub1 is down and timeout
 #[test]
-fn switch_hub_2_hub1_is_down_and_timeout() {
+fn hub_that_is_down_is_left_after_the_timeout() {
     let mut stage = TwoHubs::new("switch-down", Bootstrap::Manual);
     let mut agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
     stage.spoke.hub_relay.set(Way::Closed);

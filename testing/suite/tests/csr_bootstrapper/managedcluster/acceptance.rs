@@ -10,7 +10,7 @@ use suite::{
 use crate::support::{beats, beats_again, renews};
 
 #[test]
-fn nothing_is_said_before_acceptance_and_then_all_of_it() {
+fn cluster_says_nothing_before_acceptance() {
     let spoke = Spoke::new("accepted");
     let agent = spoke.start(&[]);
     spoke.hub.approve_next(&spoke.cluster);
@@ -36,7 +36,7 @@ fn nothing_is_said_before_acceptance_and_then_all_of_it() {
 }
 
 #[test]
-fn a_cluster_that_is_denied_falls_silent_until_it_is_accepted_again() {
+fn denied_cluster_falls_silent_until_it_is_accepted() {
     let spoke = Spoke::auto("denied");
     let agent = crate::support::joins(&spoke, &[]);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);

@@ -41,7 +41,7 @@ fn external_urls_are_reported_with_the_authority_and_put_right() {
     let ours = json!({"url": URL, "caBundle": bundle(&spoke.managed.ca)});
     assert_eq!(configs(&spoke), json!([ours]), "from the creation on");
 
-    // 8.B-25: the number of entries is the same, the authority is another.
+    // The number of entries is the same, the authority is another.
     set_configs(&spoke, &json!([{"url": URL, "caBundle": bundle(&spoke.hub.cluster.ca)}]));
     wait_for_configs(&spoke, &json!([ours]));
 
@@ -59,7 +59,7 @@ fn external_urls_are_reported_with_the_authority_and_put_right() {
 }
 
 #[test]
-fn external_urls_are_reported_where_somebody_else_made_the_cluster() {
+fn external_urls_are_added_to_a_cluster_made_by_others() {
     let spoke = Spoke::auto("made");
     let clusters = suite::ocm::clusters();
     let theirs = json!({"url": "https://other.example.com", "caBundle": bundle("theirs")});
@@ -91,8 +91,9 @@ fn without_urls_the_spec_is_left_alone() {
     }
 }
 
+// ocm clusterannotations_test.go:21
 #[test]
-fn clusterannotations_21_only_those_of_the_agents_prefix_are_reported() {
+fn annotations_without_the_agents_prefix_are_dropped() {
     let spoke = Spoke::auto("annotations");
     let (a, b) = (format!("{PREFIX}/foo"), format!("{PREFIX}/bar"));
     let given = format!("{a}=bar,{b}=foo=x,foo=bar,example.com/c=d");

@@ -47,7 +47,7 @@ fn becomes_false(spoke: &Spoke, since: Instant) -> String {
 }
 
 #[test]
-fn slow_an_api_server_that_fails_or_is_down_is_reported_after_20_s_and_when_it_is_back() {
+fn slow_failing_api_server_is_reported_after_20_s() {
     let (spoke, agent) = joined("down", &[]);
     let since = Instant::now();
     match &spoke.managed.embedded {

@@ -16,8 +16,9 @@ use crate::support::{beating, beats, beats_again, count, joined, renewed, renews
 
 // --- managedcluster_lease_test.go ---
 
+// ocm managedcluster_lease_test.go:35
 #[test]
-fn lease_35_it_is_renewed_constantly_and_the_cluster_stays_available() {
+fn heartbeat_goes_on_and_the_cluster_stays_available() {
     let (spoke, agent) = beating("constant", &[]);
     spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
     let errors = || agent.metric("sidecar_lease_renewals_total{result=\"error\"}");
@@ -33,8 +34,9 @@ fn lease_35_it_is_renewed_constantly_and_the_cluster_stays_available() {
     assert_eq!(errors(), before, "{}", agent.log());
 }
 
+// ocm managedcluster_lease_test.go:60
 #[test]
-fn lease_60_a_cluster_that_was_silent_is_lost_and_comes_back() {
+fn silent_cluster_is_lost_and_comes_back() {
     // A look at the spoke each minute: what brings it back is that the hub says Unknown.
     let (spoke, agent) = beating("silent", &["-cluster-healthcheck-period", "60s"]);
     beats_again(&agent, 1);
@@ -46,8 +48,9 @@ fn lease_60_a_cluster_that_was_silent_is_lost_and_comes_back() {
     assert_eq!(reason, "ManagedClusterAvailable");
 }
 
+// ocm managedcluster_lease_test.go:130
 #[test]
-fn lease_130_another_duration_is_followed_at_once() {
+fn lease_duration_change_is_followed_at_once() {
     let (spoke, agent) = joined("duration", &[]);
     eventually("the heartbeat begins", || (beats(&agent) >= 1.0).then_some(()));
     let before = beats(&agent);
@@ -65,7 +68,7 @@ fn lease_130_another_duration_is_followed_at_once() {
 // --- better than there ---
 
 #[test]
-fn the_first_heartbeat_waits_for_no_period_though_the_lease_comes_late() {
+fn first_heartbeat_follows_a_late_lease_at_once() {
     if !needs(Need::Embedded, "the real hub makes the Lease when it likes") {
         return;
     }
@@ -151,7 +154,7 @@ fn one_request_renews_and_only_the_time_changes() {
 }
 
 #[test]
-fn it_goes_on_after_a_restart_and_asks_for_no_other_certificate() {
+fn heartbeat_goes_on_after_a_restart() {
     let (spoke, mut agent) = beating("restart", &["-cluster-healthcheck-period", "60s"]);
     beats_again(&agent, 2);
     let serial = spoke.credential().expect("the Secret")["tls.crt"].clone();

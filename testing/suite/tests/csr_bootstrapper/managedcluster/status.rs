@@ -1,6 +1,9 @@
 //! The status of the ManagedCluster: clock, version, the end of a credential. Health is in health.rs.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use dev_apiserver::{Options, SignerOptions};
 use serde_json::json;
@@ -31,7 +34,7 @@ fn the_version_of_kubernetes_is_reported_and_corrected() {
 }
 
 #[test]
-fn nothing_is_written_while_the_hub_finds_that_the_clocks_differ() {
+fn status_is_not_written_while_the_clocks_differ() {
     if !needs(Need::Embedded, "the real hub looks at the clock itself, and this one is right") {
         return;
     }
@@ -72,17 +75,19 @@ fn set_condition(spoke: &Spoke, kind: &str, to: &str) {
 }
 
 #[test]
-fn in_the_steady_state_nothing_but_the_heartbeat_is_sent() {
+fn steady_state_sends_only_the_heartbeat() {
     if !needs(Need::Embedded, "on the real hub the audit looks at this") {
         return;
     }
     let (spoke, agent) = beating("steady", &[]);
     spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
     pause(2000);
-    let before = sent(&spoke).len();
+    let (start, before) = (Instant::now(), sent(&spoke).len());
     beats_again(&agent, 5);
     let after = sent(&spoke).split_off(before);
-    assert!((5..=7).contains(&after.len()), "{after:?}");
+    // One each second, however slow this machine is.
+    let most = start.elapsed().as_secs() as usize + 2;
+    assert!((5..=most).contains(&after.len()), "{most}: {after:?}");
     assert!(after.iter().all(|request| words(request) == "update leases"), "{after:?}");
 }
 
@@ -99,7 +104,7 @@ fn short_lived(name: &str, seconds: u64) -> Spoke {
 }
 
 #[test]
-fn with_a_credential_that_has_expired_the_hub_is_asked_seldom_until_there_is_another() {
+fn expired_credential_asks_the_hub_seldom() {
     if !needs(Need::Embedded, "the real signer's shortest certificate lasts ten minutes") {
         return;
     }

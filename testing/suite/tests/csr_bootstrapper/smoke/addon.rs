@@ -5,7 +5,7 @@ use suite::stays;
 use crate::addon_registration::{certificate::keys, support::*};
 
 #[test]
-fn addon_registration_for_the_hubs_api_server() {
+fn addon_gets_a_certificate_for_the_hubs_api_server() {
     let (spoke, _agent, namespace) = stage("addon-client", &[]);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     has_driver(&spoke, "csr");

@@ -8,7 +8,7 @@ use suite::{
 use crate::certificate::crash::{Work, at_every_write};
 
 #[test]
-fn f42_a_kill_after_every_write_of_a_join() {
+fn kill_after_every_write_of_a_join_leaves_one_csr() {
     if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::After) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::After) >= 3);
@@ -16,7 +16,7 @@ fn f42_a_kill_after_every_write_of_a_join() {
 }
 
 #[test]
-fn f42_a_kill_after_every_write_of_a_rotation() {
+fn kill_after_every_write_of_a_rotation_leaves_one_csr() {
     if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::After) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::After) >= 2);

@@ -23,7 +23,7 @@ fn store_is_gone(spoke: &Spoke) {
 }
 
 #[test]
-fn addon_registration_deleted() {
+fn addon_credential_goes_with_its_add_on() {
     let (spoke, _agent, namespace) = stage("addon-gone", &[]);
     registered(&spoke, &namespace);
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
@@ -32,7 +32,7 @@ fn addon_registration_deleted() {
 }
 
 #[test]
-fn addon_registration_updated() {
+fn addon_credential_of_another_signer_replaces_the_old_one() {
     let (spoke, _agent, namespace) = stage("addon-signer", &[]);
     registered(&spoke, &namespace);
     register(&spoke, &of_signer(CUSTOM));
@@ -44,7 +44,7 @@ fn addon_registration_updated() {
 }
 
 #[test]
-fn addon_registration_namespace_updated() {
+fn addon_credential_moves_with_the_install_namespace() {
     let (spoke, _agent, namespace) = stage("addon-moved", &[]);
     registered(&spoke, &namespace);
     let other = spoke.addon_namespace();
@@ -56,7 +56,7 @@ fn addon_registration_namespace_updated() {
 
 /// Upstream forgets them.
 #[test]
-fn addon_registration_deleted_while_nobody_was_there() {
+fn addon_credential_goes_though_nobody_ran() {
     let (spoke, mut agent, namespace) = stage("addon-orphan", &[]);
     registered(&spoke, &namespace);
     agent.stops_as_asked();
@@ -68,7 +68,7 @@ fn addon_registration_deleted_while_nobody_was_there() {
 
 /// Its agent may need the credential to clean up.
 #[test]
-fn addon_registration_of_an_add_on_that_is_about_to_be_deleted_stays() {
+fn addon_credential_stays_while_the_add_on_is_being_deleted() {
     let (spoke, mut agent, namespace) = stage("addon-deleting", &[]);
     registered(&spoke, &namespace);
     let target = addons();
@@ -87,7 +87,7 @@ fn addon_registration_of_an_add_on_that_is_about_to_be_deleted_stays() {
 
 /// Somebody took the name for something else.
 #[test]
-fn addon_registration_leaves_what_is_not_its_own() {
+fn addon_secret_of_another_cluster_is_left_alone() {
     let (spoke, agent, namespace) = stage("addon-foreign", &[]);
     registered(&spoke, &namespace);
     let other = BASE64_STANDARD.encode("another-cluster");
@@ -103,7 +103,7 @@ fn addon_registration_leaves_what_is_not_its_own() {
 }
 
 #[test]
-fn addon_registration_leaves_what_somebody_put_next_to_it() {
+fn addon_secret_keeps_what_others_put_into_it() {
     let (spoke, _agent, namespace) = stage("addon-more", &[]);
     registered(&spoke, &namespace);
     let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
@@ -116,7 +116,7 @@ fn addon_registration_leaves_what_somebody_put_next_to_it() {
 
 /// A hub that no longer accepts the cluster says nothing about its add-ons.
 #[test]
-fn addon_registration_survives_a_hub_that_denies_the_cluster() {
+fn addon_credential_survives_a_denied_cluster() {
     let (spoke, _agent, namespace) = stage("addon-kept", &[]);
     registered(&spoke, &namespace);
     spoke.hub.deny(&spoke.cluster);
@@ -127,7 +127,7 @@ fn addon_registration_survives_a_hub_that_denies_the_cluster() {
 }
 
 #[test]
-fn a_managed_cluster_that_is_deleted_is_missed_once_and_not_made_again() {
+fn deleted_managed_cluster_is_not_made_again() {
     let spoke = Spoke::auto("removed");
     let agent = crate::support::joins(&spoke, &[]);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);

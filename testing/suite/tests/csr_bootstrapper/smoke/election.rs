@@ -12,7 +12,7 @@ use crate::joining::{
 };
 
 #[test]
-fn a_second_replica_takes_over_from_one_that_crashed_and_its_request_too() {
+fn second_replica_takes_over_the_request_of_a_crashed_one() {
     let spoke = Spoke::new("elect-crash");
     let mut first = replica(&spoke);
     let request = spoke.hub.next_csr(&spoke.cluster);
@@ -26,7 +26,7 @@ fn a_second_replica_takes_over_from_one_that_crashed_and_its_request_too() {
 }
 
 #[test]
-fn the_lead_is_lost_to_another_and_the_process_says_so() {
+fn lead_lost_to_another_ends_the_process() {
     let spoke = Spoke::auto("elect-lost");
     let mut sidecar = replica(&spoke);
     settled(&spoke, &sidecar);

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[test]
-fn clients_that_stall_in_the_handshake_keep_no_probe_waiting() {
+fn stalled_tls_clients_keep_no_probe_waiting() {
     let spoke = alone("operator-crowd");
     let (agent, port) = start(&spoke, &[]);
     healthy(port);
@@ -45,7 +45,7 @@ fn clients_that_stall_in_the_handshake_keep_no_probe_waiting() {
 
 /// What a name may be is up to the hub, and the command is there to be pasted.
 #[test]
-fn no_name_in_a_command_is_one_that_a_shell_would_read() {
+fn hostile_request_name_is_in_no_command() {
     if !needs(Need::Embedded, "it gives no such names") {
         return;
     }

@@ -13,8 +13,9 @@ use crate::joining::support::{let_in, roles, settled};
 
 const KEYS: [&str; 5] = ["agent-name", "cluster-name", "kubeconfig", "tls.crt", "tls.key"];
 
+// ocm spokecluster_joining_test.go:38
 #[test]
-fn o_joining_38_once_a_person_approves_and_accepts() {
+fn cluster_joins_once_a_person_approves_and_accepts() {
     let spoke = Spoke::new("join");
     let sidecar = spoke.start(&[]);
     let csr = spoke.hub.approve_next(&spoke.cluster);
@@ -34,7 +35,7 @@ fn o_joining_38_once_a_person_approves_and_accepts() {
 }
 
 #[test]
-fn joins_when_it_is_accepted_long_before_it_is_approved() {
+fn cluster_accepted_before_approval_joins() {
     let spoke = Spoke::new("join-order");
     let sidecar = spoke.start(&[]);
     let csr = spoke.hub.next_csr(&spoke.cluster);
@@ -47,8 +48,9 @@ fn joins_when_it_is_accepted_long_before_it_is_approved() {
     settled(&spoke, &sidecar);
 }
 
+// ocm spokecluster_autoapproval_test.go:26
 #[test]
-fn o_autoapproval_26_joins_alone_where_the_hub_trusts_it() {
+fn trusted_cluster_joins_alone() {
     let spoke = Spoke::auto("join");
     let sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
@@ -58,7 +60,7 @@ fn o_autoapproval_26_joins_alone_where_the_hub_trusts_it() {
 }
 
 #[test]
-fn joins_with_the_bootstrap_kubeconfig_in_a_file() {
+fn cluster_joins_with_a_bootstrap_kubeconfig_file() {
     let spoke = Spoke::auto("join-file");
     spoke.delete_secret(&spoke.bootstrap);
     let sidecar = spoke.start_with_file(&[]);
@@ -68,7 +70,7 @@ fn joins_with_the_bootstrap_kubeconfig_in_a_file() {
 
 /// ocm `pkg/registration/register/common.go:37-64` and `secret_controller.go:176-184`.
 #[test]
-fn the_secret_is_upstreams() {
+fn secret_is_what_the_go_agent_writes() {
     let spoke = Spoke::auto("join-secret");
     let sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
@@ -119,7 +121,7 @@ users:
 }
 
 #[test]
-fn the_secret_is_written_once_and_whole() {
+fn secret_is_written_once_and_whole() {
     if !needs(Need::Embedded, "requests are logged") {
         return;
     }

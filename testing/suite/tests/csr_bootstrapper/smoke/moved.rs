@@ -15,7 +15,7 @@ use crate::joining::{
 };
 
 #[test]
-fn the_hub_is_at_another_port() {
+fn hub_at_another_port_is_followed() {
     let (spoke, mut sidecar) = joined("moved-port");
     let before = spoke.credential().expect("the Secret");
     let relay = Relay::to(&spoke.hub.cluster.address);
@@ -32,8 +32,9 @@ fn the_hub_is_at_another_port() {
 }
 
 /// Another server of the same authority, which knows neither cluster nor agent.
+// ocm spokeagent_rebootstrap_test.go:503
 #[test]
-fn o_rebootstrap_503_another_hub() {
+fn another_hub_in_the_bootstrap_kubeconfig_is_joined() {
     if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
@@ -70,7 +71,7 @@ fn o_rebootstrap_503_another_hub() {
 }
 
 #[test]
-fn a_move_that_is_taken_back_before_anybody_answered_changes_nothing() {
+fn move_that_is_taken_back_changes_nothing() {
     let (spoke, mut sidecar) = joined("moved-back");
     let before = spoke.credential();
     let nobody = Relay::to(&spoke.hub.cluster.address);
@@ -87,8 +88,9 @@ fn a_move_that_is_taken_back_before_anybody_answered_changes_nothing() {
     assert_eq!((spoke.credential(), roles(&spoke)), (before, vec!["bootstrap"]));
 }
 
+// ocm spokeagent_switch_hub_test.go: hub1 does not accept client
 #[test]
-fn switch_hub_1_hub1_does_not_accept_client() {
+fn hub_that_denies_the_cluster_is_left() {
     let mut stage = TwoHubs::new("switch-denied", Bootstrap::Manual);
     let mut agent = stage.joins_first(&[]);
     stage.spoke.hub.deny(&stage.spoke.cluster);

@@ -8,7 +8,7 @@ use suite::{dumper, eventually, https, ocm::AVAILABLE, spoke::SECRET};
 use crate::operator::{files, spoke, start};
 
 #[test]
-fn the_operators_command_line_joins_leads_and_writes_the_files() {
+fn operators_command_line_joins_and_writes_the_files() {
     let spoke = spoke("operator");
     let (agent, port) = start(&spoke, &[]);
     agent.wait_for("-kube-api-qps is ignored: requests are few");
@@ -35,7 +35,7 @@ fn the_operators_command_line_joins_leads_and_writes_the_files() {
 }
 
 #[test]
-fn the_files_follow_the_secret_and_a_restart_writes_nothing() {
+fn files_follow_the_secret_and_stay_on_a_restart() {
     let spoke = spoke("operator-files");
     let (mut agent, _) = start(&spoke, &["--disable-leader-election"]);
     agent.wait_for_code("/readyz", 200);

@@ -17,8 +17,9 @@ use crate::{
     support::{beating, beats_again, joined},
 };
 
+// ocm managedcluster_lease_test.go:94
 #[test]
-fn lease_94_a_cluster_that_was_cut_off_is_lost_and_comes_back() {
+fn cut_off_cluster_is_lost_and_comes_back() {
     let (spoke, agent) = beating("cut-off", &[]);
     beats_again(&agent, 1);
     spoke.hub_relay.set(Way::Closed);
@@ -31,7 +32,7 @@ fn lease_94_a_cluster_that_was_cut_off_is_lost_and_comes_back() {
 }
 
 #[test]
-fn the_hub_cannot_be_reached_at_the_start() {
+fn unreachable_hub_at_the_start_is_waited_out() {
     let spoke = Spoke::new("recover-hub");
     spoke.hub_relay.set(Way::Closed);
     let mut sidecar = spoke.start(&[]);
@@ -43,7 +44,7 @@ fn the_hub_cannot_be_reached_at_the_start() {
 }
 
 #[test]
-fn ready_and_healthy_have_nothing_to_do_with_servers() {
+fn outage_leaves_the_agent_ready_and_healthy() {
     for way in [Way::Closed, Way::Silent] {
         let (spoke, agent) = joined("away", &[]);
         spoke.hub_relay.set(way);
@@ -54,8 +55,9 @@ fn ready_and_healthy_have_nothing_to_do_with_servers() {
     }
 }
 
+// ocm spokeagent_rebootstrap_test.go:528
 #[test]
-fn o_rebootstrap_528_the_certificate_expires_while_the_hub_is_away() {
+fn certificate_that_expires_in_an_outage_is_replaced() {
     if !needs(Need::Embedded, "the signer's lifetime can be set") {
         return;
     }

@@ -42,7 +42,7 @@ fn certificate_for_another_user_is_refused() {
 
 /// Where the Go agent crashes.
 #[test]
-fn ocm01_what_is_not_even_base64() {
+fn certificate_that_is_not_base64_is_refused() {
     if !needs(Need::Embedded, "its validation refuses it") {
         return;
     }
@@ -58,7 +58,7 @@ fn ocm01_what_is_not_even_base64() {
 }
 
 #[test]
-fn f40_a_denied_request_is_reported_and_followed_by_no_other() {
+fn denied_request_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("denied");
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);

@@ -15,7 +15,7 @@ use crate::certificate::{
 
 /// After a restart a certificate that was born due is rotated at once, and then has its pace again.
 #[test]
-fn rotation_after_a_restart_is_no_loop() {
+fn rotation_after_a_restart_has_its_pace() {
     if !needs(Need::Embedded, "it signs for longer") {
         return;
     }
@@ -28,7 +28,7 @@ fn rotation_after_a_restart_is_no_loop() {
 }
 
 #[test]
-fn rotation_at_the_start_is_reported_and_saved_in_one_write() {
+fn rotation_at_the_start_is_saved_in_one_write() {
     if !needs(Need::Embedded, "a certificate that is due has to be made") {
         return;
     }

@@ -57,7 +57,7 @@ impl Secrets {
 }
 
 #[test]
-fn no_piece_of_a_secret_is_seen_anywhere() {
+fn secret_is_seen_nowhere() {
     let spoke = Spoke::new("secrecy");
     let bootstrap = spoke.bootstrap_kubeconfig();
     let mut secrets = Secrets(BTreeMap::new());
@@ -119,7 +119,7 @@ fn spoils_and_troubles(spoke: &Spoke, agent: &Sidecar) {
 }
 
 #[test]
-fn secrets_of_the_same_names_in_other_namespaces_are_left_alone() {
+fn secrets_in_other_namespaces_are_left_alone() {
     let spoke = Spoke::auto("own");
     let other = spoke.managed.new_namespace("other");
     let names = [SECRET, PENDING, BOOTSTRAP, "another"];

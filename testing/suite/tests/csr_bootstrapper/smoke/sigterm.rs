@@ -5,7 +5,7 @@ use suite::{eventually, pause, relay::Way, spoke::Spoke};
 use crate::support::{beating, beats, beats_again};
 
 #[test]
-fn while_the_request_is_pending() {
+fn sigterm_while_the_request_is_pending_keeps_it() {
     let spoke = Spoke::new("pending");
     let mut agent = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
@@ -16,7 +16,7 @@ fn while_the_request_is_pending() {
 }
 
 #[test]
-fn in_the_middle_of_a_heartbeat() {
+fn sigterm_during_a_heartbeat_ends_it() {
     let (spoke, mut agent) = beating("beating", &[]);
     beats_again(&agent, 1);
     spoke.hub_relay.set(Way::Silent);
@@ -27,7 +27,7 @@ fn in_the_middle_of_a_heartbeat() {
 const LEADS: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
 
 #[test]
-fn when_another_replica_leads_and_when_it_leads_itself() {
+fn sigterm_of_the_leader_hands_over_the_lead() {
     let spoke = Spoke::auto("standby");
     let elect = ["-disable-leader-election=false"];
     let mut leader = crate::support::joins(&spoke, &elect);

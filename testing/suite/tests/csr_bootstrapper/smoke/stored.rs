@@ -9,7 +9,7 @@ use suite::{
 use crate::certificate::support::{joined_by, names, nothing_more};
 
 #[test]
-fn f42_a_stored_request_that_was_deleted_is_not_missed() {
+fn deleted_stored_request_is_not_missed() {
     let spoke = Spoke::new("stored-deleted");
     let _sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -40,13 +40,13 @@ fn spoiled(what: &str, spoil: impl FnOnce(&mut Data)) {
 }
 
 #[test]
-fn f42_a_stored_request_with_half_a_key() {
+fn stored_request_with_half_a_key_is_replaced() {
     spoiled("stored-half", |data| data.get_mut("tls.key").expect("a key").truncate(80));
 }
 
 /// Without an election, as while a Deployment is rolled out.
 #[test]
-fn f43_two_processes_share_one_request() {
+fn two_processes_share_one_request() {
     let spoke = Spoke::new("two");
     let one = spoke.start(&[]);
     let two = spoke.start(&[]);

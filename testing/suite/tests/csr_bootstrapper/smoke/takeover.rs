@@ -31,7 +31,7 @@ pub(crate) fn gives_signs_of_life(spoke: &Spoke) {
 }
 
 #[test]
-fn the_go_agents_credential_is_used_as_it_is() {
+fn go_agents_credential_is_used_unchanged() {
     let Some((go, ours)) = stages("take") else { return };
     let mut agent = go.start_go_agent(&[]);
     go.wait_for_certificate();
@@ -55,7 +55,7 @@ fn the_go_agents_credential_is_used_as_it_is() {
 
 /// It compares the kubeconfig byte by byte (ocm `register/secret_controller.go:57-61`).
 #[test]
-fn the_go_agent_uses_our_credential_as_it_is() {
+fn go_agent_uses_our_credential_unchanged() {
     let Some((go, ours)) = stages("give") else { return };
     let mut sidecar = ours.start(&[]);
     settled(&ours, &sidecar);

@@ -80,7 +80,7 @@ fn certificate_for(observed: &ObservedCredential) -> &NeedReason {
 }
 
 #[test]
-fn addon_registration_a_valid_certificate_needs_nothing_until_it_is_due() {
+fn addon_certificate_needs_nothing_until_it_is_due() {
     let observed = Stage::new(HOUR).observe();
     assert!(matches!(observed.need, Need::Nothing(_)) && observed.again.is_some());
     assert!(observed.usable && observed.sentence.is_none());
@@ -91,7 +91,7 @@ fn addon_registration_a_valid_certificate_needs_nothing_until_it_is_due() {
 }
 
 #[test]
-fn addon_registration_what_is_missing_or_of_others_needs_a_certificate() {
+fn addon_secret_missing_or_foreign_needs_a_certificate() {
     let stage = Stage::new(HOUR);
     let absent = stage.observe_secret(&CachedObject::Absent);
     assert_eq!(certificate_for(&absent).sentence, "Secret ns/x does not exist");
@@ -107,7 +107,7 @@ fn addon_registration_what_is_missing_or_of_others_needs_a_certificate() {
 }
 
 #[test]
-fn addon_registration_what_is_next_to_a_valid_certificate_is_repaired() {
+fn addon_secret_next_to_a_valid_certificate_is_repaired() {
     for (key, value) in [("kubeconfig", "junk"), ("kubeconfig", ""), ("cluster-name", "other")] {
         let mut stage = Stage::new(HOUR).with(key, value);
         assert_eq!(stage.observe().need, Need::Repair, "{key}");
@@ -118,7 +118,7 @@ fn addon_registration_what_is_next_to_a_valid_certificate_is_repaired() {
 }
 
 #[test]
-fn addon_registration_the_csr_is_observed_while_a_certificate_is_needed() {
+fn addon_csr_is_observed_while_a_certificate_is_needed() {
     let mut stage = Stage::new(MINUTE);
     assert_eq!(stage.observe().csr, ObservedCsr::Unwatched);
     let mut csr = stage.request.object(&template(), None);

@@ -16,7 +16,7 @@ fn of_kube_client(user: &str) -> serde_json::Value {
 }
 
 #[test]
-fn addon_registration_the_driver_is_told_for_the_hubs_api_server_alone() {
+fn addon_driver_is_told_for_the_hubs_api_server_alone() {
     let told = |status| wanted(&known(status), "csr", None, Vec::new()).driver;
     assert_eq!(told(json!({"registrations": of_kube_client("")})), Some("csr"));
     assert_eq!(told(json!({"registrations": [{"signerName": "example.com/x"}]})), Some(""));
@@ -27,7 +27,7 @@ fn addon_registration_the_driver_is_told_for_the_hubs_api_server_alone() {
 }
 
 #[test]
-fn addon_registration_the_failed_one_of_two_certificates_is_told() {
+fn addon_failed_certificate_of_two_is_told() {
     let (good, bad) = (condition("True", "good"), condition("False", "bad"));
     for all in [[good.clone(), bad.clone()], [bad.clone(), good]] {
         let told = all.map(|condition| (ROTATED, condition)).into();

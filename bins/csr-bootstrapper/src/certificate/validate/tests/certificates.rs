@@ -4,7 +4,7 @@ use super::*;
 
 /// certificate_test.go:66
 #[test]
-fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
+fn certificate_that_is_not_ours_or_not_now_is_unusable() {
     let fixture = Fixture::new();
     let here = fixture.bootstrap();
     let groups = names().groups();
@@ -35,17 +35,17 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
         ),
         ("valid cert with its authority", fixture.set("tls.crt", chain), "usable"),
         (
-            "b10 five minutes early",
+            "five minutes early",
             fixture.certificate(|paper| paper.not_before = now() + TOLERANCE),
             "usable",
         ),
         (
-            "b10 six minutes early",
+            "six minutes early",
             fixture.certificate(|paper| paper.not_before = now() + MINUTE * 6),
             NOT_VALID,
         ),
-        ("b20 another key", fixture.set("tls.key", &other.data["tls.key"]), NOT_VALID),
-        ("b20 another certificate", fixture.set("tls.crt", &other.data["tls.crt"]), NOT_VALID),
+        ("another key", fixture.set("tls.key", &other.data["tls.key"]), NOT_VALID),
+        ("another certificate", fixture.set("tls.crt", &other.data["tls.crt"]), NOT_VALID),
         ("a key that is none", fixture.set("tls.key", "key"), NOT_VALID),
         ("an empty key", fixture.set("tls.key", ""), NOT_VALID),
         ("the authority first", fixture.set("tls.crt", behind), NOT_VALID),
