@@ -318,3 +318,24 @@ fn what_somebody_undoes_is_put_right_more_and_more_seldom() {
     machine.repaired(now);
     assert_eq!(next(&machine), CertificateAction::Wait(now + Duration::from_secs(4)));
 }
+
+#[test]
+fn rotation_does_not_introduce_the_cluster_again() {
+    let mut machine = CsrMachine::default();
+    machine.stored(Some(CertificateRequest::new(&names().csr_template()).unwrap()));
+    let action = machine.next_for_request(
+        &some_need(),
+        Some(Requester::Agent),
+        &ObservedCsr::Absent,
+        None,
+        Instant::now(),
+    );
+    assert_eq!(action, CertificateAction::CreateCsr);
+}
+
+#[test]
+fn unseen_csr_is_looked_up() {
+    let (machine, now) = (pending(), Instant::now());
+    let next = |csr| machine.next_for_request(&some_need(), BOOTSTRAP, &csr, None, now).name_at();
+    assert_eq!((next(ObservedCsr::Awaited), next(ObservedCsr::Unknown)), ("wait", "look"));
+}

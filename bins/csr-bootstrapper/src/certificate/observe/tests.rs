@@ -280,3 +280,21 @@ fn a_need_is_announced_once_a_hub_is_selected_or_none_can_be() {
     assert_eq!(action, CertificateAction::AnnounceNeed);
     assert!(sentence.ends_with("and there is no bootstrap kubeconfig to request one with"));
 }
+
+#[test]
+fn client_that_serves_nothing_is_closed() {
+    let names = names();
+    let hub = hub();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
+    let secret = credential(&request);
+    let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
+    let session = Some(opened(&observe(&known())));
+    let used = Inputs { session, hub: Some(&hub), session_announced: true, ..known() };
+    let observed = observe(&Inputs { requester_open: true, ..used });
+    let machine = CsrMachine::new(Some(request));
+    let action = machine.next(&observed, Instant::now());
+    assert_eq!(action, CertificateAction::CloseRequester);
+    let closed = ObservedCredential { requester_open: false, ..observed };
+    let action = machine.next(&closed, Instant::now());
+    assert_eq!(action, CertificateAction::DeleteRequest, "its key has served");
+}

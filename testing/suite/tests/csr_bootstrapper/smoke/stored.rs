@@ -1,8 +1,11 @@
-//! The Secret with the pending request: deleted or spoiled by others, or shared by two processes.
+//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, or
+//! stored without an answer.
 
+use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
     identity::Data,
+    needs::{Need, needs},
     spoke::{PENDING, Spoke},
 };
 
@@ -59,4 +62,20 @@ fn two_processes_share_one_request() {
         sidecar.wait_for_code("/readyz", 200);
     }
     assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
+}
+
+/// The retry finds what the first write stored, and goes on with that.
+#[test]
+fn lost_answer_to_the_store_keeps_the_stored_request() {
+    if !needs(Need::Embedded, "answers can be lost") {
+        return;
+    }
+    let spoke = Spoke::new("lost-store");
+    let lost = Rule::new(Action::ApplyThenDrop).verb("create").resource("secrets");
+    spoke.managed.faults().add(lost.times(1));
+    let _sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    assert_eq!(spoke.pending().expect("the stored request")["csr-name"], name.as_bytes());
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
 }
