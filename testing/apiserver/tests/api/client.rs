@@ -142,25 +142,6 @@ pub(crate) fn start() -> (Server, Client) {
 pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases/x";
 pub(crate) const SECRETS: &str = "/api/v1/namespaces/a/secrets";
 
-/// The definition of `things.g.io`, with this schema.
-pub(crate) fn definition(schema: Value) -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.g.io"},
-        "spec": {
-            "group": "g.io", "scope": "Namespaced",
-            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": schema},
-            }],
-        },
-    })
-}
-
-pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-pub(crate) const THINGS: &str = "/apis/g.io/v1/namespaces/a/things";
-
 pub(crate) fn lease() -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",

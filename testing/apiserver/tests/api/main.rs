@@ -3,7 +3,6 @@
 
 mod certificates;
 mod client;
-mod definitions;
 mod deletion;
 mod faults;
 mod rbac;

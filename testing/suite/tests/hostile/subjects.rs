@@ -242,9 +242,10 @@ impl Remote {
         // The names of the manifest.
         let setting = Setting::safe(&[&WIDGETS]).same_names();
         let stage = Stage::between(own, vec![("hub", hub)], name, setting);
-        let subject = Self { stage, container: Container::of("remote-sync") };
-        subject.put_kubeconfig(&subject.kubeconfig());
-        subject
+        let place = Place::new(&stage.own.cluster, secrets(), &stage.own.home, KUBECONFIG);
+        let kubeconfig = BASE64_STANDARD.encode(stage.remote().kubeconfig());
+        place.create(&json!({"data": {"kubeconfig": kubeconfig}}));
+        Self { stage, container: Container::of("remote-sync") }
     }
 
     pub(crate) fn start(&self) -> Sidecar {
@@ -282,21 +283,6 @@ impl Remote {
 
     pub(crate) fn hub(&self) -> &Server {
         self.stage.remote().cluster.server()
-    }
-
-    /// A good kubeconfig for the hub.
-    pub(crate) fn kubeconfig(&self) -> String {
-        self.stage.remote().kubeconfig()
-    }
-
-    pub(crate) fn put_kubeconfig(&self, text: &str) {
-        let place =
-            Place::new(&self.stage.own.cluster, secrets(), &self.stage.own.home, KUBECONFIG);
-        let data = json!({"data": {"kubeconfig": BASE64_STANDARD.encode(text)}});
-        match place.get() {
-            Some(_) => place.merge(&data),
-            None => place.create(&data),
-        };
     }
 }
 
