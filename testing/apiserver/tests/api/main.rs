@@ -7,4 +7,3 @@ mod deletion;
 mod faults;
 mod rbac;
 mod states;
-mod watches;

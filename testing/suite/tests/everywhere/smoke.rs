@@ -18,8 +18,8 @@ fn huge_answers_of_a_hub_take_no_memory_of_remote_sync() {
 }
 
 #[test]
-fn hub_that_stalls_does_not_stop_csr_bootstrapper() {
-    survives(AGENT.1("stall"), HUB, stalled_answers);
+fn hub_that_stalls_does_not_stop_addon_lease_controller() {
+    survives(LEASE.1("stall"), HUB, stalled_answers);
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn rotated_token_is_read_by_csr_bootstrapper() {
 }
 
 #[test]
-fn sigterm_mid_answer_ends_addon_lease_controller() {
-    sigterm_mid_answer(&*LEASE.1("stalled"), HUB);
+fn sigterm_mid_answer_ends_csr_bootstrapper() {
+    sigterm_mid_answer(&*AGENT.1("stalled"), HUB);
 }
 
 #[test]
