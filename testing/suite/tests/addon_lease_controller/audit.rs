@@ -27,7 +27,7 @@ fn every_granted_right_is_used() {
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn no_right_is_missing_but_where_it_was_taken_away() {
+fn no_right_is_missing_unless_a_scenario_revoked_it() {
     for part in ["hub", "managed"] {
         assert_none_is_missing(&requests(part));
     }

@@ -1,6 +1,6 @@
 //! /healthz, /readyz and /metrics of the running program.
 
-use suite::{Stopwatch, relay::Way, scene::Scene, sidecar::families, stays, within};
+use suite::{eventually, relay::Way, scene::Scene, sidecar::families, stays};
 
 use crate::support::{STALE, failures, renewals, renews};
 
@@ -10,7 +10,7 @@ fn now() -> f64 {
 }
 
 #[test]
-fn ready_is_a_renewal_within_three_periods() {
+fn readyz_fails_three_periods_after_the_last_renewal() {
     let scene = Scene::new("ready");
     scene.delete_secret();
     let sidecar = scene.start(&[]);
@@ -23,7 +23,7 @@ fn ready_is_a_renewal_within_three_periods() {
     let last = sidecar.metric("sidecar_last_success_timestamp_seconds{target=\"hub\"}");
     let age = || now() - last.expect("it was renewed");
     assert!(sidecar.ask("/readyz").0 == 200 || age() > 3.0, "{} s are no three periods", age());
-    within(6, "three periods are over", || sidecar.ask("/readyz").0 == 503);
+    eventually("three periods are over", || sidecar.ask("/readyz").0 == 503);
     assert!(age() > 2.99, "{} s are no three periods", age());
     assert!(sidecar.ask("/readyz").1.contains("failures in a row"));
     assert_eq!(sidecar.ask("/healthz"), (200, "ok\n".to_owned()), "whatever the hub does");
@@ -32,7 +32,7 @@ fn ready_is_a_renewal_within_three_periods() {
 }
 
 #[test]
-fn healthy_is_independent_of_servers() {
+fn healthz_does_not_depend_on_servers() {
     let scene = Scene::new("healthy");
     for way in [Way::Closed, Way::Silent] {
         scene.hub_relay.set(way);
@@ -46,7 +46,7 @@ fn healthy_is_independent_of_servers() {
 }
 
 #[test]
-fn readyz_gives_a_pod_that_is_not_ready_as_the_reason() {
+fn readyz_names_the_unready_pod() {
     let scene = Scene::new("illpod");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);
@@ -57,31 +57,31 @@ fn readyz_gives_a_pod_that_is_not_ready_as_the_reason() {
 }
 
 #[test]
-fn kalc22_metrics_count_what_happened() {
-    let (scene, watch) = (Scene::new("metrics"), Stopwatch::start());
+fn metrics_count_renewals_and_requests() {
+    let (scene, start) = (Scene::new("metrics"), now());
     let sidecar = scene.start(&["-lease-target=both"]);
     renews(&sidecar, "hub", 3);
     renews(&sidecar, "managed", 1);
     sidecar.wait_for_code("/readyz", 200);
-    let now = now();
+    let end = now();
     let value = |sample: &str| sidecar.metric(sample).unwrap_or_else(|| panic!("no {sample}"));
     for target in ["hub", "managed"] {
         let of = |name: &str| value(&format!("{name}{{target=\"{target}\"}}"));
-        let recent = 3.0 + watch.waited().as_secs_f64();
-        assert!((now - of("sidecar_last_success_timestamp_seconds")).abs() < recent);
+        let last = of("sidecar_last_success_timestamp_seconds");
+        assert!((start..=now()).contains(&last), "{start} {last}");
         assert_eq!(of("sidecar_consecutive_failures"), 0.0);
-        assert!((0.8..5.0).contains(&of("sidecar_lease_renewal_interval_seconds")));
+        assert!(of("sidecar_lease_renewal_interval_seconds") >= 0.8);
         assert_eq!(of("certwatcher_read_certificate_errors_total"), 0.0);
         assert_eq!(failures(&sidecar, target), 0.0);
     }
     assert_eq!(value("certwatcher_read_certificate_total{target=\"hub\"}"), 1.0);
-    assert!(value("sidecar_certificate_expiration_timestamp_seconds{target=\"hub\"}") > now);
-    assert!((now - value("process_start_time_seconds")).abs() < 60.0);
+    assert!(value("sidecar_certificate_expiration_timestamp_seconds{target=\"hub\"}") > end);
+    // Linux counts this time in jiffies since a start of its own.
+    assert!((start - 2.0..=end).contains(&value("process_start_time_seconds")));
     assert!(value("process_resident_memory_bytes") > 100_000.0);
     let host = scene.hub_relay.address;
-    assert!(
-        value(&format!("sidecar_clock_skew_seconds{{host=\"{host}\",target=\"hub\"}}")).abs() < 3.0
-    );
+    let skew = format!("sidecar_clock_skew_seconds{{host=\"{host}\",target=\"hub\"}}");
+    assert!(value(&skew).abs() < 60.0, "one machine has one clock");
     let puts = format!(
         "rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"PUT\",target=\"hub\"}}"
     );
@@ -92,13 +92,13 @@ fn kalc22_metrics_count_what_happened() {
 }
 
 #[test]
-fn metrics_count_failures() {
+fn metrics_count_failed_renewals() {
     let scene = Scene::new("metricsfail");
     let sidecar = scene.start(&[]);
     renews(&sidecar, "hub", 1);
     scene.hub_relay.set(Way::Closed);
     let consecutive = || sidecar.metric("sidecar_consecutive_failures{target=\"hub\"}");
-    within(5, "failures in a row", || consecutive() >= Some(2.0));
+    eventually("failures in a row", || consecutive() >= Some(2.0));
     assert!(failures(&sidecar, "hub") >= 2.0);
     let lost = format!(
         "rest_client_requests_total{{code=\"<error>\",host=\"{}\",method=\"PUT\",target=\"hub\"}}",
@@ -107,12 +107,12 @@ fn metrics_count_failures() {
     assert!(sidecar.metric(&lost) >= Some(2.0), "{}", sidecar.ask("/metrics").1);
     let before = renewals(&sidecar, "hub");
     scene.hub_relay.set(Way::Open);
-    within(4, "renewed again", || renewals(&sidecar, "hub") > before);
+    eventually("renewed again", || renewals(&sidecar, "hub") > before);
     assert_eq!(consecutive(), Some(0.0));
 }
 
 #[test]
-fn a_family_of_metrics_stands_together_under_one_type() {
+fn metric_families_stand_together_under_one_type() {
     let scene = Scene::new("families");
     let sidecar = scene.start(&["-lease-target=both", "-leader-election"]);
     renews(&sidecar, "hub", 1);

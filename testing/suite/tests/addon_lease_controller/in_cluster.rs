@@ -72,7 +72,7 @@ fn start(scene: &Scene, change: impl FnOnce(&mut Command)) -> Option<Sidecar> {
 }
 
 #[test]
-fn the_service_account_is_used_and_its_namespace() {
+fn service_account_gives_credentials_and_namespace() {
     let scene = Scene::new("incluster");
     let Some(mut sidecar) = start(&scene, |_| {}) else { return };
     renews(&sidecar, "hub", 2);
@@ -80,7 +80,7 @@ fn the_service_account_is_used_and_its_namespace() {
 }
 
 #[test]
-fn the_pod_s_environment_is_used() {
+fn pod_environment_names_pod_and_namespace() {
     let scene = Scene::new("inclusterpod");
     scene.set_ready(false);
     let sidecar = start(&scene, |command| {
@@ -95,7 +95,7 @@ fn the_pod_s_environment_is_used() {
 }
 
 #[test]
-fn a_token_that_kubelet_replaces_is_read_again() {
+fn replaced_service_account_token_is_read_again() {
     if !needs(Need::Embedded, "a token cannot be revoked at will") {
         return;
     }
@@ -115,7 +115,7 @@ fn a_token_that_kubelet_replaces_is_read_again() {
 }
 
 #[test]
-fn a_kubeconfig_wins_over_the_service_account() {
+fn kubeconfig_flag_wins_over_the_service_account() {
     let scene = Scene::new("inclusterflag");
     let kubeconfig = scene.managed_kubeconfig();
     let sidecar = start(&scene, |command| {
@@ -126,7 +126,7 @@ fn a_kubeconfig_wins_over_the_service_account() {
 }
 
 #[test]
-fn outside_a_pod_the_variables_alone_are_refused() {
+fn service_variables_without_a_token_are_refused() {
     let mut command = bare(&program("addon-lease-controller"));
     command
         .args(["-lease-name=x", "-managed-lease-namespace=x", "-metrics-port=0"])

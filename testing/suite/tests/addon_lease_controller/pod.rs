@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use shared::resource::PODS;
 use suite::{
+    eventually,
     needs::{Need, needs},
     pause,
     scene::{POD, Scene},
-    stays, throughout, within,
+    stays, throughout,
 };
 
 use crate::support::{NO_POD, STALE, renewals, renews};
@@ -17,7 +18,7 @@ fn statuses(app: bool, lease: bool) -> Value {
 }
 
 #[test]
-fn a_pod_that_comes_back_under_its_name_resumes() {
+fn recreated_pod_resumes_renewals() {
     let scene = Scene::new("podback");
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
@@ -32,7 +33,7 @@ fn a_pod_that_comes_back_under_its_name_resumes() {
 }
 
 #[test]
-fn another_pod_is_nothing_to_us() {
+fn other_pod_changes_nothing() {
     let scene = Scene::new("otherpod");
     scene.create_pod("my-addon-1");
     let sidecar = scene.start(&[]);
@@ -43,7 +44,7 @@ fn another_pod_is_nothing_to_us() {
 }
 
 #[test]
-fn with_container_name_the_other_containers_count() {
+fn other_containers_decide_when_the_own_one_is_named() {
     let scene = Scene::new("container");
     // While its own probe fails, the pod is not Ready, which must not matter.
     let status = |app, lease| json!({"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": statuses(app, lease)});
@@ -57,19 +58,9 @@ fn with_container_name_the_other_containers_count() {
     scene.wait_for_renewals(1);
 }
 
-#[test]
-fn container_name_may_come_from_the_environment() {
-    let scene = Scene::new("containerenv");
-    scene.set_pod_status(&json!({"containerStatuses": statuses(true, false)}));
-    let sidecar = scene.start_as(|command| {
-        command.env("CONTAINER_NAME", "lease");
-    });
-    renews(&sidecar, "hub", 1);
-}
-
 /// Many things set that variable; only people who mean it set the flag.
 #[test]
-fn a_container_name_of_the_environment_that_is_none_is_warned_of_and_ignored() {
+fn unknown_container_of_the_environment_is_ignored() {
     let scene = Scene::new("containerother");
     scene.set_pod_status(&json!({"conditions": [{"type": "Ready", "status": "True"}],
         "containerStatuses": statuses(true, true)}));
@@ -83,7 +74,7 @@ fn a_container_name_of_the_environment_that_is_none_is_warned_of_and_ignored() {
 }
 
 #[test]
-fn with_container_name_native_sidecars_count_too() {
+fn native_sidecars_count_when_the_own_container_is_named() {
     let scene = Scene::new("native");
     let has_them = scene.managed.minor() >= 29;
     if !needs(Need::Found(has_them), "native sidecars are there as of Kubernetes 1.29") {
@@ -116,20 +107,20 @@ fn with_container_name_native_sidecars_count_too() {
 }
 
 #[test]
-fn framework_health_check_false_sends_nothing() {
-    let scene = Scene::new("fhealth");
+fn unready_pod_creates_no_lease_on_the_managed_cluster() {
+    let scene = Scene::new("no-health");
     scene.set_ready(false);
     let sidecar = scene.start_managed(&[]);
     sidecar.wait_for(STALE);
     stays("there is no Lease", || scene.managed_lease().is_none());
     assert_eq!(renewals(&sidecar, "managed"), 0.0);
     scene.set_ready(true);
-    within(2, "the Lease is there", || scene.managed_lease().is_some());
+    eventually("the Lease is there", || scene.managed_lease().is_some());
 }
 
 #[test]
-fn kalc20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
-    let scene = Scene::new("kalc20");
+fn terminating_pod_counts_as_not_ready() {
+    let scene = Scene::new("terminating-pod");
     let target = PODS.object(&scene.namespace, POD);
     scene.managed.hold(&target);
     let sidecar = scene.start(&[]);
@@ -148,11 +139,11 @@ fn kalc20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
 }
 
 #[test]
-fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
+fn unready_pod_costs_no_request() {
     if !needs(Need::Embedded, "requests are recorded there") {
         return;
     }
-    let scene = Scene::new("kalc30");
+    let scene = Scene::new("no-request");
     scene.set_ready(false);
     scene.delete_secret();
     let sidecar = scene.start(&[]);
@@ -165,21 +156,8 @@ fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
 }
 
 #[test]
-fn kalc_d337_a_pod_that_is_not_ready_lets_the_lease_age() {
-    let scene = Scene::new("ready");
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    scene.set_ready(false);
-    sidecar.wait_for(STALE);
-    let before = scene.lease();
-    throughout(2500, "the Lease ages", || scene.lease() == before);
-    scene.set_ready(true);
-    scene.wait_for_renewals(1);
-}
-
-#[test]
-fn kalc27_kalc_d521_without_pod_name_no_pod_is_asked_for() {
-    let scene = Scene::new("d521");
+fn missing_pod_name_turns_the_readiness_check_off() {
+    let scene = Scene::new("no-pod-name");
     scene.delete_pod();
     let sidecar = scene.start_as(|command| {
         let namespace = &scene.namespace;

