@@ -1,5 +1,5 @@
 //! The rights of the manifests, by what the other tests left in the audit logs of the real control plane:
-//! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test addon_lease_controller -- --skip faults:: &&
+//! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test addon_lease_controller &&
 //! cargo test -p suite --test addon_lease_controller -- --ignored'`
 
 use std::collections::BTreeSet;

@@ -1,15 +1,17 @@
 //! Connections: kept alive, lost, bounded in time, and without threads.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use dev_apiserver::{Action, Rule, State};
 use serde_json::json;
 use shared::{
-    client::{Client, Patch},
+    client::{Client, Patch, Reload, Timeouts},
     config::Trust,
     error::Error,
 };
-use suite::Stopwatch;
 
 use crate::{body, client, lease, server};
 
@@ -30,7 +32,7 @@ fn one_connection_serves_many_requests() {
 }
 
 #[test]
-fn a_kept_connection_that_the_server_closed_costs_no_request() {
+fn kept_connection_closed_by_the_server_costs_no_request() {
     let (server, access) = server();
     let client = client(access);
     let mut lease_now = client.create(&lease("x"), &body("x")).unwrap();
@@ -42,7 +44,7 @@ fn a_kept_connection_that_the_server_closed_costs_no_request() {
 }
 
 #[test]
-fn a_create_is_never_repeated() {
+fn create_is_never_repeated() {
     let (server, access) = server();
     server.faults().add(Rule::new(Action::ApplyThenDrop).verb("create"));
     let error = client(access).create(&lease("x"), &body("x")).unwrap_err();
@@ -51,7 +53,7 @@ fn a_create_is_never_repeated() {
 }
 
 #[test]
-fn what_has_no_guard_is_sent_once_and_what_has_one_twice() {
+fn only_guarded_writes_are_sent_again() {
     let (server, access) = server();
     let client = client(access);
     let lease_now = client.create(&lease("x"), &body("x")).unwrap();
@@ -71,23 +73,28 @@ fn what_has_no_guard_is_sent_once_and_what_has_one_twice() {
     assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
 }
 
+/// A promise: a request has 2 s here. The servers below would take a minute or for ever.
+#[track_caller]
+fn ends_in_time(request: impl FnOnce() -> Error) {
+    let start = Instant::now();
+    let error = request();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    let time = start.elapsed();
+    assert!(time >= Duration::from_secs(2) && time < Duration::from_secs(30), "{time:?}");
+}
+
 #[test]
-fn a_request_ends_in_time_whatever_the_server_does() {
+fn request_ends_in_time_whatever_the_server_does() {
     for state in [State::Hang, State::Partition] {
         let (server, access) = server();
         let client = client(access);
         server.faults().set_state(state);
-        let watch = Stopwatch::start();
-        assert!(matches!(client.get(&lease("x")), Err(Error::Unreachable(_))), "{state:?}");
-        watch.assert_within(4, "a request with 2 s");
+        ends_in_time(|| client.get(&lease("x")).unwrap_err());
     }
     for action in [Action::Stall, Action::Delay { milliseconds: 60_000 }] {
         let (server, access) = server();
-        server.faults().add(Rule::new(action.clone()));
-        let watch = Stopwatch::start();
-        let error = client(access).get(&lease("x")).unwrap_err();
-        assert!(matches!(error, Error::Unreachable(_)), "{action:?}: {error:?}");
-        watch.assert_within(4, "a request with 2 s");
+        server.faults().add(Rule::new(action));
+        ends_in_time(|| client(access).get(&lease("x")).unwrap_err());
     }
 }
 
@@ -104,17 +111,19 @@ fn only_a_success_counts_as_heard() {
 }
 
 #[test]
-fn a_probe_has_a_time_of_its_own() {
+fn probe_has_its_own_time_limit() {
     let (server, access) = server();
     let client = client(access);
     let path = String::from("/version");
     assert_eq!(client.text_within(&path, Duration::from_secs(10)).unwrap().0, 200);
     server.faults().set_state(State::Hang);
-    let watch = Stopwatch::start();
+    let patient = Timeouts::with_request(Duration::from_secs(600));
+    let client = Client::new("the hub", client.config(), Reload::Never, patient).unwrap();
+    // A promise: a probe has its own time limit, here 0.3 s where a request has 10 minutes.
+    let start = Instant::now();
     let silent = client.text_within(&path, Duration::from_millis(300));
     assert!(matches!(silent, Err(Error::Unreachable(_))), "{silent:?}");
-    // A request has 2 s.
-    watch.assert_within(1, "a probe with 0.3 s");
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 /// Other tests run beside this one, so it counts over many requests.
@@ -134,7 +143,7 @@ fn requests_by_name_start_no_threads() {
 }
 
 #[test]
-fn the_name_to_verify_may_differ_from_the_host() {
+fn tls_server_name_may_differ_from_the_host() {
     let (server, access) = server();
     let named = |name: &str| {
         let mut access = access.clone();
@@ -151,14 +160,12 @@ fn the_name_to_verify_may_differ_from_the_host() {
 }
 
 #[test]
-fn a_server_of_another_authority_is_refused_unless_anything_goes() {
+fn foreign_authority_is_refused_unless_verification_is_off() {
     let (server, mut access) = server();
     let (other, _) = crate::server();
     access.trust = Trust::Bundle(other.ca().certificate_pem.clone().into_bytes());
-    let refused = client(access.clone()).get(&lease("x")).unwrap_err();
-    assert!(refused.to_string().contains("not signed by an authority"), "{refused}");
+    assert!(matches!(client(access.clone()).get(&lease("x")), Err(Error::Unreachable(_))));
     assert!(server.requests().is_empty());
-
     let both = [server.ca(), other.ca()].map(|ca| ca.certificate_pem.clone()).concat();
     access.trust = Trust::Bundle(both.into_bytes());
     assert!(matches!(client(access.clone()).get(&lease("x")), Err(Error::NotFound(_))));
@@ -167,15 +174,15 @@ fn a_server_of_another_authority_is_refused_unless_anything_goes() {
 }
 
 #[test]
-fn an_unusable_name_is_a_sentence() {
+fn unusable_tls_server_name_is_refused() {
     let (_server, mut access) = server();
     access.server_name = Some("not a name".into());
-    let error = Client::new("x", access, shared::client::Reload::Never, crate::timing()).err();
+    let error = Client::new("x", access, Reload::Never, crate::timing()).err();
     assert!(matches!(error, Some(Error::BadConfig(_))), "{error:?}");
 }
 
 #[test]
-fn the_clock_of_the_server_is_compared_with_ours() {
+fn server_clock_is_compared_with_ours() {
     let (server, access) = server();
     let client = client(access);
     server.faults().set_date_offset(120);
@@ -194,7 +201,7 @@ fn the_clock_of_the_server_is_compared_with_ours() {
 }
 
 #[test]
-fn the_clock_of_a_gateway_is_not_that_of_the_server() {
+fn gateway_clock_is_not_taken_for_the_servers() {
     let (server, access) = server();
     let client = client(access);
     let _ = client.get(&lease("x"));

@@ -26,7 +26,7 @@ fn with_token(mut access: ClusterConfig, token: &str) -> ClusterConfig {
 }
 
 #[test]
-fn the_next_request_has_the_new_identity_and_nothing_is_left_of_the_old() {
+fn swapped_identity_is_used_and_leaves_nothing_open() {
     let (server, first) = server();
     let client = client(first);
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
@@ -43,7 +43,7 @@ fn the_next_request_has_the_new_identity_and_nothing_is_left_of_the_old() {
 }
 
 #[test]
-fn another_token_keeps_the_connection() {
+fn new_token_keeps_the_connection() {
     let (server, access) = server();
     let (one, two) = (server.token("one", &[]), server.token("two", &[]));
     let client = client(with_token(access.clone(), &one));
@@ -66,7 +66,7 @@ fn the_same_credentials_change_nothing() {
 }
 
 #[test]
-fn a_401_makes_it_reread_the_credentials_and_retry_once() {
+fn refused_request_rereads_credentials_and_retries_once() {
     let (server, access) = server();
     let (old, new) = (server.token("old", &[]), server.token("new", &[]));
     let loads = Arc::new(AtomicUsize::new(0));
@@ -88,7 +88,7 @@ fn a_401_makes_it_reread_the_credentials_and_retry_once() {
 }
 
 #[test]
-fn credentials_that_cannot_be_loaded_leave_the_old_ones_in_use() {
+fn unloadable_credentials_leave_the_old_ones_in_use() {
     let (server, access) = server();
     let token = server.token("old", &[]);
     let load = Box::new(|| Err(Error::BadConfig("half written".into())));
@@ -100,7 +100,7 @@ fn credentials_that_cannot_be_loaded_leave_the_old_ones_in_use() {
 }
 
 #[test]
-fn a_certificate_that_ended_is_refused_on_the_kept_connection_too() {
+fn expired_certificate_is_refused_on_a_kept_connection() {
     let (server, mut access) = server();
     let (certificate, key) = server.client_certificate("brief", &[], Duration::from_secs(2));
     let identity = access.identity.as_mut().unwrap();
@@ -115,7 +115,7 @@ fn a_certificate_that_ended_is_refused_on_the_kept_connection_too() {
 }
 
 #[test]
-fn a_running_watch_comes_back_with_the_new_identity() {
+fn running_watch_comes_back_with_the_new_identity() {
     let (server, first) = server();
     let client = Arc::new(client(first));
     let stop = Stop::default();
@@ -152,7 +152,7 @@ fn a_running_watch_comes_back_with_the_new_identity() {
 const LOOK: Duration = Duration::from_millis(200);
 
 #[test]
-fn files_are_read_again_before_a_request_when_it_is_time() {
+fn credential_files_are_read_again_when_it_is_time() {
     let (server, access) = server();
     let (old, new) = (server.token("old", &[]), server.token("new", &[]));
     let fresh = with_token(access.clone(), &new);
@@ -177,7 +177,7 @@ fn files_are_read_again_before_a_request_when_it_is_time() {
 
 /// Whatever two threads swap at once, the last request speaks as what the client says it is.
 #[test]
-fn swaps_at_once_leave_one_identity() {
+fn concurrent_swaps_leave_one_identity() {
     let (server, first) = server();
     let client = client(first);
     let (left, right) = (access(&server, "left"), access(&server, "right"));

@@ -7,6 +7,7 @@ mod proxies;
 mod requests;
 mod roots;
 mod streams;
+mod trust;
 mod watches;
 
 use std::time::Duration;

@@ -84,7 +84,7 @@ fn through(mut access: ClusterConfig, proxy: String, server: Option<&str>) -> Er
 }
 
 #[test]
-fn an_http_proxy_is_asked_to_connect_and_sees_no_credential_of_the_server() {
+fn http_proxy_sees_no_credential_of_the_server() {
     let (server, access) = server();
     let (address, asked) = proxy(server.address().to_string(), connect);
     let result = through(access, format!("http://user:p%40ss@{address}"), Some("hub.invalid"));
@@ -101,7 +101,7 @@ fn an_http_proxy_is_asked_to_connect_and_sees_no_credential_of_the_server() {
 }
 
 #[test]
-fn a_socks5_proxy_resolves_the_name_itself() {
+fn socks5_proxy_resolves_the_name_itself() {
     let (server, access) = server();
     let (address, asked) = proxy(server.address().to_string(), socks5);
     let result = through(access, format!("socks5://{address}"), Some("hub.invalid"));
@@ -110,7 +110,7 @@ fn a_socks5_proxy_resolves_the_name_itself() {
 }
 
 #[test]
-fn a_proxy_that_refuses_is_named_as_such() {
+fn refusing_proxy_is_named_in_the_error() {
     let (_server, access) = server();
     let (address, _asked) = proxy(String::new(), |client| {
         read_head(client)?;
@@ -118,5 +118,5 @@ fn a_proxy_that_refuses_is_named_as_such() {
         None
     });
     let result = through(access, format!("http://{address}"), None);
-    assert!(matches!(&result, Error::Unreachable(text) if text.contains("roxy")), "{result:?}");
+    assert!(matches!(&result, Error::Unreachable(text) if text.contains("proxy")), "{result:?}");
 }

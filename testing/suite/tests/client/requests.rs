@@ -65,7 +65,7 @@ fn bodies_are_compact_and_typed() {
 }
 
 #[test]
-fn a_refusal_keeps_the_servers_words_and_the_connection() {
+fn refusal_keeps_the_servers_words_and_the_connection() {
     let (server, access) = server();
     let client = client(access);
     server.faults().deny("get", "leases", "default");
@@ -83,7 +83,7 @@ fn a_refusal_keeps_the_servers_words_and_the_connection() {
 }
 
 #[test]
-fn a_404_of_the_namespace_or_kind_is_not_one_of_the_object() {
+fn missing_namespace_or_kind_is_not_a_missing_object() {
     let (_server, access) = server();
     let client = client(access);
     let there = LEASES.object("nowhere", "x");
@@ -101,7 +101,7 @@ fn a_404_of_the_namespace_or_kind_is_not_one_of_the_object() {
 }
 
 #[test]
-fn a_status_with_retry_after_says_when() {
+fn retry_after_of_a_status_is_kept() {
     let (server, access) = server();
     let answer = Action::Answer { code: 503, body: None, retry_after: Some("7".into()) };
     server.faults().add(Rule::new(answer));
@@ -110,7 +110,7 @@ fn a_status_with_retry_after_says_when() {
 }
 
 #[test]
-fn a_redirect_is_not_followed() {
+fn redirect_is_not_followed() {
     let (server, access) = server();
     let (other, _) = crate::server();
     server.faults().add(Rule::new(Action::Redirect { location: other.url() }));
@@ -119,7 +119,7 @@ fn a_redirect_is_not_followed() {
 }
 
 #[test]
-fn what_is_not_the_object_asked_for_is_not_taken_for_it() {
+fn answer_without_the_object_asked_for_is_refused() {
     for action in [Action::NotJson, Action::WrongKind, Action::HugeBody { bytes: 100 << 20 }] {
         let (server, access) = server();
         // A busy machine needs long for 100 MiB.
@@ -133,7 +133,7 @@ fn what_is_not_the_object_asked_for_is_not_taken_for_it() {
 }
 
 #[test]
-fn one_name_is_found_in_every_namespace() {
+fn name_is_found_in_every_namespace() {
     let (server, access) = server();
     let client = client(access);
     let namespace = Resource::v1("", "namespaces", "Namespace");
@@ -154,7 +154,7 @@ fn one_name_is_found_in_every_namespace() {
 }
 
 #[test]
-fn a_list_comes_in_pages() {
+fn list_comes_in_pages() {
     let (server, access) = server();
     let client = client(access);
     for name in ["a", "b", "c"] {
@@ -169,7 +169,7 @@ fn a_list_comes_in_pages() {
 }
 
 #[test]
-fn a_dry_run_tells_what_a_patch_would_do() {
+fn dry_run_tells_what_a_patch_would_do() {
     let (server, access) = server();
     let client = client(access);
     let created = client.create(&lease("x"), &body("x")).unwrap();

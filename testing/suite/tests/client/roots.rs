@@ -21,7 +21,7 @@ fn sidecar(server: &dev_apiserver::Server, directory: &tempfile::TempDir) -> Com
 }
 
 #[test]
-fn the_systems_roots_are_those_of_ssl_cert_file() {
+fn ssl_cert_file_names_the_system_roots() {
     let (server, _) = server();
     let directory = tempfile::tempdir().unwrap();
     let bundle = directory.path().join("bundle.pem");
@@ -33,7 +33,7 @@ fn the_systems_roots_are_those_of_ssl_cert_file() {
 }
 
 #[test]
-fn roots_that_are_not_there_are_a_sentence_at_the_start() {
+fn missing_system_roots_are_refused_at_the_start() {
     let (server, _) = server();
     let directory = tempfile::tempdir().unwrap();
     let mut command = sidecar(&server, &directory);

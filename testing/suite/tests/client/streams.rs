@@ -72,7 +72,7 @@ fn asked(server: &Server, verb: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_list_is_read_page_by_page_and_a_later_run_goes_on_where_it_was() {
+fn list_is_read_in_pages_and_a_later_run_resumes() {
     let (server, admin) = filled(&["a", "b", "c", "d", "e"]);
     let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
@@ -92,7 +92,7 @@ fn a_list_is_read_page_by_page_and_a_later_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_page_that_is_too_old_begins_the_list_again() {
+fn expired_page_begins_the_list_again() {
     let (server, admin) = filled(&["a", "b", "c"]);
     let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
@@ -109,7 +109,7 @@ fn a_page_that_is_too_old_begins_the_list_again() {
 
 /// The time limit is for the server and the way to it.
 #[test]
-fn b25_whoever_takes_long_with_a_page_gets_all_of_it() {
+fn slow_consumer_of_a_page_gets_all_of_it() {
     let (server, admin) = server();
     let admin = client(admin);
     let names: Vec<String> = (0..60).map(|number| format!("n{number:02}")).collect();
@@ -127,7 +127,7 @@ fn b25_whoever_takes_long_with_a_page_gets_all_of_it() {
 }
 
 #[test]
-fn b25_a_page_that_does_not_arrive_is_asked_for_smaller() {
+fn page_that_does_not_arrive_is_asked_for_smaller() {
     let (server, _) = filled(&["a", "b", "c"]);
     let timing = Timeouts { request: std::time::Duration::from_millis(400), ..crate::timing() };
     let client =
@@ -141,7 +141,7 @@ fn b25_a_page_that_does_not_arrive_is_asked_for_smaller() {
 }
 
 #[test]
-fn a_page_that_breaks_off_completes_nothing() {
+fn broken_page_completes_no_list() {
     for action in [Action::Truncate, Action::Drop, Action::NotJson, Action::WrongKind] {
         let (server, _) = filled(&["a", "b", "c"]);
         let (mut stream, client) = (Watcher::default(), follower(&server));
@@ -158,7 +158,7 @@ fn a_page_that_breaks_off_completes_nothing() {
 }
 
 #[test]
-fn after_silence_a_list_shows_whether_the_server_went_back() {
+fn list_after_silence_finds_a_server_that_went_back() {
     let (server, _) = filled(&["a", "b", "c"]);
     let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
@@ -180,7 +180,7 @@ fn after_silence_a_list_shows_whether_the_server_went_back() {
 }
 
 #[test]
-fn after_a_lost_connection_a_list_finds_a_restored_server() {
+fn list_after_a_lost_connection_finds_a_restored_server() {
     let (server, admin) = filled(&["a", "b"]);
     let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
@@ -195,7 +195,7 @@ fn after_a_lost_connection_a_list_finds_a_restored_server() {
 }
 
 #[test]
-fn a_selection_is_by_labels_and_may_be_of_metadata_alone() {
+fn selection_by_labels_may_be_of_metadata_alone() {
     let (server, admin) = filled(&["a", "b"]);
     let label = |name: &str, value: serde_json::Value| {
         let patch = json!({"metadata": {"labels": {"on": value}}});
@@ -227,7 +227,7 @@ fn a_selection_is_by_labels_and_may_be_of_metadata_alone() {
 }
 
 #[test]
-fn a_watch_of_a_kind_that_is_not_served_reports_it_and_may_end() {
+fn watch_of_an_unserved_kind_reports_it_and_may_end() {
     let (server, _) = server();
     let unknown = Resource { plural: "nothings".into(), ..LEASES.clone() };
     let (client, mut errors) = (follower(&server), Vec::new());

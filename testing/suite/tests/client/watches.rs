@@ -94,7 +94,7 @@ fn verbs(server: &Server, verb: &str) -> usize {
 }
 
 #[test]
-fn a_collection_is_listed_once_and_then_watched() {
+fn collection_is_listed_once_and_then_watched() {
     let (server, admin) = server();
     let admin = client(admin);
     admin.create(&lease("a"), &body("a")).unwrap();
@@ -108,7 +108,7 @@ fn a_collection_is_listed_once_and_then_watched() {
 }
 
 #[test]
-fn one_object_is_followed_by_a_field_selector() {
+fn single_object_is_followed_by_a_field_selector() {
     let (server, admin) = server();
     let admin = client(admin);
     let follower = Follower::start(&server, LEASES.object("default", "x"));
@@ -123,7 +123,7 @@ fn one_object_is_followed_by_a_field_selector() {
 }
 
 #[test]
-fn a_cut_watch_resumes_where_it_was() {
+fn cut_watch_resumes_where_it_was() {
     let (server, admin) = server();
     let admin = client(admin);
     server.faults().add(Rule::new(Action::WatchCut { events: 1 }).verb("watch").times(1));
@@ -140,7 +140,7 @@ fn a_cut_watch_resumes_where_it_was() {
 }
 
 #[test]
-fn f55_a_version_that_is_too_old_leads_to_a_new_list() {
+fn expired_version_leads_to_a_new_list() {
     let (server, admin) = server();
     let admin = client(admin);
     admin.create(&lease("a"), &body("a")).unwrap();
@@ -157,7 +157,7 @@ fn f55_a_version_that_is_too_old_leads_to_a_new_list() {
 }
 
 #[test]
-fn a_failure_is_never_reported_as_an_absence() {
+fn failure_is_never_reported_as_an_absence() {
     let (server, admin) = server();
     client(admin).create(&lease("a"), &body("a")).unwrap();
     let faults = server.faults();
@@ -174,7 +174,7 @@ fn a_failure_is_never_reported_as_an_absence() {
 }
 
 #[test]
-fn where_no_watch_can_be_opened_lists_stand_in() {
+fn refused_watch_is_replaced_by_lists() {
     let (server, admin) = server();
     let admin = client(admin);
     server.faults().deny("watch", "leases", "default");
@@ -192,7 +192,7 @@ fn where_no_watch_can_be_opened_lists_stand_in() {
 }
 
 #[test]
-fn junk_in_a_stream_ends_it_and_nothing_else() {
+fn junk_in_a_watch_ends_only_that_watch() {
     let (server, admin) = server();
     let admin = client(admin);
     server.faults().add(Rule::new(Action::NotJson).verb("watch").times(1));
@@ -211,7 +211,7 @@ fn junk_in_a_stream_ends_it_and_nothing_else() {
 }
 
 #[test]
-fn bookmarks_move_the_place_to_resume_from() {
+fn bookmark_moves_the_version_to_resume_from() {
     let bookmarks = std::time::Duration::from_millis(100);
     let server = Server::start(Options { bookmarks, ..Options::default() }).unwrap();
     let admin = client(access(&server, "admin"));
@@ -232,7 +232,7 @@ fn bookmarks_move_the_place_to_resume_from() {
 
 /// Blanks are no sign of life either.
 #[test]
-fn a_watch_that_dies_in_silence_leads_to_a_new_list() {
+fn silent_watch_leads_to_a_new_list() {
     for silence in [Action::WatchSilent, Action::WatchBlanks { milliseconds: 100 }] {
         let (server, admin) = server();
         client(admin).create(&lease("a"), &body("a")).unwrap();
@@ -247,7 +247,7 @@ fn a_watch_that_dies_in_silence_leads_to_a_new_list() {
 
 /// About half a minute: so much more than it was asked for a server may take.
 #[test]
-fn a_watch_that_its_server_does_not_end_is_ended_here() {
+fn endless_watch_is_ended_by_the_client() {
     let (server, admin) = server();
     client(admin).create(&lease("a"), &body("a")).unwrap();
     let blanks = Action::WatchBlanks { milliseconds: 100 };
@@ -259,7 +259,7 @@ fn a_watch_that_its_server_does_not_end_is_ended_here() {
 }
 
 #[test]
-fn a_watch_that_ends_after_each_event_is_not_reopened_at_once() {
+fn watch_cut_after_each_event_is_reopened_slowly() {
     let bookmarks = std::time::Duration::from_millis(20);
     let server = Server::start(Options { bookmarks, ..Options::default() }).unwrap();
     server.faults().add(Rule::new(Action::WatchCut { events: 1 }).verb("watch"));
@@ -270,7 +270,7 @@ fn a_watch_that_ends_after_each_event_is_not_reopened_at_once() {
 }
 
 #[test]
-fn another_object_is_never_taken_for_the_one_that_is_followed() {
+fn other_object_is_never_taken_for_the_followed_one() {
     let (server, admin) = server();
     let admin = client(admin);
     let other = Action::Answer {
@@ -289,7 +289,7 @@ fn another_object_is_never_taken_for_the_one_that_is_followed() {
 }
 
 #[test]
-fn a_watch_asks_for_bookmarks_and_an_end() {
+fn watch_asks_for_bookmarks_and_a_time_limit() {
     let (server, _) = server();
     let follower = Follower::start(&server, LEASES.collection("default"));
     follower.wait_for("=");
@@ -339,11 +339,11 @@ fn led_elsewhere(page: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_list_is_never_of_two_servers() {
+fn list_never_mixes_two_servers() {
     assert_eq!(led_elsewhere(1), ["=c,d"]);
 }
 
 #[test]
-fn a_version_of_one_server_is_not_used_on_another() {
+fn version_of_one_server_is_not_used_on_another() {
     assert_eq!(led_elsewhere(0), ["=c,d"]);
 }
