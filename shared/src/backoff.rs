@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_waits_are_drawn_from_a_doubling_capped_range() {
+    fn waits_are_drawn_from_a_doubling_capped_range() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
         let ceilings: Vec<u64> =
             (0..8).map(|_| wait(&mut backoff, &unreachable(), 1.0).as_secs()).collect();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn f13_retry_after_is_a_floor() {
+    fn retry_after_is_a_lower_bound() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
         let retry_after = Some(Duration::from_secs(7));
         let error = Error::Unavailable { message: "busy".into(), retry_after, of_object: false };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn f13_a_retry_after_is_honored_as_far_as_the_job_can_bear_it() {
+    fn retry_after_is_honored_up_to_the_limit_of_the_job() {
         let retry_after = Some(Duration::from_secs(3600));
         let error = Error::Unavailable { message: "busy".into(), retry_after, of_object: false };
         let mut backoff = Backoff::new(Duration::from_secs(60));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn f11_a_lasting_failure_is_told_once_in_ten_minutes() {
+    fn lasting_failure_is_logged_every_ten_minutes() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
         let start = Instant::now();
         let mut should_log = |error: &Error, seconds| {

@@ -300,3 +300,36 @@ fn bundle(mut pem: Zeroizing<Vec<u8>>) -> Option<Trust> {
     let (good, _) = RootCertStore::empty().add_parsable_certificates(certificates);
     (good > 0).then(|| Trust::Bundle(mem::take(&mut pem)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, os::unix::fs::symlink};
+
+    use super::*;
+
+    /// Reads beside a `..data` that is swapped during each of the first `swaps` reads: the version at the start of the
+    /// read that counts.
+    fn read_during(swaps: u32) -> Result<u32> {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (link, reads) = (directory.path().join("..data"), Cell::new(0));
+        symlink("v0", &link).unwrap();
+        settled(&directory.path().join("kubeconfig"), || {
+            let version = reads.get();
+            if version < swaps {
+                fs::remove_file(&link).unwrap();
+                symlink(format!("v{}", version + 1), &link).unwrap();
+            }
+            reads.set(version + 1);
+            Ok(version)
+        })
+    }
+
+    #[test]
+    fn files_swapped_during_a_read_are_read_again() {
+        assert_eq!(read_during(0), Ok(0));
+        assert_eq!(read_during(1), Ok(1));
+        assert_eq!(read_during(SWAPS - 1), Ok(SWAPS - 1));
+        let error = read_during(SWAPS).unwrap_err();
+        assert!(error.message().ends_with("is being replaced over and over"), "{error}");
+    }
+}

@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn kalc06_renew_time_is_there_at_creation() {
+    fn new_lease_has_a_renew_time() {
         let lease = new("ns", "x", heartbeat(MINUTE, at(0)));
         assert_eq!(lease["spec"]["renewTime"], "1970-01-01T00:00:00.000000Z");
         assert_eq!(lease["spec"]["leaseDurationSeconds"], 60);
     }
 
     #[test]
-    fn f34_only_our_fields_are_rewritten() {
+    fn only_our_fields_are_rewritten() {
         let lease = json!({
             "metadata": {"name": "x", "labels": {"a": "b"}, "resourceVersion": "7", "managedFields": [{}]},
             "spec": {"holderIdentity": "other", "leaseDurationSeconds": 30, "strategy": "new"},
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_renew_time_moves_forward_over_small_steps_of_the_clock() {
+    fn renew_time_moves_forward_over_small_clock_steps() {
         let time =
             |lease: &Value| parse_micro_time(lease["spec"]["renewTime"].as_str().unwrap()).unwrap();
         let first = new("ns", "x", heartbeat(MINUTE, at(1000)));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn f15_a_lease_without_a_spec_gets_one() {
+    fn lease_without_a_spec_gets_one() {
         for spec in [json!(null), json!("x"), json!([])] {
             let lease = json!({"metadata": {"name": "x"}, "spec": spec});
             assert_eq!(renewed(&lease, MINUTE, at(0), true)["spec"]["leaseDurationSeconds"], 60);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f35_micro_time_has_six_digits_and_round_trips() {
+    fn micro_time_has_six_digits_and_round_trips() {
         let mut micros: u64 = 1;
         for _ in 0..10_000 {
             micros = micros

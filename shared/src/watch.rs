@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn b25_pages_that_do_not_arrive_get_smaller_and_those_that_expire_are_one() {
+    fn lost_pages_get_smaller_and_expired_lists_have_one() {
         let (mut pages, lost) = (Pages::default(), Error::Unreachable("no answer in time".into()));
         let sizes = [(); 5].map(|()| {
             pages.learn(Some(&lost), true);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_page_asks_for_the_newest_state_or_one_that_is_no_older() {
+    fn first_page_asks_for_the_newest_state_or_no_older_one() {
         assert_eq!(State::Newest.first_page(0), "");
         assert_eq!(State::Newest.first_page(500), "limit=500");
         let since = State::Since("7".into());

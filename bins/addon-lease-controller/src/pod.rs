@@ -165,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn kalc_d77_pod_running() {
+    fn pod_with_a_true_condition_is_ready() {
         assert_eq!(readiness(&with_condition("True"), None), PodReadiness::Ready);
     }
 
     #[test]
-    fn kalc_d87_pod_failed_or_without_a_condition() {
+    fn failed_pod_or_missing_condition_is_not_ready() {
         for pod in
             [with_condition("False"), with_condition("Unknown"), json!({"status": {}}), json!(null)]
         {
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn kalc20_a_pod_that_is_being_deleted_does_not_count() {
+    fn terminating_pod_is_not_ready() {
         let mut pod = with_condition("True");
         pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
         assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)));
     }
 
     #[test]
-    fn kalc20_the_own_container_does_not_count_when_it_is_named() {
+    fn named_own_container_does_not_count() {
         assert_eq!(readiness(&pod(true, true, false), Some("lease")), PodReadiness::Ready);
         let not_ready = |reason: &str| PodReadiness::NotReady(reason.to_owned());
         assert_eq!(

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn f29_what_makes_no_sense_is_refused_in_a_sentence() {
+    fn unusable_settings_are_refused_with_a_reason() {
         for (line, sentence) in [
             ("-hub-kubeconfig-secret ../x", "-hub-kubeconfig-secret \"../x\" is not a valid"),
             ("-hub-kubeconfig-secret=", "-hub-kubeconfig-secret is required"),

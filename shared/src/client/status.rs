@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_that_does_not_fit_is_a_conflict_and_bad_content_is_not() {
+    fn json_patch_that_does_not_fit_is_a_conflict() {
         let patch = |code, details| {
             let body = status("Invalid", details).to_string();
             Status::of(body.as_bytes()).error(
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_comes_from_the_header_or_the_status_and_is_bounded() {
+    fn retry_after_comes_from_header_or_status_and_is_bounded() {
         let after = |header, details| classify(429, header, status("", details)).retry_after();
         assert_eq!(after(Some("7"), json!({})), Some(Duration::from_secs(7)));
         assert_eq!(after(None, json!({"retryAfterSeconds": 3})), Some(Duration::from_secs(3)));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn s23_a_429_to_a_write_is_about_the_object_if_it_is_a_status() {
+    fn status_429_to_a_write_is_about_the_object() {
         let of_object = |form, body: &[u8]| {
             let (target, after) = (LEASES.collection("ns"), Some("60"));
             match Status::of(body).error("create x", &target, 429, after, form) {

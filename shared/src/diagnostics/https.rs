@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_said_all_and_reads_slowly_gets_the_whole_response() {
+    fn slow_half_closed_client_gets_the_whole_response() {
         let Made { cert, signing_key } = generate_simple_self_signed(["localhost".into()]).unwrap();
         let settings = HttpsSettings {
             host: "127.0.0.1".into(),

@@ -76,7 +76,7 @@ fn paths_answer_as_a_kubelet_expects() {
 }
 
 #[test]
-fn a_program_may_show_its_state_and_remark_on_what_is_in_the_way() {
+fn program_may_show_its_state_and_remarks() {
     let (get, port) = ("GET /debug/state HTTP/1.1\r\n\r\n", serve("127.0.0.1", Open));
     let state = ask(port, get);
     assert!(state.contains("200 OK") && state.contains("application/json"), "{state}");

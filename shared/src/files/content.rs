@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn f52_what_does_not_belong_together_is_refused_in_a_sentence() {
+    fn keys_that_do_not_fit_are_refused_with_a_reason() {
         let (certificate, key) = pair();
         let (_, other) = pair();
         let secret = [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &other)];
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn f53_a_key_is_never_a_path() {
+    fn key_is_never_a_path() {
         for bad in ["", ".", "..", "..data", "../x", "a/b", "a b", "a\0", &"k".repeat(254)] {
             assert!(!valid_key(bad), "{bad}");
             let error = judge(&[(bad, "x")]).unwrap_err().to_string();

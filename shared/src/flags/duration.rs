@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_no_duration_is_too_long_for_a_clock() {
+    fn longest_duration_fits_the_clocks() {
         use std::time::{Instant, SystemTime};
 
         let longest = duration("2562047h").unwrap();

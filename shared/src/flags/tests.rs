@@ -34,12 +34,12 @@ fn all_forms_of_go_are_read() {
 }
 
 #[test]
-fn f29_of_a_repeated_flag_the_last_counts() {
+fn repeated_flag_counts_with_its_last_value() {
     assert_eq!(run("-v 1 -v=3").unwrap().number("v"), 3);
 }
 
 #[test]
-fn f29_what_go_refuses_is_refused_in_a_sentence() {
+fn arguments_go_refuses_are_refused_with_a_reason() {
     for (line, sentence) in [
         ("-nope", "flag provided but not defined: -nope"),
         ("-nope=1", "flag provided but not defined: -nope"),

@@ -34,7 +34,7 @@ fn a_value_costs_what_its_shape_costs() {
 }
 
 #[test]
-fn what_a_value_costs_is_what_it_was_charged() {
+fn value_costs_what_it_was_charged() {
     let map: Vec<_> = (0..30).map(|key| format!("\"{key}\": \"some text\"")).collect();
     for text in [
         "[]",

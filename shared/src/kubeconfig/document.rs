@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m3_beside_is_what_cannot_lead_elsewhere() {
+    fn path_beside_the_kubeconfig_cannot_lead_elsewhere() {
         let directory = Path::new("/spoke/hub");
         for good in
             ["tls.crt", "./tls.crt", "certs/tls.crt", "/spoke/hub/tls.crt", "/spoke/hub/a/b"]

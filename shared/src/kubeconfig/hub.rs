@@ -169,7 +169,7 @@ users:
     }
 
     #[test]
-    fn ocm12_what_else_the_connection_needs_is_carried_over() {
+    fn proxy_and_tls_settings_are_carried_over() {
         let hub = hub(
             r#"{"server": "https://h/", "proxy-url": "http://p:1", "tls-server-name": "h", "insecure-skip-tls-verify": true}"#,
         );
@@ -184,7 +184,7 @@ users:
     }
 
     #[test]
-    fn a_hub_is_another_one_when_its_address_authority_or_name_differs() {
+    fn hub_differs_by_address_authority_or_name() {
         let here = hub(r#"{"server": "https://h", "certificate-authority-data": "aGk="}"#);
         let same = hub(r#"{"server": "https://h/", "certificate-authority-data": "aGk="}"#);
         assert_eq!(here.differs_from(&same), None);
@@ -207,7 +207,7 @@ users:
     }
 
     #[test]
-    fn ocm11_an_authority_elsewhere_is_known_by_its_path() {
+    fn authority_in_another_file_is_known_by_its_path() {
         let copied =
             hub(r#"{"server": "https://h", "certificate-authority": "/spoke/bootstrap/ca.crt"}"#);
         assert_eq!(copied.authority, None);

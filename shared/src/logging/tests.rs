@@ -20,7 +20,7 @@ fn text_is_klogs() {
 }
 
 #[test]
-fn keys_follow_the_text_in_their_order_and_are_quoted_where_one_would_be_two() {
+fn keys_follow_the_text_and_are_quoted_where_needed() {
     let error = "refused \"x\"\nE1121 fake";
     let keys = [
         ("name", kv::Value::from("widget-1")),
@@ -61,7 +61,7 @@ fn json_is_one_object_a_line() {
 }
 
 #[test]
-fn f27_a_full_pipe_drops_lines_and_never_blocks() {
+fn full_pipe_drops_lines_and_never_blocks() {
     let (sender, _lines) = sync_channel(1);
     let mut lines = Lines(sender);
     for _ in 0..1000 {

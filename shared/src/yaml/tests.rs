@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use super::*;
@@ -47,8 +45,9 @@ fn what_is_not_understood_is_refused() {
     }
 }
 
+/// A parser without limits would take hours or all memory.
 #[test]
-fn neither_shape_nor_length_costs_time_or_memory() {
+fn costly_texts_are_refused() {
     let laughs: String = (1..10)
         .map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(",")))
         .collect();
@@ -61,12 +60,9 @@ fn neither_shape_nor_length_costs_time_or_memory() {
         texts.push(part.repeat((1 << 20) / part.len()));
     }
     texts.push(format!("[{}", "a,".repeat(1 << 19)));
-    let started = Instant::now();
     for text in &texts {
         assert!(parse(text, LIMIT).is_err(), "{}", &text[..20]);
     }
-    // Without optimisation, on a busy machine; the suite measures what is shipped.
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[test]

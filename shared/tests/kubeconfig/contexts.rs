@@ -25,7 +25,7 @@ fn only_entries_of_the_current_context_are_checked() {
 }
 
 #[test]
-fn an_unknown_context_is_an_error_but_a_missing_user_is_anonymous() {
+fn unknown_context_is_refused_and_missing_user_anonymous() {
     let text = with_user("token: t");
     rejected_with(
         text.replace("current-context: c", "current-context: zz"),

@@ -23,7 +23,7 @@ fn relative_paths_resolve_against_the_kubeconfig() {
 }
 
 #[test]
-fn m3_a_foreign_kubeconfig_reads_only_files_next_to_it() {
+fn foreign_kubeconfig_reads_only_files_next_to_it() {
     let dir = Dir::new("beside");
     let elsewhere = dir.write("elsewhere/token", "the pod's own\n");
     let read = |user: &str, cluster: &str| {
@@ -104,7 +104,7 @@ fn a_secret_reads_no_files() {
 
 /// The kubeconfig as Open Cluster Management's registration agent writes it.
 #[test]
-fn the_hub_kubeconfig_of_ocm_is_read() {
+fn kubeconfig_of_the_registration_agent_is_read() {
     let text = format!(
         "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {}\n    server: https://hub:6443\n  name: hub\n\
          contexts:\n- context:\n    cluster: hub\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\

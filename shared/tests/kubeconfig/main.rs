@@ -18,7 +18,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process,
-    time::Instant,
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -1,4 +1,4 @@
-//! Nothing leaks, and no input causes a panic.
+//! No credential leaks into errors or debug output.
 
 use super::*;
 
@@ -54,50 +54,4 @@ fn no_credential_in_errors_or_debug() {
     let token = dir.write("token", [b"\xff", MARK.as_bytes()].concat());
     let path = dir.write("config", with_user(&format!("tokenFile: {token:?}")));
     assert!(!from_file(&path).unwrap_err().message().contains(MARK));
-}
-
-#[test]
-fn random_bytes_cause_no_panic() {
-    let seed = format!("{}{}", with_cluster(&format!("certificate-authority-data: {}", base64(CA))),
-        "users: [{name: u, user: {token: t, as: j, as-groups: [a], client-certificate: tls.crt, client-key: tls.key}}]\n")
-        .replacen("users: [{name: u, user: {}}]\n", "", 1);
-    let snippets: [&[u8]; 14] = [
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b": ",
-        b"\n",
-        b"*a",
-        b"&a ",
-        b"<<: ",
-        b"\xff",
-        b"\"",
-        b"null",
-        b"- ",
-        b"\xef\xbb\xbf",
-    ];
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state % below as u64).unwrap()
-    };
-    assert!(secret(&seed).is_ok());
-    let mut refused = 0;
-    for _ in 0..20_000 {
-        let mut text = seed.clone().into_bytes();
-        for _ in 0..=random(3) {
-            let at = random(text.len());
-            match random(4) {
-                0 => text[at] = u8::try_from(random(256)).unwrap(),
-                1 => drop(text.drain(at..(at + random(20)).min(text.len()))),
-                2 => text.truncate(at.max(1)),
-                _ => drop(text.splice(at..at, snippets[random(snippets.len())].iter().copied())),
-            }
-        }
-        refused += usize::from(secret(&text).is_err());
-    }
-    assert!((1_000..20_000).contains(&refused), "{refused}");
 }

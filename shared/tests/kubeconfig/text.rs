@@ -80,9 +80,7 @@ fn aliases_work_within_the_memory_budget() {
         .collect();
     let quadratic = format!("a: &a {}\nb: [{}]\n", "x".repeat(400_000), "*a,".repeat(100_000));
     for text in [format!("a0: &a0 lol\n{laughs}"), quadratic] {
-        let start = Instant::now();
         rejected_with(text, "needs more than 3072 KiB of memory");
-        assert!(start.elapsed().as_millis() < 500);
     }
 }
 

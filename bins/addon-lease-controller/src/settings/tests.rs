@@ -41,7 +41,7 @@ fn defaults_are_those_of_the_go_sidecar() {
 }
 
 #[test]
-fn kalc13_the_secret_is_in_one_namespace() {
+fn secret_is_looked_for_in_one_namespace() {
     assert_eq!(secret_namespace(HUB, "WATCH_NAMESPACE=w POD_NAMESPACE=p"), "w");
     assert_eq!(secret_namespace(HUB, "WATCH_NAMESPACE= POD_NAMESPACE=p"), "p");
     assert_eq!(secret_namespace(HUB, ""), "sa");
@@ -66,7 +66,7 @@ fn the_required_flags_are_asked_for_first() {
 }
 
 #[test]
-fn the_own_container_is_named_by_the_flag_or_perhaps_by_the_environment() {
+fn own_container_comes_from_the_flag_or_the_environment() {
     let own = |line: &str, env| settings(&format!("{HUB} {line}"), env).unwrap().own_container;
     let container = |name: &str, strict| Some(OwnContainer { name: name.to_owned(), strict });
     assert_eq!(own("", ""), None);
@@ -99,7 +99,7 @@ fn requests_get_half_a_period() {
 }
 
 #[test]
-fn f29_what_makes_no_sense_is_refused_in_a_sentence() {
+fn unusable_settings_are_refused_with_a_reason() {
     for (line, sentence) in [
         ("", "-lease-name is required"),
         ("-lease-name a -hub-kubeconfig-secret s", "-lease-namespace is required"),

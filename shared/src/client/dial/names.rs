@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn f23_the_last_good_addresses_serve_while_the_name_service_is_away() {
+    fn last_good_addresses_serve_while_dns_is_away() {
         let names = DnsCache::default();
         assert!(names.look_up("hub.invalid", 6443, Duration::from_secs(60)).is_err());
         find(&mut lock(&names.0.all), "hub.invalid").addresses = vec![ONE];
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_service_that_hangs_costs_no_more_than_the_patience_and_is_asked_once() {
+    fn hanging_name_service_is_asked_once_and_given_up() {
         let names = DnsCache::default();
         lock(&names.0.all).push(name(State::Asked));
         let started = Instant::now();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_answered_last_comes_first_also_after_the_next_look_up() {
+    fn address_that_answered_last_comes_first() {
         let mut hub = name(State::Asked);
         hub.record(Ok(vec![ONE, ONE, TWO]));
         assert_eq!(hub.addresses, [ONE, TWO]);

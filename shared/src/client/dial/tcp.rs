@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_swallows_everything_costs_the_others_a_moment() {
+    fn silent_address_delays_the_others_by_a_moment() {
         let (_listener, open) = listening("127.0.0.1:0");
         // Full: the kernel drops one more.
         let full = rustix::net::socket_with(

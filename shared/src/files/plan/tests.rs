@@ -90,9 +90,9 @@ impl Random {
 }
 
 #[test]
-fn f51_a_death_after_any_step_shows_old_or_new_and_the_next_run_ends_well() {
+fn death_after_any_step_shows_the_old_set_or_the_new_one() {
     let mut random = Random(7);
-    for case in 0..3000_u64 {
+    for case in 0..1000_u64 {
         let mut model = Model::default();
         let (old, new) = (set(1, &random.names()), set(2, &random.names()));
         match random.below(3) {
@@ -209,7 +209,7 @@ fn what_others_could_read_before_they_can_read_after() {
 }
 
 #[test]
-fn f53_what_is_in_the_way_is_replaced_unless_it_is_a_directory() {
+fn entry_in_the_way_is_replaced_unless_a_directory() {
     let wanted = set(1, &["a"]);
     for (entry, linked) in
         [(PathEntry::Other, true), (PathEntry::Plain(None), true), (PathEntry::Ours, false)]

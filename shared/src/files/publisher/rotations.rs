@@ -1,11 +1,10 @@
-//! F54: three kinds of readers in tight loops while the set rotates 10,000 times. The REFERENCE promises each
-//! of them what is counted here.
+//! Readers in tight loops while the set rotates hundreds of times. The REFERENCE promises them what is checked here.
 
 use std::{
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     thread,
     time::Duration,
 };
@@ -14,30 +13,22 @@ use tempfile::TempDir;
 
 use super::{tests::content, *};
 
-const ROTATIONS: u32 = 10_000;
-/// The publisher's time between two rotations: with 10 s of grace a reader has 100 rotations, some tenths
-/// of a second here.
+const ROTATIONS: u32 = 500;
+/// The publisher's time between two rotations: its grace of 10 s is 100 of them.
 const STEP: Duration = Duration::from_millis(100);
+/// So many rotations a read may take. The publisher waits for readers that need longer, so that a busy machine makes
+/// none miss the grace.
+const LONGEST_READ: u32 = 90;
 const FILES: [&str; 3] = ["kubeconfig", "tls.crt", "tls.key"];
 /// Longer than a page, so that a partial file would be seen.
 const SIZE: usize = 6000;
-
-#[derive(Debug, Default)]
-struct Count {
-    reads: u64,
-    mixed: u64,
-    /// Mixed at the second attempt too.
-    again: u64,
-    /// Mixed at each of many attempts.
-    lasting: u64,
-}
 
 fn version(number: u32) -> Content {
     let text = format!("{number:06}").repeat(SIZE / 6);
     content(&["kubeconfig", "tls.crt", "tls.key", "flat"].map(|name| (name, &*text)))
 }
 
-/// The version that a file holds; a missing, empty or partial one ends the test.
+/// The version that a file holds; a missing, empty, partial or mixed one ends the test.
 fn read(path: PathBuf) -> String {
     let mut text = String::new();
     let read = File::open(&path).and_then(|mut file| file.read_to_string(&mut text));
@@ -48,34 +39,22 @@ fn read(path: PathBuf) -> String {
     version
 }
 
-fn is_mixed(directory: &Path) -> bool {
-    let versions = FILES.map(|name| read(directory.join(name)));
-    versions.iter().any(|version| *version != versions[0])
+/// Whoever resolves the switch once reads one version of all files.
+fn resolved(path: &Path) {
+    let generation = path.join(fs::read_link(path.join("..data")).unwrap());
+    let versions = FILES.map(|name| read(generation.join(name)));
+    assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
 }
 
-/// Resolves the switch once and reads the set there.
-fn resolved(path: &Path) -> Count {
-    let target = fs::read_link(path.join("..data")).unwrap();
-    Count { reads: 1, mixed: is_mixed(&path.join(target)).into(), ..Count::default() }
-}
-
-/// Reads the one file that holds everything.
-fn flattened(path: &Path) -> Count {
-    // `read` has compared all of it.
-    read(path.join("flat"));
-    Count { reads: 1, ..Count::default() }
-}
-
-/// Reads file by file, and again while the set is mixed. Here the next rotation follows at once; the
-/// program leaves a second between two.
-fn by_path(path: &Path) -> Count {
-    let tries = (0..50).take_while(|_| is_mixed(path)).count();
-    let at_least = |count| u64::from(tries >= count);
-    Count { reads: 1, mixed: at_least(1), again: at_least(2), lasting: at_least(50) }
+/// Whoever reads by the usual paths, or the one file that holds everything, reads whole files.
+fn by_path(path: &Path) {
+    for name in FILES.into_iter().chain(["flat"]) {
+        read(path.join(name));
+    }
 }
 
 #[test]
-fn f54_ten_thousand_rotations_under_three_kinds_of_readers() {
+fn readers_during_rotations_see_whole_files_and_sets() {
     let directory = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
     let path = directory.path();
     let publisher = Publisher { path: path.to_owned(), modes: Modes::default() };
@@ -84,33 +63,31 @@ fn f54_ten_thousand_rotations_under_three_kinds_of_readers() {
         publisher.publish(&version(number), begun + STEP * number, &Stop::default()).unwrap()
     };
     rotate(0);
-    let over = &AtomicBool::new(false);
-    let [resolved, flattened, by_path] = thread::scope(|scope| {
-        let readers = [resolved, flattened, by_path].map(|reader: fn(&Path) -> Count| {
-            scope.spawn(move || {
-                let mut sum = Count::default();
-                while !over.load(SeqCst) {
-                    let count = reader(path);
-                    sum.reads += count.reads;
-                    sum.mixed += count.mixed;
-                    sum.again += count.again;
-                    sum.lasting += count.lasting;
-                }
-                sum
+    let (over, current) = (&AtomicBool::new(false), &AtomicU32::new(0));
+    // The rotation at which each reader's present read began.
+    let reads = &[AtomicU32::new(0), AtomicU32::new(0)];
+    thread::scope(|scope| {
+        let readers = [resolved, by_path];
+        let readers = readers.map(|reader: fn(&Path)| reader).into_iter().zip(reads);
+        let readers: Vec<_> = readers
+            .map(|(reader, read)| {
+                scope.spawn(move || {
+                    while !over.load(SeqCst) {
+                        read.store(current.load(SeqCst), SeqCst);
+                        reader(path);
+                    }
+                })
             })
-        });
+            .collect();
         for number in 1..=ROTATIONS {
+            let is_late = |read: &AtomicU32| number > read.load(SeqCst) + LONGEST_READ;
+            while reads.iter().any(is_late) && !readers.iter().any(|it| it.is_finished()) {
+                thread::yield_now();
+            }
             assert_eq!(rotate(number), PublishOutcome::Changed);
+            current.store(number, SeqCst);
         }
         over.store(true, SeqCst);
-        readers.map(|reader| reader.join().unwrap())
     });
-    println!("resolved {resolved:?}\nflattened {flattened:?}\nby path {by_path:?}");
-    for count in [&resolved, &flattened, &by_path] {
-        assert!(count.reads > 1000, "{count:?}");
-    }
-    assert_eq!((resolved.mixed, by_path.lasting), (0, 0));
-    // At most once per switch, and then almost always right at the second attempt.
-    assert!(by_path.mixed <= u64::from(ROTATIONS), "{by_path:?}");
-    assert!(by_path.again * 10 <= by_path.mixed, "{by_path:?}");
+    assert!(reads.iter().all(|read| read.load(SeqCst) + LONGEST_READ >= ROTATIONS));
 }

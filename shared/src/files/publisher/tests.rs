@@ -79,7 +79,7 @@ fn the_layout_is_kubelets() {
 }
 
 #[test]
-fn modes_are_as_asked_whatever_the_umask_and_are_repaired() {
+fn modes_ignore_the_umask_and_are_repaired() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("d");
     let modes = Modes { directory: Some(0o770), file: Some(0o664) };
@@ -124,7 +124,7 @@ fn keys_that_are_gone_go_and_foreign_files_stay() {
 }
 
 #[test]
-fn plain_files_of_the_registration_agent_are_taken_over_as_one() {
+fn plain_files_of_the_registration_agent_become_one_set() {
     let directory = TempDir::new().unwrap();
     let path = directory.path();
     for name in ["kubeconfig", "tls.crt", "tls.key", "agent-name"] {
@@ -141,7 +141,7 @@ fn plain_files_of_the_registration_agent_are_taken_over_as_one() {
 }
 
 #[test]
-fn f52_without_a_kubeconfig_only_a_directory_without_one_changes() {
+fn set_without_kubeconfig_never_replaces_one_with_it() {
     let directory = TempDir::new().unwrap();
     let path = directory.path();
     let names_only = content(&[("cluster-name", "c1"), ("agent-name", "a1")]);
@@ -156,7 +156,7 @@ fn f52_without_a_kubeconfig_only_a_directory_without_one_changes() {
 }
 
 #[test]
-fn f53_planted_symlinks_are_replaced_and_never_written_through() {
+fn planted_symlinks_are_replaced_and_not_followed() {
     let directory = TempDir::new().unwrap();
     let (path, outside) = (directory.path().join("d"), directory.path().join("outside"));
     fs::create_dir_all(&outside).unwrap();
@@ -183,7 +183,7 @@ fn f53_planted_symlinks_are_replaced_and_never_written_through() {
 }
 
 #[test]
-fn f53_what_is_no_file_neither_blocks_nor_survives() {
+fn fifo_in_the_way_neither_blocks_nor_survives() {
     let directory = TempDir::new().unwrap();
     let path = directory.path();
     let fifo = std::process::Command::new("mkfifo").arg(path.join("tls.key")).status().unwrap();
@@ -224,7 +224,7 @@ fn a_set_that_was_tampered_with_is_written_again() {
 }
 
 #[test]
-fn a_watch_on_the_directory_sees_one_switch_when_all_is_in_place() {
+fn inotify_sees_one_switch_when_all_is_in_place() {
     let directory = TempDir::new().unwrap();
     let path = directory.path();
     publish(path, &set("1")).unwrap();
@@ -282,7 +282,7 @@ fn two_dumpers_on_one_directory_do_no_harm() {
 }
 
 #[test]
-fn a_lock_that_is_never_given_back_is_an_error_and_no_wait_for_ever() {
+fn lock_that_is_never_given_back_is_an_error() {
     let directory = TempDir::new().unwrap();
     let holder = Directory::create(directory.path(), 0o700).unwrap();
     assert!(holder.lock().unwrap());

@@ -1,11 +1,7 @@
-//! kill -9 at every system call that touches the files, by strace (F51): the old set or the new one, never a
-//! mixture, and the next start cleans up.
+//! kill -9 at every system call that touches the files, by strace: the old set or the new one, never a mixture, and the
+//! next start cleans up.
 
-use std::{
-    fs,
-    os::unix::process::ExitStatusExt,
-    process::{Command, ExitStatus},
-};
+use std::{fs, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use suite::{
     dumper::{Stage, hidden, set},
@@ -47,9 +43,15 @@ fn run(stage: &Stage, call: &str, nth: u32) -> ExitStatus {
 }
 
 /// Takes the directory back to how it was, at every call that there is, and kills there.
-fn at_every_call(stage: &Stage, old: &Data, new: &Data, reset: impl Fn()) -> u32 {
+pub(crate) fn at_every_call(
+    calls: &[&str],
+    stage: &Stage,
+    old: &Data,
+    new: &Data,
+    reset: impl Fn(),
+) -> u32 {
     let mut killed = 0;
-    for call in CALLS {
+    for call in calls {
         for nth in 1.. {
             reset();
             let status = run(stage, call, nth);
@@ -76,55 +78,19 @@ fn at_every_call(stage: &Stage, old: &Data, new: &Data, reset: impl Fn()) -> u32
     killed
 }
 
-fn can_trace() -> bool {
+pub(crate) fn can_trace() -> bool {
     let trace = ["strace", "-o", "/dev/null", "true"];
     needs(Need::Tool(&trace), "there is no strace, or no right to use it")
 }
 
 #[test]
-fn f51_a_kill_at_every_system_call_of_a_switch() {
-    if !can_trace() {
-        return;
-    }
-    let (stage, old) = Stage::with_secret("kill-switch");
-    assert_eq!(stage.once(&[]).0, Some(0));
-    let kept = stage.directory.path().join("kept");
-    copy(&stage, &kept);
-    let mut new = stage.credentials();
-    new.remove("agent-name");
-    new.insert("another".into(), b"new".to_vec());
-    stage.put_secret(&new);
-    let killed = at_every_call(&stage, &old, &new, || {
-        fs::remove_dir_all(stage.path()).expect("it goes");
-        let back = Command::new("cp").arg("-a").arg(&kept).arg(stage.path()).status();
-        assert!(back.is_ok_and(|status| status.success()));
-    });
-    println!("killed {killed} times");
-    assert!(killed > 60, "{killed}");
-}
-
-#[test]
-fn f51_a_kill_at_every_system_call_of_the_first_set() {
-    if !can_trace() {
-        return;
-    }
-    let (stage, new) = Stage::with_secret("kill-first");
-    let killed = at_every_call(&stage, &Data::new(), &new, || {
-        let _ = fs::remove_dir_all(stage.path());
-        fs::create_dir_all(stage.path()).expect("the directory");
-    });
-    println!("killed {killed} times");
-    assert!(killed > 60, "{killed}");
-}
-
-#[test]
-fn f51_a_kill_at_every_system_call_of_a_takeover() {
+fn kill_at_any_call_of_a_takeover_shows_one_whole_set() {
     if !can_trace() {
         return;
     }
     let (stage, new) = Stage::with_secret("kill-takeover");
     let old = stage.credentials();
-    let killed = at_every_call(&stage, &old, &new, || {
+    let killed = at_every_call(&CALLS, &stage, &old, &new, || {
         let _ = fs::remove_dir_all(stage.path());
         fs::create_dir_all(stage.path()).expect("the directory");
         for (name, content) in &old {
@@ -138,7 +104,7 @@ fn f51_a_kill_at_every_system_call_of_a_takeover() {
 /// A kill shows nothing of what a loss of power takes: each file is on the disk before the switch, and the
 /// directories too, before it and after.
 #[test]
-fn f51_what_is_switched_to_is_on_the_disk() {
+fn files_reach_the_disk_before_the_switch() {
     if !can_trace() {
         return;
     }
@@ -176,9 +142,4 @@ fn call<'a>(line: &'a str, root: &str) -> Option<(&'a str, &'a str)> {
     let (name, rest) = line.split_once(' ')?.1.trim_start().split_once('(')?;
     let path = rest.split_once('<')?.1.split_once('>')?.0.strip_prefix(root)?;
     Some((name, path.trim_start_matches('/')))
-}
-
-fn copy(stage: &Stage, to: &std::path::Path) {
-    let copied = Command::new("cp").arg("-a").arg(stage.path()).arg(to).status();
-    assert!(copied.is_ok_and(|status| status.success()));
 }

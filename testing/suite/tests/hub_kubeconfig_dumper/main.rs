@@ -4,4 +4,5 @@ mod audit;
 mod crash;
 mod files;
 mod process;
+mod smoke;
 mod volume;

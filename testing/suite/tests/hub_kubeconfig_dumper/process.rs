@@ -1,10 +1,7 @@
 //! The process: `-once` and its exit codes, signals, requests and rights.
 
-use std::time::Duration;
-
-use serde_json::json;
 use suite::{
-    dumper::{SECRET, Stage, manifest},
+    dumper::{SECRET, Stage},
     needs::{Need, needs},
     pause,
     relay::Way,
@@ -95,27 +92,7 @@ fn once_waits_for_a_server_that_is_away() {
 }
 
 #[test]
-fn i10_sigterm_ends_it_at_once_and_only_a_finished_once_is_a_success() {
-    let stage = Stage::new("sigterm");
-    let mut command = stage.command(0);
-    command.args(["-once", "-wait-timeout", "3600"]);
-    let mut once = Sidecar::spawn(command, 0);
-    once.wait_for("it does not exist");
-    let (code, time) = once.terminate();
-    assert!(code == Some(1) && time < Duration::from_secs(1), "{code:?} after {time:?}");
-    stage.put_secret(&stage.credentials());
-    let mut sidecar = stage.start_ready(&[]);
-    sidecar.ends_at_once();
-    // Also while a request hangs.
-    stage.relay.set(Way::Silent);
-    let mut sidecar = stage.start(&[]);
-    sidecar.wait_for_code("/healthz", 200);
-    let (code, time) = sidecar.terminate();
-    assert!(code == Some(0) && time < Duration::from_secs(2), "{code:?} after {time:?}");
-}
-
-#[test]
-fn flags_that_cannot_be_used_end_it_with_2() {
+fn unusable_flags_end_with_exit_code_2() {
     let mut command = bare(&program("hub-kubeconfig-dumper"));
     command.args(["-namespace", "x", "-file-mode", "7"]);
     let mut sidecar = Sidecar::spawn(command, 0);
@@ -124,7 +101,7 @@ fn flags_that_cannot_be_used_end_it_with_2() {
 }
 
 #[test]
-fn nothing_is_asked_for_but_the_one_secret_and_then_there_is_peace() {
+fn steady_state_asks_for_nothing() {
     if !needs(Need::Embedded, "its log shows the requests") {
         return;
     }
@@ -147,32 +124,4 @@ fn nothing_is_asked_for_but_the_one_secret_and_then_there_is_peace() {
     }
     assert_eq!(before.len(), 4, "list, watch, and a read for each version: {before:?}");
     stays("nothing more is asked", || requests() == before);
-}
-
-#[test]
-fn the_manifests_grant_the_one_secret_and_nothing_else() {
-    let rules = json!([{
-        "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
-        "verbs": ["get", "list", "watch"],
-    }]);
-    assert_eq!(manifest("role")["rules"], rules);
-    assert_eq!(manifest("rolebinding")["roleRef"]["kind"], "Role");
-}
-
-#[test]
-fn without_the_right_to_watch_it_reads_and_without_the_right_to_read_it_says_so() {
-    if !needs(Need::Embedded, "it takes rights away") {
-        return;
-    }
-    let (stage, data) = Stage::with_secret("revoked");
-    let server = stage.cluster.server();
-    let watch = server.faults().deny("list", "secrets", &stage.namespace);
-    let _ready = stage.start_ready(&[]);
-    stage.shows(&data);
-    server.faults().remove(watch);
-    server.faults().deny("get", "secrets", &stage.namespace);
-    let sidecar = stage.start(&[]);
-    sidecar.wait_for("get secrets");
-    assert_eq!(sidecar.ask("/readyz").0, 503);
-    stage.shows(&data);
 }

@@ -37,7 +37,7 @@ fn with_ballast(mut data: Data, size: usize) -> Data {
 }
 
 #[test]
-fn f28_a_full_disk_leaves_the_old_set_and_is_logged_once() {
+fn full_disk_leaves_the_old_set_and_is_logged_once() {
     let (stage, data) = Stage::with_secret("full");
     let mount = "mount -t tmpfs -o size=128k none \"$DIR\"";
     let Some((sidecar, inside)) = start_on(&stage, mount) else { return };
@@ -59,7 +59,7 @@ fn f28_a_full_disk_leaves_the_old_set_and_is_logged_once() {
 }
 
 #[test]
-fn f28_a_read_only_mount_leaves_the_old_set_and_is_no_reason_to_end() {
+fn read_only_mount_leaves_the_old_set_and_the_process() {
     let (stage, data) = Stage::with_secret("read-only");
     assert_eq!(stage.once(&[]).0, Some(0));
     let mount = "mount --bind \"$DIR\" \"$DIR\" && mount -o remount,bind,ro \"$DIR\"";
