@@ -28,7 +28,7 @@ pub mod spoke;
 pub mod sync;
 pub mod wait;
 
-pub use wait::{PATIENCE, QUIET, Stopwatch, eventually, pause, stays, throughout, within};
+pub use wait::{PATIENCE, QUIET, eventually, pause, stays, throughout, within};
 
 use std::{env, fmt::Display, str::FromStr};
 

@@ -13,34 +13,6 @@ pub const PATIENCE: u64 = 15;
 /// failures and the grace of a second with which they start the programs.
 pub const QUIET: u64 = 2500;
 
-/// A plain clock, for tests that still ask for one.
-#[derive(Clone, Copy)]
-pub struct Stopwatch(Instant);
-
-impl Stopwatch {
-    pub fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        self.0.elapsed()
-    }
-
-    pub fn waited(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    pub fn is_within(&self, limit: Duration) -> bool {
-        self.elapsed() < limit
-    }
-
-    #[track_caller]
-    pub fn assert_within(&self, seconds: u64, what: &str) {
-        let limit = Duration::from_secs(seconds);
-        assert!(self.is_within(limit), "{:?}, not {seconds} s: {what}", self.elapsed());
-    }
-}
-
 /// The result of a probe: nothing yet, or what was found.
 pub trait Finding {
     type Found;
