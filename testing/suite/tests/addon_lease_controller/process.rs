@@ -9,7 +9,7 @@ use std::{
 use suite::{
     eventually, pause,
     scene::{ADDON, POD, SECRET, Scene},
-    sidecar::{Sidecar, bare, program},
+    sidecar::{Sidecar, bare, behind, free_port, program},
 };
 
 use crate::support::{STALE, failures};
@@ -105,4 +105,36 @@ fn log_lines_give_namespace_then_name() {
     sidecar.wait_for(&format!("kind=leases.coordination.k8s.io {lease}"));
     sidecar
         .wait_for(&format!("the pod is ready kind=pods namespace={} name={POD}", scene.namespace));
+}
+
+/// Starts it with no more than `descriptors` descriptors.
+fn limited(scene: &Scene, descriptors: usize) -> Sidecar {
+    let port = free_port();
+    let command = scene.command(port);
+    let limit = format!("--nofile={descriptors}:64");
+    Sidecar::spawn(behind(&["prlimit", &limit], &command), port)
+}
+
+/// How often it says that it has too few.
+fn lacks(sidecar: &Sidecar) -> usize {
+    sidecar.count("Too many open files") + sidecar.count("os error 24")
+}
+
+#[test]
+fn start_without_descriptors_is_refused_or_waits() {
+    let scene = Scene::new("none");
+    // Room for stdin, stdout, stderr and next to nothing else.
+    for descriptors in 3..7 {
+        let mut sidecar = limited(&scene, descriptors);
+        eventually("it says so", || (!sidecar.log().is_empty()).then_some(()));
+        pause(300);
+        if sidecar.alive() {
+            assert!(lacks(&sidecar) > 0, "{descriptors}: {}", sidecar.log());
+            sidecar.signal("TERM");
+            assert_eq!(sidecar.wait().code(), Some(0), "{descriptors}: {}", sidecar.log());
+        } else {
+            assert_ne!(sidecar.wait().code(), Some(0), "{descriptors}: {}", sidecar.log());
+        }
+        assert!(!sidecar.log().contains("panicked"), "{descriptors}: {}", sidecar.log());
+    }
 }

@@ -6,6 +6,7 @@ use dev_apiserver::{Action, Rule};
 use serde_json::json;
 use suite::{
     eventually,
+    identity::certificate,
     needs::{Need, needs},
     pause,
     scene::Scene,
@@ -91,6 +92,35 @@ fn hub_kubeconfig_file_may_come_later() {
     sidecar.wait_for("no valid credentials yet");
     hub_files(&scene);
     eventually("the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn half_of_a_new_pair_of_files_is_not_taken() {
+    if !needs(Need::Embedded, "a 401 cannot be had at will") {
+        return;
+    }
+    let scene = Scene::new("half-files");
+    let server = scene.hub.server();
+    let sidecar = start_with_file(&scene, &hub_files(&scene));
+    renews(&sidecar, "hub", 1);
+    let refuse_once = || {
+        let action = Action::Answer { code: 401, body: None, retry_after: None };
+        server.faults().add(Rule::new(action).verb("update").resource("leases").times(1))
+    };
+    let (certificate, key) = certificate(&scene.hub, "new", "new");
+    scene.write("tls.crt", &certificate);
+    let rule = refuse_once();
+    eventually("a renewal is refused", || server.faults().hits(rule) == 1);
+    // The old pair, in memory, stays in use.
+    renews(&sidecar, "hub", 2);
+    scene.write("tls.key", &key);
+    refuse_once();
+    let user = || {
+        let requests = server.requests();
+        requests.iter().rfind(|one| one.verb == "update").map(|one| one.user.clone())
+    };
+    eventually("the new pair is used", || user().is_some_and(|user| user == "new"));
+    renews(&sidecar, "hub", 1);
 }
 
 #[test]
