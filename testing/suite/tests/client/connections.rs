@@ -166,7 +166,7 @@ fn foreign_authority_is_refused_unless_verification_is_off() {
     access.trust = Trust::Bundle(other.ca().certificate_pem.clone().into_bytes());
     assert!(matches!(client(access.clone()).get(&lease("x")), Err(Error::Unreachable(_))));
     assert!(server.requests().is_empty());
-    let both = [server.ca(), other.ca()].map(|ca| ca.certificate_pem.clone()).concat();
+    let both = [other.ca(), server.ca()].map(|ca| ca.certificate_pem.clone()).concat();
     access.trust = Trust::Bundle(both.into_bytes());
     assert!(matches!(client(access.clone()).get(&lease("x")), Err(Error::NotFound(_))));
     access.trust = Trust::Anything;
