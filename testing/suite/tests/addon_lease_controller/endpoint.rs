@@ -1,6 +1,6 @@
 //! /healthz, /readyz and /metrics of the running program.
 
-use suite::{eventually, relay::Way, scene::Scene, sidecar::families, stays};
+use suite::{eventually, relay::Way, scene::Scene};
 
 use crate::support::{STALE, failures, renewals, renews};
 
@@ -29,20 +29,6 @@ fn readyz_fails_three_periods_after_the_last_renewal() {
     assert_eq!(sidecar.ask("/healthz"), (200, "ok\n".to_owned()), "whatever the hub does");
     scene.hub_relay.set(Way::Open);
     sidecar.wait_for_code("/readyz", 200);
-}
-
-#[test]
-fn healthz_does_not_depend_on_servers() {
-    let scene = Scene::new("healthy");
-    for way in [Way::Closed, Way::Silent] {
-        scene.hub_relay.set(way);
-        scene.managed_relay.set(way);
-        let sidecar = scene.start(&["-lease-target=both", "-leader-election"]);
-        sidecar.wait_for_code("/healthz", 200);
-        stays("healthy and not ready", || {
-            (sidecar.ask("/healthz").0, sidecar.ask("/readyz").0) == (200, 503)
-        });
-    }
 }
 
 #[test]
@@ -109,13 +95,4 @@ fn metrics_count_failed_renewals() {
     scene.hub_relay.set(Way::Open);
     eventually("renewed again", || renewals(&sidecar, "hub") > before);
     assert_eq!(consecutive(), Some(0.0));
-}
-
-#[test]
-fn metric_families_stand_together_under_one_type() {
-    let scene = Scene::new("families");
-    let sidecar = scene.start(&["-lease-target=both", "-leader-election"]);
-    renews(&sidecar, "hub", 1);
-    let metrics = sidecar.ask("/metrics").1;
-    assert!(families(&metrics).len() >= 10, "{metrics}");
 }

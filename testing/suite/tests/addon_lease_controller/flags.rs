@@ -5,10 +5,8 @@ use std::{fs, net::TcpListener, path::Path, process::Output};
 
 use serde_json::json;
 use suite::{
-    eventually,
     identity::kubeconfig,
     outputs,
-    scene::{ADDON, Scene},
     sidecar::{Sidecar, bare, program, usage_error},
 };
 
@@ -71,26 +69,6 @@ fn help_and_version_win_over_unusable_flags() {
             let is_there = if part == name { text.starts_with(part) } else { text.contains(part) };
             assert!(is_there && output.stderr.is_empty(), "{flag} {other:?}: {text}");
         }
-    }
-}
-
-#[test]
-fn help_lists_every_flag_of_the_go_sidecar() {
-    let output = run(&["-help"]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    for flag in [
-        "metrics-host",
-        "metrics-port",
-        "lease-name",
-        "lease-namespace",
-        "hub-kubeconfig-secret",
-        "lease-duration",
-        "startup-delay",
-        "leader-election",
-        "kubeconfig",
-        "master",
-    ] {
-        assert!(text.contains(&format!("  -{flag}")), "{flag}: {text}");
     }
 }
 
@@ -160,27 +138,4 @@ fn argument_with_blanks_arrives_whole() {
     let entry =
         dockerfile.lines().find(|line| line.starts_with("ENTRYPOINT")).expect("an ENTRYPOINT");
     assert!(entry.contains('['), "{entry}");
-}
-
-#[test]
-fn kubeconfig_files_are_merged_and_master_wins() {
-    let scene = Scene::new("merged");
-    let whole = std::fs::read_to_string(scene.managed_kubeconfig()).expect("the file");
-    let mut first: serde_json::Value = serde_json::from_str(&whole).expect("JSON");
-    let mut second = first.clone();
-    first["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9".into();
-    for field in ["users", "contexts", "current-context"] {
-        first.as_object_mut().expect("an object").remove(field);
-    }
-    second.as_object_mut().expect("an object").remove("clusters");
-    let files = [("first", first), ("second", second)]
-        .map(|(name, content)| scene.write(name, &content.to_string()).display().to_string());
-    let mut command = bare(&program("addon-lease-controller"));
-    command
-        .env("KUBECONFIG", files.join(":"))
-        .arg(format!("-master=https://{}", scene.managed_relay.address))
-        .args(["-lease-name", ADDON, "-managed-lease-namespace", &scene.namespace])
-        .args(["-lease-duration=1", "-startup-delay=0", "-metrics-port=0"]);
-    let _sidecar = Sidecar::spawn(command, 0);
-    eventually("the Lease is there", || scene.managed_lease().is_some());
 }

@@ -9,7 +9,6 @@ use std::{
 use suite::{
     identity,
     needs::{Need, needs},
-    outputs,
     scene::{ADDON, POD, SECRET, Scene},
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
 };
@@ -112,27 +111,4 @@ fn replaced_service_account_token_is_read_again() {
     scene.managed.server().revoke(&old);
     renews(&sidecar, "managed", 2);
     assert_eq!(failures(&sidecar, "managed"), 0.0, "{}", sidecar.log());
-}
-
-#[test]
-fn kubeconfig_flag_wins_over_the_service_account() {
-    let scene = Scene::new("inclusterflag");
-    let kubeconfig = scene.managed_kubeconfig();
-    let sidecar = start(&scene, |command| {
-        command.arg("-kubeconfig").arg(kubeconfig).env("KUBERNETES_SERVICE_PORT", "9");
-    });
-    let Some(sidecar) = sidecar else { return };
-    renews(&sidecar, "hub", 1);
-}
-
-#[test]
-fn service_variables_without_a_token_are_refused() {
-    let mut command = bare(&program("addon-lease-controller"));
-    command
-        .args(["-lease-name=x", "-managed-lease-namespace=x", "-metrics-port=0"])
-        .envs([("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "9")]);
-    let output = outputs::run(&mut command);
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{log}");
-    assert!(log.contains("no in-cluster configuration") && log.contains("token"), "{log}");
 }

@@ -6,21 +6,9 @@ use std::{
 };
 
 use serde_json::json;
-use suite::{eventually, pause, scene::Scene};
+use suite::{pause, scene::Scene};
 
 use crate::support::{failures, renews};
-
-#[test]
-fn changed_duration_reaches_an_existing_lease() {
-    let scene = Scene::new("duration");
-    let mut first = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    first.terminate();
-    let _second = scene.start(&["-lease-duration=77"]);
-    eventually("the Lease has it", || {
-        scene.lease().filter(|lease| lease["spec"]["leaseDurationSeconds"] == 77)
-    });
-}
 
 #[test]
 fn conflicts_with_other_writers_are_not_failures() {

@@ -7,20 +7,7 @@ use suite::{
     scene::Scene,
 };
 
-use crate::support::{BLIND, STALE, failures, renews};
-
-#[test]
-fn cut_connections_cost_no_renewal() {
-    let scene = Scene::new("cut");
-    let sidecar = scene.start(&[]);
-    renews(&sidecar, "hub", 1);
-    for _ in 0..3 {
-        scene.hub_relay.cut();
-        scene.managed_relay.cut();
-        renews(&sidecar, "hub", 1);
-    }
-    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
-}
+use crate::support::{BLIND, STALE};
 
 #[test]
 fn managed_cluster_away_at_the_start_is_waited_for() {

@@ -74,39 +74,6 @@ fn unknown_container_of_the_environment_is_ignored() {
 }
 
 #[test]
-fn native_sidecars_count_when_the_own_container_is_named() {
-    let scene = Scene::new("native");
-    let has_them = scene.managed.minor() >= 29;
-    if !needs(Need::Found(has_them), "native sidecars are there as of Kubernetes 1.29") {
-        return;
-    }
-    scene.delete_pod();
-    let container = |name: &str| json!({"name": name, "image": "example.com/none:1"});
-    let mut mesh = container("mesh");
-    mesh["restartPolicy"] = json!("Always");
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": scene.namespace},
-        "spec": {
-            "serviceAccountName": "my-addon",
-            "initContainers": [container("setup"), mesh],
-            "containers": [container("app"), container("lease")],
-        },
-    });
-    scene.managed.create(&PODS.collection(&scene.namespace), &pod);
-    let status = |mesh: bool| {
-        let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "x", "imageID": "", "restartCount": 0});
-        json!({"containerStatuses": statuses(true, false),
-            "initContainerStatuses": [one("setup", false), one("mesh", mesh)]})
-    };
-    scene.set_pod_status(&status(false));
-    let sidecar = scene.start(&["-container-name=lease"]);
-    sidecar.wait_for("reason=\"container mesh is not ready\"");
-    assert!(scene.lease().is_none());
-    scene.set_pod_status(&status(true));
-    scene.wait_for_renewals(1);
-}
-
-#[test]
 fn unready_pod_creates_no_lease_on_the_managed_cluster() {
     let scene = Scene::new("no-health");
     scene.set_ready(false);

@@ -28,19 +28,6 @@ fn missing_create_right_is_logged_and_waited_out() {
 }
 
 #[test]
-fn missing_create_right_delays_a_deleted_lease() {
-    let scene = Scene::new("revoked-recreate");
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
-    scene.hub.delete(&scene.hub_lease());
-    sidecar.wait_for("server=\"the hub\" error=\"create leases");
-    assert!(scene.lease().is_none());
-    revoked.grant();
-    eventually("the Lease is there", || scene.lease().is_some());
-}
-
-#[test]
 fn lease_created_by_others_is_renewed_without_create_right() {
     let scene = Scene::new("revoked-return");
     let sidecar = scene.start(&[]);

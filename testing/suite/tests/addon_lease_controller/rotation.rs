@@ -34,24 +34,6 @@ fn twenty_rotations_cost_no_renewal_and_no_restart() {
     assert!(sidecar.metric(expires).is_some_and(|time| time > 1e9));
 }
 
-#[test]
-fn refused_token_of_the_kubeconfig_is_read_again() {
-    if !needs(Need::Embedded, "a token cannot be revoked at will") {
-        return;
-    }
-    let scene = Scene::new("own-token");
-    let sidecar = scene.start_managed(&[]);
-    renews(&sidecar, "managed", 1);
-    let file = scene.directory.path().join("managed.kubeconfig");
-    let old: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(&file).expect("the file")).expect("JSON");
-    scene.managed_kubeconfig();
-    let old = old["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
-    scene.managed.server().revoke(&old);
-    renews(&sidecar, "managed", 2);
-    assert_eq!(failures(&sidecar, "managed"), 0.0, "{}", sidecar.log());
-}
-
 /// A watch that is silent tells it nothing: the refusal itself makes it read the Secret.
 #[test]
 fn refused_token_of_the_hub_makes_it_read_the_secret() {

@@ -1,30 +1,13 @@
 //! The Secret with the hub's credentials: where it is, what it holds, when it changes.
 
-use serde_json::json;
 use shared::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     eventually, real,
     scene::{SECRET, Scene, manifests},
-    throughout,
 };
 
-use crate::support::{failures, renews, secret};
-
-#[test]
-fn watch_namespace_names_the_namespace_of_the_secret() {
-    let scene = Scene::new("watchns");
-    let other = scene.managed.new_namespace("watchns");
-    scene.grant_in(&other);
-    let mut moved = scene.managed.get(&secret(&scene)).expect("the Secret");
-    moved["metadata"] = json!({"name": SECRET, "namespace": other});
-    scene.delete_secret();
-    scene.managed.create(&shared::resource::SECRETS.object(&other, SECRET), &moved);
-    let _sidecar = scene.start_as(|command| {
-        command.env("WATCH_NAMESPACE", &other);
-    });
-    scene.wait_for_renewals(1);
-}
+use crate::support::{failures, renews};
 
 #[test]
 fn new_hub_with_another_authority_is_followed() {
@@ -76,22 +59,6 @@ fn secret_of_the_same_name_elsewhere_is_ignored() {
     scene.wait_for_renewals(2);
     assert_eq!(sidecar.count("credentials"), 1, "{}", sidecar.log());
     assert_eq!(sidecar.metric("certwatcher_read_certificate_total{target=\"hub\"}"), Some(1.0));
-}
-
-#[test]
-fn terminating_secret_starts_no_renewals() {
-    let scene = Scene::new("terminating");
-    let target = SECRETS.object(&scene.namespace, SECRET);
-    scene.managed.hold(&target);
-    scene.delete_secret();
-    let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("waiting for the Secret");
-    throughout(1500, "there is no Lease", || scene.lease().is_none());
-    assert!(sidecar.alive());
-    scene.managed.release(&target);
-    eventually("it is gone", || scene.managed.get(&target).is_none());
-    scene.put_secret(&scene.new_credentials());
-    scene.wait_for_renewals(1);
 }
 
 #[test]

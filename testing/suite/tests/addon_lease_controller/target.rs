@@ -32,14 +32,6 @@ fn managed_lease_is_created_once_and_then_updated() {
 }
 
 #[test]
-fn hub_kubeconfig_makes_the_hub_the_target() {
-    let scene = Scene::new("defaulthub");
-    let _sidecar = scene.start(&[]);
-    scene.wait_for_renewals(2);
-    assert!(scene.managed_lease().is_none());
-}
-
-#[test]
 fn hub_outage_does_not_hold_up_the_managed_lease() {
     both_ways(|way| {
         let scene = Scene::new("hubaway");

@@ -8,9 +8,8 @@ use shared::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
     resource::{LEASES, Resource},
-    watch::Selection,
 };
-use suite::listing::{list, pages};
+use suite::listing::list;
 
 use crate::{body, client, lease, server};
 
@@ -151,21 +150,6 @@ fn name_is_found_in_every_namespace() {
     assert_eq!(list(&client, &LEASES.named_everywhere("x"), "").unwrap().len(), 2);
     let asked = server.requests().pop().unwrap();
     assert_eq!(asked.path, "/apis/coordination.k8s.io/v1/leases");
-}
-
-#[test]
-fn list_comes_in_pages() {
-    let (server, access) = server();
-    let client = client(access);
-    for name in ["a", "b", "c"] {
-        client.create(&lease(name), &body(name)).unwrap();
-    }
-    let before = server.requests().len();
-    let all = Selection { page: 2, ..Selection::all(LEASES.collection("default")) };
-    let listed = pages(&client, &all).unwrap();
-    let names: Vec<_> = listed.iter().map(|lease| &lease["metadata"]["name"]).collect();
-    assert_eq!(names, ["a", "b", "c"]);
-    assert_eq!(server.requests().len() - before, 2);
 }
 
 #[test]
