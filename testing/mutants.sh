@@ -1,5 +1,5 @@
 #!/bin/sh
-# Changes code in every way that cargo-mutants knows, and runs the unit tests of its crate against each change: 5 to 10 s
+# Changes code in every way that cargo-mutants knows, and runs the unit tests of its crate against each change: 10 to 30 s
 # each on two cores. A change that no test notices is listed, and no failure. See mutants.md.
 # Usage: mutants.sh [CRATE]           the code that decides, some 800 changes
 #        mutants.sh --changed [BASE]  what differs from BASE, or from the commit of a day ago; at most MINUTES=20
