@@ -52,7 +52,7 @@ demo-sync: dist ## Watch a hub's objects survive outages and an empty hub; KEEP=
 
 # All test commands select the whole workspace: with a part of it, cargo would build the crates again with other features.
 TEST := cargo test --locked --workspace
-SCENARIOS := $(addprefix --test ,$(subst -,_,$(BINS)) everywhere)
+SCENARIOS := $(addprefix --test ,$(subst -,_,$(BINS)))
 
 check: ## Format, clippy, dependencies, names
 	cargo fmt --all --check
@@ -66,11 +66,11 @@ check: ## Format, clippy, dependencies, names
 test: ## Unit tests, models, and the scenarios that guard what users would lose; debug builds, needs no Go
 	cargo build --locked --workspace
 	$(TEST) --lib $(BINS:%=--bin %) --test kubeconfig --test api --test replay
-	$(TEST) $(SCENARIOS) -- smoke::
+	$(TEST) $(SCENARIOS) --test everywhere -- smoke::
 
 scenarios: dist ## All other scenarios on the embedded API server; hostile peers get the programs in dist/
 	cargo build --locked --workspace
-	$(TEST) $(SCENARIOS) --test client --test docs --test hostile --test kubernetes -- --skip smoke::
+	$(TEST) $(SCENARIOS) --test everywhere --test client --test docs --test hostile --test kubernetes -- --skip smoke::
 
 limits: dist ## Size, memory and requests at rest against their limits
 	$(TOOL) budget quick
