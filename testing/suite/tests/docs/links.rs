@@ -39,3 +39,19 @@ fn links_lead_to_a_file_and_a_heading() {
         }
     }
 }
+
+/// SECURITY.md names the tests that try each of its promises.
+#[test]
+fn security_names_tests_that_exist() {
+    let text = page("SECURITY.md");
+    let named = text.split(|c: char| c.is_whitespace() || "|,`".contains(c));
+    let named: Vec<_> = named.filter_map(|word| word.split_once(".rs::")).collect();
+    assert!(named.len() > 20, "SECURITY.md names {} tests", named.len());
+    for (file, test) in named {
+        let file = format!("{file}.rs");
+        let paths = [root().join(&file), root().join("testing/suite/tests").join(&file)];
+        let source = paths.iter().find_map(|path| fs::read_to_string(path).ok());
+        let source = source.unwrap_or_else(|| panic!("SECURITY.md names {file}"));
+        assert!(source.contains(&format!("fn {test}()")), "{file} has no {test}");
+    }
+}
