@@ -380,6 +380,11 @@ impl Client {
         &self.inner.whose
     }
 
+    /// Tells the peer of this client from others.
+    pub(crate) fn peer(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
     /// The memory that an object may cost, in bytes.
     pub(crate) fn largest(&self) -> usize {
         self.largest

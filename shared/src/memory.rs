@@ -3,6 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     error, fmt,
     sync::{
         Condvar, Mutex, PoisonError,
@@ -42,29 +43,26 @@ pub(crate) const fn entry_cost(entries: usize) -> usize {
 const SMALL: usize = 64 << 10;
 /// This many larger ones are read at a time, in the whole process.
 const LARGE_AT_A_TIME: usize = 2;
-/// The time limit for a document from its first byte to its last, and for the wait of another one: 3 MiB
-/// pass in this time at 1.3 Mbit/s.
+/// The time limit for a document from its first byte to its last: 3 MiB pass in this time at 1.3 Mbit/s.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit for the wait of another one: those before it may take all of theirs.
+const LONGEST_WAIT: Duration = Duration::from_secs(45);
 /// While others wait, a document that has had its place for so long must arrive at this many bytes per
 /// second.
 const LEISURE: Duration = Duration::from_secs(2);
-const HASTE: u64 = 16 << 10;
+const HASTE: u64 = 128 << 10;
 /// The size limit of an object: kube-apiserver accepts no request above 3 MiB (apiserver
 /// `pkg/server/config.go`, MaxRequestBodyBytes), and its answer has some more fields.
 const MOST_BYTES: usize = 4 << 20;
 
-static SLOTS: Slots = Slots {
-    free: Mutex::new(LARGE_AT_A_TIME),
-    changed: Condvar::new(),
-    waiting: AtomicUsize::new(0),
-};
+static SLOTS: Slots = Slots::new();
 
 /// The memory budget of a document, shared by its reader and its builder.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: usize,
-    /// The bytes come from a peer, which may stall while memory is held for them.
-    from_peer: bool,
+    /// The peer that the bytes come from, which may stall while memory is held for them.
+    peer: Option<usize>,
     used: Cell<usize>,
     bytes: Cell<usize>,
     since: Cell<Option<Instant>>,
@@ -99,7 +97,7 @@ impl Budget {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
-            from_peer: false,
+            peer: None,
             used: Cell::new(0),
             bytes: Cell::new(0),
             since: Cell::new(None),
@@ -107,9 +105,9 @@ impl Budget {
         }
     }
 
-    /// The budget for documents from a connection: the large ones of the whole process take turns.
-    pub(crate) fn for_peer(limit: usize) -> Self {
-        Self { from_peer: true, ..Self::new(limit) }
+    /// The budget for documents from a peer: the large ones of the whole process take turns.
+    pub(crate) fn for_peer(limit: usize, peer: usize) -> Self {
+        Self { peer: Some(peer), ..Self::new(limit) }
     }
 
     /// Begins the next document: the one before is no longer used, or only in a smaller form.
@@ -159,9 +157,7 @@ impl Budget {
         if self.bytes.get() > MOST_BYTES {
             return Err(Refusal::Endless);
         }
-        if !self.from_peer {
-            return Ok(());
-        }
+        let Some(peer) = self.peer else { return Ok(()) };
         let (time, mut slot) = (now.saturating_duration_since(since), self.slot.borrow_mut());
         let crowded = slot.is_some() && SLOTS.waiting.load(Relaxed) > 0;
         if time > PATIENCE || crowded && is_leisurely(time, self.bytes.get()) {
@@ -169,7 +165,7 @@ impl Budget {
         }
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
         if is_large && slot.is_none() {
-            *slot = Some(SLOTS.acquire(PATIENCE).ok_or(Refusal::Busy)?);
+            *slot = Some(SLOTS.acquire(peer, LONGEST_WAIT).ok_or(Refusal::Busy)?);
             // Not the peer took this time.
             self.since.set(Some(Instant::now()));
         }
@@ -183,41 +179,88 @@ fn is_leisurely(time: Duration, bytes: usize) -> bool {
     time > LEISURE && (bytes as u64) < HASTE * time.as_secs()
 }
 
-/// Places for large documents.
+/// Places for large documents, in the order in which they were asked for. A peer has one at most, so that none keeps
+/// the others waiting with all of its connections.
 #[derive(Debug)]
 struct Slots {
-    free: Mutex<usize>,
+    queue: Mutex<SlotQueue>,
     changed: Condvar,
     waiting: AtomicUsize,
 }
 
+#[derive(Debug)]
+struct SlotQueue {
+    /// The peers that have a place.
+    holders: Vec<usize>,
+    /// Tickets with their peers.
+    waiting: VecDeque<(u64, usize)>,
+    tickets: u64,
+}
+
 /// A place, until it is dropped.
 #[derive(Debug)]
-struct Slot;
+struct Slot {
+    slots: &'static Slots,
+    peer: usize,
+}
 
 impl Slots {
-    fn acquire(&self, patience: Duration) -> Option<Slot> {
-        let free = lock(&self.free);
+    const fn new() -> Self {
+        let queue = SlotQueue { holders: Vec::new(), waiting: VecDeque::new(), tickets: 0 };
+        Self { queue: Mutex::new(queue), changed: Condvar::new(), waiting: AtomicUsize::new(0) }
+    }
+
+    fn acquire(&'static self, peer: usize, patience: Duration) -> Option<Slot> {
+        let mut queue = lock(&self.queue);
+        queue.tickets += 1;
+        let ticket = queue.tickets;
+        queue.waiting.push_back((ticket, peer));
         self.waiting.fetch_add(1, Relaxed);
-        let (mut free, _) = self
+        let (mut queue, waited) = self
             .changed
-            .wait_timeout_while(free, patience, |free| *free == 0)
+            .wait_timeout_while(queue, patience, |queue| !queue.enters(ticket))
             .unwrap_or_else(PoisonError::into_inner);
         self.waiting.fetch_sub(1, Relaxed);
-        *free = free.checked_sub(1)?;
-        Some(Slot)
+        if waited.timed_out() {
+            queue.waiting.retain(|(waiting, _)| *waiting != ticket);
+        }
+        // Whoever was behind it may be the next.
+        self.changed.notify_all();
+        (!waited.timed_out()).then(|| Slot { slots: self, peer })
+    }
+}
+
+impl SlotQueue {
+    /// Gives a place to the holder of a ticket, if it is the first one whose peer has none.
+    fn enters(&mut self, ticket: u64) -> bool {
+        let first = self.waiting.iter().position(|(_, peer)| !self.holders.contains(peer));
+        let Some(first) = first.filter(|_| self.holders.len() < LARGE_AT_A_TIME) else {
+            return false;
+        };
+        let (next, peer) = self.waiting[first];
+        if next == ticket {
+            self.waiting.remove(first);
+            self.holders.push(peer);
+        }
+        next == ticket
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *lock(&SLOTS.free) += 1;
-        SLOTS.changed.notify_one();
+        let mut queue = lock(&self.slots.queue);
+        if let Some(place) = queue.holders.iter().position(|peer| *peer == self.peer) {
+            queue.holders.swap_remove(place);
+        }
+        drop(queue);
+        self.slots.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::atomic::AtomicBool, thread};
+
     use super::*;
 
     #[test]
@@ -243,8 +286,8 @@ mod tests {
         let second = Duration::from_secs(1);
         for (time, bytes, leisurely) in [
             (second, 0, false),
-            (second * 3, SMALL, false),
-            (second * 5, SMALL, true),
+            (second * 3, 512 << 10, false),
+            (second * 5, 512 << 10, true),
             (second * 5, 2 << 20, false),
         ] {
             assert_eq!(is_leisurely(time, bytes), leisurely, "{time:?} {bytes}");
@@ -253,14 +296,52 @@ mod tests {
 
     #[test]
     fn large_documents_take_turns_and_small_ones_do_not_wait() {
-        let slots = [(); LARGE_AT_A_TIME].map(|()| SLOTS.acquire(Duration::ZERO).unwrap());
-        assert!(SLOTS.acquire(Duration::from_millis(10)).is_none());
-        let small = Budget::for_peer(usize::MAX);
+        static SLOTS: Slots = Slots::new();
+        let brief = Duration::from_millis(10);
+        let first = SLOTS.acquire(1, brief).unwrap();
+        assert!(SLOTS.acquire(1, brief).is_none(), "a peer has one");
+        let second = SLOTS.acquire(2, brief).unwrap();
+        assert!(SLOTS.acquire(3, brief).is_none());
+        drop(first);
+        assert!(SLOTS.acquire(2, brief).is_none() && SLOTS.acquire(3, brief).is_some());
+        drop(second);
+        let small = Budget::for_peer(usize::MAX, 4);
         assert_eq!(small.read(SMALL), Ok(()));
-        drop(slots);
+        assert!(small.slot.borrow().is_none());
         assert_eq!(small.read(1), Ok(()), "it has grown, and there is room");
         assert!(small.slot.borrow().is_some());
         small.reset();
         assert!(small.slot.borrow().is_none());
+    }
+
+    /// Each of them begins its next document as soon as it has let go of its place.
+    #[test]
+    fn two_peers_that_drip_starve_no_third() {
+        static SLOTS: Slots = Slots::new();
+        static ENDED: AtomicBool = AtomicBool::new(false);
+        static TURNS: AtomicUsize = AtomicUsize::new(0);
+        const CONNECTIONS: usize = 6;
+        let drip = |peer| {
+            while !ENDED.load(Relaxed) {
+                let _slot = SLOTS.acquire(peer, PATIENCE);
+                TURNS.fetch_add(1, Relaxed);
+                thread::sleep(Duration::from_millis(2));
+            }
+        };
+        let mut turns = thread::scope(|scope| {
+            (0..CONNECTIONS).for_each(|n| drop(scope.spawn(move || drip(n % 2))));
+            let waits = (0..20).map(|_| {
+                thread::sleep(Duration::from_millis(5));
+                let before = TURNS.load(Relaxed);
+                let served = SLOTS.acquire(2, PATIENCE).is_some();
+                served.then(|| TURNS.load(Relaxed) - before)
+            });
+            let turns = waits.collect::<Option<Vec<_>>>();
+            ENDED.store(true, Relaxed);
+            turns.expect("it is served")
+        });
+        // A thread may lose some time before it waits.
+        turns.sort_unstable();
+        assert!(turns[10] <= CONNECTIONS + LARGE_AT_A_TIME, "{turns:?}");
     }
 }

@@ -199,7 +199,8 @@ impl Watcher {
         let asked = list_watch.client.watch_time().as_secs();
         let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
         let request = list_watch.selection.watch(version, seconds);
-        let budget = Budget::for_peer(request.budget(list_watch.client.largest()));
+        let client = list_watch.client;
+        let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
         let longest = Duration::from_secs(seconds) + OVERTIME;
         let opened = Events::open(list_watch.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;

@@ -69,7 +69,7 @@ impl Client {
     pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
         let body =
             self.send(request)?.into_body().into_with_config().limit(request.limit()).reader();
-        let budget = Budget::for_peer(request.budget(self.largest()));
+        let budget = Budget::for_peer(request.budget(self.largest()), self.peer());
         let mut bytes = Bytes::new(body, &budget);
         let mut json = bytes.json();
         let document = Object(&budget).deserialize(&mut json);

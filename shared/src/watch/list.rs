@@ -34,7 +34,7 @@ pub(super) fn read_page(
     body: impl Read,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
-    let budget = Budget::for_peer(request.budget(client.largest()));
+    let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
     let mut bytes = Bytes::new(body, &budget);
     let mut reading = Reading { each, budget: &budget, ended: None };
     let mut json = bytes.json();
