@@ -21,12 +21,14 @@ use crate::{
     },
     controller::{Controller, LocalCluster},
     model::{
-        annotations::Uid,
         discovery::{self, ApiResource, ResourceArg},
         key::{self, ObjectKey},
     },
     once,
-    sync::cleanup::{Instance, Role},
+    sync::{
+        cleanup::{Instance, Role},
+        observed::SourceMarks,
+    },
 };
 
 /// Objects that are collected at a time.
@@ -47,7 +49,7 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
     let (mut left, settings) = (Left::default(), &controller.context.settings);
     // Remotes that are not known, or were skipped.
     left.extend(controller.registry_trouble().map(|why| format!("registry: {why}")));
-    let sources = source_clusters(controller);
+    let sources = source_marks(controller);
     for (_, wanted) in settings.resources.iter() {
         let mut unserved = None;
         let mut served = false;
@@ -111,15 +113,16 @@ fn each_cluster(controller: &Controller, mut each: impl FnMut(&ClusterClient, Ro
     }
 }
 
-/// The uids that targets' annotations have for the clusters that sources come from.
-fn source_clusters(controller: &Controller) -> Vec<Uid> {
-    let mut uids = Vec::new();
+/// How the marks of targets name the clusters that sources come from.
+fn source_marks(controller: &Controller) -> Vec<SourceMarks> {
+    let (mut all, digester) = (Vec::new(), &controller.context.reader.digester);
     each_cluster(controller, |cluster, role| {
         if role == Role::Source {
-            uids.extend([cluster.annotated_uid(), Uid::stand_in(cluster.name())]);
+            let record = cluster.connection.cluster().unwrap_or_default();
+            all.push(SourceMarks::new(digester, cluster.name(), &record));
         }
     });
-    uids
+    all
 }
 
 /// One kind on one cluster.
@@ -128,8 +131,8 @@ struct Sweep<'a> {
     cluster: &'a ClusterClient,
     role: Role,
     wanted: &'a ResourceArg,
-    /// Of [`source_clusters`].
-    sources: &'a [Uid],
+    /// Of [`source_marks`].
+    sources: &'a [SourceMarks],
 }
 
 /// An object that was tried, how often, and why it may still be marked.

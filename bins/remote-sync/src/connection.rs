@@ -2,28 +2,31 @@
 //! clustercache does; readers never wait for it.
 
 mod attached;
+mod cluster_records;
 mod event;
 mod handle;
 mod health;
 mod identity;
-mod recognition;
 mod schedule;
 mod sources;
+mod state_map;
 mod supervisor;
 
 use std::{sync::Arc, time::Instant};
 
 use shared::{error::Result, runtime, stop::Stop};
 
-use self::{event::Notifier, supervisor::Supervisor};
 pub(crate) use self::{
+    cluster_records::ClusterRecords,
     event::{ConnectionEvent, Listener},
     handle::{ClusterSession, Connection, ConnectionConfig, CredentialSource, ReloadCredentials},
     health::Phase,
-    identity::{ClusterIdentity, OwnPod},
+    identity::OwnPod,
     schedule::ProbeTiming,
-    sources::{accepted_identity, follow_files, offer_secret, secret_config},
+    sources::{follow_files, offer_secret, secret_config},
+    state_map::{Ask, StateMap},
 };
+use self::{event::Notifier, supervisor::Supervisor};
 
 /// Starts the supervision of a cluster, until `stop` is raised; the listener is not notified of that.
 ///

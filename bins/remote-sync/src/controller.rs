@@ -3,7 +3,6 @@
 pub(crate) mod clusters;
 mod dependents;
 mod handlers;
-pub(crate) mod identities;
 pub(crate) mod registry;
 pub(crate) mod unfollowed;
 mod watches;
@@ -20,7 +19,7 @@ use shared::{lock::lock, stop::Stop};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
-    connection::ClusterIdentity,
+    connection::ClusterRecords,
     model::{
         discovery::ApiResource,
         key::{KindIndex, PerKind},
@@ -39,6 +38,8 @@ pub(crate) struct Controller {
     /// Woken when a workqueue may have to be opened or closed.
     pub(crate) stop: Stop,
     pub(crate) local: LocalCluster,
+    /// Which cluster each remote is.
+    pub(crate) records: Arc<ClusterRecords>,
     /// Bytes of all kept documents.
     pub(crate) used: Arc<AtomicUsize>,
     /// Whether the registry was listed; without one all remotes are known at startup.
@@ -76,6 +77,7 @@ impl Controller {
     pub(crate) fn new(
         context: Arc<SyncContext>,
         local: LocalCluster,
+        records: Arc<ClusterRecords>,
         used: Arc<AtomicUsize>,
         stop: &Stop,
     ) -> Self {
@@ -84,6 +86,7 @@ impl Controller {
             context,
             stop: stop.clone(),
             local,
+            records,
             used,
             all_known,
             registry_trouble: Mutex::default(),
@@ -122,26 +125,19 @@ impl Controller {
         self.stop.wake();
     }
 
-    /// Removes a remote and forgets its pairs, whose objects stay as they are. Returns the remote's uid, if it
-    /// is known.
-    pub(crate) fn remove(&self, name: &str) -> Option<String> {
+    /// Removes a remote and forgets its pairs, whose objects stay as they are.
+    pub(crate) fn remove(&self, name: &str) {
         let mut remotes = lock(&self.remotes);
-        let remote = remotes.iter().find(|remote| remote.name == name).cloned()?;
+        let Some(remote) = remotes.iter().find(|remote| remote.name == name).cloned() else {
+            return;
+        };
         *remotes =
             remotes.iter().filter(|other| other.name != name).cloned().collect::<Vec<_>>().into();
         drop(remotes);
         remote.queue.close();
         remote.stop.raise();
         self.context.metrics.forget(name);
-        // Another one may have been held because of it.
-        self.stop.wake();
         self.lose_sources(&remote);
-        match self.remote_cluster(&remote).connection.identity() {
-            ClusterIdentity::Known(uid)
-            | ClusterIdentity::Hidden { was: uid, .. }
-            | ClusterIdentity::Changed { was: uid, .. } => Some(uid),
-            ClusterIdentity::Unknown(_) => None,
-        }
     }
 
     /// A remote's own cluster, on whichever side it is.
@@ -200,13 +196,13 @@ impl Controller {
         loop {
             let seen = self.stop.wakes();
             *lock(&self.beat) = Some(Instant::now());
-            // Before any queue is opened for a cluster that is not what it seems.
-            self.check_identities();
             for remote in self.remotes().iter() {
                 remote.open_queue();
                 remote.forget_old(Instant::now());
                 self.start_workers(remote);
-                if remote.source_cluster_is_new() | remote.secrets_are_back() {
+                if remote.source_cluster_is_new(&self.context.reader.digester)
+                    | remote.secrets_are_back()
+                {
                     self.enqueue_all(remote);
                 }
             }

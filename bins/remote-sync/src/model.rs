@@ -5,6 +5,7 @@ pub(crate) mod annotations;
 pub(crate) mod digest;
 pub(crate) mod discovery;
 pub(crate) mod key;
+pub(crate) mod known_clusters;
 pub(crate) mod mapping;
 pub(crate) mod metadata;
 pub(crate) mod mode;

@@ -8,7 +8,7 @@ use std::{
 use shared::error::{Error, Result};
 
 use crate::{
-    connection::{Connection, Phase},
+    connection::Connection,
     controller::Controller,
     model::key,
     sync::{
@@ -155,16 +155,15 @@ fn remaining(controller: &Controller) -> Option<Remaining> {
     let closed = remotes.iter().find_map(|remote| obstacle(controller, remote));
     let secrets = &controller.context.settings.secrets;
     closed
-        .or_else(|| remotes.iter().find_map(|remote| pairs(remote)))
+        .or_else(|| remotes.iter().find_map(|remote| pairs(controller, remote)))
         .or_else(|| remotes.iter().find_map(|remote| parked(remote, secrets)))
         .or_else(|| remotes.iter().find_map(|remote| orphaned(remote)))
 }
 
-/// Returns whether a cluster cannot be reached at present, or is not what it seems.
+/// Returns whether a cluster cannot be connected at present.
 pub(crate) fn is_unreachable(connection: &Connection) -> bool {
     let health = connection.health();
-    let in_doubt = [Phase::IdentityChanged, Phase::IdentityHidden, Phase::IdentityConflict];
-    health.failures > 0 || health.error.is_some() || in_doubt.contains(&health.phase)
+    health.failures > 0 || health.error.is_some()
 }
 
 /// The obstacle that prevents a whole kind from being reconciled.
@@ -181,9 +180,9 @@ fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
 }
 
 /// A pair that is not in sync, and not held for a person.
-fn pairs(remote: &RemoteSync) -> Option<Remaining> {
+fn pairs(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
     let depth = remote.queue.depth();
-    if remote.awaits_enqueuing() {
+    if remote.awaits_enqueuing(&controller.context.reader.digester) {
         return Some(Progress::Pending.of(format!("pairs of {} are not queued yet", remote.name)));
     }
     if depth.queued + depth.parked + depth.running > 0 {

@@ -186,10 +186,12 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
         let rule = core(&SECRETS.plural, &names, verbs);
         roles.entry(namespace).or_default().push(rule);
     }
-    if let Some((namespace, name)) = &settings.ledger {
+    if let (Some((namespace, deletions)), Some((_, clusters))) =
+        (&settings.ledger, &settings.known_clusters)
+    {
         let rules = roles.entry(namespace).or_default();
         let maps = &CONFIGMAPS.plural;
-        rules.push(core(maps, slice::from_ref(name), &["get", "patch"]));
+        rules.push(core(maps, &[deletions.clone(), clusters.clone()], &["get", "patch"]));
         rules.push(core(maps, &[], CREATE));
     }
     roles

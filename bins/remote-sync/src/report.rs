@@ -16,7 +16,7 @@ use shared::{
 
 use crate::{
     cache::cluster::ClusterClient,
-    connection::{ClusterIdentity, Phase},
+    connection::Phase,
     controller::Controller,
     model::key::PerKind,
     sync::{gate::GateHold, remote::RemoteSync, status::PairState},
@@ -194,12 +194,7 @@ impl Reporter {
         let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
         let clusters = [&**self.controller.local.cluster()].into_iter().chain(remotes);
         let why = |cluster: &ClusterClient| {
-            let health = cluster.connection.health();
-            let unknown = match health.identity {
-                ClusterIdentity::Unknown(why) if health.phase == Phase::Connected => Some(why),
-                _ => None,
-            };
-            (format!("identity ({})", cluster.name()), health.unread.or(unknown))
+            (format!("identity ({})", cluster.name()), cluster.connection.health().unread)
         };
         clusters.map(why).collect()
     }
@@ -284,16 +279,8 @@ fn connection(cluster: &ClusterClient) -> Value {
     let phase = match health.phase {
         Phase::Waiting => "Waiting",
         Phase::Connected => "Connected",
-        Phase::IdentityChanged => "IdentityChanged",
-        Phase::IdentityHidden => "IdentityHidden",
-        Phase::IdentityConflict => "IdentityConflict",
+        Phase::IdentityRefused => "IdentityRefused",
         Phase::Disconnected => "Disconnected",
-    };
-    let identity = match health.identity {
-        ClusterIdentity::Known(uid) => json!({"uid": uid}),
-        ClusterIdentity::Unknown(why) => json!({"unknown": why}),
-        ClusterIdentity::Changed { was, now } => json!({"was": was, "now": now}),
-        ClusterIdentity::Hidden { was, why } => json!({"was": was, "unknown": why}),
     };
     json!({
         "state": phase,
@@ -306,8 +293,7 @@ fn connection(cluster: &ClusterClient) -> Value {
             "connectFailure": ago(health.last_connect_failure),
         },
         "error": health.error,
-        "identity": identity,
+        "record": health.cluster.map(|cluster| cluster.to_string()),
         "identityError": health.unread,
-        "held": cluster.connection.held(),
     })
 }

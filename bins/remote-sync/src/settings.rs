@@ -29,6 +29,7 @@ use crate::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
         key::{KindIndex, PerKind},
+        known_clusters::AcceptedIdentity,
         mapping::{CLUSTER, MappingTemplate},
         mode::Mode,
         rules::FieldRules,
@@ -73,8 +74,10 @@ pub(crate) struct Settings {
     pub(crate) registry: Option<Registry>,
     /// Files that a remote's kubeconfig file may refer to.
     pub(crate) reach: Reach,
-    /// Accepted uids of kube-system, for the remote of this name or for all.
-    pub(crate) identities: Vec<(Option<String>, String)>,
+    /// Clusters that replaced those of remotes.
+    pub(crate) accepted: Vec<AcceptedIdentity>,
+    /// The namespace and the name of the ConfigMap of known clusters; `None` without a namespace.
+    pub(crate) known_clusters: Option<(String, String)>,
     pub(crate) connection: ConnectionSettings,
     /// The most objects of a kind on a cluster.
     pub(crate) max_objects: usize,
@@ -185,18 +188,6 @@ impl Settings {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
     }
 
-    /// The uids that are accepted for this remote.
-    pub(crate) fn accepted<'a>(&'a self, remote: &'a str) -> impl Iterator<Item = &'a str> {
-        let meant = move |name: &Option<String>| name.as_deref().is_none_or(|name| name == remote);
-        self.identities.iter().filter(move |(name, _)| meant(name)).map(|(_, uid)| &**uid)
-    }
-
-    /// The uids that are accepted for this remote by its name.
-    pub(crate) fn genuine<'a>(&'a self, remote: &'a str) -> impl Iterator<Item = &'a str> {
-        let named = self.identities.iter().filter(move |(name, _)| name.as_deref() == Some(remote));
-        named.map(|(_, uid)| &**uid)
-    }
-
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !valid_label(namespace)) {
             return Err(format!(
@@ -212,6 +203,9 @@ impl Settings {
         let explains = matches!(operation, Operation::Explain(_));
         fields::check_mode(flags, mode)?;
         let source_namespaces = values::source_namespaces(flags)?;
+        // Instances differ by the name of their Lease.
+        let instance = flags.text("leader-election-name");
+        let state_map = |what| Some((namespace.clone()?, format!("{instance}-{what}")));
         let settings = Self {
             dry_run: flags.switch("dry-run") || explains,
             direction: values::one_of(flags, "direction", &directions)?,
@@ -233,11 +227,12 @@ impl Settings {
             orphans: values::orphans(flags, mode)?,
             adopt: values::adopt(flags, mode)?,
             namespaces: values::namespaces(flags, mode)?,
-            ledger: namespace.clone().map(|namespace| (namespace, values::ledger(flags))),
+            ledger: state_map("deletions"),
+            known_clusters: state_map("known-clusters"),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
             reach: Reach::of(flags),
-            identities: values::identities(flags)?,
+            accepted: values::accepted(flags)?,
             connection: values::connection(flags)?,
             max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,
             // What it explains, it works on itself.
@@ -280,6 +275,13 @@ impl Settings {
         })
     }
 
+    /// Returns whether the local cluster can be its own remote: a source and its target differ, and a target is no
+    /// source in turn. Safe mode knows a copy by its annotation; in compat mode only a suffix of names is certain.
+    pub(crate) fn tells_copies_apart(&self) -> bool {
+        !self.mapping.resource_suffix.is_empty()
+            || self.mode == Mode::Safe && !self.mapping.namespace_suffix.is_empty()
+    }
+
     /// Returns whether sources are restricted by labels or namespaces.
     pub(crate) fn is_selective(&self) -> bool {
         !self.selector.is_empty() || !self.source_namespaces.is_empty()
@@ -298,9 +300,8 @@ impl Settings {
             );
         }
         let known = |name: &str| self.names().any(|remote| remote == name);
-        let mut named = self.identities.iter().filter_map(|(name, _)| name.as_deref());
-        match named.find(|name| self.registry.is_none() && !known(name)) {
-            Some(name) => Err(format!("-accept-identity: there is no remote {name}")),
+        match self.accepted.iter().find(|it| self.registry.is_none() && !known(&it.remote)) {
+            Some(it) => Err(format!("-accept-identity: there is no remote {}", it.remote)),
             None => Ok(()),
         }
     }

@@ -22,11 +22,12 @@ use crate::{
         retry::{RetryClass, classify},
         store::Store,
     },
-    connection::{ClusterIdentity, ClusterSession, Connection},
+    connection::{ClusterSession, Connection},
     model::{
         annotations::Uid,
         discovery::ApiResource,
         key::{KindIndex, PerKind},
+        known_clusters::cluster_mark,
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::Settings,
@@ -70,39 +71,22 @@ impl ClusterClient {
         self.connection.name()
     }
 
-    /// The current session, if it is with the expected cluster.
+    /// The current session.
     ///
     /// # Errors
     /// `Unreachable`, without waiting, if there is none.
     pub(crate) fn session(&self) -> Result<ClusterSession> {
-        let session = self.connection.session()?;
-        let name = self.name();
-        let why = match (&session.identity, self.connection.held()) {
-            (ClusterIdentity::Changed { now, .. }, _) => format!(
-                "cluster {name} was replaced: the uid of its kube-system is {now}, see -accept-identity"
-            ),
-            (ClusterIdentity::Hidden { why, .. }, _) => {
-                format!("cluster {name} may have been replaced, its identity is hidden: {why}")
-            }
-            (_, Some(why)) => format!("cluster {name} is held: {why}"),
-            (ClusterIdentity::Known(_) | ClusterIdentity::Unknown(_), None) => return Ok(session),
-        };
-        Err(Error::Unreachable(why))
+        self.connection.session()
     }
 
-    /// The cluster's uid, if it is known.
+    /// The cluster's uid, unless it is unverified.
     pub(crate) fn uid(&self) -> Option<Uid> {
-        match self.connection.identity() {
-            ClusterIdentity::Known(uid) | ClusterIdentity::Hidden { was: uid, .. } => {
-                Uid::parse(&uid)
-            }
-            ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
-        }
+        self.connection.cluster()?.uid
     }
 
-    /// The uid that annotations have for the cluster: a stand-in while its own is not known.
-    pub(crate) fn annotated_uid(&self) -> Uid {
-        self.uid().unwrap_or_else(|| Uid::stand_in(self.name()))
+    /// How marks name the cluster.
+    pub(crate) fn mark(&self) -> String {
+        cluster_mark(self.name(), self.uid())
     }
 
     /// Sends a request of no attempt within the rate limit.

@@ -26,7 +26,7 @@ use crate::{
         store::{ListScope, PutResult, Store},
         watched::{Change, Watched},
     },
-    connection::{ClusterIdentity, ClusterSession},
+    connection::ClusterSession,
     model::{
         annotations::Uid,
         discovery::ApiResource,
@@ -316,9 +316,9 @@ struct Overflow;
 // Functions rather than methods: a reflector is compiled once for each kind of store.
 
 /// Returns whether it is not the previous session's cluster, as far as both are known.
-fn is_another(before: &mut Option<String>, session: &ClusterSession) -> bool {
-    let ClusterIdentity::Known(now) = &session.identity else { return false };
-    before.replace(now.clone()).is_some_and(|before| before != *now)
+fn is_another(before: &mut Option<Uid>, session: &ClusterSession) -> bool {
+    let Some(now) = session.cluster.uid else { return false };
+    before.replace(now).is_some_and(|before| before != now)
 }
 
 /// The objects to list.

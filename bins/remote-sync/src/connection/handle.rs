@@ -14,9 +14,11 @@ use shared::{
 };
 
 use super::{
-    identity::{ClusterIdentity, OwnPod},
+    cluster_records::ClusterRecords,
+    identity::OwnPod,
     schedule::{ProbeSchedule, ProbeTiming},
 };
+use crate::model::known_clusters::ClusterRecord;
 
 /// Configuration of a connection.
 pub(crate) struct ConnectionConfig {
@@ -28,12 +30,8 @@ pub(crate) struct ConnectionConfig {
     pub(crate) request: Duration,
     /// Path that probes request: every identity may read `/version`, but not `/`.
     pub(crate) probe_path: String,
-    /// The uid of kube-system that the cluster had before, if known.
-    pub(crate) remembered: Option<String>,
-    /// Uids of kube-system that may replace it.
-    pub(crate) accepted: Vec<String>,
-    /// Those of them that were accepted for this cluster by its name.
-    pub(crate) genuine: Vec<String>,
+    /// Which cluster each remote is.
+    pub(crate) records: Arc<ClusterRecords>,
     /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
     pub(crate) reload: Option<ReloadCredentials>,
     /// The pod of this program, if known.
@@ -67,8 +65,8 @@ pub(crate) struct ClusterSession {
     pub(crate) number: u64,
     /// Closed at the end of the session: running requests are aborted and new ones fail.
     pub(crate) client: Client,
-    /// The identity of the cluster that answered.
-    pub(crate) identity: ClusterIdentity,
+    /// The record of the cluster that answered.
+    pub(crate) cluster: ClusterRecord,
     /// Raised at the end of the session.
     pub(crate) stop: Stop,
 }
@@ -78,15 +76,14 @@ pub(super) struct ConnectionState {
     pub(super) schedule: ProbeSchedule,
     pub(super) session: Option<ClusterSession>,
     pub(super) offer: CredentialOffer,
-    pub(super) identity: ClusterIdentity,
+    /// The record of the cluster of the last session.
+    pub(super) cluster: Option<ClusterRecord>,
+    /// The reason why the cluster that answered last is not the remote.
+    pub(super) refused: Option<String>,
     /// Set if the session may be with another cluster than at its start, with the reason.
     pub(super) mistaken: Option<String>,
-    /// A uid that was accepted next to the kubeconfig, while the program runs.
-    pub(super) accepted: Option<String>,
     /// The reason why the last read of the identity failed.
     pub(super) unread: Option<String>,
-    /// The reason why nothing is asked of this cluster, although it is connected.
-    pub(super) held: Option<String>,
     pub(super) health: HealthRecord,
     /// The last iteration of the supervising thread.
     pub(super) beat: Option<Instant>,
@@ -108,11 +105,10 @@ impl Connection {
             schedule: ProbeSchedule::new(settings.timing),
             session: None,
             offer: CredentialOffer::Awaited,
-            identity: ClusterIdentity::Unknown("it was never connected".into()),
+            cluster: None,
+            refused: None,
             mistaken: None,
-            accepted: None,
             unread: None,
-            held: None,
             health: HealthRecord::new(Instant::now()),
             beat: None,
         };
@@ -181,9 +177,9 @@ impl Connection {
         }
     }
 
-    /// The identity of the cluster that answered last.
-    pub(crate) fn identity(&self) -> ClusterIdentity {
-        self.state().identity.clone()
+    /// The record of the cluster of the last session.
+    pub(crate) fn cluster(&self) -> Option<ClusterRecord> {
+        self.state().cluster.clone()
     }
 
     /// The current credentials; `None` while they are awaited.

@@ -4,20 +4,18 @@ use std::time::Instant;
 
 use shared::metrics::{Family, Metrics};
 
-use super::{
-    handle::{Connection, CredentialOffer},
-    identity::ClusterIdentity,
-};
+use super::handle::{Connection, CredentialOffer};
+use crate::model::known_clusters::ClusterRecord;
 
 const CONNECTED: Family =
     Family::gauge("remote_sync_cluster_connected", "1 while the cluster is connected.");
-const IDENTITY_CHANGED: Family = Family::gauge(
-    "remote_sync_cluster_identity_changed",
-    "1 while a different cluster answers than before.",
+const IDENTITY_REFUSED: Family = Family::gauge(
+    "remote_sync_cluster_identity_refused",
+    "1 while the cluster that answers is not the recorded one, and is not connected.",
 );
-const IDENTITY_CONFLICT: Family = Family::gauge(
-    "remote_sync_cluster_identity_conflict",
-    "1 while another cluster shows the same uid of kube-system, and this one is held.",
+const VERIFIED: Family = Family::gauge(
+    "remote_sync_cluster_identity_verified",
+    "1 if the cluster is recorded with the uid of its kube-system.",
 );
 const HEALTHY: Family =
     Family::gauge("remote_sync_cluster_healthy", "1 if the last probe succeeded.");
@@ -30,12 +28,8 @@ pub(crate) enum Phase {
     Waiting,
     /// To the expected cluster.
     Connected,
-    /// To a different cluster than before, which is not written to.
-    IdentityChanged,
-    /// To a cluster whose identity cannot be read any more, which is not written to.
-    IdentityHidden,
-    /// To a cluster with the identity of another one, which is not written to.
-    IdentityConflict,
+    /// There is no session: the cluster that answers is not the recorded one.
+    IdentityRefused,
     /// There is no session.
     Disconnected,
 }
@@ -59,9 +53,9 @@ pub(crate) struct Health {
     pub(crate) last_probe: Option<Instant>,
     /// The last failed attempt to connect.
     pub(crate) last_connect_failure: Option<Instant>,
-    /// The identity of the cluster that answered last.
-    pub(crate) identity: ClusterIdentity,
-    /// The reason why it could not be read the last time.
+    /// The record of the cluster of the last session.
+    pub(crate) cluster: Option<ClusterRecord>,
+    /// The reason why its identity could not be read the last time.
     pub(crate) unread: Option<String>,
 }
 
@@ -70,12 +64,10 @@ impl Connection {
     pub(crate) fn health(&self) -> Health {
         let state = self.state();
         let connected = state.session().is_some();
-        let phase = match (&state.identity, &state.offer) {
-            (ClusterIdentity::Changed { .. }, _) if connected => Phase::IdentityChanged,
-            (ClusterIdentity::Hidden { .. }, _) if connected => Phase::IdentityHidden,
-            _ if connected && state.held.is_some() => Phase::IdentityConflict,
+        let phase = match &state.offer {
             _ if connected => Phase::Connected,
-            (_, CredentialOffer::Awaited)
+            _ if state.refused.is_some() => Phase::IdentityRefused,
+            CredentialOffer::Awaited
                 if state.health.connections == 0 && state.health.error.is_none() =>
             {
                 Phase::Waiting
@@ -91,7 +83,7 @@ impl Connection {
             last_success: state.schedule.last_success(),
             last_probe: state.schedule.last_probe(),
             last_connect_failure: state.schedule.last_connect_failure(),
-            identity: state.identity.clone(),
+            cluster: state.cluster.clone(),
             unread: state.unread.clone(),
         }
     }
@@ -101,13 +93,13 @@ impl Connection {
         let state = self.state();
         let up = u8::from(state.session().is_some());
         let ((good, bad), healthy) = (state.health.probes, state.health.probe_was_good);
-        let changed = u8::from(matches!(state.identity, ClusterIdentity::Changed { .. }));
-        let conflict = u8::from(state.held.is_some());
+        let refused = u8::from(state.refused.is_some());
+        let verified = u8::from(state.cluster.as_ref().is_some_and(|it| it.uid.is_some()));
         drop(state);
         let remote = ("remote", self.name());
         metrics.add(CONNECTED, &[remote], up);
-        metrics.add(IDENTITY_CHANGED, &[remote], changed);
-        metrics.add(IDENTITY_CONFLICT, &[remote], conflict);
+        metrics.add(IDENTITY_REFUSED, &[remote], refused);
+        metrics.add(VERIFIED, &[remote], verified);
         if let Some(healthy) = healthy {
             metrics.add(HEALTHY, &[remote], u8::from(healthy));
         }

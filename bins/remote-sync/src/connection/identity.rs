@@ -1,7 +1,7 @@
 //! Identity of a cluster: the uid of its Namespace kube-system, which shows when a different cluster answers at
 //! the same address.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use shared::{
     client::{Client, Load},
@@ -9,49 +9,27 @@ use shared::{
     resource::{NAMESPACES, PODS},
 };
 
+use super::handle::{ClusterSession, Connection};
+use crate::model::annotations::Uid;
+
 /// Memory that these objects may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
 /// kube-system, which every watch reads.
 const NAMESPACE: usize = 128 << 10;
 const POD: usize = 512 << 10;
 
-/// The uid of a cluster's namespace kube-system, which lives as long as the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClusterIdentity {
-    /// The cluster has this uid, and had no other one before.
-    Known(String),
-    /// It cannot be read and never could be, for this reason.
-    Unknown(String),
-    /// It was this uid, but cannot be read any more, so another cluster may answer.
-    Hidden {
-        /// The uid that was read last.
-        was: String,
-        /// The reason.
-        why: String,
-    },
-    /// A different cluster answers than before, which was not accepted.
-    Changed {
-        /// The uid that was seen first, or accepted.
-        was: String,
-        /// The uid now.
-        now: String,
-    },
-}
+/// The uid that a cluster shows, or the reason why it shows none.
+pub(super) type Shown = std::result::Result<Uid, String>;
 
 /// Reads a cluster's uid, or why it cannot be read.
 ///
 /// # Errors
 /// The request's, unless a right is missing or the namespace is missing or too large.
-pub(super) fn read(
-    client: &Client,
-    timeout: Duration,
-) -> Result<std::result::Result<String, String>> {
+pub(super) fn read(client: &Client, timeout: Duration) -> Result<Shown> {
     let place = NAMESPACES.cluster_object("kube-system");
     match client.limited_to(NAMESPACE).get_within(&place, timeout) {
-        Ok(namespace) => {
-            let uid = namespace["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty());
-            let nameless = || format!("namespaces kube-system on {} has no uid", client.whose());
-            Ok(uid.map(str::to_owned).ok_or_else(nameless))
-        }
+        Ok(namespace) => Ok(Uid::of(&namespace["metadata"]["uid"]).ok_or_else(|| {
+            format!("namespaces kube-system on {} has no uid of the usual form", client.whose())
+        })),
         Err(
             e @ (Error::Forbidden(_)
             | Error::NotFound(_)
@@ -62,42 +40,47 @@ pub(super) fn read(
     }
 }
 
-/// Compares a cluster's uid with the one that is `remembered`; one in `accepted` replaces it.
-pub(super) fn compare(
-    uid: std::result::Result<String, String>,
-    remembered: &mut Option<String>,
-    accepted: &[String],
-) -> ClusterIdentity {
-    let now = match (uid, &*remembered) {
-        (Ok(now), _) => now,
-        (Err(why), Some(was)) => return ClusterIdentity::Hidden { was: was.clone(), why },
-        (Err(why), None) => return ClusterIdentity::Unknown(why),
-    };
-    match remembered {
-        Some(was) if *was != now && !accepted.contains(&now) => {
-            ClusterIdentity::Changed { was: was.clone(), now }
-        }
-        _ => ClusterIdentity::Known(remembered.insert(now).clone()),
+/// The reason why a session with the cluster `before` has to be replaced, if another cluster may answer now: each
+/// session is with one cluster, and lists everything anew.
+pub(super) fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
+    match (before, now) {
+        (Some(before), Ok(now)) if before == *now => None,
+        (None, Err(_)) => None,
+        (_, Ok(uid)) => Some(format!("the uid of kube-system is {uid}")),
+        (Some(_), Err(why)) => Some(format!("its identity can no longer be read: {why}")),
     }
 }
 
-/// The reason why a session that began with the identity `before` has to be replaced, if it has to be: a change
-/// of identity is the start of another session, which lists everything anew.
-pub(super) fn reason_to_reconnect(
-    before: &ClusterIdentity,
-    now: &ClusterIdentity,
-) -> Option<String> {
-    use ClusterIdentity::{Changed, Hidden, Known, Unknown};
-    match (before, now) {
-        (Known(one), Known(other)) if one == other => None,
-        (Unknown(_), Unknown(_)) | (Hidden { .. }, Hidden { .. }) => None,
-        (Changed { now: one, .. }, Changed { now: other, .. }) if one == other => None,
-        (_, Known(uid)) => Some(format!("the uid of kube-system can be read, and is {uid}")),
-        (_, Changed { now, .. }) => {
-            Some(format!("another cluster answered, with the uid {now} of kube-system"))
-        }
-        (_, Hidden { why, .. } | Unknown(why)) => {
-            Some(format!("its identity can no longer be read: {why}"))
+impl Connection {
+    /// Returns whether the cluster that answers now is that of `session`, which a lost TCP connection may have
+    /// changed. If not, the session ends.
+    ///
+    /// # Errors
+    /// The request's: nothing is known then.
+    pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
+        let Some(uid) = session.cluster.uid else { return Ok(true) };
+        let answer = read(&session.client, self.settings.request);
+        self.note_read(&answer);
+        let Some(reason) = reason_to_reconnect(Some(uid), &answer?) else { return Ok(true) };
+        self.state().mistaken = Some(reason);
+        self.stop.wake();
+        Ok(false)
+    }
+
+    /// Records whether the identity could be read; a failure is logged once.
+    pub(super) fn note_read(&self, answer: &Result<Shown>) {
+        let failure = match answer {
+            Ok(shown) => shown.as_ref().err().cloned(),
+            Err(error) => Some(error.to_string()),
+        };
+        let before = mem::replace(&mut self.state().unread, failure.clone());
+        let remote = self.name();
+        match (before, failure) {
+            (None, Some(error)) => {
+                log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
+            }
+            (Some(_), None) => log::info!(remote; "the cluster's identity can be read again"),
+            _ => {}
         }
     }
 }

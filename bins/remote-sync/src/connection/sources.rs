@@ -1,12 +1,6 @@
 //! Credentials for a connection: kubeconfigs in files, and in Secrets such as Cluster API writes.
 
-use std::{
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use shared::{
@@ -28,36 +22,12 @@ const READ_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) fn follow_files(files: &[(PathBuf, Arc<Connection>)], reach: Reach, stop: &Stop) {
     loop {
         for (path, connection) in files {
-            connection.accept(identity_beside(path));
             connection.offer(kubeconfig::from_file(path, reach));
         }
         if stop.wait(READ_AGAIN) {
             return;
         }
     }
-}
-
-/// What the name of a kubeconfig file ends with if the file holds a uid that is accepted for its cluster.
-const ACCEPTED: &str = ".accept-identity";
-/// The longest text around a uid that is read.
-const LONGEST_UID: u64 = 256;
-
-/// The uid that a person accepted in a file beside the kubeconfig, if there is one.
-fn identity_beside(path: &Path) -> Option<String> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(ACCEPTED);
-    let mut text = String::new();
-    File::open(beside).ok()?.take(LONGEST_UID).read_to_string(&mut text).ok()?;
-    uid(&text)
-}
-
-/// The uid that a person accepted in an annotation of the kubeconfig's Secret, if it has that.
-pub(crate) fn accepted_identity(secret: &Value, key: &str) -> Option<String> {
-    secret["metadata"]["annotations"][key].as_str().and_then(uid)
-}
-
-fn uid(text: &str) -> Option<String> {
-    Some(text.trim().to_owned()).filter(|uid| !uid.is_empty())
 }
 
 /// The key of Cluster API (`util/secret/consts.go`), then that of Open Cluster Management.
@@ -122,22 +92,6 @@ mod tests {
         assert_eq!(server(&all, None), "https://v");
         assert_eq!(server(&all, Some("other")), "https://o");
         assert_eq!(server(&secret(&[("kubeconfig", "k", "")]), None), "https://k");
-    }
-
-    #[test]
-    fn a_uid_is_accepted_in_an_annotation_or_a_file() {
-        let secret = |uid: &str| json!({"metadata": {"annotations": {"x/accept-identity": uid}}});
-        let accepted = |uid: &str| accepted_identity(&secret(uid), "x/accept-identity");
-        assert_eq!(accepted(" 1-2 ").as_deref(), Some("1-2"));
-        assert_eq!(
-            (accepted(""), accepted_identity(&json!({}), "x/accept-identity")),
-            (None, None)
-        );
-        let directory = tempfile::TempDir::new().unwrap();
-        let file = directory.path().join("hub.kubeconfig");
-        assert_eq!(identity_beside(&file), None);
-        std::fs::write(directory.path().join("hub.kubeconfig.accept-identity"), "1-2\n").unwrap();
-        assert_eq!(identity_beside(&file).as_deref(), Some("1-2"));
     }
 
     #[test]

@@ -20,9 +20,10 @@ use super::{
     attached::{Attached, of_same_server, same_server},
     event::{ConnectionEvent, Notifier},
     handle::{ClusterSession, Connection, CredentialOffer, CredentialSource, log_kept},
-    identity::{self, ClusterIdentity},
+    identity::{self, Shown},
     schedule::{Due, ProbeOutcome, soonest},
 };
+use crate::model::known_clusters::ClusterRecord;
 
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
@@ -32,8 +33,6 @@ pub(super) struct Supervisor {
     random: fn() -> f64,
     /// Present while there is a session.
     attached: Option<Attached>,
-    /// The uid of kube-system that was seen first, or accepted.
-    remembered: Option<String>,
     /// Decides which failures are logged.
     backoff: Backoff,
     /// The time of the last attempt to read the identity.
@@ -51,19 +50,8 @@ impl Supervisor {
     ) -> Self {
         let backoff = Backoff::new(Duration::ZERO);
         let (attached, now) = (None, Instant::now());
-        let remembered = connection.settings.remembered.clone();
         let identified = now;
-        Self {
-            connection,
-            source,
-            notifier,
-            random,
-            attached,
-            remembered,
-            backoff,
-            identified,
-            now,
-        }
+        Self { connection, source, notifier, random, attached, backoff, identified, now }
     }
 
     pub(super) fn run(mut self) {
@@ -128,28 +116,9 @@ impl Supervisor {
         let timeout = self.connection.settings.timing.timeout;
         let read = identity::read(&client, timeout);
         self.connection.note_read(&read);
-        let now = self.judge(read.ok()?);
-        let before = self.connection.identity();
-        if let Some(reason) = identity::reason_to_reconnect(&before, &now) {
-            return self.disconnect(Duration::ZERO, &reason);
-        }
-        // The reason may be another one.
-        self.connection.state().identity = now;
-        None
-    }
-
-    /// Compares what was read with what is remembered.
-    fn judge(&mut self, read: std::result::Result<String, String>) -> ClusterIdentity {
-        let state = self.connection.state();
-        let (is_held, now) = (state.held.is_some(), state.accepted.clone());
-        drop(state);
-        // A uid for which it is held, as another cluster shows it too, need never have been its own.
-        if is_held && read.as_ref().is_ok_and(|uid| Some(uid) != self.remembered.as_ref()) {
-            self.remembered = None;
-        }
-        let accepted = &self.connection.settings.accepted;
-        let accepted: Vec<_> = accepted.iter().cloned().chain(now).collect();
-        identity::compare(read, &mut self.remembered, &accepted)
+        let before = self.connection.cluster()?.uid;
+        let reason = identity::reason_to_reconnect(before, &read.ok()?)?;
+        self.disconnect(Duration::ZERO, &reason)
     }
 
     fn connect_or_probe(&mut self) -> Option<ConnectionEvent> {
@@ -214,7 +183,7 @@ impl Supervisor {
         let connected = client.and_then(|client| self.attach(client));
         self.now = Instant::now();
         match connected {
-            Ok((attached, identity)) => self.connected(attached, identity, self.now - started),
+            Ok((attached, cluster)) => self.connected(attached, cluster, self.now - started),
             Err(error) => {
                 self.connect_failed(&error);
                 None
@@ -237,12 +206,13 @@ impl Supervisor {
     }
 
     /// Reads the identity of the cluster that answers, and finds the best route to it.
-    fn attach(&mut self, client: Client) -> Result<(Attached, ClusterIdentity)> {
+    fn attach(&mut self, client: Client) -> Result<(Attached, ClusterRecord)> {
         let config = client.config();
         let mut attached = Attached { client, config, inside: None };
         self.probe_path(&attached.client)?;
         let settings = &self.connection.settings;
-        let uid = identity::read(&attached.client, settings.request)?;
+        let shown = identity::read(&attached.client, settings.request)?;
+        let cluster = self.admit(shown)?;
         if let (CredentialSource::Offered, Some(pod)) = (&self.source, &settings.pod)
             && pod.is_on(&attached.client)?
             // A pod without a service account has no route from inside, and needs none.
@@ -253,8 +223,19 @@ impl Supervisor {
             self.probe_path(&attached.client)?;
         }
         self.identified = Instant::now();
-        let identity = self.judge(uid);
-        Ok((attached, identity))
+        Ok((attached, cluster))
+    }
+
+    /// The record of the cluster that shows this uid, unless it is another cluster than the recorded one.
+    fn admit(&self, shown: Shown) -> Result<ClusterRecord> {
+        let connection = &self.connection;
+        if connection.stop.raised() {
+            return Err(Error::Unreachable("the remote was removed".into()));
+        }
+        let admitted = connection.settings.records.admit(connection.name(), &shown)?;
+        connection.note_read(&Ok(shown));
+        connection.state().refused = admitted.as_ref().err().cloned();
+        admitted.map_err(Error::Invalid)
     }
 
     /// Requests the probe's path. A 403 is a response too: some paths need rights.
@@ -280,18 +261,17 @@ impl Supervisor {
     fn connected(
         &mut self,
         attached: Attached,
-        identity: ClusterIdentity,
+        cluster: ClusterRecord,
         time: Duration,
     ) -> Option<ConnectionEvent> {
         let connection = &self.connection;
         let (remote, failures) = (connection.name(), self.backoff.succeeded());
         log::info!(remote, took = seconds(time), failures; "connected");
-        log_identity(remote, &identity);
         let mut state = connection.state();
         let number = state.health.connected(self.now);
         let (client, stop) = (attached.client.clone(), connection.stop.child());
-        state.identity = identity.clone();
-        state.session = Some(ClusterSession { number, client, identity, stop });
+        state.cluster = Some(cluster.clone());
+        state.session = Some(ClusterSession { number, client, cluster, stop });
         state.schedule.connected(self.now);
         drop(state);
         self.attached = Some(attached);
@@ -368,24 +348,5 @@ impl Supervisor {
         session.stop.raise();
         session.client.close();
         Some(())
-    }
-}
-
-fn log_identity(remote: &str, identity: &ClusterIdentity) {
-    match identity {
-        ClusterIdentity::Known(uid) => {
-            log::debug!(remote, uid = uid.as_str(); "the uid of kube-system is known");
-        }
-        ClusterIdentity::Unknown(why) => {
-            log::warn!(remote, error = why.as_str(); "the cluster's identity is unknown");
-        }
-        ClusterIdentity::Hidden { was, why } => {
-            let (uid, error) = (was.as_str(), why.as_str());
-            log::error!(remote, uid, error; "the cluster's identity is hidden");
-        }
-        ClusterIdentity::Changed { was, now } => {
-            let reason = format!("the uid of kube-system was {was} and is {now}");
-            log::error!(remote, reason = reason.as_str(); "the cluster was replaced");
-        }
     }
 }

@@ -8,10 +8,10 @@
 //!   session are in `accessor`.
 
 mod accessor;
+mod identity;
 mod improvements;
 mod model;
 mod pure;
-mod recognition;
 mod workload;
 
 use std::{sync::Mutex, time::Duration};
@@ -26,6 +26,7 @@ use shared::{
 };
 
 use super::{handle::*, schedule::ProbeSchedule, *};
+use crate::model::annotations::Uid;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -91,6 +92,10 @@ impl Bench {
         std::mem::take(&mut lock(&self.told))
     }
 
+    fn uid(&self) -> Option<Uid> {
+        self.connection.session().unwrap().cluster.uid
+    }
+
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
         self.connection.add_to(&mut metrics);
@@ -104,9 +109,7 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         timing,
         request: 2 * SECOND,
         probe_path: "/version".into(),
-        accepted: Vec::new(),
-        genuine: Vec::new(),
-        remembered: None,
+        records: Arc::new(ClusterRecords::in_memory(Vec::new())),
         reload: None,
         pod: None,
     }
@@ -115,6 +118,11 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
 /// A timing with probes that are due at once.
 fn quick() -> ProbeTiming {
     ProbeTiming { interval: Duration::from_millis(20), ..ProbeTiming::default() }
+}
+
+/// The same with retries that are due at once, too.
+fn eager() -> ProbeTiming {
+    ProbeTiming { retry: Duration::from_millis(20), ..quick() }
 }
 
 /// A listener that ignores everything.

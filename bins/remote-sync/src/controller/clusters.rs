@@ -24,8 +24,8 @@ use shared::{
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     connection::{
-        self, ClusterSession, Connection, ConnectionEvent, CredentialSource, Listener, OwnPod,
-        ReloadCredentials,
+        self, ClusterRecords, ClusterSession, Connection, ConnectionEvent, CredentialSource,
+        Listener, OwnPod, ReloadCredentials,
     },
     controller::{Controller, LocalCluster, watches},
     settings::{Direction, OWN, Remote, RemoteSource, Settings},
@@ -50,7 +50,9 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
     let (flags, timeout) = (flags.clone(), settings.timeout);
     let client = move |requests| Client::of_own_cluster_counting(&flags, timeout, requests);
     let credentials = CredentialSource::Local(Box::new(client));
-    let connection = connect(&settings, OWN, credentials, (None, None), (stop, stop))?;
+    let records = ClusterRecords::new(&settings);
+    let connection = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;
+    records.set_local(connection.clone());
     let (cluster, used) =
         (ClusterClient::new(connection, &settings), Arc::<AtomicUsize>::default());
     let local = match settings.direction {
@@ -58,7 +60,7 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
         Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &used)),
     };
     let context = SyncContext::new(settings, local.cluster());
-    Ok(Controller::new(Arc::new(context), local, used, stop))
+    Ok(Controller::new(Arc::new(context), local, records, used, stop))
 }
 
 /// Starts the local cluster's watches, and all remotes of the command line.
@@ -77,7 +79,7 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
             RemoteSource::File(path) => Some(path.clone()),
             RemoteSource::Secret { .. } => None,
         };
-        let remote = add_remote(controller, &configured.name, file, None)?;
+        let remote = add_remote(controller, &configured.name, file)?;
         let connection = controller.remote_cluster(&remote).connection.clone();
         match &configured.source {
             RemoteSource::File(path) => files.push((path.clone(), connection)),
@@ -98,10 +100,10 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
 /// Starts a connection that wakes both stops, the cluster's and the controller's, when a session starts or
 /// ends.
 fn connect(
-    settings: &Settings,
+    (settings, records): (&Settings, &Arc<ClusterRecords>),
     name: &str,
     credentials: CredentialSource,
-    (file, remembered): (Option<PathBuf>, Option<String>),
+    file: Option<PathBuf>,
     (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let (times, reach) = (&settings.connection, settings.reach);
@@ -119,9 +121,7 @@ fn connect(
         timing: times.timing,
         request: settings.timeout,
         probe_path: times.path.clone(),
-        remembered,
-        accepted: settings.accepted(name).map(str::to_owned).collect(),
-        genuine: settings.genuine(name).map(str::to_owned).collect(),
+        records: records.clone(),
         reload: file.map(|file| -> ReloadCredentials {
             Arc::new(move || kubeconfig::from_file(&file, reach))
         }),
@@ -131,7 +131,7 @@ fn connect(
     connection::start(settings, credentials, listener, cluster)
 }
 
-/// Adds a remote and starts its watches; `remembered` is the uid that it had before.
+/// Adds a remote and starts its watches.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
@@ -139,14 +139,13 @@ pub(crate) fn add_remote(
     controller: &Arc<Controller>,
     name: &str,
     file: Option<PathBuf>,
-    remembered: Option<String>,
 ) -> Result<Arc<RemoteSync>> {
     let (settings, stop) = (&controller.context.settings, controller.stop.child());
     let connection = connect(
-        settings,
+        (settings, &controller.records),
         name,
         CredentialSource::Offered,
-        (file, remembered),
+        file,
         (&stop, &controller.stop),
     )?;
     let cluster = ClusterClient::new(connection, settings);
@@ -194,9 +193,17 @@ fn follow_ledger(controller: &Arc<Controller>) {
     }
 }
 
-fn follow_files(controller: &Controller, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {
-    let (reach, stop) = (controller.context.settings.reach, controller.stop.clone());
-    runtime::spawn("kubeconfigs", move || connection::follow_files(&files, reach, &stop))
+/// Follows the files once the local cluster, which knows which cluster each remote is, was reached.
+fn follow_files(
+    controller: &Arc<Controller>,
+    files: Vec<(PathBuf, Arc<Connection>)>,
+) -> Result<()> {
+    let (reach, controller) = (controller.context.settings.reach, controller.clone());
+    runtime::spawn("kubeconfigs", move || {
+        if local_session(&controller).is_some() {
+            connection::follow_files(&files, reach, &controller.stop);
+        }
+    })
 }
 
 /// Follows the Secret of a remote's kubeconfig, across all sessions of the local cluster.
@@ -209,7 +216,6 @@ fn follow_secret(
         return Ok(());
     };
     let controller = controller.clone();
-    let accepts = controller.context.settings.keys.accept_identity.clone();
     runtime::spawn("kubeconfig", move || {
         let place = format!("{namespace}/{name}");
         let target = SECRETS.object(&namespace, &name);
@@ -219,7 +225,6 @@ fn follow_secret(
                 connection.offer(Err(Error::TooLarge(sentence)));
             }
             Some(Document::Whole(secret)) => {
-                connection.accept(connection::accepted_identity(secret, &accepts));
                 connection::offer_secret(&connection, &place, Some(secret), key.as_deref());
             }
             None => connection::offer_secret(&connection, &place, None, None),
@@ -245,12 +250,20 @@ fn follow_secret(
 
 /// Runs `work` in each session of the local cluster until `stop` is raised.
 pub(crate) fn in_local_sessions(controller: &Controller, mut work: impl FnMut(&ClusterSession)) {
+    while let Some(session) = local_session(controller) {
+        work(&session);
+    }
+}
+
+/// Waits for a session of the local cluster; `None` once `stop` is raised.
+fn local_session(controller: &Controller) -> Option<ClusterSession> {
     let stop = &controller.stop;
     while !stop.raised() {
         let seen = stop.wakes();
         match controller.local.cluster().session() {
-            Ok(session) => work(&session),
+            Ok(session) => return Some(session),
             Err(_) => drop(stop.wait_for_change(seen, Instant::now() + SLICE)),
         }
     }
+    None
 }

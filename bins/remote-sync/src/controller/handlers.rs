@@ -252,7 +252,6 @@ impl Controller {
     /// Enqueues all pairs of a kind.
     fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
         let by_name = self.context.settings.mode.owns_by_name();
-        let cluster = remote.source.cluster.uid();
         let names = &remote.names;
         let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
         for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
@@ -260,7 +259,7 @@ impl Controller {
         }
         let ours = |target: &TargetObject| {
             let from = target.copy_of.as_ref().map(|copy| copy.cluster);
-            by_name || from.is_some() && from == cluster
+            by_name || from.is_some_and(|from| remote.is_followed_for(from))
         };
         let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(ours));
         for key in copies {
@@ -323,7 +322,7 @@ impl Controller {
         let source = remote.names.source(canonical.0, canonical.1);
         let reader = &self.context.reader;
         let place = reader.place(&source.0, &source.1, &reader.finalizer);
-        let known = copy.filter(|copy| Some(copy.cluster) == remote.source.cluster.uid());
+        let known = copy.filter(|copy| remote.is_followed_for(copy.cluster));
         let ours = known.is_some_and(|copy| copy.place == place);
         if ours || copy.is_none() {
             let source = key::of(&source.0, &source.1);

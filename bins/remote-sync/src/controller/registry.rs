@@ -31,8 +31,6 @@ use crate::{
 
 /// The most remotes of the registry: each takes some threads.
 const MOST_REMOTES: usize = 1000;
-/// The most members in memory, including removed ones whose uid is remembered.
-const MOST_REMEMBERED: usize = 2 * MOST_REMOTES;
 
 /// Adds and removes remotes as their Secrets come and go, if there is a registry.
 ///
@@ -67,7 +65,7 @@ fn follow(controller: &Arc<Controller>, registry: &Registry) {
 /// The members of the registry.
 struct RegistryMembers<'a> {
     controller: &'a Arc<Controller>,
-    /// Current and some former members, by name.
+    /// By name.
     remotes: BTreeMap<String, RegistryMember>,
     /// The names in the current list.
     listed: Vec<String>,
@@ -75,18 +73,13 @@ struct RegistryMembers<'a> {
     full: bool,
 }
 
-#[derive(Default)]
 struct RegistryMember {
-    /// The content of its Secret, while that exists.
-    offer: Option<Result<ClusterConfig>>,
+    /// The content of its Secret.
+    offer: Result<ClusterConfig>,
     /// Whether it was added to the controller; otherwise it was skipped.
     added: bool,
-    /// The uid of the cluster that it last was.
-    uid: Option<String>,
     /// The uid of its Secret.
     secret: String,
-    /// The cluster's uid that a person accepted in an annotation of the Secret.
-    accepted: Option<String>,
 }
 
 impl RegistryMembers<'_> {
@@ -105,8 +98,7 @@ impl RegistryMembers<'_> {
             Event::Apply(secret) => drop(self.put(secret)),
             Event::Delete(secret) => self.gone(&secret),
             Event::InitDone => {
-                let there = self.remotes.iter().filter(|(_, member)| member.offer.is_some());
-                let gone = there.map(|(name, _)| name).filter(|name| !self.listed.contains(name));
+                let gone = self.remotes.keys().filter(|name| !self.listed.contains(name));
                 for name in gone.cloned().collect::<Vec<_>>() {
                     self.remove(&name);
                 }
@@ -120,7 +112,7 @@ impl RegistryMembers<'_> {
 
     /// Reports why some remotes of the registry are not followed.
     fn report_trouble(&self, failure: Option<String>) {
-        let left_out = self.remotes.iter().filter(|(_, m)| m.offer.is_some() && !m.added);
+        let left_out = self.remotes.iter().filter(|(_, member)| !member.added);
         let left_out = left_out.map(|(name, _)| format!("remote {name} is skipped"));
         let full = format!("there are more than {MOST_REMOTES} remotes, the others are skipped");
         let full = Some(full).filter(|_| self.full);
@@ -132,9 +124,7 @@ impl RegistryMembers<'_> {
     /// Handles a Secret; returns the name of its remote.
     fn put(&mut self, secret: Document) -> Option<String> {
         let name = self.name_of(&secret)?;
-        if self.remotes.get(&name).is_none_or(|member| member.offer.is_none())
-            && self.remotes.values().filter(|member| member.offer.is_some()).count() >= MOST_REMOTES
-        {
+        if !self.remotes.contains_key(&name) && self.remotes.len() >= MOST_REMOTES {
             if !std::mem::replace(&mut self.full, true) {
                 let reason = format!("there are {MOST_REMOTES} already");
                 log_skipped(&name, &reason);
@@ -142,45 +132,17 @@ impl RegistryMembers<'_> {
             self.report_trouble(None);
             return None;
         }
-        self.make_room(&name);
-        self.forget_previous(&name, uid_of(&secret));
-        let member = self.remotes.entry(name.clone()).or_default();
-        member.offer = Some(offer(&secret));
-        uid_of(&secret).clone_into(&mut member.secret);
-        if let Document::Whole(secret) = &secret {
-            let key = &self.controller.context.settings.keys.accept_identity;
-            member.accepted = connection::accepted_identity(secret, key);
+        // Its deletion was missed.
+        if self.remotes.get(&name).is_some_and(|member| member.secret != uid_of(&secret)) {
+            self.remove(&name);
         }
+        let added = self.remotes.remove(&name).is_some_and(|member| member.added);
+        let member =
+            RegistryMember { offer: offer(&secret), added, secret: uid_of(&secret).to_owned() };
+        self.remotes.insert(name.clone(), member);
         self.offer(&name);
         self.report_trouble(None);
         Some(name)
-    }
-
-    /// Forgets which cluster had this name if its Secret was deleted and another one was created: Cluster API does
-    /// that for a new cluster of the name, which need not be the one before. Who may do so at the local cluster
-    /// may say which cluster it is.
-    fn forget_previous(&mut self, name: &str, secret: &str) {
-        let Some(member) = self.remotes.get(name).filter(|member| member.secret != secret) else {
-            return;
-        };
-        // Its deletion may have been missed.
-        if member.offer.is_some() {
-            self.remove(name);
-        }
-        if let Some(uid) = self.remotes.get_mut(name).and_then(|member| member.uid.take()) {
-            log::info!(remote = name, uid = uid.as_str(); "another Secret has this name, the cluster may be a new one");
-        }
-    }
-
-    /// Forgets a former member if there is no room for a new one.
-    fn make_room(&mut self, name: &str) {
-        if self.remotes.len() < MOST_REMEMBERED || self.remotes.contains_key(name) {
-            return;
-        }
-        let gone = self.remotes.iter().find(|(_, member)| member.offer.is_none());
-        if let Some(name) = gone.map(|(name, _)| name.clone()) {
-            self.remotes.remove(&name);
-        }
     }
 
     /// The name of a Secret's cluster, if it holds a kubeconfig. Of a Secret that is too large only its own name
@@ -219,12 +181,11 @@ impl RegistryMembers<'_> {
 
     fn offer(&mut self, name: &str) {
         let Some(member) = self.remotes.get_mut(name) else { return };
-        let Some(config) = &member.offer else { return };
         if !member.added {
             if let Some(why) = refusal(self.controller, name) {
                 return log_skipped(name, &why);
             }
-            if let Err(error) = add_remote(self.controller, name, None, member.uid.clone()) {
+            if let Err(error) = add_remote(self.controller, name, None) {
                 return log::warn!(remote = name, error:% = error; "remote not added");
             }
             member.added = true;
@@ -232,17 +193,17 @@ impl RegistryMembers<'_> {
         }
         if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
             let connection = &self.controller.remote_cluster(remote).connection;
-            connection.accept(member.accepted.clone());
-            connection.offer(config.clone());
+            connection.offer(member.offer.clone());
         }
     }
 
-    /// Removes a remote, whose objects stay; one that was skipped because of it may be added now.
+    /// Removes a remote, whose objects stay, and its record: Cluster API makes a new cluster of a name with a new
+    /// Secret. One that was skipped because of it may be added now.
     fn remove(&mut self, name: &str) {
-        let Some(member) = self.remotes.get_mut(name) else { return };
-        member.offer = None;
-        if std::mem::take(&mut member.added) {
-            member.uid = self.controller.remove(name).or_else(|| member.uid.take());
+        let Some(member) = self.remotes.remove(name) else { return };
+        if member.added {
+            self.controller.remove(name);
+            self.controller.records.forget(name);
             self.controller.note_removed(name);
             log::info!(remote = name; "remote removed, its objects stay");
         }

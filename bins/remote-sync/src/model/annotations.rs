@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use ring::digest::{SHA256, digest};
 use serde_json::Value;
+
+use crate::model::known_clusters::uid_of_mark;
 
 /// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +38,6 @@ pub(crate) struct AnnotationKeys {
     pub(crate) managed_keys: String,
     /// On a target: since when it has had no source.
     pub(crate) orphaned: String,
-    /// On the Secret of a remote's kubeconfig, set by a person: the uid of kube-system that the remote has now.
-    pub(crate) accept_identity: String,
 }
 
 impl AnnotationKeys {
@@ -61,7 +60,6 @@ impl AnnotationKeys {
             source: key("source"),
             managed_keys: key("managed-keys"),
             orphaned: key("orphaned"),
-            accept_identity: key("accept-identity"),
         }
     }
 
@@ -78,7 +76,7 @@ impl AnnotationKeys {
 
 /// The uid of an object, or of a cluster (that of its Namespace kube-system). Bytes instead of a u128, which
 /// would be aligned: stores hold many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Uid([u8; 16]);
 
 impl Uid {
@@ -101,14 +99,6 @@ impl Uid {
             .map(|number| Self(number.to_be_bytes()))
     }
 
-    /// The uid that stands for a cluster of this name while its own is not known; no server makes up such a one.
-    pub(crate) fn stand_in(name: &str) -> Self {
-        let digest = digest(&SHA256, format!("remote-sync/{name}").as_bytes());
-        let mut uid = [0; 16];
-        uid.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
-        Self(uid)
-    }
-
     /// The uid in an annotation or field, if it holds one.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         value.as_str().and_then(Self::parse)
@@ -127,8 +117,8 @@ impl fmt::Display for Uid {
 /// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin<'a> {
-    /// The uid of the source's cluster.
-    pub(crate) cluster: Uid,
+    /// The source's cluster, see [`cluster_mark`](crate::model::known_clusters::cluster_mark).
+    pub(crate) cluster: &'a str,
     /// Empty for a cluster-scoped kind.
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
@@ -145,7 +135,8 @@ impl<'a> Origin<'a> {
         // The finalizer contains a slash itself.
         let mut parts = text.splitn(6, '/');
         let mut part = || parts.next();
-        let (cluster, namespace, name) = (Uid::parse(part()?)?, part()?, part()?);
+        let (cluster, namespace, name) = (part()?, part()?, part()?);
+        uid_of_mark(cluster)?;
         let (uid, generation) = (Uid::parse(part()?)?, part()?.parse().ok()?);
         Some(Self { cluster, namespace, name, uid, generation, finalizer: part()? })
     }
@@ -231,20 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stand_in_is_the_name_s_and_stays_the_same() {
-        let uid = Uid::stand_in("west");
-        assert_eq!(uid, Uid::stand_in("west"));
-        assert_ne!(uid, Uid::stand_in("east"));
-        assert_eq!(Uid::parse(&uid.to_string()), Some(uid));
-    }
-
-    #[test]
     fn origins_are_read_as_they_are_written() {
-        for place in ["ns/x", "/x"] {
-            let text = format!("{UID}/{place}/{UID}/7/a.b/c");
+        let named = format!("west={UID}");
+        let clusters = [&named, "west=unverified", UID];
+        for (cluster, place) in clusters.into_iter().flat_map(|it| [(it, "ns/x"), (it, "/x")]) {
+            let text = format!("{cluster}/{place}/{UID}/7/a.b/c");
             let origin = Origin::parse(&text).unwrap();
             assert_eq!((origin.to_string(), origin.generation), (text.clone(), 7));
-            for bad in [&text[1..], &text[..text.len() - 8], ""] {
+            let bad = format!("x/{text}");
+            for bad in [&bad, &text[..text.len() - 8], ""] {
                 assert_eq!(Origin::parse(bad), None, "{bad}");
             }
         }

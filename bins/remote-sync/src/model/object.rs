@@ -6,6 +6,7 @@ use shared::json;
 use crate::model::{
     annotations::{AnnotationKeys, ContentPair, ManagedKeys, Origin, Uid},
     digest::Digester,
+    known_clusters::uid_of_mark,
     metadata::{controller_of, members},
     mode::Mode,
     rules::FieldRules,
@@ -112,7 +113,8 @@ pub(crate) struct TargetObject {
 /// An [`Origin`] in compact form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CopyOf {
-    pub(crate) cluster: Uid,
+    /// Digest of the name of the source's cluster in marks.
+    pub(crate) cluster: u64,
     pub(crate) uid: Uid,
     /// Digest of namespace, name and the instance's finalizer.
     pub(crate) place: u64,
@@ -174,7 +176,7 @@ impl ObjectReader {
                 content: content.and_then(ContentPair::parse).map(Box::new),
                 told: annotation(&keys.state).and_then(Value::as_str).map_or(0, |it| self.told(it)),
             },
-            copied_from: origin.map(|origin| origin.cluster),
+            copied_from: origin.and_then(|origin| uid_of_mark(origin.cluster)?),
         };
         cached(object, value)
     }
@@ -188,7 +190,7 @@ impl ObjectReader {
             state: self.state(object, self.metadata(object, managed))?,
             copy_of: origin.and_then(|origin| {
                 Some(CopyOf {
-                    cluster: origin.cluster,
+                    cluster: self.digester.of_text(origin.cluster),
                     uid: origin.uid,
                     place: self.place(origin.namespace, origin.name, origin.finalizer),
                     generation: origin.generation.try_into().ok()?,
@@ -238,7 +240,7 @@ impl ObjectReader {
     }
 
     /// This instance with the sources of a cluster, as namespaces are annotated with it.
-    pub(crate) fn instance(&self, cluster: Uid) -> String {
+    pub(crate) fn instance(&self, cluster: &str) -> String {
         format!("{cluster}/{}", self.finalizer)
     }
 

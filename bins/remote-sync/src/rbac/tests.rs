@@ -116,7 +116,7 @@ rules:
     verbs: [create]
   - apiGroups: [\"\"]
     resources: [configmaps]
-    resourceNames: [remote-sync-deletions]
+    resourceNames: [remote-sync-deletions, remote-sync-known-clusters]
     verbs: [get, patch]
   - apiGroups: [\"\"]
     resources: [configmaps]

@@ -144,7 +144,7 @@ fn clusters() -> Vec<Flag> {
             "accept-identity",
             FlagKind::List,
             "",
-            "[NAME=]UID: accept that a remote was rebuilt, with this new uid of kube-system; with NAME also that no other one has it.",
+            "NAME=[OLD:]UID: accept UID as the cluster identity (uid of namespace kube-system) of remote NAME, in place of OLD or the recorded one.",
         ),
         flag(
             "connection-retry",

@@ -3,7 +3,7 @@
 use shared::flags::{Invocation, parse};
 
 use super::*;
-use crate::model::rules::FieldPath;
+use crate::model::{annotations::Uid, rules::FieldPath};
 
 /// The settings of a command line in a pod in namespace `own`.
 fn settings(line: &str) -> Result<Settings, String> {
@@ -339,15 +339,19 @@ fn a_leader_is_elected_where_replicas_run() {
 
 #[test]
 fn identities_are_those_of_known_remotes() {
-    let identities = |line: &str| with(line).map(|settings| settings.identities);
+    let accepted = |line: &str| with(line).map(|settings| settings.accepted);
     let uid = "26291777-8586-4e93-9688-0fdade790120";
-    let expected = vec![(Some("hub".to_owned()), uid.to_owned()), (None, "b".to_owned())];
-    assert_eq!(identities(&format!("-accept-identity hub={uid},b")), Ok(expected));
-    assert!(identities("-accept-identity new=b -remote-selector a").is_ok());
+    let of = |old| AcceptedIdentity { remote: "hub".into(), old, new: Uid::parse(uid).unwrap() };
+    let expected = vec![of(None), of(Uid::parse(uid))];
+    assert_eq!(accepted(&format!("-accept-identity hub={uid},hub={uid}:{uid}")), Ok(expected));
+    let new = format!("-accept-identity new={uid}");
+    let uid_alone = "-accept-identity 26291777-8586-4e93-9688-0fdade790120";
+    assert!(accepted(&format!("{new} -remote-selector a")).is_ok());
     refused_with(&[
-        ("-accept-identity new=b", "-accept-identity: there is no remote new"),
-        ("-accept-identity hub=", "-accept-identity is [NAME=]UID, not \"hub=\""),
-        ("-accept-identity a/b", "-accept-identity is [NAME=]UID"),
+        (&new, "-accept-identity: there is no remote new"),
+        ("-accept-identity hub=", "-accept-identity must be NAME=UID or NAME=OLD:UID"),
+        ("-accept-identity hub=b", "-accept-identity must be"),
+        (uid_alone, "-accept-identity must be"),
     ]);
 }
 

@@ -13,9 +13,10 @@ use super::{
 use crate::{
     connection::ProbeTiming,
     model::{
-        annotations::AnnotationKeys,
+        annotations::{AnnotationKeys, Uid},
         discovery::ResourceArg,
         key::PerKind,
+        known_clusters::AcceptedIdentity,
         mapping::{FixedNamespace, MappingTemplate},
         mode::Mode,
     },
@@ -231,25 +232,24 @@ pub(super) fn namespaces(flags: &Flags, mode: Mode) -> Result<NamespacePolicy, S
     }
 }
 
-/// The name of the ConfigMap that deletions are counted in: instances differ by the name of their Lease.
-pub(super) fn ledger(flags: &Flags) -> String {
-    format!("{}-deletions", flags.text("leader-election-name"))
-}
-
-/// Uids are UUIDs in practice; the API only says that they are strings.
-pub(super) fn identities(flags: &Flags) -> Result<Vec<(Option<String>, String)>, String> {
-    let parsed = flags.list("accept-identity").into_iter().map(|text| {
-        let (name, uid) = match text.split_once('=') {
-            Some((name, uid)) => (Some(name), uid),
-            None => (None, text),
+/// Clusters that replaced those of remotes.
+pub(super) fn accepted(flags: &Flags) -> Result<Vec<AcceptedIdentity>, String> {
+    let parse = |text: &str| {
+        let (remote, uids) = text.split_once('=')?;
+        let (old, new) = match uids.split_once(':') {
+            Some((old, new)) => (Some(Uid::parse(old)?), new),
+            None => (None, uids),
         };
-        let is_uid = !uid.is_empty() && uid.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        if !is_uid || !name.is_none_or(valid_label) {
-            return Err(format!("-accept-identity is [NAME=]UID, not {text:?}"));
-        }
-        Ok((name.map(str::to_owned), uid.to_owned()))
-    });
-    parsed.collect()
+        let remote = Some(remote).filter(|remote| valid_label(remote))?.to_owned();
+        Some(AcceptedIdentity { remote, old, new: Uid::parse(new)? })
+    };
+    let wrong = |text| {
+        format!(
+            "-accept-identity must be NAME=UID or NAME=OLD:UID, with uids of kube-system, got {text:?}"
+        )
+    };
+    let all = flags.list("accept-identity").into_iter();
+    all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
 }
 
 pub(super) fn connection(flags: &Flags) -> Result<ConnectionSettings, String> {

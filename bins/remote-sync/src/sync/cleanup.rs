@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{
     model::{
-        annotations::{AnnotationKeys, Origin, Uid},
+        annotations::{AnnotationKeys, Origin},
         object::{Finalizers, ObjectReader},
     },
-    sync::patch,
+    sync::{observed::SourceMarks, patch},
 };
 
 /// The role that an object has on its cluster.
@@ -22,8 +22,8 @@ pub(crate) enum Role {
 /// The instance that is cleaned up after.
 pub(crate) struct Instance<'a> {
     pub(crate) reader: &'a ObjectReader,
-    /// The uids of the clusters that sources come from.
-    pub(crate) sources: &'a [Uid],
+    /// How marks name the clusters that sources come from.
+    pub(crate) sources: &'a [SourceMarks],
     /// It writes states on sources.
     pub(crate) annotates: bool,
 }
@@ -69,7 +69,9 @@ fn of_target(object: &Value, instance: &Instance<'_>) -> Option<Value> {
     let ours = match annotation(&reader.keys.source) {
         Some(origin) => {
             let origin = Origin::parse(origin)?;
-            origin.finalizer == reader.finalizer && sources.contains(&origin.cluster)
+            let cluster = reader.digester.of_text(origin.cluster);
+            let is_source = sources.iter().any(|marks| marks.contains(cluster));
+            origin.finalizer == reader.finalizer && is_source
         }
         // In compat mode this is the only one, and says nothing about its instance.
         None => reader.mode.owns_by_name() && annotation(&reader.keys.orphaned).is_some(),
@@ -98,7 +100,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::{digest::Digester, mode::Mode, rules::FieldRules};
+    use crate::model::{
+        digest::Digester, known_clusters::ClusterRecord, mode::Mode, rules::FieldRules,
+    };
 
     const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
@@ -149,13 +153,13 @@ mod tests {
     #[test]
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |mode, annotations: Value| {
-            let (reader, sources) = (&reader(mode), &[Uid::parse(UID).unwrap()]);
+            let (reader, record) = (&reader(mode), ClusterRecord::parse(UID).unwrap());
+            let sources = &[SourceMarks::new(&reader.digester, "west", &record)];
             let instance = Instance { reader, sources, annotates: false };
             Role::Target.patch(&object(&[], &annotations), &instance)
         };
-        let origin = |finalizer: &str| format!("{UID}/ns/x/{UID}/7/{finalizer}");
-        let elsewhere = Uid::stand_in("another");
-        let foreign = format!("{elsewhere}/ns/x/{UID}/7/a.b/mine");
+        let origin = |finalizer: &str| format!("west={UID}/ns/x/{UID}/7/{finalizer}");
+        let foreign = format!("east={UID}/ns/x/{UID}/7/a.b/mine");
         assert_eq!(patch(Mode::Safe, json!({"a.b/source": foreign})), None);
         let ours = json!({"a.b/source": origin("a.b/mine"), "a.b/managed-keys": "|", "c": "d"});
         let ours = patch(Mode::Safe, ours).unwrap();

@@ -1,14 +1,10 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
-use std::sync::{Arc, Mutex};
-
-use shared::lock::lock;
+use std::sync::Arc;
 
 use crate::{
     cache::cluster::ClusterClient,
-    model::{
-        annotations::Uid, digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules,
-    },
+    model::{digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules},
     settings::Settings,
     sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
 };
@@ -24,8 +20,6 @@ pub(crate) struct SyncContext {
     pub(crate) permits: Permits,
     /// `None` without a namespace of the program's own.
     pub(crate) ledger: Option<Ledger>,
-    /// The uids that the clusters show at present.
-    clusters: Mutex<Vec<Uid>>,
 }
 
 impl SyncContext {
@@ -49,17 +43,6 @@ impl SyncContext {
             metrics: SyncMetrics::default(),
             permits: Permits::default(),
             ledger,
-            clusters: Mutex::default(),
         }
-    }
-
-    /// Records the uids that the clusters show.
-    pub(crate) fn set_clusters(&self, uids: Vec<Uid>) {
-        *lock(&self.clusters) = uids;
-    }
-
-    /// Returns whether a cluster shows this uid: its copies are not those of a cluster that was rebuilt.
-    pub(crate) fn has_cluster(&self, uid: Uid) -> bool {
-        lock(&self.clusters).contains(&uid)
     }
 }

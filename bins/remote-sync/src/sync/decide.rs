@@ -147,7 +147,7 @@ fn with_source(
             return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
         }
         adopt = match (observed.ownership(rules), &observed.target) {
-            (Ownership::Foreign, _) if observed.source_cluster.is_none() => {
+            (Ownership::Unproven, _) => {
                 return SyncAction::Done(PairStatus::Held(Hold::Unidentified));
             }
             (Ownership::Foreign, _) => {

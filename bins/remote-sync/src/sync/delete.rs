@@ -16,6 +16,7 @@ use shared::{
 };
 
 use crate::{
+    cache::cluster::ClusterClient,
     model::{
         key,
         object::{Cached, Finalizers, SourceObject, TargetObject},
@@ -95,10 +96,7 @@ impl PairContext<'_> {
         let object = match self.ask_source(&|client| client.get(&place)) {
             Ok(object) => object,
             Err(Error::NotFound(sentence)) => {
-                let cluster = &self.remote.source.cluster;
-                if !cluster.connection.is_still_there(&cluster.session()?)? {
-                    return Err(Error::Unreachable(format!("{sentence}, by another cluster")));
-                }
+                self.is_of(&self.remote.source.cluster, &sentence)?;
                 attempt.source_gone = true;
                 return Ok(());
             }
@@ -130,10 +128,21 @@ impl PairContext<'_> {
             Ok(object) => {
                 self.store_target(object)?;
             }
-            Err(Error::NotFound(_)) => attempt.target_gone = true,
+            Err(Error::NotFound(sentence)) => {
+                self.is_of(&self.remote.target.cluster, &sentence)?;
+                attempt.target_gone = true;
+            }
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Fails unless the cluster that said so is still the one of the session.
+    fn is_of(&self, cluster: &ClusterClient, sentence: &str) -> Result<()> {
+        match cluster.connection.is_still_there(&cluster.session()?)? {
+            true => Ok(()),
+            false => Err(Error::Unreachable(format!("{sentence}, by another cluster"))),
+        }
     }
 
     /// Asks the gate; what it lets pass is recorded before it happens.

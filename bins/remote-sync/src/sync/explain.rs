@@ -136,6 +136,7 @@ fn target(target: &Cached<TargetObject>, observed: &Observed, rules: &SyncRules)
                 format!("a copy of the source's generation {}", copy.generation)
             }
             (Ownership::Foreign, _) => "a copy of another object".into(),
+            (Ownership::Unproven, _) => "a copy that may be of another object".into(),
             _ => "nobody's copy".into(),
         });
     }

@@ -2,25 +2,21 @@
 //! restart there, and a person allows more: `allow.<remote>` with a number.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     time::{Duration, Instant, SystemTime},
 };
 
 use serde_json::{Value, json};
 use shared::{
-    client::Patch,
-    error::{Error, Result},
+    error::Result,
     json,
     lock::lock,
-    resource::{CONFIGMAPS, Target},
     time::{micro_time, parse_micro_time},
 };
 
 use crate::{
     cache::cluster::ClusterClient,
+    connection::{Ask, StateMap},
     model::{discovery::ResourceArg, key::PerKind},
     sync::{gate::DeletionGate, remote::RemoteSync},
 };
@@ -31,31 +27,25 @@ const RECORD: usize = 256 << 10;
 /// The ConfigMap.
 pub(crate) struct Ledger {
     cluster: Arc<ClusterClient>,
-    namespace: String,
-    name: String,
+    map: StateMap,
     kinds: PerKind<ResourceArg>,
     /// Held while it is written: a later state is written later.
     writing: Mutex<()>,
-    /// A right is missing, or the namespace is.
-    unusable: AtomicBool,
 }
 
 impl Ledger {
     pub(crate) fn new(
         cluster: Arc<ClusterClient>,
-        (namespace, name): (String, String),
+        place: (String, String),
         kinds: PerKind<ResourceArg>,
     ) -> Self {
-        let (writing, unusable) = (Mutex::default(), AtomicBool::default());
-        Self { cluster, namespace, name, kinds, writing, unusable }
+        let map = StateMap::new(place, "deletions are not counted across restarts");
+        Self { cluster, map, kinds, writing: Mutex::default() }
     }
 
     /// The command that lets this many deletions of a remote pass.
     pub(crate) fn command(&self, remote: &str, number: usize) -> String {
-        let Self { namespace, name, .. } = self;
-        format!(
-            "kubectl -n {namespace} patch configmap {name} --type merge -p '{{\"data\":{{\"allow.{remote}\":\"{number}\"}}}}'"
-        )
+        self.map.command(&format!("allow.{remote}"), Some(&number.to_string()))
     }
 
     /// Lets the remote's gate know what earlier processes counted, once, and what people allowed since. Returns
@@ -64,12 +54,13 @@ impl Ledger {
     /// # Errors
     /// The request's. A missing right or namespace is none: then nothing survives a restart, which is logged.
     pub(crate) fn read(&self, remote: &RemoteSync) -> Result<bool> {
-        let map = match self.cluster.ask(&remote.stop, &|client| client.get(&self.place())) {
+        let ask: Ask<'_> = &|request| self.cluster.ask(&remote.stop, request);
+        let map = match self.map.read(ask)? {
             // There is something to allow things in, whoever writes first.
-            Err(Error::NotFound(_)) => self.create(remote).map(|()| Value::Null),
-            result => result,
+            Some(Value::Null) => self.map.merge(ask, &json!({"data": {}}))?,
+            map => map,
         };
-        let Some(map) = self.usable(map)? else { return Ok(false) };
+        let Some(map) = map else { return Ok(false) };
         let _writing = lock(&self.writing);
         if !remote.restored.swap(true, Relaxed) {
             let text = map["data"][&remote.name].as_str().unwrap_or_default();
@@ -86,7 +77,7 @@ impl Ledger {
             "metadata": {"resourceVersion": map["metadata"]["resourceVersion"]},
             "data": {&key: null, &remote.name: self.text(&gate)},
         });
-        self.cluster.ask(&remote.stop, &|c| c.patch(&self.place(), Patch::Merge, &patch))?;
+        self.map.merge(ask, &patch)?;
         lock(&remote.gate).allow(allowed);
         log::info!(remote = remote.name.as_str(), count = allowed; "deletions allowed");
         Ok(true)
@@ -97,52 +88,12 @@ impl Ledger {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn record(&self, remote: &RemoteSync) -> Result<()> {
-        if self.unusable.load(Relaxed) {
+        if self.map.is_unusable() {
             return Ok(());
         }
         let _writing = lock(&self.writing);
         let patch = json!({"data": {&remote.name: self.text(&lock(&remote.gate))}});
-        let written =
-            self.cluster.ask(&remote.stop, &|c| c.patch(&self.place(), Patch::Merge, &patch));
-        self.usable(written).map(drop)
-    }
-
-    fn create(&self, remote: &RemoteSync) -> Result<()> {
-        let Self { namespace, name, .. } = self;
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": namespace}});
-        match self.cluster.ask(&remote.stop, &|client| client.create(&self.place(), &map)) {
-            Ok(_) | Err(Error::AlreadyExists(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The result, or nothing where the ConfigMap cannot be used at all.
-    fn usable<T>(&self, result: Result<T>) -> Result<Option<T>> {
-        match result {
-            Ok(value) => {
-                self.unusable.store(false, Relaxed);
-                Ok(Some(value))
-            }
-            Err(
-                error @ (Error::Forbidden(_)
-                | Error::NotFound(_)
-                | Error::NotServed(_)
-                | Error::Invalid(_)
-                | Error::NamespaceTerminating(_)
-                | Error::TooLarge(_)),
-            ) => {
-                if !self.unusable.swap(true, Relaxed) {
-                    log::warn!(error:% = error; "deletions are not counted across restarts");
-                }
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn place(&self) -> Target<'_> {
-        CONFIGMAPS.object(&self.namespace, &self.name)
+        self.map.merge(&|request| self.cluster.ask(&remote.stop, request), &patch).map(drop)
     }
 
     /// What a gate counts, as text.

@@ -5,6 +5,7 @@ use crate::{
     model::{
         annotations::Uid,
         digest::Digester,
+        known_clusters::{ClusterRecord, cluster_mark},
         mode::Mode,
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
@@ -38,11 +39,38 @@ pub(crate) struct Observed {
     pub(crate) instance: u64,
     /// The uid of the source's cluster, if known.
     pub(crate) source_cluster: Option<Uid>,
-    /// The uid that stands for it in annotations while it is not known.
-    pub(crate) stand_in: Uid,
+    /// How marks name it.
+    pub(crate) source_marks: SourceMarks,
     pub(crate) target_cluster: Option<Uid>,
-    /// A person accepted the identity of the source's cluster, and the target is no copy of another cluster that is there.
-    pub(crate) accepted: bool,
+}
+
+/// How the marks of copies name their sources' cluster: digests. A remote's name is part of each, so that the copies of
+/// one remote are never another's, whatever uid that shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct SourceMarks {
+    /// In new copies.
+    pub(crate) current: u64,
+    /// Clusters that this one replaced.
+    pub(crate) former: Vec<u64>,
+    /// Marks without a uid, and without a name, as earlier versions wrote them.
+    pub(crate) unproven: Vec<u64>,
+}
+
+impl SourceMarks {
+    pub(crate) fn new(digester: &Digester, remote: &str, cluster: &ClusterRecord) -> Self {
+        let mark = |uid| digester.of_text(&cluster_mark(remote, uid));
+        let legacy = cluster.uid.map(|uid| digester.of_text(&uid.to_string()));
+        Self {
+            current: mark(cluster.uid),
+            former: cluster.former.iter().map(|uid| mark(Some(*uid))).collect(),
+            unproven: [mark(None)].into_iter().chain(legacy).collect(),
+        }
+    }
+
+    /// Returns whether the mark is one of these.
+    pub(crate) fn contains(&self, mark: u64) -> bool {
+        self.current == mark || self.former.contains(&mark) || self.unproven.contains(&mark)
+    }
 }
 
 /// Differences that remain after a write because a server prunes, defaults or mutates objects. As digests of
@@ -203,6 +231,8 @@ pub(crate) enum Ownership {
     Ours,
     /// There is no target, or nobody's copy.
     Unmarked,
+    /// The mark names the remote and the source's place, but nothing proves that it is of this very cluster.
+    Unproven,
     Foreign,
 }
 
@@ -222,21 +252,23 @@ impl Observed {
         source || self.target.as_ref().is_some_and(|target| target.value.state.paused)
     }
 
-    /// Whose copy the target is. The annotation has to name the source's cluster: that two claim to be the same
-    /// does not go unnoticed, while the uid of an object proves nothing, as servers make up their own.
+    /// Whose copy the target is. An object uid alone proves nothing, since each server assigns its own.
     pub(crate) fn ownership(&self, rules: &SyncRules) -> Ownership {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
         let Some(copy) = copy.filter(|_| rules.mode.records_origin()) else {
             return Ownership::Unmarked;
         };
-        let same_cluster = self.source_cluster == Some(copy.cluster)
-            // The source's cluster was rebuilt, and a person confirmed it.
-            || self.accepted && self.source.is_some();
-        let of_this = || self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
-        // A source whose label changed comes from another instance.
-        let ours = copy.place == self.place || of_this();
-        if ours && same_cluster || copy.cluster == self.stand_in && of_this() {
+        let (marks, here) = (&self.source_marks, copy.place == self.place);
+        let of_this = self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
+        // A source whose label changed comes from another instance, with another place.
+        let verified = copy.cluster == marks.current && self.source_cluster.is_some();
+        // A person said that the clusters are the same, but not that the new one has all sources.
+        let replaced = marks.former.contains(&copy.cluster) && self.source.is_some();
+        let unproven = marks.unproven.contains(&copy.cluster);
+        if verified && (here || of_this) || replaced && here || unproven && of_this {
             Ownership::Ours
+        } else if unproven && here {
+            Ownership::Unproven
         } else {
             Ownership::Foreign
         }
@@ -246,8 +278,8 @@ impl Observed {
     /// that it is its copy; without the source, nothing would.
     pub(crate) fn mark_is_outdated(&self) -> bool {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
-        copy.zip(self.source_cluster)
-            .is_some_and(|(copy, cluster)| (copy.cluster, copy.place) != (cluster, self.place))
+        let now = (self.source_marks.current, self.place);
+        copy.is_some_and(|copy| (copy.cluster, copy.place) != now)
     }
 
     /// Returns whether a target that is nobody's copy may be marked as the source's. Whatever the source claims

@@ -46,6 +46,8 @@ pub(crate) struct PairContext<'a> {
     pub(crate) target: (String, String),
     pub(crate) source_key: ObjectKey,
     pub(crate) target_key: ObjectKey,
+    /// How marks name the source's cluster.
+    source_mark: String,
     /// The time at which the pair was enqueued.
     pub(crate) since: Instant,
     lane: Lane,
@@ -96,6 +98,7 @@ impl<'a> PairContext<'a> {
             target,
             source_key,
             target_key,
+            source_mark: remote.source.cluster.mark(),
             since,
             lane,
             source_turn,
@@ -171,8 +174,6 @@ impl<'a> PairContext<'a> {
         let owned = deleted && namespace.as_ref().is_some_and(|found| found.value.owner.is_some());
         let secrets = remote.target.secrets.iter().zip(&settings.secrets);
         let target = self.target_side().store.get(&self.target_key);
-        let copied_from = target.as_ref().and_then(|target| target.value.copy_of.as_ref());
-        let lives = copied_from.is_some_and(|copy| self.context.has_cluster(copy.cluster));
         Observed {
             source,
             target,
@@ -192,9 +193,8 @@ impl<'a> PairContext<'a> {
             name: self.target.1.clone(),
             instance: self.context.reader.digester.of_text(&self.instance()),
             source_cluster: remote.source.cluster.uid(),
-            stand_in: Uid::stand_in(remote.source.cluster.name()),
+            source_marks: remote.source_marks(&self.context.reader.digester),
             target_cluster: remote.target.cluster.uid(),
-            accepted: !lives && remote.is_accepted(),
         }
     }
 }
@@ -241,7 +241,7 @@ impl PairContext<'_> {
 
     /// This instance, as namespaces are annotated with it.
     pub(crate) fn instance(&self) -> String {
-        self.context.reader.instance(self.remote.source.cluster.annotated_uid())
+        self.context.reader.instance(&self.source_mark)
     }
 
     pub(crate) fn desired<'b>(
@@ -251,7 +251,7 @@ impl PairContext<'_> {
     ) -> Desired<'b> {
         let reader = self.reader();
         let origin = Origin {
-            cluster: self.remote.source.cluster.annotated_uid(),
+            cluster: &self.source_mark,
             namespace: &self.source.0,
             name: &self.source.1,
             uid: cached.uid,

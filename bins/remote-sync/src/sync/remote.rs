@@ -13,9 +13,8 @@ use shared::{lock::lock, stop::Stop};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
-    connection::ClusterIdentity,
     model::{
-        annotations::Uid,
+        digest::Digester,
         key::{self, KindIndex, Pair, PerKind},
         mapping::NameMapping,
     },
@@ -23,6 +22,7 @@ use crate::{
     sync::{
         gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
+        observed::SourceMarks,
         status::PairCondition,
         workqueue::Workqueue,
     },
@@ -52,8 +52,8 @@ pub(crate) struct RemoteSync {
     pub(crate) stop: Stop,
     /// Woken, too, when an urgent pair comes and when a worker's turn has come.
     pub(crate) turns: Stop,
-    /// The sources' cluster for which all pairs were enqueued last.
-    enqueued_for: Mutex<Option<Uid>>,
+    /// The marks of the sources' cluster for which all pairs were enqueued last.
+    enqueued_for: Mutex<Option<SourceMarks>>,
     /// The last session of the sources' cluster.
     session: Mutex<u64>,
     memory: Mutex<Memory>,
@@ -123,15 +123,28 @@ impl RemoteSync {
         }
     }
 
-    /// Returns whether the uid of the sources' cluster is new: only with it is a target known to be an orphan.
-    pub(crate) fn source_cluster_is_new(&self) -> bool {
-        let now = self.source.cluster.uid();
-        now.is_some() && mem::replace(&mut *lock(&self.enqueued_for), now) != now
+    /// How marks name the sources' cluster.
+    pub(crate) fn source_marks(&self, digester: &Digester) -> SourceMarks {
+        let cluster = &self.source.cluster;
+        SourceMarks::new(
+            digester,
+            cluster.name(),
+            &cluster.connection.cluster().unwrap_or_default(),
+        )
     }
 
-    /// Returns whether this is the uid of the sources' cluster; if that is new, all pairs are enqueued anyway.
-    pub(crate) fn is_followed_for(&self, cluster: Uid) -> bool {
-        *lock(&self.enqueued_for) == Some(cluster)
+    /// Returns whether the sources' cluster is new: only with its marks is a target known to be an orphan.
+    pub(crate) fn source_cluster_is_new(&self, digester: &Digester) -> bool {
+        if self.source.cluster.connection.cluster().is_none() {
+            return false;
+        }
+        let now = Some(self.source_marks(digester));
+        mem::replace(&mut *lock(&self.enqueued_for), now.clone()) != now
+    }
+
+    /// Returns whether a mark names the sources' cluster; if that is new, all pairs are enqueued anyway.
+    pub(crate) fn is_followed_for(&self, mark: u64) -> bool {
+        lock(&self.enqueued_for).as_ref().is_some_and(|marks| marks.contains(mark))
     }
 
     /// Returns whether a pair is in the queue, being processed, or remembered.
@@ -141,9 +154,9 @@ impl RemoteSync {
     }
 
     /// Returns whether that is still to be found out, and all pairs to be enqueued.
-    pub(crate) fn awaits_enqueuing(&self) -> bool {
-        let now = self.source.cluster.uid();
-        now.is_some() && *lock(&self.enqueued_for) != now
+    pub(crate) fn awaits_enqueuing(&self, digester: &Digester) -> bool {
+        self.source.cluster.connection.cluster().is_some()
+            && *lock(&self.enqueued_for) != Some(self.source_marks(digester))
     }
 
     /// Returns whether Secrets of some name can be listed again that could not be: their pairs went on without them.
@@ -226,13 +239,6 @@ impl RemoteSync {
             || self.target.stores.iter().any(|(kind, store)| {
                 store.has_others(&namespace, |name| kind != pair.kind || name != own)
             })
-    }
-
-    /// Returns whether a person accepted the identity of the sources' cluster.
-    pub(crate) fn is_accepted(&self) -> bool {
-        let connection = &self.source.cluster.connection;
-        let ClusterIdentity::Known(uid) = connection.identity() else { return false };
-        connection.is_accepted(&uid)
     }
 
     /// The memory of a pair.

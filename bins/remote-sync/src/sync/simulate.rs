@@ -1,8 +1,11 @@
 //! Simulated actions for `-dry-run`: pure.
 
 use crate::{
-    model::object::{
-        Cached, CopyOf, Finalizers, Generations, ObjectState, TargetNamespace, TargetObject,
+    model::{
+        annotations::Uid,
+        object::{
+            Cached, CopyOf, Finalizers, Generations, ObjectState, TargetNamespace, TargetObject,
+        },
     },
     sync::{
         decide::SyncAction,
@@ -12,7 +15,7 @@ use crate::{
 
 /// Changes the observed state as the action would change the clusters; `false` if its effect cannot be known.
 pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
-    let (mark, uid) = (mark(observed), observed.stand_in);
+    let mark = mark(observed);
     let Observed { source, target, .. } = observed;
     match (action, source, target) {
         (SyncAction::AddFinalizer, Some(source), _) => {
@@ -42,6 +45,7 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
                 orphaned: false,
             };
             // Of no object that exists.
+            let uid = Uid::default();
             *target = Some(Cached { uid, version: 0, large: false, value });
         }
         (SyncAction::Adopt | SyncAction::UpdateMark, _, Some(target)) => {
@@ -71,7 +75,7 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
 fn mark(observed: &Observed) -> Option<CopyOf> {
     let source = observed.source.as_ref()?;
     Some(CopyOf {
-        cluster: observed.source_cluster.unwrap_or(observed.stand_in),
+        cluster: observed.source_marks.current,
         uid: source.uid,
         place: observed.place,
         generation: source.value.state.generation,

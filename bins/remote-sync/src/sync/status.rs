@@ -57,7 +57,7 @@ pub(crate) enum Hold {
     OrphanKept,
     /// The deletion waits for a person.
     Gate(GateHold),
-    /// The target is a copy, and whether of this source, is not known.
+    /// The target is a copy, and nothing proves that it is this source's.
     Unidentified,
     /// A deletion does not finish.
     DeletionStuck,
@@ -130,7 +130,7 @@ impl Hold {
             Self::OrphanKept => "the source is gone, the target is kept",
             Self::Gate(hold) => hold.sentence(),
             Self::Unidentified => {
-                "the target is a copy from another cluster, or from this one, whose kube-system cannot be read"
+                "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's"
             }
             Self::DeletionStuck => {
                 "the target or its namespace has been terminating for more than 10 minutes, check its finalizers"

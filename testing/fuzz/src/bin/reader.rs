@@ -9,6 +9,7 @@
 fuzz::modules! {
     annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
     digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    known_clusters = "../../../../bins/remote-sync/src/model/known_clusters.rs",
     metadata = "../../../../bins/remote-sync/src/model/metadata.rs",
     mode = "../../../../bins/remote-sync/src/model/mode.rs",
     object = "../../../../bins/remote-sync/src/model/object.rs",
@@ -18,7 +19,7 @@ fuzz::modules! {
 
 /// The modules at their paths in the program.
 mod model {
-    pub(crate) use crate::{annotations, digest, metadata, mode, rules, secret};
+    pub(crate) use crate::{annotations, digest, known_clusters, metadata, mode, rules, secret};
 }
 
 use fuzz::{HUGE, bounded, expand};

@@ -15,6 +15,7 @@ mod flags;
 mod fleet;
 mod identity;
 mod kinds;
+mod known_clusters;
 mod late;
 mod life;
 mod load;

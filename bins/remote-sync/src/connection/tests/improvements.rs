@@ -6,6 +6,7 @@ use dev_apiserver::State;
 use shared::{client, kubeconfig::Reach};
 
 use super::*;
+use crate::model::known_clusters::AcceptedIdentity;
 
 /// Waits, for as long as a busy machine may need.
 #[track_caller]
@@ -64,30 +65,25 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
 }
 
 #[test]
-fn another_server_is_connected_anew_and_its_identity_compared() {
-    let mut bench = Bench::connected(quick());
+fn another_server_is_refused_and_the_first_one_connected_anew() {
+    let mut bench = Bench::connected(eager());
     let session = bench.connection.session().unwrap();
-    let ClusterIdentity::Known(was) = &session.identity else { panic!("{:?}", session.identity) };
     let other = Server::start(Options::default()).unwrap();
     bench.connection.offer(Ok(config(&other, "me")));
     bench.supervisor.run_once();
     assert!(session.stop.raised() && is_down(&bench.connection));
     assert_eq!(bench.told(), [ConnectionEvent::Connected, ConnectionEvent::Disconnected]);
     bench.supervisor.run_once();
-    let second = bench.connection.session().unwrap();
-    assert!(!second.client.is(&session.client), "the old one leads to the old server");
-    let ClusterIdentity::Changed { was: before, .. } = &second.identity else {
-        panic!("{:?}", second.identity)
-    };
-    assert_eq!(before, was);
-    assert_eq!(bench.connection.health().phase, Phase::IdentityChanged);
-    assert!(bench.metrics().contains("remote_sync_cluster_identity_changed{remote=\"hub\"} 1\n"));
-    assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 1\n"));
+    assert_eq!(bench.connection.health().phase, Phase::IdentityRefused);
+    assert!(bench.metrics().contains("remote_sync_cluster_identity_refused{remote=\"hub\"} 1\n"));
+    assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 0\n"));
     // Back to the first server.
     bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    bench.supervisor.run_once();
-    assert_eq!(bench.connection.identity(), session.identity);
+    bench.probe();
+    let third = bench.connection.session().unwrap();
+    assert!(!third.client.is(&session.client), "the old one was closed");
+    assert_eq!(third.cluster, session.cluster);
+    assert!(bench.metrics().contains("remote_sync_cluster_identity_refused{remote=\"hub\"} 0\n"));
 }
 
 #[test]
@@ -97,18 +93,18 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
         let mut bench = Bench::new(quick());
         bench.connection.offer(Ok(config(&other, "me")));
         bench.supervisor.run_once();
-        match bench.connection.identity() {
-            ClusterIdentity::Known(uid) => uid,
-            identity => panic!("{identity:?}"),
-        }
+        bench.uid().unwrap()
     };
-    let mut bench = Bench::with(quick(), |settings| settings.accepted.push(uid.clone()));
-    for config in [bench.config(), config(&other, "me")] {
-        bench.connection.offer(Ok(config));
-        bench.supervisor.run_once();
-        bench.supervisor.run_once();
-    }
-    assert_eq!(bench.connection.identity(), ClusterIdentity::Known(uid));
+    let accepted = vec![AcceptedIdentity { remote: "hub".into(), old: None, new: uid }];
+    let mut bench = Bench::with(eager(), |settings| {
+        settings.records = Arc::new(ClusterRecords::in_memory(accepted));
+    });
+    bench.connection.offer(Ok(bench.config()));
+    bench.supervisor.run_once();
+    assert_eq!(bench.connection.health().phase, Phase::IdentityRefused);
+    bench.connection.offer(Ok(config(&other, "me")));
+    bench.probe();
+    assert_eq!(bench.uid(), Some(uid));
 }
 
 #[test]
@@ -117,11 +113,8 @@ fn an_unreadable_identity_is_unknown_unless_the_server_fails() {
     let denied = bench.server.faults().deny("get", "namespaces", "");
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
-    let identity = bench.connection.session().unwrap().identity;
-    assert!(
-        matches!(&identity, ClusterIdentity::Unknown(why) if why.contains("403")),
-        "{identity:?}"
-    );
+    assert_eq!(bench.uid(), None);
+    assert!(bench.connection.health().unread.unwrap().contains("403"));
 
     let mut bench = Bench::new(quick());
     bench.server.faults().remove(denied);
@@ -239,8 +232,8 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     connection.client().unwrap().swap(config(&other, "third")).unwrap();
     run_once(1);
     assert!(is_down(&connection));
-    run_once(2);
-    assert!(matches!(connection.identity(), ClusterIdentity::Changed { .. }));
+    run_once(1);
+    assert_eq!(connection.health().phase, Phase::IdentityRefused);
 }
 
 /// A server that accepts connections and is silent costs a probe its timeout, and readers nothing.

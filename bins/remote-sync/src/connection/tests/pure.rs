@@ -237,22 +237,3 @@ fn doubt_asks_for_a_probe_but_not_for_many() {
     let (mut down, now) = self::schedule();
     assert!(!down.doubt(now), "known");
 }
-
-#[test]
-fn an_identity_is_known_unknown_hidden_or_another() {
-    use super::super::identity::compare;
-    let known = |uid: &str| ClusterIdentity::Known(uid.into());
-    let mut remembered = None;
-    let unknown = compare(Err("403".into()), &mut remembered, &[]);
-    assert_eq!((unknown, &remembered), (ClusterIdentity::Unknown("403".into()), &None));
-    assert_eq!(compare(Ok("a".into()), &mut remembered, &[]), known("a"));
-    let hidden = ClusterIdentity::Hidden { was: "a".into(), why: "403".into() };
-    assert_eq!(compare(Err("403".into()), &mut remembered, &[]), hidden);
-    let changed = ClusterIdentity::Changed { was: "a".into(), now: "b".into() };
-    assert_eq!(compare(Ok("b".into()), &mut remembered, &[]), changed);
-    assert_eq!(compare(Ok("b".into()), &mut remembered, &["c".into()]), changed, "and stays so");
-    assert_eq!(compare(Ok("a".into()), &mut remembered, &[]), known("a"), "until it is back");
-    assert_eq!(compare(Ok("b".into()), &mut remembered, &["b".into()]), known("b"));
-    let changed = ClusterIdentity::Changed { was: "b".into(), now: "a".into() };
-    assert_eq!(compare(Ok("a".into()), &mut remembered, &["b".into()]), changed);
-}

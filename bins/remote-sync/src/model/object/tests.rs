@@ -57,7 +57,7 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
             "cloud.teleport.dev/sync-local-generation": "3",
             "cloud.teleport.dev/sync-local-uid": OTHER,
             "cloud.teleport.dev/sync-content": "000000000000000700000000000000ff",
-            "cloud.teleport.dev/source": format!("{CLUSTER}/team/web-rs/{OTHER}/2/a/b"),
+            "cloud.teleport.dev/source": format!("hub={CLUSTER}/team/web-rs/{OTHER}/2/a/b"),
         },
     }})));
     let source = source.unwrap();
@@ -123,9 +123,9 @@ fn a_target_says_whose_copy_it_is() {
     let value = |annotations: &Value| reader.target(&annotated(annotations)).unwrap().value;
     let source = "cloud.teleport.dev/source";
     let marked =
-        value(&json!({source: format!("{CLUSTER}/team/web-rs/{UID}/3/{}", reader.finalizer)}));
+        value(&json!({source: format!("hub={CLUSTER}/team/web-rs/{UID}/3/{}", reader.finalizer)}));
     let copy = CopyOf {
-        cluster: uid(CLUSTER),
+        cluster: reader.digester.of_text(&format!("hub={CLUSTER}")),
         uid: uid(UID),
         place: reader.place("team", "web-rs", &reader.finalizer),
         generation: 3,

@@ -71,6 +71,9 @@ pub(super) fn without_source(
     }
     match &observed.target {
         Some(target) if ours => with_orphan(observed, target, attempt, rules),
+        Some(_) if observed.ownership(rules) == Ownership::Unproven => {
+            SyncAction::Done(PairStatus::Held(Hold::Unidentified))
+        }
         Some(_) => SyncAction::Done(PairStatus::Nothing),
         None => with_nothing(observed, attempt, rules),
     }

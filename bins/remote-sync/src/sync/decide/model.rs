@@ -21,7 +21,7 @@ use self::{
     process::pairs,
     rule::Rule,
     view::{End, Source},
-    world::{Events, World},
+    world::{Events, REMOTES, World},
 };
 use crate::settings::Track;
 
@@ -63,7 +63,10 @@ impl Model for Sync {
             let process = world.process.as_ref().unwrap();
             process.ends[remote][name] == Some(End::Held)
         };
-        let made = world.namespace.is_some_and(|namespace| namespace.made_for.is_some());
+        // One that another cluster's sources needed is kept.
+        let sessions = world.process.as_ref().map_or([None; REMOTES], |process| process.sessions);
+        let made_for = world.namespace.and_then(|namespace| namespace.made_for);
+        let made = made_for.is_some_and(|(.., made)| sessions[made.remote] == Some(made));
         let empty = !world.used && world.targets.iter().all(Option::is_none);
         let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
         if made && empty && !wanted && !pairs().any(held) {
@@ -125,6 +128,7 @@ const ONE: Events = Events {
     foreign: true,
     select: false,
     crash: true,
+    identities: false,
     track: Track::Source,
 };
 
@@ -164,6 +168,21 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
         let events = Events { names: 2, track, ..ONE };
         // With three, one that waits for its namespace needs the repeated look, which the model does not have.
         holds(&format!("two pairs, {name}"), events, [1, 2], &begins, [2, 2]);
+    }
+}
+
+/// Either remote may be the one that lies, hides its uid, is away, or is the other's clone.
+#[test]
+fn remotes_of_any_identity_keep_every_invariant() {
+    let events =
+        Events { remotes: 2, people: false, sweep: false, foreign: false, identities: true, ..ONE };
+    for (name, track) in [TRACKS[0], TRACKS[2]] {
+        for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
+            let begins = [Begin::Copy, Begin::Clone, Begin::Source];
+            let name = format!("identities {shows:?}, {name}");
+            // With three a namespace stays, as what one remote reads is no news for the other.
+            holds(&name, Events { track, ..events }, shows, &begins, [2, 2]);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 const SOURCE: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
 const TARGET: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
-const HUB: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+const HUB: &str = "hub=0f8fad5b-d9cb-469f-a165-70867728950e";
 static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
 
 fn reader(mode: Mode) -> ObjectReader {
@@ -50,7 +50,7 @@ fn target(metadata: &Value) -> Value {
 fn desired<'a>(reader: &'a ObjectReader, source: &'a Value) -> Desired<'a> {
     let uid = |text| Uid::parse(text).unwrap();
     let origin = Origin {
-        cluster: uid(HUB),
+        cluster: HUB,
         namespace: "team",
         name: "web-rs",
         uid: uid(SOURCE),

@@ -15,6 +15,8 @@ pub(super) enum Begin {
     CopyAlone,
     /// The same, with somebody else's object in the namespace.
     CopyAndOther,
+    /// The same, and B has the source too, as a cluster that was cloned.
+    Clone,
     /// Two of them.
     Copies,
     /// The one that the namespace was made for is gone.
@@ -40,6 +42,11 @@ impl Begin {
                 world
             }
             Self::CopyAndOther => World { foreign: true, used: true, ..world.with_copy(0, 0) },
+            Self::Clone => {
+                let mut world = world.with_copy(0, 0);
+                world.remotes[1].sources = world.remotes[0].sources;
+                world
+            }
             Self::Copies => world.with_copy(0, 0).with_copy(0, 1),
             Self::SecondCopy => {
                 let mut world = world.with_copy(0, 1).with_copy(0, 0);

@@ -54,6 +54,7 @@ const NOTHING: Events = Events {
     foreign: false,
     select: false,
     crash: false,
+    identities: false,
     track: Track::Source,
 };
 
@@ -73,13 +74,36 @@ fn a_missing_gate_is_found() {
 }
 
 #[test]
-fn a_missing_hold_on_clones_is_found() {
+fn a_missing_refusal_of_a_clone_is_found() {
     Finding {
         events: Events { remotes: 2, ..NOTHING },
         shows: [1, 1],
         troubles: 0,
         what: "another remote's copy is deleted",
         ..FINDING
+    }
+    .shows_need_of(Safeguard::Identity);
+}
+
+#[test]
+fn a_missing_refusal_of_an_absent_remotes_twin_is_found() {
+    Finding {
+        events: Events { remotes: 2, identities: true, ..NOTHING },
+        troubles: 2,
+        what: "another remote's copy is deleted",
+        ..FINDING
+    }
+    .shows_need_of(Safeguard::Identity);
+}
+
+#[test]
+fn a_missing_refusal_of_an_absent_remotes_clone_is_found() {
+    Finding {
+        events: Events { remotes: 2, identities: true, forge: true, people: true, ..NOTHING },
+        begin: Begin::Clone,
+        shows: [1, 1],
+        troubles: 2,
+        what: "another remote's copy is changed",
     }
     .shows_need_of(Safeguard::Identity);
 }

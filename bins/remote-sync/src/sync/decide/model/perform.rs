@@ -113,7 +113,8 @@ impl Sync {
                 Ok(Next::Act)
             }
             Act::Adopt => world.adopt(at, view),
-            Act::Update => world.update(at, view),
+            Act::Update => world.update(at, view, true),
+            Act::UpdateMark => world.update(at, view, false),
             Act::Create => Ok(world.create(at, view)),
             Act::CreateNamespace => Ok(world.create_namespace(at, view)),
             Act::ConfirmSourceGone => {
@@ -171,7 +172,12 @@ impl Sync {
         }
         // A mark whose answer was lost may not be seen yet: the copy is an orphan then, which goes after its grace.
         let copy = world.targets[name].is_some_and(|target| target.owner == Some(remote));
-        if copy && view.target == world.targets[name] && unselected.is_none() {
+        // Of an unverified cluster only the very source has a copy.
+        let mark = world.targets[name].and_then(|target| target.mark);
+        let proven = mark.is_none_or(|mark| {
+            mark.cluster.uid > 0 || seen.is_some_and(|source| source.uid == mark.uid)
+        });
+        if copy && proven && view.target == world.targets[name] && unselected.is_none() {
             return Err("the finalizer goes before the copy".into());
         }
         let released = seen.map(|source| Source { finalizer: false, ..source });
@@ -214,7 +220,7 @@ impl Sync {
         if attempt.progress.namespace_empty != Some(true) {
             world.check_namespace(remote, name)?;
         }
-        if namespace.made_for.is_none_or(|(.., of)| of != world.remotes[remote].shows) {
+        if namespace.made_for.is_none_or(|(.., of)| of != view.cluster) {
             return Err("a namespace that others made is deleted".into());
         }
         let terminating = Some(Namespace { terminating: true, ..namespace });
@@ -248,8 +254,8 @@ impl World {
         Next::Act
     }
 
-    fn mark(&self, (remote, name): (usize, usize), view: &View) -> Option<Mark> {
-        let cluster = self.remotes[remote].shows;
+    fn mark(&self, (_, name): (usize, usize), view: &View) -> Option<Mark> {
+        let cluster = view.cluster;
         view.source.map(|source| Mark { cluster, uid: source.uid, name })
     }
 
@@ -269,7 +275,8 @@ impl World {
         Ok(self.write_target(name, Target { mark, owner, ..seen }))
     }
 
-    fn update(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Answer {
+    /// Writes the mark, and the content if that is wanted.
+    fn update(&mut self, at @ (remote, name): (usize, usize), view: &View, all: bool) -> Answer {
         let Some((seen, source)) = view.target.zip(view.source) else { return Ok(Next::Stale) };
         if self.targets[name] != Some(seen) {
             return Ok(Next::Stale);
@@ -281,7 +288,8 @@ impl World {
             }
             Some(_) => {}
         }
-        let (content, mark) = (source.content, self.mark(at, view));
+        let content = if all { source.content } else { seen.content };
+        let mark = self.mark(at, view);
         let generation = seen.generation + u8::from(content != seen.content);
         Ok(self.write_target(name, Target { content, generation, mark, ..seen }))
     }
@@ -296,9 +304,9 @@ impl World {
         self.write_target(name, Target { uid, content, generation: 1, mark, owner })
     }
 
-    fn create_namespace(&mut self, (remote, name): (usize, usize), view: &View) -> Next {
+    fn create_namespace(&mut self, (_, name): (usize, usize), view: &View) -> Next {
         if self.namespace.is_none() {
-            let (uid, cluster) = (self.uid(), self.remotes[remote].shows);
+            let (uid, cluster) = (self.uid(), view.cluster);
             let made_for = view.source.map(|source| (name, source.uid, cluster));
             self.namespace = Some(Namespace { uid, made_for, terminating: false });
         }

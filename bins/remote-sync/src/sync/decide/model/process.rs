@@ -6,8 +6,8 @@ use crate::sync::gate::DeletionGate;
 
 use super::{
     Sync,
-    view::{Act, End, Namespace, Progress, Source, Target, View},
-    world::{AB, NAMES, REMOTES, Steps, World},
+    view::{Act, End, Mark, Namespace, Progress, Shown, Source, Target, View},
+    world::{AB, NAMES, REMOTES, Remote, Steps, World},
 };
 
 /// What a restart forgets.
@@ -23,6 +23,8 @@ pub(super) struct Process {
     /// How the last attempts ended.
     pub(super) ends: [[Option<End>; NAMES]; REMOTES],
     pub(super) attempt: Option<Attempt>,
+    /// The clusters that are connected.
+    pub(super) sessions: [Option<Shown>; REMOTES],
 }
 
 /// The attempt that is going on.
@@ -43,6 +45,18 @@ impl Sync {
             });
             return;
         };
+        for remote in 0..self.events.remotes {
+            let Remote { shows: uid, away, .. } = world.remotes[remote];
+            let shown = Shown { remote, uid };
+            let records = self.rule.admit(&world.records, shown).filter(|_| !away);
+            if let (None, Some(records)) = (process.sessions[remote], records) {
+                world.step(steps, true, format!("{} is connected", AB[remote]), |world| {
+                    world.records = records;
+                    self.connect(world, shown);
+                    Ok(())
+                });
+            }
+        }
         self.event_steps(world, process, steps);
         if let Some(attempt) = process.attempt {
             return self.act(world, attempt, steps);
@@ -61,10 +75,9 @@ impl Sync {
         }
     }
 
-    /// A remote that shows the uid of another.
+    /// Returns whether a remote is not connected.
     pub(super) fn is_parked(&self, world: &World, remote: usize) -> bool {
-        let shows = world.remotes.map(|remote| remote.shows);
-        remote >= self.events.remotes || self.rule.is_parked(&shows[..self.events.remotes], remote)
+        world.process.as_ref().is_none_or(|process| process.sessions[remote].is_none())
     }
 
     fn start(&self, world: &mut World) {
@@ -77,20 +90,28 @@ impl Sync {
             queued: Default::default(),
             ends: Default::default(),
             attempt: None,
+            sessions: [None; REMOTES],
         });
-        // Everything is listed before anything is done.
-        for (remote, name) in pairs() {
-            self.hear_source(world, remote, name);
-        }
         (0..NAMES).for_each(|name| self.hear_target(world, name));
         self.hear_namespace(world);
-        let process = world.process.as_mut().unwrap();
-        process.unlisted = Default::default();
+    }
+
+    /// A session begins, and everything is listed before anything is done.
+    fn connect(&self, world: &mut World, shown: Shown) {
+        let remote = shown.remote;
+        world.process.as_mut().unwrap().sessions[remote] = Some(shown);
+        for name in 0..NAMES {
+            self.hear_source(world, remote, name);
+            let process = world.process.as_mut().unwrap();
+            let copy = process.targets[name].and_then(|target| target.mark);
+            process.queued[remote][name] |= copy.is_some_and(|mark| belongs(mark, shown));
+        }
     }
 
     fn event_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         for (remote, name) in pairs() {
-            if process.sources[remote][name] != world.listed(remote, name) {
+            let changed = process.sources[remote][name] != world.listed(remote, name);
+            if changed && process.sessions[remote].is_some() {
                 let event = format!("{}/{name}: the source's event arrives", AB[remote]);
                 world.step(steps, true, event, |world| {
                     self.hear_source(world, remote, name);
@@ -125,15 +146,16 @@ impl Sync {
 
     /// As `enqueue_target`.
     fn hear_target(&self, world: &mut World, name: usize) {
-        let (now, shows) = (world.targets[name], world.remotes.map(|remote| remote.shows));
+        let now = world.targets[name];
         let process = world.process.as_mut().unwrap();
         let gone = process.targets[name].is_some() && now.is_none();
         process.targets[name] = now;
-        let origin = now.and_then(|target| target.mark).map(|mark| mark.cluster);
-        for (remote, uid) in shows.iter().enumerate().take(self.events.remotes) {
+        let mark = now.and_then(|target| target.mark);
+        for remote in 0..self.events.remotes {
             let known = process.sources[remote][name].is_some();
-            let belongs = gone || origin == Some(*uid) || now.is_some() && known;
-            process.queued[remote][name] |= belongs;
+            let session = process.sessions[remote];
+            let copy = mark.zip(session).is_some_and(|(mark, session)| belongs(mark, session));
+            process.queued[remote][name] |= gone || copy || now.is_some() && known;
         }
     }
 
@@ -195,7 +217,7 @@ impl Sync {
             selective: self.events.select,
             track: self.events.track,
             name,
-            cluster: world.remotes[remote].shows,
+            cluster: process.sessions[remote].unwrap(),
         }
     }
 
@@ -227,6 +249,11 @@ impl World {
     pub(super) fn listed(&self, remote: usize, name: usize) -> Option<Source> {
         self.remotes[remote].sources[name].filter(|source| source.selected)
     }
+}
+
+/// Returns whether a copy with this mark may be of that cluster: at least the uid is the same, or the name.
+fn belongs(mark: Mark, session: Shown) -> bool {
+    mark.cluster.uid == session.uid || mark.cluster.remote == session.remote
 }
 
 /// All pairs.

@@ -8,14 +8,14 @@ use std::{
 
 use super::{
     MOST,
-    view::{Act, End, Progress, Source, Target, Verdict, View, Why},
+    view::{Act, End, Progress, Records, Shown, Source, Target, Verdict, View, Why},
     world::AB,
 };
 use crate::{
-    controller::identities::{ShownIdentity, conflicts},
     model::{
         annotations::Uid,
         key::{KindIndex, Pair, PerKind},
+        known_clusters::{ClusterRecord, Judgement, KnownClusters},
         mode::Mode,
         object::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetNamespace,
@@ -26,7 +26,7 @@ use crate::{
     sync::{
         decide::{SyncAction, next_action},
         gate::{DeletionGate, DeletionReason, GateLimits, GateVerdict},
-        observed::{Attempt, Comparison, Destroyed, Observed, SettledDiff, SyncRules},
+        observed::{Attempt, Comparison, Destroyed, Observed, SettledDiff, SourceMarks, SyncRules},
         status::PairStatus,
     },
 };
@@ -46,7 +46,7 @@ pub(super) struct Rule {
 pub(super) enum Safeguard {
     /// The gate that every deletion passes.
     Gate,
-    /// The hold on remotes that show one uid.
+    /// What tells clusters with one uid apart: the refusal to connect the second, and the names in marks.
     Identity,
     /// The question at the source's cluster whether it is gone.
     Proof,
@@ -68,10 +68,23 @@ impl Rule {
         (!namespace).then_some(self.kind)
     }
 
+    /// Without names all clusters are those of one remote.
+    fn seen(&self, view: &View) -> View {
+        let mut view = view.clone();
+        if self.without == Some(Safeguard::Identity) {
+            view.cluster.remote = 0;
+            let mark = view.target.as_mut().and_then(|target| target.mark.as_mut());
+            let made_for = view.namespace.as_mut().and_then(|space| space.made_for.as_mut());
+            mark.into_iter().for_each(|mark| mark.cluster.remote = 0);
+            made_for.into_iter().for_each(|(.., cluster)| cluster.remote = 0);
+        }
+        view
+    }
+
     /// Forgets what was found out about other objects.
     pub(super) fn turn_to(&self, view: &View, progress: &mut Progress) {
         let mut attempt = attempt(progress);
-        attempt.turn_to(&observed(view));
+        attempt.turn_to(&observed(&self.seen(view)));
         progress.source_gone &= attempt.source_gone;
         progress.target_gone &= attempt.target_gone;
         progress.namespace_empty = attempt.namespace_empty;
@@ -83,10 +96,11 @@ impl Rule {
     pub(super) fn next(&self, view: &View, progress: &Progress) -> Act {
         let mut attempt = attempt(progress);
         attempt.source_gone |= self.without == Some(Safeguard::Proof);
-        match next_action(&observed(view), &attempt, &rules(view)) {
+        match next_action(&observed(&self.seen(view)), &attempt, &rules(view)) {
             SyncAction::AddFinalizer => Act::AddFinalizer,
             SyncAction::CompareContents => Act::CompareContents,
             SyncAction::Adopt => Act::Adopt,
+            SyncAction::UpdateMark => Act::UpdateMark,
             SyncAction::CreateNamespace => Act::CreateNamespace,
             SyncAction::Create => Act::Create,
             SyncAction::Update { .. } => Act::Update,
@@ -166,17 +180,24 @@ impl Rule {
         gate.deleted(self.counted(namespace), &key(name), self.now);
     }
 
-    /// Whether a remote is left alone, where the remotes show these uids.
-    pub(super) fn is_parked(&self, shows: &[u8], remote: usize) -> bool {
+    /// The records after a cluster was connected that shows itself so, unless it is refused.
+    pub(super) fn admit(&self, records: &Records, shown: Shown) -> Option<Records> {
         if self.without == Some(Safeguard::Identity) {
-            return false;
+            return Some(*records);
         }
-        let shown = shows.iter().zip(AB).map(|(uid, name)| ShownIdentity {
-            name,
-            uid: Some(cluster(*uid).to_string()),
-            genuine: false,
-        });
-        conflicts(None, &shown.collect::<Vec<_>>())[remote].is_some()
+        let mut known = KnownClusters::default();
+        for (record, name) in records.iter().zip(AB) {
+            let record = record.map(|uid| ClusterRecord { uid: cluster(uid), former: Vec::new() });
+            record.into_iter().for_each(|record| known.put(name, record));
+        }
+        let uid = cluster(shown.uid).ok_or_else(String::new);
+        let mut records = *records;
+        match known.judge(AB[shown.remote], &uid) {
+            Judgement::Known(_) => {}
+            Judgement::New(_) => records[shown.remote] = Some(shown.uid),
+            Judgement::Refused(_) => return None,
+        }
+        Some(records)
     }
 }
 
@@ -220,10 +241,13 @@ fn observed(view: &View) -> Observed {
         name: view.name.to_string(),
         place: place(view.name),
         instance: instance(view.cluster),
-        source_cluster: Some(cluster(view.cluster)),
-        stand_in: cluster(0xf0 + view.cluster),
-        target_cluster: Some(cluster(0xff)),
-        accepted: false,
+        source_cluster: cluster(view.cluster.uid),
+        source_marks: SourceMarks {
+            current: mark(view.cluster),
+            former: Vec::new(),
+            unproven: vec![mark(Shown { uid: 0, ..view.cluster })],
+        },
+        target_cluster: cluster(0xff),
     }
 }
 
@@ -282,7 +306,7 @@ fn source(source: Source) -> Cached<SourceObject> {
 fn target(target: Target) -> Cached<TargetObject> {
     let version = version(&target);
     let copy_of = target.mark.map(|mark| CopyOf {
-        cluster: cluster(mark.cluster),
+        cluster: self::mark(mark.cluster),
         uid: object(mark.uid),
         place: place(mark.name),
         generation: 1,
@@ -323,14 +347,19 @@ fn place(name: usize) -> u64 {
     70 + name as u64
 }
 
-fn instance(cluster: u8) -> u64 {
-    90 + u64::from(cluster)
+fn instance(cluster: Shown) -> u64 {
+    1000 + mark(cluster)
+}
+
+fn mark(cluster: Shown) -> u64 {
+    300 + 256 * cluster.remote as u64 + u64::from(cluster.uid)
 }
 
 fn object(uid: u8) -> Uid {
     Uid::parse(&format!("00000000-0000-0000-0000-0000000000{uid:02x}")).unwrap()
 }
 
-fn cluster(uid: u8) -> Uid {
-    Uid::parse(&format!("00000000-0000-0000-0001-0000000000{uid:02x}")).unwrap()
+/// The uid of a cluster, unless that cannot be read.
+fn cluster(uid: u8) -> Option<Uid> {
+    Uid::parse(&format!("00000000-0000-0000-0001-0000000000{uid:02x}")).filter(|_| uid > 0)
 }

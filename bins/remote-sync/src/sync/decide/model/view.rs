@@ -1,5 +1,6 @@
 //! Objects of the model, and what the rule sees of them. Contents, clusters and names are small numbers.
 
+use super::world::REMOTES;
 use crate::settings::Track;
 
 /// A source, as its cluster has it.
@@ -36,10 +37,21 @@ pub(super) struct Target {
     pub(super) owner: Option<usize>,
 }
 
+/// A cluster as it shows itself: the remote that it is taken for, and a uid, or 0 if that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Shown {
+    pub(super) remote: usize,
+    pub(super) uid: u8,
+}
+
+/// For each remote, the uid that is recorded, if one is; 0 for an unverified cluster.
+pub(super) type Records = [Option<u8>; REMOTES];
+
 /// The annotation that says whose copy a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mark {
-    pub(super) cluster: u8,
+    /// The remote and the uid that it showed.
+    pub(super) cluster: Shown,
     pub(super) uid: u8,
     pub(super) name: usize,
 }
@@ -49,7 +61,7 @@ pub(super) struct Mark {
 pub(super) struct Namespace {
     pub(super) uid: u8,
     /// The object that this program made it for: name, uid, and its cluster.
-    pub(super) made_for: Option<(usize, u8, u8)>,
+    pub(super) made_for: Option<(usize, u8, Shown)>,
     pub(super) terminating: bool,
 }
 
@@ -65,8 +77,8 @@ pub(super) struct View {
     pub(super) selective: bool,
     pub(super) track: Track,
     pub(super) name: usize,
-    /// The uid that the remote shows.
-    pub(super) cluster: u8,
+    /// The source's cluster.
+    pub(super) cluster: Shown,
 }
 
 /// Progress of an attempt.
@@ -99,6 +111,7 @@ pub(super) enum Act {
     AddFinalizer,
     CompareContents,
     Adopt,
+    UpdateMark,
     CreateNamespace,
     Create,
     Update,

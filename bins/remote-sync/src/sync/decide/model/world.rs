@@ -8,7 +8,7 @@ use crate::settings::Track;
 
 use super::{
     process::Process,
-    view::{Mark, Namespace, Published, Source, Target},
+    view::{Mark, Namespace, Published, Records, Shown, Source, Target},
 };
 
 pub(super) const NAMES: usize = 2;
@@ -27,6 +27,8 @@ pub(super) struct World {
     /// For the invariants alone: others have had something in it, whose end need not be noticed.
     pub(super) used: bool,
     pub(super) process: Option<Process>,
+    /// Which clusters the remotes are known to be.
+    pub(super) records: Records,
     /// Deletions that were recorded for later processes, of targets and of namespaces.
     pub(super) ledger: [[u8; 2]; REMOTES],
     /// The names of targets that were deleted for each remote.
@@ -40,8 +42,10 @@ pub(super) struct World {
 /// The cluster of some sources.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Remote {
-    /// The uid of kube-system that it shows.
+    /// The uid of kube-system that it shows; 0 if that cannot be read.
     pub(super) shows: u8,
+    /// It cannot be reached.
+    pub(super) away: bool,
     pub(super) sources: [Option<Source>; NAMES],
     /// Its kind, or its namespace, is being deleted.
     pub(super) swept: bool,
@@ -67,6 +71,8 @@ pub(super) struct Events {
     pub(super) select: bool,
     /// The process is killed, and requests fail.
     pub(super) crash: bool,
+    /// Remotes are away, show the uid of another, or hide theirs.
+    pub(super) identities: bool,
     /// The bookkeeping.
     pub(super) track: Track,
 }
@@ -74,7 +80,7 @@ pub(super) struct Events {
 impl World {
     /// A world in which remotes show these uids.
     pub(super) fn new(shows: [u8; REMOTES], troubles: u8) -> Self {
-        let remote = |shows| Remote { shows, sources: [None; NAMES], swept: false };
+        let remote = |shows| Remote { shows, away: false, sources: [None; NAMES], swept: false };
         Self {
             remotes: shows.map(remote),
             targets: [None; NAMES],
@@ -82,6 +88,7 @@ impl World {
             foreign: false,
             used: false,
             process: None,
+            records: Records::default(),
             ledger: Default::default(),
             deleted: Default::default(),
             swept_away: Default::default(),
@@ -93,7 +100,8 @@ impl World {
     /// The same with a source that has been copied.
     pub(super) fn with_copy(mut self, remote: usize, name: usize) -> Self {
         let (source_uid, uid) = (self.uid(), self.uid());
-        let cluster = self.remotes[remote].shows;
+        let cluster = Shown { remote, uid: self.remotes[remote].shows };
+        self.records[remote] = Some(cluster.uid);
         let published = Some(Published { remote: 1, local: 1, uid: Some(uid) });
         let source = Source { finalizer: true, published, ..new_source(source_uid, 1) };
         self.remotes[remote].sources[name] = Some(source);
@@ -144,6 +152,12 @@ impl World {
 
     /// The servers finish what they began.
     pub(super) fn server_steps(&self, steps: &mut Steps) {
+        for (remote, of) in AB.iter().enumerate().filter(|(remote, _)| self.remotes[*remote].away) {
+            self.step(steps, true, format!("{of} is back"), |world| {
+                world.remotes[remote].away = false;
+                Ok(())
+            });
+        }
         if self.namespace.is_some_and(|namespace| namespace.terminating) {
             self.step(steps, true, "the namespace goes, with all that is in it", |world| {
                 (world.namespace, world.foreign, world.used) = (None, false, false);
@@ -159,6 +173,9 @@ impl World {
             for name in 0..events.names {
                 self.source_steps(events, (remote, name), steps);
             }
+            if events.identities {
+                self.identity_steps(remote, steps);
+            }
             if events.sweep && !self.remotes[remote].swept {
                 self.trouble(steps, format!("{of}: the kind of the sources is deleted"), |world| {
                     world.remotes[remote].swept = true;
@@ -170,6 +187,34 @@ impl World {
         }
         if events.foreign {
             self.foreign_steps(events, steps);
+        }
+    }
+
+    /// A cluster is lost, or shows another uid from now on: its session ends.
+    fn identity_steps(&self, remote: usize, steps: &mut Steps) {
+        let of = AB[remote];
+        let mut trouble = |event: &str, change: &dyn Fn(&mut Remote)| {
+            self.trouble(steps, format!("{of} {event}"), |world| {
+                change(&mut world.remotes[remote]);
+                world.end_session(remote);
+            });
+        };
+        let Remote { shows, away, .. } = self.remotes[remote];
+        if !away {
+            trouble("is away", &|remote| remote.away = true);
+        }
+        for (uid, event) in [(0, "hides its uid"), (1, "shows the uid 1"), (2, "shows the uid 2")] {
+            if uid != shows {
+                trouble(event, &|remote| remote.shows = uid);
+            }
+        }
+    }
+
+    fn end_session(&mut self, remote: usize) {
+        let Some(process) = &mut self.process else { return };
+        process.sessions[remote] = None;
+        if let Some(attempt) = process.attempt.take_if(|attempt| attempt.remote == remote) {
+            process.queued[remote][attempt.name] = true;
         }
     }
 

@@ -6,9 +6,10 @@ use crate::{model::digest::Digester, sync::gate::GateHold};
 #[test]
 fn a_target_follows_its_own_source_only() {
     let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
+    let unproven = SyncAction::Done(PairStatus::Held(Hold::Unidentified));
     let update = CONTENT;
-    let of = |cluster: u8, place: u64, source: u8| crate::model::object::CopyOf {
-        cluster: uid(cluster),
+    let of = |cluster: u64, place: u64, source: u8| crate::model::object::CopyOf {
+        cluster,
         uid: uid(source),
         place,
         generation: 1,
@@ -22,6 +23,11 @@ fn a_target_follows_its_own_source_only() {
         (Some(of(0xa5, PLACE, 1)), false, conflict),
         (Some(of(0xa5, PLACE, 1)), true, update),
         (Some(of(0xa5, PLACE, 9)), false, conflict),
+        // An earlier version's mark needs the very source.
+        (Some(of(0xb1, PLACE, 1)), false, update),
+        (Some(of(0xb1, 1, 1)), false, update),
+        (Some(of(0xb1, PLACE, 9)), false, unproven),
+        (Some(of(0xb1, 1, 9)), false, conflict),
         (Some(of(0xa5, PLACE, 9)), true, update),
         (Some(of(0xa5, 1, 9)), true, conflict),
         // Its label changed: it was another instance's.
@@ -31,7 +37,7 @@ fn a_target_follows_its_own_source_only() {
         let mut world = in_step(Mode::Safe);
         let value = &mut world.observed.target.as_mut().unwrap().value;
         (value.copy_of, value.state.content) = (mark.clone(), 9);
-        world.observed.accepted = accepted;
+        world.observed.source_marks = marks(true, accepted);
         assert_eq!(first(&world), expected, "{mark:?} {accepted}");
         world.rules.mode = Mode::Compat;
         assert_eq!(first(&world), update, "upstream has no marks");
@@ -106,23 +112,25 @@ fn a_takeover_marks_and_writes_no_content() {
 fn a_cluster_without_identity_keeps_only_its_very_objects() {
     let world = |cluster, uid| {
         let mut world = in_step(Mode::Safe);
-        world.observed.source_cluster = None;
+        (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
         let copy = crate::model::object::CopyOf { cluster, uid, ..copy() };
         world.observed.target.as_mut().unwrap().value.copy_of = Some(copy);
         world.observed.target.as_mut().unwrap().value.state.content = 9;
         world
     };
-    let conflict = SyncAction::Done(PairStatus::Held(Hold::Unidentified));
-    let stand_in = uid(0xb0);
-    assert_eq!(first(&world(stand_in, uid(1))), CONTENT);
-    assert_eq!(first(&world(stand_in, uid(9))), conflict);
-    assert_eq!(first(&world(hub(), uid(1))), conflict, "it hides which cluster it is");
-    let mut known = world(stand_in, uid(1));
-    known.observed.source_cluster = Some(hub());
+    let unproven = SyncAction::Done(PairStatus::Held(Hold::Unidentified));
+    let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
+    assert_eq!(first(&world(0xb0, uid(1))), CONTENT);
+    assert_eq!(first(&world(0xb0, uid(9))), unproven);
+    assert_eq!(first(&world(0xa0, uid(1))), conflict, "it hides which cluster it is");
+    let mut known = world(0xb0, uid(1));
+    (known.observed.source_cluster, known.observed.source_marks) =
+        (Some(hub()), marks(true, false));
     assert_eq!(first(&known), CONTENT, "it may be read now");
-    let mut orphan = world(stand_in, uid(1));
-    orphan.observed.source = None;
-    assert_eq!(first(&orphan), SyncAction::Done(PairStatus::Nothing));
+    for mut orphan in [world(0xb0, uid(1)), known] {
+        orphan.observed.source = None;
+        assert_eq!(first(&orphan), unproven, "each orphan is said");
+    }
 }
 
 /// Such a mark proves nothing once the source is gone: of a cluster that could not be identified, of one that
@@ -131,19 +139,21 @@ fn a_cluster_without_identity_keeps_only_its_very_objects() {
 fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
     let ours = copy();
     let of = |cluster, place| crate::model::object::CopyOf { cluster, place, ..copy() };
-    for (mark, accepted) in
-        [(of(uid(0xb0), PLACE), false), (of(uid(0xa5), PLACE), true), (of(hub(), 1), false)]
-    {
+    for (mark, accepted) in [
+        (of(0xb0, PLACE), false),
+        (of(0xb1, PLACE), false),
+        (of(0xa5, PLACE), true),
+        (of(0xa0, 1), false),
+    ] {
         let mut world = in_step(Mode::Safe);
         world.observed.target.as_mut().unwrap().value.copy_of = Some(mark.clone());
-        world.observed.accepted = accepted;
+        world.observed.source_marks = marks(true, accepted);
         assert_eq!(world.run(), [[SyncAction::UpdateMark]], "{mark:?}");
         assert_eq!(world.observed.target.unwrap().value.copy_of.as_ref(), Some(&ours));
     }
     let mut unknown = in_step(Mode::Safe);
-    unknown.observed.source_cluster = None;
-    let stand_in = of(uid(0xb0), PLACE);
-    unknown.observed.target.as_mut().unwrap().value.copy_of = Some(stand_in);
+    (unknown.observed.source_cluster, unknown.observed.source_marks) = (None, marks(false, false));
+    unknown.observed.target.as_mut().unwrap().value.copy_of = Some(of(0xb0, PLACE));
     assert_eq!(
         first(&unknown),
         SyncAction::Done(PairStatus::InSync),
@@ -198,16 +208,15 @@ fn an_orphan_that_is_kept_is_marked_once() {
 
 #[test]
 fn an_orphan_of_an_unknown_or_another_cluster_stays() {
-    for cluster in [None, Some(uid(0xa5))] {
-        let mut world = orphan(OrphanPolicy::Confirm);
-        world.observed.source_cluster = cluster;
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
-        world.observed.accepted = true;
-        assert_eq!(
-            first(&world),
-            SyncAction::Done(PairStatus::Nothing),
-            "also when it is accepted"
-        );
+    let nothing = SyncAction::Done(PairStatus::Nothing);
+    let mut world = orphan(OrphanPolicy::Confirm);
+    (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
+    assert_eq!(first(&world), nothing);
+    let mut world = orphan(OrphanPolicy::Confirm);
+    world.observed.target.as_mut().unwrap().value.copy_of.as_mut().unwrap().cluster = 0xa5;
+    for accepted in [false, true] {
+        world.observed.source_marks = marks(true, accepted);
+        assert_eq!(first(&world), nothing, "also when it is accepted");
     }
 }
 

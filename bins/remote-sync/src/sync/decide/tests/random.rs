@@ -174,9 +174,9 @@ fn random_source(rng: &mut Rng) -> Cached<SourceObject> {
 
 fn random_target(rng: &mut Rng) -> Cached<TargetObject> {
     let mut target = target(random_state(rng));
-    let foreign = crate::model::object::CopyOf { cluster: uid(0xa5), ..copy() };
+    let foreign = crate::model::object::CopyOf { cluster: 0xa5, ..copy() };
     let elsewhere = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
-    let unidentified = crate::model::object::CopyOf { cluster: uid(0xb0), ..copy() };
+    let unidentified = crate::model::object::CopyOf { cluster: 0xb0, ..copy() };
     let others = [foreign, elsewhere, unidentified].map(Some);
     let marks = [&[None, Some(copy()), Some(copy())], &others[..]].concat();
     target.value.copy_of = one(rng, &marks);
@@ -217,7 +217,7 @@ fn random_world(rng: &mut Rng) -> World {
     observed.secrets_checked = rng.bool();
     observed.uploads = (0..3).map(|_| maybe(rng, random_secret)).collect();
     observed.source_cluster = one(rng, &[Some(hub()), Some(hub()), None]);
-    observed.accepted = rng.u8(..6) == 0;
+    observed.source_marks = marks(observed.source_cluster.is_some(), rng.u8(..6) == 0);
     if observed.source.is_none() && rng.bool() {
         world.unlisted = Some(random_source(rng));
     }

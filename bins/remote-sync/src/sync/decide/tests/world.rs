@@ -10,7 +10,7 @@ use crate::{
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::{
         gate::GateVerdict,
-        observed::{Comparison, SettledDiff},
+        observed::{Comparison, SettledDiff, SourceMarks},
     },
 };
 
@@ -47,7 +47,7 @@ pub(super) struct End {
     generations: Option<(Option<u32>, bool, bool)>,
     target: Option<(u64, u64, u64, bool)>,
     /// The cluster and the place that the target's mark names.
-    mark: Option<(Uid, u64)>,
+    mark: Option<(u64, u64)>,
     namespace: Option<TargetNamespace>,
     uploads: Vec<Option<TargetSecret>>,
 }
@@ -85,9 +85,17 @@ pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
     known(2, TargetObject { state, copy_of, has_annotations, beside_spec, orphaned })
 }
 
+/// How marks name the source's cluster: 0xa0, or 0xb0 while it is unverified; 0xa5 if it replaced that one, as a person
+/// said; 0xb1 in earlier versions.
+pub(super) fn marks(verified: bool, accepted: bool) -> SourceMarks {
+    let current = if verified { 0xa0 } else { 0xb0 };
+    let former = if accepted { vec![0xa5] } else { Vec::new() };
+    SourceMarks { current, former, unproven: if verified { vec![0xb0, 0xb1] } else { vec![0xb0] } }
+}
+
 /// The origin annotation of a copy of our source.
 pub(super) fn copy() -> CopyOf {
-    CopyOf { cluster: hub(), uid: uid(1), place: PLACE, generation: 1 }
+    CopyOf { cluster: 0xa0, uid: uid(1), place: PLACE, generation: 1 }
 }
 
 pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
@@ -138,10 +146,9 @@ impl World {
             name: "test".into(),
             place: PLACE,
             instance: INSTANCE,
-            stand_in: uid(0xb0),
             source_cluster: Some(hub()),
             target_cluster: Some(uid(0xa1)),
-            accepted: false,
+            source_marks: marks(true, false),
         };
         Self {
             observed,
@@ -330,11 +337,10 @@ impl World {
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction, attempt: &Attempt) {
         let (safe, prunes) = (self.rules.mode == Mode::Safe, self.prunes);
-        let Observed { source, target, namespace, settled, source_cluster, stand_in, .. } =
-            &mut self.observed;
+        let Observed { source, target, namespace, settled, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
-        let cluster = source_cluster.unwrap_or(*stand_in);
+        let cluster = source_marks.current;
         let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() }).filter(|_| safe);
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),

@@ -1,0 +1,120 @@
+//! Which cluster it is: read again and again, as the answer may change behind a connection that is well.
+
+use serde_json::json;
+
+use super::{super::identity::reason_to_reconnect, *};
+
+const OTHER: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000002";
+
+/// Answers reads of kube-system with another uid.
+fn lie(bench: &Bench) -> u64 {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "kube-system", "uid": OTHER, "resourceVersion": "1"}});
+    let body = Some(namespace.to_string());
+    let rule = Rule::new(Action::Answer { code: 200, body, retry_after: None });
+    bench.server.faults().add(rule.verb("get").resource("namespaces").name("kube-system"))
+}
+
+/// Waits for the next read of the identity, and for the connection that may follow from it.
+fn read_again(bench: &mut Bench) {
+    bench.probe();
+    bench.probe();
+}
+
+#[test]
+fn identity_that_changes_is_refused_until_it_is_back() {
+    let mut bench = Bench::connected(eager());
+    let (uid, first) = (bench.uid(), bench.connection.session().unwrap().number);
+    let lies: [fn(&Bench) -> u64; 2] =
+        [lie, |bench| bench.server.faults().deny("get", "namespaces", "")];
+    for (lie, number) in lies.into_iter().zip(first + 1..) {
+        let rule = lie(&bench);
+        read_again(&mut bench);
+        assert!(is_down(&bench.connection));
+        let health = bench.connection.health();
+        let error = health.error.unwrap();
+        assert_eq!(health.phase, Phase::IdentityRefused);
+        assert!(
+            error.contains("cluster hub is not connected: the uid of its kube-system"),
+            "{error}"
+        );
+        assert!(health.failures > 0);
+        bench.server.faults().remove(rule);
+        read_again(&mut bench);
+        assert_eq!(bench.uid(), uid);
+        let session = bench.connection.session().unwrap();
+        assert_eq!(session.number, number, "everything is listed anew");
+    }
+}
+
+#[test]
+fn identity_that_becomes_readable_begins_another_session() {
+    let mut bench = Bench::new(eager());
+    let rule = bench.server.faults().deny("get", "namespaces", "");
+    bench.connection.offer(Ok(bench.config()));
+    bench.supervisor.run_once();
+    read_again(&mut bench);
+    assert_eq!((bench.uid(), bench.connection.session().unwrap().number), (None, 1));
+    assert!(bench.metrics().contains("remote_sync_cluster_identity_verified{remote=\"hub\"} 0\n"));
+    bench.server.faults().remove(rule);
+    read_again(&mut bench);
+    assert!(bench.uid().is_some());
+    assert_eq!(bench.connection.session().unwrap().number, 2);
+    assert!(bench.metrics().contains("remote_sync_cluster_identity_verified{remote=\"hub\"} 1\n"));
+}
+
+#[test]
+fn identity_that_fails_to_be_read_is_said_and_proves_nothing() {
+    let mut bench = Bench::connected(quick());
+    let (known, session) = (bench.uid(), bench.connection.session().unwrap());
+    for code in [500, 503, 429] {
+        let broken = Action::Answer { code, body: None, retry_after: None };
+        let rule = bench.server.faults().add(Rule::new(broken).resource("namespaces"));
+        assert!(bench.connection.is_still_there(&session).is_err());
+        bench.probe();
+        let unread = bench.connection.health().unread.unwrap();
+        assert!(unread.contains(&code.to_string()), "{unread}");
+        bench.server.faults().remove(rule);
+        assert!(bench.connection.is_still_there(&session).unwrap());
+        assert_eq!(bench.connection.health().unread, None);
+    }
+    assert_eq!(bench.uid(), known);
+    assert_eq!(bench.connection.session().unwrap().number, session.number);
+}
+
+/// Other requests postpone a probe, but not the look at which cluster it is.
+#[test]
+fn the_identity_is_read_in_each_interval_whatever_else_is_asked() {
+    let timing = ProbeTiming { interval: Duration::from_millis(100), ..quick() };
+    let mut bench = Bench::connected(timing);
+    let client = bench.connection.client().unwrap();
+    let reads = |bench: &Bench| {
+        let requests = bench.server.requests();
+        requests.iter().filter(|request| request.path.ends_with("/kube-system")).count()
+    };
+    let (before, started) = (reads(&bench), Instant::now());
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(50));
+        client.text("/livez").unwrap();
+        bench.supervisor.run_once();
+    }
+    let most = started.elapsed().as_millis() as usize / 100 + 1;
+    let count = reads(&bench) - before;
+    assert!((3..=most).contains(&count), "{count} reads, at most {most}");
+}
+
+#[test]
+fn only_a_change_of_identity_is_a_reason_to_reconnect() {
+    let uid = |digit: char| Uid::parse(&OTHER.replace('2', &digit.to_string())).unwrap();
+    let hidden = || Err("403".to_owned());
+    for (before, now, news) in [
+        (Some(uid('1')), Ok(uid('1')), false),
+        (Some(uid('1')), Ok(uid('2')), true),
+        (Some(uid('1')), hidden(), true),
+        (None, hidden(), false),
+        (None, Ok(uid('1')), true),
+    ] {
+        let reason = reason_to_reconnect(before, &now);
+        assert_eq!(reason.is_some(), news, "{before:?} {now:?}: {reason:?}");
+    }
+}

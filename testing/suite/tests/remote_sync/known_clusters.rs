@@ -1,0 +1,416 @@
+//! Known clusters: a copy belongs to one remote, by its name and uid, whatever uid another cluster shows, and whether
+//! that remote is connected or not.
+
+use dev_apiserver::{Action, Rule};
+use serde_json::{Value, json};
+use suite::{
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    relay::Way,
+    sidecar::Sidecar,
+    stays,
+    sync::{CONFIGS, FINALIZER, Place, SOURCE, Setting, Side, Stage, WIDGETS, namespaces},
+    throughout,
+};
+
+use crate::support::{is_in_sync, of_program};
+
+/// The ConfigMap with the records, by the default name of the Lease.
+const RECORDS: &str = "remote-sync-known-clusters";
+
+/// Two remotes whose objects have the same places in the local cluster; the first has one object.
+fn stage(name: &str) -> (Stage, Place, Place) {
+    let own = Cluster::embedded("own");
+    let remotes = ["west", "east"].map(|name| (name, Cluster::embedded(name))).into();
+    let stage = Stage::between(own, remotes, name, Setting::safe(&[&WIDGETS]).same_names());
+    stage.remotes[1].cluster.create_namespace(&stage.namespace);
+    stage.create_target_namespace(&json!({}));
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    (stage, source, target)
+}
+
+/// The same with a copy of that object, made by a process that is gone.
+fn copied(name: &str) -> Option<(Stage, Place, Place)> {
+    if !needs(Need::Embedded, "there are three servers") {
+        return None;
+    }
+    let (stage, source, target) = stage(name);
+    copy(&stage, &source, &target);
+    Some((stage, source, target))
+}
+
+fn copy(stage: &Stage, source: &Place, target: &Place) {
+    let _sidecar = start_west(stage, &[]);
+    is_in_sync(source, target);
+}
+
+fn start_west(stage: &Stage, more: &[&str]) -> Sidecar {
+    let file = stage.write("west.kubeconfig", &stage.remote().kubeconfig());
+    stage.start_as(|command| {
+        command.args(["-remote-kubeconfig", &format!("west={}", file.display())]).args(more);
+    })
+}
+
+/// Another object under the same name, in the second remote.
+fn rival(stage: &Stage) -> Place {
+    let rival = stage.source_in(1, &WIDGETS, &stage.namespace, "one");
+    rival.create_number(666);
+    rival
+}
+
+fn uid(side: &Side) -> String {
+    let kube_system = Place::new(&side.cluster, namespaces(), "", "kube-system").uid();
+    kube_system.as_str().expect("a uid").to_owned()
+}
+
+/// One remote shows the program this uid.
+fn shows(side: &Side, uid: &str) -> u64 {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "kube-system", "uid": uid, "resourceVersion": "1"}});
+    let body = Some(namespace.to_string());
+    answers(side, Action::Answer { code: 200, body, retry_after: None })
+}
+
+/// One remote does not let the program read its kube-system.
+fn hides(side: &Side) -> u64 {
+    answers(side, Action::Forbid)
+}
+
+fn answers(side: &Side, action: Action) -> u64 {
+    let rule = of_program(side, action).verb("get").resource("namespaces").name("kube-system");
+    side.cluster.faults().add(rule)
+}
+
+/// Waits until this remote is refused, or is not.
+#[track_caller]
+fn is_refused(sidecar: &Sidecar, remote: &str, refused: bool) {
+    let metric = format!("remote_sync_cluster_identity_refused{{remote=\"{remote}\"}}");
+    eventually("it is refused, or not", || {
+        (sidecar.metric(&metric) == Some(f64::from(u8::from(refused)))).then_some(())
+    });
+}
+
+/// Waits until a remote has this many pairs in a state.
+#[track_caller]
+fn has_pairs(sidecar: &Sidecar, remote: &str, state: &str, count: f64) {
+    let labels =
+        format!("remote=\"{remote}\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
+    let metric = format!("remote_sync_pairs{{{labels}}}");
+    eventually("the pairs are in that state", || {
+        (sidecar.metric(&metric) == Some(count)).then_some(())
+    });
+}
+
+#[track_caller]
+fn stays_as_it_is(target: &Place) {
+    let before = (target.uid(), target.number());
+    throughout(3000, "the copy stays as it is", || {
+        target.get().is_some() && (target.uid(), target.number()) == before
+    });
+}
+
+fn record(stage: &Stage, remote: &str) -> Option<String> {
+    Some(stage.ledger(RECORDS).get()?["data"][remote].as_str()?.to_owned())
+}
+
+#[test]
+fn remote_away_loses_no_copy_to_its_twin() {
+    let Some((stage, _, target)) = copied("known-orphan") else { return };
+    stage.remotes[0].relay.set(Way::Closed);
+    shows(&stage.remotes[1], &uid(&stage.remotes[0]));
+    let sidecar = stage.start_served(&[]);
+    stays_as_it_is(&target);
+    is_refused(&sidecar, "east", true);
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains("as the remote west has") && ready.contains(RECORDS), "{ready}");
+    assert!(sidecar.log().contains("cluster east is not connected"), "{}", sidecar.log());
+}
+
+#[test]
+fn remote_away_loses_no_copy_to_a_forged_deletion() {
+    let Some((stage, _, target)) = copied("known-forged") else { return };
+    stage.remotes[0].relay.set(Way::Closed);
+    let rival = rival(&stage);
+    rival.set_finalizers(&[FINALIZER]);
+    rival.delete();
+    shows(&stage.remotes[1], &uid(&stage.remotes[0]));
+    let accepted = format!("west={}", uid(&stage.remotes[0]));
+    let sidecar = stage.start_served(&["-orphan-grace", "1h", "-accept-identity", &accepted]);
+    stays_as_it_is(&target);
+    is_refused(&sidecar, "east", true);
+}
+
+#[test]
+fn remote_away_has_no_copy_overwritten_by_its_twin() {
+    let Some((stage, _, target)) = copied("known-taken") else { return };
+    stage.remotes[0].relay.set(Way::Closed);
+    rival(&stage);
+    shows(&stage.remotes[1], &uid(&stage.remotes[0]));
+    let sidecar = stage.start_served(&[]);
+    stays_as_it_is(&target);
+    is_refused(&sidecar, "east", true);
+}
+
+#[test]
+fn accepted_cluster_takes_no_copy_of_a_remote_away() {
+    let Some((stage, source, target)) = copied("known-accepted") else { return };
+    rival(&stage);
+    stage.remotes[0].relay.set(Way::Closed);
+    let accepted = format!("east={}", uid(&stage.remotes[1]));
+    let sidecar = stage.start_served(&["-accept-identity", &accepted]);
+    has_pairs(&sidecar, "east", "conflict", 1.0);
+    stays_as_it_is(&target);
+    stage.remotes[0].relay.set(Way::Open);
+    source.set_number(2);
+    target.wait_for_number(2);
+}
+
+#[test]
+fn accepted_cluster_takes_no_copy_of_a_remote_in_doubt() {
+    let Some((stage, source, target)) = copied("known-doubt") else { return };
+    let rival = rival(&stage);
+    let accepted = format!("east={}", uid(&stage.remotes[1]));
+    let sidecar = stage.start_served(&["-accept-identity", &accepted]);
+    has_pairs(&sidecar, "east", "conflict", 1.0);
+    let hidden = hides(&stage.remotes[0]);
+    is_refused(&sidecar, "west", true);
+    rival.set_number(667);
+    source.set_number(2);
+    stays_as_it_is(&target);
+    stage.remotes[0].cluster.faults().remove(hidden);
+    target.wait_for_number(2);
+}
+
+/// The uid that earlier versions made up for a remote "west" without one; a hostile cluster can compute it.
+const STAND_IN: &str = "9ed6eb90-f2bd-4f52-20dc-ee024d3d3d99";
+
+#[test]
+fn unverified_remote_loses_no_copy_to_another() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, source, target) = stage("known-unverified");
+    hides(&stage.remotes[0]);
+    copy(&stage, &source, &target);
+    shows(&stage.remotes[1], STAND_IN);
+    let _sidecar = stage.start_served(&["-orphan-grace", "1s"]);
+    stays_as_it_is(&target);
+    source.set_number(2);
+    target.wait_for_number(2);
+}
+
+#[test]
+fn unverified_remote_has_no_copy_overwritten_by_another() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, source, target) = stage("known-unverified-taken");
+    hides(&stage.remotes[0]);
+    copy(&stage, &source, &target);
+    rival(&stage);
+    shows(&stage.remotes[1], STAND_IN);
+    let sidecar = stage.start_served(&[]);
+    has_pairs(&sidecar, "east", "conflict", 1.0);
+    stays_as_it_is(&target);
+}
+
+#[test]
+fn unverified_remotes_orphan_is_kept_and_said_once() {
+    let Some((stage, source, target)) = copied_unverified("known-unproven") else { return };
+    let sidecar = start_west(&stage, &["-orphan-grace", "0s"]);
+    has_pairs(&sidecar, "west", "insync", 1.0);
+    source.delete_by_force();
+    has_pairs(&sidecar, "west", "held", 1.0);
+    stays_as_it_is(&target);
+    assert_eq!(sidecar.count("nothing proves that the target is a copy"), 1, "{}", sidecar.log());
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains("identity (west): "), "{ready}");
+}
+
+#[test]
+fn unverified_remotes_deletion_is_obeyed() {
+    let Some((stage, source, target)) = copied_unverified("known-deleted") else { return };
+    let _sidecar = start_west(&stage, &[]);
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+}
+
+/// A copy of a remote that does not let anybody read its kube-system.
+fn copied_unverified(name: &str) -> Option<(Stage, Place, Place)> {
+    if !needs(Need::Embedded, "there are three servers") {
+        return None;
+    }
+    let (stage, source, target) = stage(name);
+    hides(&stage.remotes[0]);
+    copy(&stage, &source, &target);
+    assert_eq!(record(&stage, "west").as_deref(), Some("unverified"));
+    let mark = target.annotation(SOURCE).unwrap_or_default();
+    assert!(mark.starts_with("west=unverified/"), "{mark}");
+    Some((stage, source, target))
+}
+
+/// West was rebuilt: its address leads to another cluster, with the same objects.
+fn rebuilt(stage: &Stage, number: u64) {
+    stage.source_in(1, &WIDGETS, &stage.namespace, "one").create_number(number);
+    stage.write("west.kubeconfig", &stage.remotes[1].kubeconfig());
+}
+
+fn start_rebuilt(stage: &Stage, more: &[&str]) -> Sidecar {
+    let file = stage.directory.path().join("west.kubeconfig");
+    stage.start_as(|command| {
+        command.args(["-remote-kubeconfig", &format!("west={}", file.display())]).args(more);
+    })
+}
+
+#[test]
+fn accepted_cluster_takes_over_the_copies_of_the_recorded_one() {
+    let Some((stage, _, target)) = copied("known-rebuilt") else { return };
+    let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
+    rebuilt(&stage, 5);
+    let mut sidecar = start_rebuilt(&stage, &[]);
+    is_refused(&sidecar, "west", true);
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains(&format!("-accept-identity west={new}")), "{ready}");
+    stays_as_it_is(&target);
+    sidecar.kill();
+    let accepted = format!("west={new}");
+    drop(start_rebuilt_and_taken_over(&stage, &target, &["-accept-identity", &accepted]));
+    assert_eq!(target.uid(), copy);
+    assert_eq!(record(&stage, "west"), Some(format!("{new} {old}")));
+}
+
+fn start_rebuilt_and_taken_over(stage: &Stage, target: &Place, more: &[&str]) -> Sidecar {
+    let sidecar = start_rebuilt(stage, more);
+    target.wait_for_number(5);
+    sidecar
+}
+
+#[test]
+fn accepted_cluster_without_a_record_names_the_old_one() {
+    let Some((stage, _, target)) = copied("known-old") else { return };
+    let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
+    rebuilt(&stage, 5);
+    stage.ledger(RECORDS).delete();
+    let accepted = format!("west={old}:{new}");
+    drop(start_rebuilt_and_taken_over(&stage, &target, &["-accept-identity", &accepted]));
+    assert_eq!(target.uid(), copy);
+}
+
+#[test]
+fn edited_record_accepts_a_cluster_while_the_program_runs() {
+    let Some((stage, _, target)) = copied("known-edited") else { return };
+    let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
+    rebuilt(&stage, 5);
+    let sidecar = start_rebuilt(&stage, &[]);
+    is_refused(&sidecar, "west", true);
+    stage.ledger(RECORDS).merge(&json!({"data": {"west": "what"}}));
+    let told = || sidecar.ask("/readyz").1.contains("its record is").then_some(());
+    eventually("that is no record", told);
+    stage.ledger(RECORDS).merge(&json!({"data": {"west": format!("{new} {old}")}}));
+    target.wait_for_number(5);
+    is_refused(&sidecar, "west", false);
+    assert_eq!(target.uid(), copy);
+}
+
+#[test]
+fn cluster_without_a_record_leaves_the_copies_of_another() {
+    let Some((stage, _, target)) = copied("known-lost") else { return };
+    rebuilt(&stage, 5);
+    stage.ledger(RECORDS).delete();
+    let sidecar = start_rebuilt(&stage, &[]);
+    has_pairs(&sidecar, "west", "conflict", 1.0);
+    stays_as_it_is(&target);
+}
+
+#[test]
+fn records_live_in_memory_without_rights_to_the_configmap() {
+    if !needs(Need::Embedded, "a right can be taken away") {
+        return;
+    }
+    let (stage, source, target) = stage("known-memory");
+    let rule = Rule::new(Action::Forbid).user(&stage.own.user()).resource("configmaps");
+    stage.own.cluster.faults().add(rule);
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    assert_eq!(sidecar.warnings("known clusters are not recorded across restarts"), 1);
+    assert_eq!(record(&stage, "west"), None);
+    shows(&stage.remotes[1], &uid(&stage.remotes[0]));
+    is_refused(&sidecar, "east", true);
+    source.set_number(2);
+    target.wait_for_number(2);
+}
+
+/// A copy as an earlier version marked it: without the remote's name.
+fn mark_as_before(target: &Place) -> String {
+    let mark = target.annotation(SOURCE).expect("a mark");
+    let old = mark.strip_prefix("west=").expect("the remote's name").to_owned();
+    target.annotate(SOURCE, Some(&old));
+    old
+}
+
+#[test]
+fn mark_of_an_earlier_version_is_renewed_by_its_source() {
+    let Some((stage, source, target)) = copied("known-legacy") else { return };
+    let (copy, old) = (target.uid(), mark_as_before(&target));
+    let _sidecar = start_west(&stage, &[]);
+    eventually("the mark names the remote", || {
+        (target.annotation(SOURCE)? == format!("west={old}")).then_some(())
+    });
+    source.set_number(2);
+    target.wait_for_number(2);
+    assert_eq!(target.uid(), copy);
+}
+
+#[test]
+fn mark_of_an_earlier_version_proves_no_orphan() {
+    let Some((stage, source, target)) = copied("known-legacy-orphan") else { return };
+    mark_as_before(&target);
+    source.delete_by_force();
+    let sidecar = start_west(&stage, &["-orphan-grace", "0s"]);
+    has_pairs(&sidecar, "west", "held", 1.0);
+    stays_as_it_is(&target);
+}
+
+#[test]
+fn dry_run_records_nothing() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, ..) = stage("known-dry");
+    let (code, log) = stage.run(&["-once", "-dry-run"]);
+    assert_eq!(code, Some(0), "{log}");
+    let map: Option<Value> =
+        Place::new(&stage.own.cluster, &CONFIGS, &stage.own.home, RECORDS).get();
+    assert_eq!(map, None);
+}
+
+/// Which cluster answers is asked once more after the target was not found: another one has none of the copies.
+#[test]
+fn lost_target_of_another_cluster_releases_no_source() {
+    if !needs(Need::Embedded, "an answer can be another cluster's") {
+        return;
+    }
+    let (stage, source, target) = stage("known-target");
+    let mut sidecar = start_west(&stage, &[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    let sidecar = start_west(&stage, &["-probe-interval", "1h"]);
+    has_pairs(&sidecar, "west", "insync", 1.0);
+    shows(&stage.own, "0d6ff0b4-3b39-4b5b-9f5c-000000000002");
+    let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+        "message": "widgets \"one\" not found", "details": {"name": "one", "group": "sync.example.com", "kind": "widgets"}});
+    for verb in ["get", "delete"] {
+        let body = Some(missing.to_string());
+        let missing = Action::Answer { code: 404, body, retry_after: None };
+        stage
+            .own
+            .cluster
+            .faults()
+            .add(of_program(&stage.own, missing).verb(verb).resource("widgets"));
+    }
+    source.delete();
+    stays("the source keeps its finalizer", || source.get().is_some());
+}
