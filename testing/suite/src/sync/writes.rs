@@ -58,18 +58,18 @@ pub fn words(all: &[Wrote]) -> Vec<&str> {
 
 /// Events tell people; a Lease is the election's.
 const ASIDE: [&str; 2] = ["events", "leases"];
-/// The end of the name of the ConfigMap that deletions are counted in.
-const LEDGER: &str = "-deletions";
+/// The ends of the names of the ConfigMaps in which state survives a restart.
+const STATE: [&str; 2] = ["-deletions", "-known-clusters"];
 const READS: [&str; 3] = ["get", "list", "watch"];
 const DRY_RUN: &str = "dryRun=All";
 
 impl Stage {
-    /// All writes of the program's so far, refused ones too, but for Events, Leases and the count of deletions.
+    /// All writes of the program's so far, refused ones too, but for Events, Leases and the state that survives a restart.
     pub fn writes(&self) -> Vec<Wrote> {
         let told = |write: &LoggedWrite| !ASIDE.contains(&write.resource.as_str());
         let of = |side| Side::writes(side).into_iter().filter(told).map(|write| tell(side, write));
         let mut all: Vec<_> = self.sides().flat_map(of).collect();
-        all.retain(|one| !one.words.ends_with(LEDGER));
+        all.retain(|one| !STATE.iter().any(|end| one.words.ends_with(end)));
         all.sort_by_key(|one| one.at);
         all
     }

@@ -15,8 +15,8 @@ use suite::{
 };
 
 use crate::{
-    smoke::clones::{are_held, is_another},
-    support::{is_in_sync, of_program, one},
+    smoke::clones::is_another,
+    support::{is_in_sync, is_refused, of_program, one},
 };
 
 /// The stage of a hub that is known by certificate, which another server of its authority takes too.
@@ -153,7 +153,7 @@ fn a_sources_end_is_believed_of_its_own_cluster_alone() {
     let answer = of_program(stage.remote(), answer);
     let rule = hub.add(answer.verb("get").resource("namespaces").name("kube-system"));
     source.delete_by_force();
-    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
+    let changed = "remote_sync_cluster_identity_refused{remote=\"hub\"}";
     eventually("it is another cluster", || {
         assert!(target.get().is_some(), "another cluster's word is no proof");
         sidecar.metric(changed) > Some(0.0)
@@ -196,26 +196,6 @@ fn without_an_identity_no_orphan_is_deleted() {
     hub.remove(rule);
 }
 
-/// Someone puts the new uid beside the kubeconfig, and nothing has to be restarted.
-#[test]
-fn a_file_beside_the_kubeconfig_accepts_a_rebuilt_hub() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, sidecar, source, target) = one("file", &WIDGETS, &[]);
-    let other = Side::new("other", Cluster::embedded("other"));
-    other.cluster.create_namespace(&stage.namespace);
-    stage.write("hub.kubeconfig", &other.kubeconfig());
-    is_another(&sidecar);
-    let new = Place::new(&other.cluster, &WIDGETS, &stage.namespace, "new-remote-rs");
-    new.create_number(5);
-    stays("nothing of it is copied", || stage.target(&WIDGETS, "new").get().is_none());
-    let uid = Place::new(&other.cluster, suite::sync::namespaces(), "", "kube-system").uid();
-    stage.write("hub.kubeconfig.accept-identity", &format!("{}\n", uid.as_str().expect("a uid")));
-    stage.target(&WIDGETS, "new").wait_for_number(5);
-    assert_eq!((source.number(), target.number()), (Some(1), Some(1)));
-}
-
 /// A local cluster that is its own remote.
 fn alone(name: &str, setting: Setting) -> Stage {
     let own = if real() { Cluster::real("managed") } else { Cluster::embedded("own") };
@@ -228,7 +208,7 @@ fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
     let object = stage.source(&WIDGETS, "web");
     object.create_number(1);
     let sidecar = stage.start_served(&[]);
-    are_held(&sidecar, &[("self", 1.0)]);
+    is_refused(&sidecar, "self", true);
     let (_, ready) = sidecar.ask("/readyz");
     assert!(ready.contains("as the local cluster has"), "{ready}");
     object.set_number(2);
@@ -248,7 +228,7 @@ fn with_a_suffix_the_local_cluster_can_be_its_own_remote() {
     is_in_sync(&source, &target);
     target.set_health(3);
     source.wait_for_health(3);
-    assert_eq!(sidecar.metric("remote_sync_cluster_identity_conflict{remote=\"self\"}"), Some(0.0));
+    is_refused(&sidecar, "self", false);
     source.delete();
     source.wait_until_gone();
     assert!(target.get().is_none());

@@ -14,13 +14,13 @@ use suite::{
     throughout,
 };
 
-use crate::support::{is_in_sync, of_program};
+use crate::support::{is_in_sync, is_refused, of_program};
 
 /// The ConfigMap with the records, by the default name of the Lease.
 const RECORDS: &str = "remote-sync-known-clusters";
 
 /// Two remotes whose objects have the same places in the local cluster; the first has one object.
-fn stage(name: &str) -> (Stage, Place, Place) {
+pub(crate) fn stage(name: &str) -> (Stage, Place, Place) {
     let own = Cluster::embedded("own");
     let remotes = ["west", "east"].map(|name| (name, Cluster::embedded(name))).into();
     let stage = Stage::between(own, remotes, name, Setting::safe(&[&WIDGETS]).same_names());
@@ -41,7 +41,7 @@ fn copied(name: &str) -> Option<(Stage, Place, Place)> {
     Some((stage, source, target))
 }
 
-fn copy(stage: &Stage, source: &Place, target: &Place) {
+pub(crate) fn copy(stage: &Stage, source: &Place, target: &Place) {
     let _sidecar = start_west(stage, &[]);
     is_in_sync(source, target);
 }
@@ -54,19 +54,19 @@ fn start_west(stage: &Stage, more: &[&str]) -> Sidecar {
 }
 
 /// Another object under the same name, in the second remote.
-fn rival(stage: &Stage) -> Place {
+pub(crate) fn rival(stage: &Stage) -> Place {
     let rival = stage.source_in(1, &WIDGETS, &stage.namespace, "one");
     rival.create_number(666);
     rival
 }
 
-fn uid(side: &Side) -> String {
+pub(crate) fn uid(side: &Side) -> String {
     let kube_system = Place::new(&side.cluster, namespaces(), "", "kube-system").uid();
     kube_system.as_str().expect("a uid").to_owned()
 }
 
 /// One remote shows the program this uid.
-fn shows(side: &Side, uid: &str) -> u64 {
+pub(crate) fn shows(side: &Side, uid: &str) -> u64 {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "kube-system", "uid": uid, "resourceVersion": "1"}});
     let body = Some(namespace.to_string());
@@ -83,18 +83,9 @@ fn answers(side: &Side, action: Action) -> u64 {
     side.cluster.faults().add(rule)
 }
 
-/// Waits until this remote is refused, or is not.
-#[track_caller]
-fn is_refused(sidecar: &Sidecar, remote: &str, refused: bool) {
-    let metric = format!("remote_sync_cluster_identity_refused{{remote=\"{remote}\"}}");
-    eventually("it is refused, or not", || {
-        (sidecar.metric(&metric) == Some(f64::from(u8::from(refused)))).then_some(())
-    });
-}
-
 /// Waits until a remote has this many pairs in a state.
 #[track_caller]
-fn has_pairs(sidecar: &Sidecar, remote: &str, state: &str, count: f64) {
+pub(crate) fn has_pairs(sidecar: &Sidecar, remote: &str, state: &str, count: f64) {
     let labels =
         format!("remote=\"{remote}\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
     let metric = format!("remote_sync_pairs{{{labels}}}");

@@ -11,7 +11,7 @@ use suite::{
     pause,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS, namespaces, secrets, words},
+    sync::{Place, Setting, Stage, WIDGETS, namespaces, words},
 };
 
 use crate::support::is_in_sync;
@@ -159,11 +159,8 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
     assert!(!words(&stage.writes()).iter().any(|words| words.starts_with("c2")));
 }
 
-/// The annotation with which a person accepts a cluster's identity.
-const ACCEPT: &str = "cloud.teleport.dev/accept-identity";
-
-fn identity_changed(sidecar: &Sidecar, remote: &str) -> Option<f64> {
-    sidecar.metric(&format!("remote_sync_cluster_identity_changed{{remote=\"{remote}\"}}"))
+fn identity_refused(sidecar: &Sidecar, remote: &str) -> Option<f64> {
+    sidecar.metric(&format!("remote_sync_cluster_identity_refused{{remote=\"{remote}\"}}"))
 }
 
 /// Cluster API makes another cluster of the same name: the Secret goes, and another one comes.
@@ -179,12 +176,12 @@ fn a_cluster_remade_under_its_name_is_a_new_one() {
     is_in_sync(source, copy);
     let (uid, old) = (copy.uid(), source.read());
     stage.delete_kubeconfig("c1");
-    eventually("it is removed", || identity_changed(&sidecar, "c1").is_none());
+    eventually("it is removed", || identity_refused(&sidecar, "c1").is_none());
     stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
     let new = stage.source_in(1, &WIDGETS, &stage.namespace, "two");
     new.create_number(8);
     stage.target_in(0, &WIDGETS, &stage.namespace, "two").wait_for_number(8);
-    assert_eq!(identity_changed(&sidecar, "c1"), Some(0.0));
+    assert_eq!(identity_refused(&sidecar, "c1"), Some(0.0));
     // The copies of the cluster before are another cluster's: told, and left alone.
     let conflict =
         "remote_sync_pairs{remote=\"c1\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
@@ -204,14 +201,38 @@ fn a_kubeconfig_that_leads_elsewhere_is_held_until_accepted() {
     put(&stage, 0);
     is_in_sync(&pairs[0].0, &pairs[0].1);
     stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
-    eventually("it is another cluster", || identity_changed(&sidecar, "c1") == Some(1.0));
+    eventually("it is another cluster", || identity_refused(&sidecar, "c1") == Some(1.0));
     let new = stage.source_in(1, &WIDGETS, &stage.namespace, "two");
     new.create_number(8);
     let copy = stage.target_in(0, &WIDGETS, &stage.namespace, "two");
     stays("nothing of it is copied", || copy.get().is_none());
     let kube_system = Place::new(&stage.remotes[1].cluster, namespaces(), "", "kube-system").uid();
-    let secret = Place::new(&stage.own.cluster, secrets(), &stage.own.home, "c1-kubeconfig");
-    secret.annotate(ACCEPT, kube_system.as_str());
+    let records = stage.ledger("remote-sync-known-clusters");
+    records.merge(&json!({"data": {"c1": kube_system}}));
     copy.wait_for_number(8);
-    assert_eq!(identity_changed(&sidecar, "c1"), Some(0.0));
+    assert_eq!(identity_refused(&sidecar, "c1"), Some(0.0));
+}
+
+/// Two names for one cluster: the first one has it until its Secret goes.
+#[test]
+fn a_clusters_second_name_is_refused_until_the_first_goes() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("registry-names");
+    let sidecar = start(&stage);
+    put(&stage, 0);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
+    stage.put_kubeconfig("c3", &stage.remotes[0].kubeconfig());
+    eventually("the second is refused", || {
+        (identity_refused(&sidecar, "c3") == Some(1.0)).then_some(())
+    });
+    pairs[0].0.set_number(5);
+    pairs[0].1.wait_for_number(5);
+    stage.delete_kubeconfig("c1");
+    eventually("it is not refused any more", || {
+        (identity_refused(&sidecar, "c3") == Some(0.0)).then_some(())
+    });
+    let copy = stage.target_in(0, &WIDGETS, &stage.namespace, "one");
+    stays("the copy of the first is left alone", || copy.number() == Some(5));
 }

@@ -70,7 +70,7 @@ fn a_cluster_without_identity_is_told_and_not_pestered() {
 
 /// The right to read it is taken away while the program runs: it was known, so another cluster may answer.
 #[test]
-fn a_cluster_that_hides_its_identity_is_held() {
+fn a_cluster_that_hides_its_identity_is_refused() {
     if !needs(Need::Embedded, "a read can be refused") {
         return;
     }
@@ -78,10 +78,10 @@ fn a_cluster_that_hides_its_identity_is_held() {
     let hub = stage.remote().cluster.faults();
     let hidden = of_program(stage.remote(), Action::Forbid);
     let rule = hub.add(hidden.verb("get").resource("namespaces").name("kube-system"));
-    eventually("it is told", || remark(&sidecar, "its identity is hidden"));
+    eventually("it is told", || remark(&sidecar, "kube-system was"));
     source.set_number(2);
     stays("nothing is copied", || target.number() == Some(1));
-    assert!(!is_ready(&sidecar) && sidecar.ask("/debug/state").1.contains("IdentityHidden"));
+    assert!(!is_ready(&sidecar) && sidecar.ask("/debug/state").1.contains("IdentityRefused"));
     hub.remove(rule);
     target.wait_for_number(2);
 }

@@ -28,6 +28,15 @@ pub(crate) fn of_program(side: &Side, action: Action) -> Rule {
     Rule::new(action).user(&side.user())
 }
 
+/// Waits until this remote is refused, or is not.
+#[track_caller]
+pub(crate) fn is_refused(sidecar: &Sidecar, remote: &str, refused: bool) {
+    let metric = format!("remote_sync_cluster_identity_refused{{remote=\"{remote}\"}}");
+    eventually("it is refused, or not", || {
+        (sidecar.metric(&metric) == Some(f64::from(u8::from(refused)))).then_some(())
+    });
+}
+
 // --- pairs ---
 
 /// A source and its copy of this kind, in sync, and the program that keeps them so.

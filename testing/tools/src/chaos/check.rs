@@ -9,7 +9,7 @@ use super::{
     config::Feature,
     model::{Copy, Map, Pair, Wanted},
     scene::{SECRET, Scene, namespace_of},
-    start::identity,
+    start::marked,
 };
 use suite::sync::{HASH, LOCAL_GENERATION, OWNER, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
 
@@ -100,8 +100,8 @@ impl Found {
         self.same("the target's generation", published(LOCAL_GENERATION), to);
         let mark = annotation(target, SOURCE);
         let cluster = mark.as_deref().and_then(|mark| mark.split('/').next());
-        let identity = identity(&pair.source.cluster);
-        self.same("the cluster of its mark", cluster, Some(&*identity).filter(|_| !compat));
+        let marked = marked(&scene.stage, pair);
+        self.same("the cluster of its mark", cluster, Some(&*marked).filter(|_| !compat));
     }
 
     /// A target that was there before, differs, and so stays as it is.

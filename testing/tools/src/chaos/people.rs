@@ -9,7 +9,7 @@ use super::{
     operations::{End, Operation},
     perform::{hold, make_secret, perform, set_pause, strip},
     scene::{MOST, Scene, namespace_of},
-    start::identity,
+    start::marked,
 };
 use suite::sync::{Place, SOURCE, WIDGETS, definitions, install, namespaces};
 
@@ -115,7 +115,7 @@ fn delete_unproven(scene: &mut Scene) {
         let mark = target["metadata"]["annotations"][SOURCE].as_str().unwrap_or_default();
         let [cluster, _, _, uid, ..] = mark.split('/').collect::<Vec<_>>()[..] else { continue };
         let source = pair.source.stored().unwrap_or_default();
-        let is_identified = cluster == identity(&pair.source.cluster);
+        let is_identified = cluster == marked(&scene.stage, pair);
         if !is_identified && source["metadata"]["uid"] != uid {
             perform(scene, index, Operation::DeleteTarget);
             scene.pairs[index].history.push("deleted by people, as of an unknown cluster".into());

@@ -71,6 +71,12 @@ pub fn identity(cluster: &Arc<Cluster>) -> String {
     namespace.expect("a namespace")["metadata"]["uid"].as_str().expect("a uid").to_owned()
 }
 
+/// How the marks of copies name the cluster of a pair's source.
+pub fn marked(stage: &Stage, pair: &Pair) -> String {
+    let name = if stage.setting.push { "own" } else { &*stage.remotes[pair.remote].name };
+    format!("{name}={}", identity(&pair.source.cluster))
+}
+
 /// Has a cluster show this uid to whoever connects.
 pub fn show(side: &Side, uid: &str) {
     side.cluster.server().alter("v1", "namespaces", "", "kube-system", |object| {

@@ -223,7 +223,7 @@ impl<'a> Play<'a> {
         let begin = Instant::now();
         self.stage.sync.remote().relay.redirect(&self.stage.other.address);
         eventually("it is another cluster", || {
-            (self.metric("remote_sync_cluster_identity_changed") > 0.0).then_some(())
+            (self.metric("remote_sync_cluster_identity_refused") > 0.0).then_some(())
         });
         let time = begin.elapsed();
         // Longer than the grace.
