@@ -62,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) create_namespaces: bool,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
+    /// The labels and annotations that are uploaded with them.
+    pub(crate) secret_metadata: Vec<String>,
     pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
@@ -221,6 +223,7 @@ impl Settings {
             source_namespaces,
             create_namespaces: flags.switch("create-namespaces"),
             secrets: values::secrets(flags)?,
+            secret_metadata: values::secret_metadata(flags)?,
             keys: values::keys(prefix)?,
             finalizer: values::finalizer(flags, prefix)?,
             propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,

@@ -10,7 +10,7 @@ use crate::model::{
     metadata::{controller_of, members},
     mode::Mode,
     rules::FieldRules,
-    secret,
+    secret::{self, UploadRules},
 };
 
 /// Memory that an object may cost, in bytes, without a permit being needed to reconcile its pair: a worker
@@ -155,6 +155,7 @@ pub(crate) struct ObjectReader {
     pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) mode: Mode,
+    pub(crate) uploads: UploadRules,
     /// Those of one kind.
     pub(crate) rules: FieldRules,
 }
@@ -222,7 +223,7 @@ impl ObjectReader {
         let last = annotation(&self.keys.hash).and_then(Value::as_str);
         let value = TargetSecret {
             controller: controller_of(secret).and_then(|owner| Uid::of(&owner["uid"])),
-            changed: last != Some(&secret::hash(secret, &self.keys)),
+            changed: last != Some(&secret::hash(secret, &self.uploads)),
             to: annotation(&self.keys.uploaded_to).and_then(Uid::of),
             uploaded: self.digester.of_text(last.unwrap_or_default()),
         };

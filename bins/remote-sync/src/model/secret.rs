@@ -8,8 +8,55 @@ use shared::resource::Resource;
 use crate::model::{
     annotations::AnnotationKeys,
     metadata::{controller_of, members},
-    mode::AdoptPolicy,
 };
+
+/// The types of Secrets that hold data for their reader alone. No API server or controller acts on one; a new
+/// kubernetes.io/service-account-token, say, is filled with the token of any account that it names.
+const TYPES: [&str; 5] = [
+    "Opaque",
+    "kubernetes.io/basic-auth",
+    "kubernetes.io/dockerconfigjson",
+    "kubernetes.io/ssh-auth",
+    "kubernetes.io/tls",
+];
+
+/// What is uploaded of Secrets.
+#[derive(Clone, Debug)]
+pub(crate) struct UploadRules {
+    /// The annotations that record an upload.
+    records: [String; 2],
+    /// The labels and annotations that are uploaded; `None` for all of Secrets of all types, as sync-controller does.
+    metadata: Option<Vec<String>>,
+}
+
+impl UploadRules {
+    pub(crate) fn new(keys: &AnnotationKeys, metadata: Option<Vec<String>>) -> Self {
+        Self { records: [keys.hash.clone(), keys.uploaded_to.clone()], metadata }
+    }
+
+    /// Returns whether a Secret is of a type that is uploaded.
+    pub(crate) fn accepts(&self, secret: &Value) -> bool {
+        self.metadata.is_none() || secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
+    }
+
+    /// The annotations that are content.
+    fn annotations(&self, secret: &Value) -> Map<String, Value> {
+        let is_record = |key: &str| self.records.iter().any(|record| record == key);
+        let annotations = secret["metadata"]["annotations"].as_object();
+        members(annotations, &|key| !is_record(key) && self.is_uploaded(key))
+    }
+
+    /// The labels that are content; `Null` if there are none: Go omits empty maps.
+    fn labels(&self, secret: &Value) -> Value {
+        let labels = secret["metadata"]["labels"].as_object();
+        let labels = members(labels, &|key| self.is_uploaded(key));
+        if labels.is_empty() { Value::Null } else { labels.into() }
+    }
+
+    fn is_uploaded(&self, key: &str) -> bool {
+        self.metadata.as_ref().is_none_or(|keys| keys.iter().any(|it| it == key))
+    }
+}
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.
 #[derive(Clone, Copy, Debug)]
@@ -21,14 +68,13 @@ pub(crate) struct SecretOwner<'a> {
 
 /// The hash that sync-controller records (`controller/controller.go:580-592,640-648`): the SHA-256 of the
 /// Secret's content as Go encodes it in JSON. Any other hash would upload every Secret again on migration.
-pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
-    let metadata = &secret["metadata"];
+pub(crate) fn hash(secret: &Value, rules: &UploadRules) -> String {
     let content = format!(
         "[{},{},{},{}]",
         some(&secret["data"]),
         secret["type"],
-        Value::Object(annotations(secret, keys)),
-        some(&metadata["labels"])
+        Value::Object(rules.annotations(secret)),
+        rules.labels(secret)
     );
     digest(&SHA256, go(content).as_ref())
         .as_ref()
@@ -40,7 +86,7 @@ pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
 /// What the Secret that is in an upload's place is to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SecretStanding {
-    /// Uploaded for it, for an earlier source of its name, or for another one and unchanged since.
+    /// Uploaded for it, for an earlier source of its name, or the same for another one.
     Ours,
     /// Nobody's and without content, as made to be filled: sync-controller never creates one.
     Empty,
@@ -55,7 +101,7 @@ impl SecretStanding {
         secret: &Value,
         hash: &str,
         owner: &SecretOwner<'_>,
-        keys: &AnnotationKeys,
+        rules: &UploadRules,
     ) -> Self {
         let controller = controller_of(secret).unwrap_or(&Value::Null);
         let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
@@ -63,11 +109,11 @@ impl SecretStanding {
             && controller["name"] == owner.name
             && controller["apiVersion"].as_str().map(group)
                 == Some(group(&owner.resource.api_version()));
-        let uploaded = secret["metadata"]["annotations"][&keys.hash].as_str();
-        let content = self::hash(secret, keys);
+        let uploaded = secret["metadata"]["annotations"][&rules.records[0]].as_str();
+        let is_equal = self::hash(secret, rules) == hash;
         // The target's Secret may pass from one target to another.
-        let is_unchanged = uploaded == Some(&*content);
-        if controller["uid"] == owner.uid || is_unchanged || uploaded.is_some() && is_of_name {
+        let is_same = is_equal && uploaded == Some(hash);
+        if controller["uid"] == owner.uid || is_same || uploaded.is_some() && is_of_name {
             return Self::Ours;
         }
         let owned =
@@ -76,7 +122,7 @@ impl SecretStanding {
             Self::Foreign
         } else if some(&secret["data"]).is_null() {
             Self::Empty
-        } else if content == hash {
+        } else if is_equal {
             Self::Equal
         } else {
             Self::Foreign
@@ -84,12 +130,8 @@ impl SecretStanding {
     }
 
     /// Returns whether it may be replaced.
-    pub(crate) fn may_be_replaced(self, adopt: AdoptPolicy) -> bool {
-        match adopt {
-            AdoptPolicy::Never => self == Self::Ours,
-            AdoptPolicy::Equal => self != Self::Foreign,
-            AdoptPolicy::Always => true,
-        }
+    pub(crate) fn may_be_replaced(self) -> bool {
+        self != Self::Foreign
     }
 }
 
@@ -110,10 +152,10 @@ pub(crate) fn body(
     (namespace, name): (&str, &str),
     owner: &SecretOwner<'_>,
     hash: &str,
-    keys: &AnnotationKeys,
+    rules: &UploadRules,
 ) -> Value {
-    let mut annotations = annotations(secret, keys);
-    annotations.insert(keys.hash.clone(), json!(hash));
+    let mut annotations = rules.annotations(secret);
+    annotations.insert(rules.records[0].clone(), json!(hash));
     let mut metadata = json!({
         "name": name,
         "namespace": namespace,
@@ -127,9 +169,9 @@ pub(crate) fn body(
             "blockOwnerDeletion": true,
         }],
     });
-    let labels = some(&secret["metadata"]["labels"]);
+    let labels = rules.labels(secret);
     if !labels.is_null() {
-        metadata["labels"] = labels.clone();
+        metadata["labels"] = labels;
     }
     let mut body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
         "type": secret["type"]});
@@ -138,12 +180,6 @@ pub(crate) fn body(
         body["data"] = data.clone();
     }
     body
-}
-
-/// The annotations that are content, not records of an upload.
-fn annotations(secret: &Value, keys: &AnnotationKeys) -> Map<String, Value> {
-    let ours = |key: &str| key == keys.hash || key == keys.uploaded_to;
-    members(secret["metadata"]["annotations"].as_object(), &|key| !ours(key))
 }
 
 /// Empty maps count as missing: Go omits them.
@@ -171,8 +207,14 @@ fn go(json: String) -> String {
 mod tests {
     use super::*;
 
-    fn keys() -> AnnotationKeys {
-        AnnotationKeys::new("cloud.teleport.dev")
+    /// As sync-controller.
+    fn all() -> UploadRules {
+        UploadRules::new(&AnnotationKeys::new("cloud.teleport.dev"), None)
+    }
+
+    fn only(keys: &[&str]) -> UploadRules {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        UploadRules::new(&AnnotationKeys::new("cloud.teleport.dev"), Some(keys))
     }
 
     fn secret(content: &Value) -> Value {
@@ -201,7 +243,7 @@ mod tests {
                 "a1693b8e5bacf8712083b60ddeffd0b86ac332440f91fff5976c7b6c8b86c9db",
             ),
         ] {
-            assert_eq!(hash(&secret(&content), &keys()), expected, "{content}");
+            assert_eq!(hash(&secret(&content), &all()), expected, "{content}");
         }
     }
 
@@ -218,12 +260,12 @@ mod tests {
             "cloud.teleport.dev/last-uploaded-hash": "old",
             "cloud.teleport.dev/last-uploaded-to": "uid",
         }, {}]);
-        let expected = hash(&secret(&plain), &keys());
-        assert_eq!(hash(&secret(&noted), &keys()), expected);
-        assert_eq!(hash(&secret(&json!([{}, "", {}, {}])), &keys()).len(), 64);
+        let expected = hash(&secret(&plain), &all());
+        assert_eq!(hash(&secret(&noted), &all()), expected);
+        assert_eq!(hash(&secret(&json!([{}, "", {}, {}])), &all()).len(), 64);
         // Any other annotation of ours is content, as upstream.
         let paused = json!([{"data": "ZGF0YTE="}, "Opaque", {"cloud.teleport.dev/paused": ""}, {}]);
-        assert_ne!(hash(&secret(&paused), &keys()), expected);
+        assert_ne!(hash(&secret(&paused), &all()), expected);
     }
 
     #[test]
@@ -238,12 +280,12 @@ mod tests {
         let (noted, other) =
             (json!({"cloud.teleport.dev/last-uploaded-hash": "x"}), json!({"a": "b"}));
         let content = json!({"k": "djE="});
-        let hash = hash(&secret(&json!([content, "Opaque", null, null])), &keys());
+        let hash = hash(&secret(&json!([content, "Opaque", null, null])), &all());
         let exact = json!({"cloud.teleport.dev/last-uploaded-hash": hash});
         let standing = |data: &Value, annotations: &Value, owners: Value| {
             let mut secret = secret(&json!([data, "Opaque", annotations, null]));
             secret["metadata"]["ownerReferences"] = owners;
-            SecretStanding::of(&secret, &hash, &owner, &keys())
+            SecretStanding::of(&secret, &hash, &owner, &all())
         };
         let (nobody, none) = (Value::Null, json!({}));
         for (data, annotations, owners, expected) in [
@@ -264,13 +306,36 @@ mod tests {
         ] {
             assert_eq!(standing(data, annotations, owners.clone()), expected, "{data} {owners}");
         }
-        for (adopt, allowed) in [
-            (AdoptPolicy::Never, [true, false, false, false]),
-            (AdoptPolicy::Equal, [true, true, true, false]),
-            (AdoptPolicy::Always, [true; 4]),
+        let all = [Ours, Empty, Equal, Foreign];
+        assert_eq!(all.map(SecretStanding::may_be_replaced), [true, true, true, false]);
+    }
+
+    #[test]
+    fn labels_and_annotations_count_as_named() {
+        let plain = secret(&json!([{"k": "djE="}, "Opaque", null, null]));
+        let labeled = secret(&json!([{"k": "djE="}, "Opaque", {"a": "b", "c/d": "e"}, {"a": "f"}]));
+        assert_eq!(hash(&labeled, &only(&[])), hash(&plain, &all()));
+        assert_eq!(hash(&labeled, &only(&["a", "c/d"])), hash(&labeled, &all()));
+        let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
+        let owner = SecretOwner { resource: &resource, name: "web", uid: "u" };
+        let written = body(&labeled, ("team", "x"), &owner, "9909", &only(&["a"]));
+        let annotations = json!({"a": "b", "cloud.teleport.dev/last-uploaded-hash": "9909"});
+        assert_eq!(written["metadata"]["annotations"], annotations);
+        assert_eq!(written["metadata"]["labels"], json!({"a": "f"}));
+    }
+
+    #[test]
+    fn types_that_servers_act_on_are_not_uploaded() {
+        for (kind, accepted) in [
+            (json!("Opaque"), true),
+            (json!("kubernetes.io/tls"), true),
+            (Value::Null, true),
+            (json!("kubernetes.io/service-account-token"), false),
+            (json!("bootstrap.kubernetes.io/token"), false),
+            (json!("example.com/any"), false),
         ] {
-            let all = [Ours, Empty, Equal, Foreign];
-            assert_eq!(all.map(|standing| standing.may_be_replaced(adopt)), allowed);
+            let secret = secret(&json!([{}, kind, null, null]));
+            assert_eq!((only(&[]).accepts(&secret), all().accepts(&secret)), (accepted, true));
         }
     }
 
@@ -294,7 +359,7 @@ mod tests {
         secret["metadata"]["finalizers"] = json!(["example.com/f"]);
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
         let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
-        let written = body(&secret, ("team", "token-rs"), &owner, "9909", &keys());
+        let written = body(&secret, ("team", "token-rs"), &owner, "9909", &all());
         let expected = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -311,7 +376,7 @@ mod tests {
             "data": {"k": "djE="},
         });
         assert_eq!(written, expected);
-        let bare = body(&json!({"type": "Opaque"}), ("team", "x"), &owner, "9909", &keys());
+        let bare = body(&json!({"type": "Opaque"}), ("team", "x"), &owner, "9909", &all());
         assert_eq!((bare.get("data"), bare["metadata"].get("labels")), (None, None));
     }
 }

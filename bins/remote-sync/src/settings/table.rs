@@ -120,6 +120,12 @@ fn objects() -> Vec<Flag> {
             "",
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.",
         ),
+        flag(
+            "secret-metadata",
+            FlagKind::List,
+            "",
+            "Keys of labels and annotations that are uploaded with Secrets.",
+        ),
         flag("selector", FlagKind::String, "", "Label selector for objects of the source."),
         flag("source-namespace", FlagKind::List, "", "Namespaces of the source (default: all)."),
         flag(

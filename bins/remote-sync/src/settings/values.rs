@@ -120,6 +120,10 @@ pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
     names(flags, "local-secret-name", valid_name, "a valid object name")
 }
 
+pub(super) fn secret_metadata(flags: &Flags) -> Result<Vec<String>, String> {
+    names(flags, "secret-metadata", valid_key, "a key of labels and annotations")
+}
+
 /// The names in a list, without repetitions.
 fn names(
     flags: &Flags,

@@ -102,6 +102,7 @@ mod tests {
     use super::*;
     use crate::model::{
         digest::Digester, known_clusters::ClusterRecord, mode::Mode, rules::FieldRules,
+        secret::UploadRules,
     };
 
     const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
@@ -109,7 +110,8 @@ mod tests {
     fn reader(mode: Mode) -> ObjectReader {
         let (keys, digester) = (AnnotationKeys::new("a.b"), Digester::default());
         let rules = FieldRules::default();
-        ObjectReader { digester, keys, finalizer: "a.b/mine".into(), mode, rules }
+        let uploads = UploadRules::new(&keys, None);
+        ObjectReader { digester, keys, finalizer: "a.b/mine".into(), mode, uploads, rules }
     }
 
     fn object(finalizers: &[&str], annotations: &Value) -> Value {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     cache::cluster::ClusterClient,
-    model::{digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules},
+    model::{
+        digest::Digester, key::PerKind, mode::Mode, object::ObjectReader, rules::FieldRules,
+        secret::UploadRules,
+    },
     settings::Settings,
     sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
 };
@@ -32,6 +35,10 @@ impl SyncContext {
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
+            uploads: UploadRules::new(
+                &settings.keys,
+                Some(settings.secret_metadata.clone()).filter(|_| settings.mode == Mode::Safe),
+            ),
             rules: FieldRules::default(),
         };
         let readers =

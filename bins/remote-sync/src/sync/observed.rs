@@ -157,6 +157,8 @@ pub(crate) struct Attempt {
     pub(crate) secrets_lost: Vec<usize>,
     /// Secrets in whose place somebody else's is.
     pub(crate) secrets_foreign: Vec<usize>,
+    /// Secrets of a type that is not uploaded.
+    pub(crate) secrets_refused: Vec<usize>,
     /// A live read confirmed that the source does not exist.
     pub(crate) source_gone: bool,
     /// A live read found the source, which is not selected.

@@ -16,10 +16,8 @@ use crate::{
         object::{Cached, SourceObject, TargetObject},
         secret::{self, SecretOwner, SecretStanding},
     },
-    settings::AdoptPolicy,
     sync::{
         observed::{Attempt, Observed},
-        outcome::write_event,
         pair::{PairContext, log_pair, odd},
         patch,
         status::{PairCondition, PairState},
@@ -45,10 +43,14 @@ impl PairContext<'_> {
         if cached.value.controller != Some(target.uid) {
             return Ok(());
         }
-        let hash = secret::hash(&secret, &reader.keys);
+        if !reader.uploads.accepts(&secret) {
+            attempt.secrets_refused.push(index);
+            return Ok(());
+        }
+        let hash = secret::hash(&secret, &reader.uploads);
         let (to, uid) = (self.uploaded_name(index), source.uid.to_string());
         let owner = self.secret_owner(&uid);
-        let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.keys);
+        let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.uploads);
         if !self.write_secret(&to, copy, &hash, source)? {
             attempt.secrets_foreign.push(index);
             return Ok(());
@@ -79,20 +81,16 @@ impl PairContext<'_> {
                 created => created.map(|_| true),
             };
         };
-        let (adopt, uid) = (self.context.settings.adopt, source.uid.to_string());
+        let uid = source.uid.to_string();
         let owner = self.secret_owner(&uid);
-        let standing = SecretStanding::of(&there, hash, &owner, &self.context.reader.keys);
-        if !standing.may_be_replaced(adopt) {
+        let standing = SecretStanding::of(&there, hash, &owner, &self.context.reader.uploads);
+        if !standing.may_be_replaced() {
             return Ok(false);
         }
         let copy = secret::replacing(copy, &there);
         self.ask_source(&|client| client.replace(&place, &copy))?;
-        if matches!(standing, SecretStanding::Equal | SecretStanding::Foreign) {
+        if standing == SecretStanding::Equal {
             log_pair!(Level::Info, self, "Secret adopted", target = key::of(&self.source.0, name));
-            if adopt == AdoptPolicy::Always {
-                let message = format!("Secret {name} was not this object's and is from now on");
-                write_event(self, source.uid, "Adopted", message);
-            }
         }
         Ok(true)
     }
@@ -110,9 +108,9 @@ impl PairContext<'_> {
         let uploaded = uploaded.map(|upload| upload.value.uploaded);
         let reader = &self.context.reader;
         let there = self.uploaded_secret(&self.uploaded_name(index))?.unwrap_or_default();
-        let (hash, uid) = (secret::hash(&there, &reader.keys), source.uid.to_string());
+        let (hash, uid) = (secret::hash(&there, &reader.uploads), source.uid.to_string());
         // An upload decides what is to be done about one that is not ours.
-        let standing = SecretStanding::of(&there, &hash, &self.secret_owner(&uid), &reader.keys);
+        let standing = SecretStanding::of(&there, &hash, &self.secret_owner(&uid), &reader.uploads);
         if standing != SecretStanding::Ours || uploaded != Some(reader.digester.of_text(&hash)) {
             attempt.secrets_lost.push(index);
         }
@@ -132,11 +130,18 @@ impl PairContext<'_> {
         SecretOwner { resource: &self.kinds.source.resource, name: &self.source.1, uid }
     }
 
-    /// The condition of a pair in whose Secrets' places somebody else's are.
+    /// The condition of a pair with Secrets that are not uploaded, or in whose places somebody else's are.
     pub(super) fn secret_conflict(&self, attempt: &Attempt) -> Option<PairCondition> {
+        if let Some(index) = attempt.secrets_refused.first() {
+            let name = &self.context.settings.secrets[*index];
+            let reason = format!(
+                "Secret {name} is not uploaded: its type must be Opaque, kubernetes.io/tls, basic-auth, ssh-auth or dockerconfigjson"
+            );
+            return Some(PairCondition::new(PairState::Held, &reason));
+        }
         let name = self.uploaded_name(*attempt.secrets_foreign.first()?);
         let reason = format!(
-            "Secret {name} next to the source is not the copy's, and -adopt does not allow to take it"
+            "Secret {name} next to the source is somebody else's, and neither empty nor equal"
         );
         Some(PairCondition::new(PairState::Conflict, &reason))
     }

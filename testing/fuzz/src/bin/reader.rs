@@ -32,6 +32,7 @@ use crate::{
     mode::Mode,
     object::{Cached, Finalizers, ObjectReader, ObjectState},
     rules::FieldRules,
+    secret::UploadRules,
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -44,9 +45,11 @@ fn run(data: &[u8]) {
     let text = expand(data, HUGE);
     let Ok(object) = json::parse(&text, USUAL_OBJECT) else { return };
     for mode in [Mode::Compat, Mode::Safe] {
+        let keys = AnnotationKeys::new("cloud.teleport.dev");
         let reader = ObjectReader {
             digester: Digester::default(),
-            keys: AnnotationKeys::new("cloud.teleport.dev"),
+            uploads: UploadRules::new(&keys, (mode == Mode::Safe).then(Vec::new)),
+            keys,
             finalizer: FINALIZER.to_owned(),
             mode,
             rules: FieldRules::default(),
@@ -125,7 +128,7 @@ fn check_uploaded(reader: &ObjectReader, object: &Value) {
         *annotations = Value::Null;
     }
     annotations[&reader.keys.hash] = Value::Null;
-    let hash = secret::hash(&noted, &reader.keys);
+    let hash = secret::hash(&noted, &reader.uploads);
     noted["metadata"]["annotations"][&reader.keys.hash] = json!(hash);
     assert!(!reader.upload(&noted).expect("it was read before").value.changed);
 }

@@ -33,4 +33,5 @@ mod silence;
 mod smoke;
 mod support;
 mod track;
+mod uploads;
 mod waiting;

@@ -10,9 +10,11 @@ const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
 const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 fn reader(mode: Mode) -> ObjectReader {
+    let keys = AnnotationKeys::new("cloud.teleport.dev");
     ObjectReader {
         digester: Digester::default(),
-        keys: AnnotationKeys::new("cloud.teleport.dev"),
+        uploads: UploadRules::new(&keys, None),
+        keys,
         finalizer: "cloud.teleport.dev/sync-local".into(),
         mode,
         rules: FieldRules::default(),

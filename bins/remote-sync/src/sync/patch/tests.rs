@@ -12,6 +12,7 @@ use crate::{
         digest::Digester,
         mode::Mode,
         rules::{FieldPath, FieldRules, Glob},
+        secret::UploadRules,
     },
     sync::desired::Desired,
 };
@@ -25,7 +26,8 @@ static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDi
 fn reader(mode: Mode) -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
     let (digester, finalizer) = (Digester::default(), FINALIZER.into());
-    ObjectReader { digester, keys, finalizer, mode, rules: FieldRules::default() }
+    let uploads = UploadRules::new(&keys, None);
+    ObjectReader { digester, keys, finalizer, mode, uploads, rules: FieldRules::default() }
 }
 
 /// A budget with this metadata.

@@ -1,0 +1,82 @@
+//! Secrets that are uploaded: whoever writes Secrets in the target's namespace has nothing else written at the source.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use suite::{
+    eventually,
+    sidecar::Sidecar,
+    stays,
+    sync::{HASH, Place, Setting, Stage, WIDGETS},
+};
+
+use crate::support::is_in_sync;
+
+/// A widget in sync whose Secrets `token` and `extra` are uploaded.
+fn stage(name: &str, more: &[&str]) -> (Stage, Sidecar, Place, Place) {
+    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]));
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    let sidecar = stage.start_served(more);
+    is_in_sync(&source, &target);
+    (stage, sidecar, source, target)
+}
+
+/// A Secret that the target controls.
+fn create(stage: &Stage, target: &Place, name: &str, kind: &str, metadata: &Value) {
+    let mut metadata = metadata.clone();
+    metadata["ownerReferences"] = json!([{"apiVersion": WIDGETS.resource.api_version(),
+        "kind": WIDGETS.resource.kind, "name": target.name, "uid": target.uid(), "controller": true}]);
+    let data = json!({"data": BASE64_STANDARD.encode("data1")});
+    let secret = json!({"type": kind, "metadata": metadata, "data": data});
+    stage.target_secret(name).create(&secret);
+}
+
+fn has_pair(sidecar: &Sidecar, state: &str) {
+    let labels = format!("remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
+    let metric = format!("remote_sync_pairs{{{labels}}}");
+    eventually("it is said", || (sidecar.metric(&metric) == Some(1.0)).then_some(()));
+}
+
+#[test]
+fn secret_of_another_type_is_not_uploaded() {
+    let (stage, sidecar, source, target) = stage("upload-type", &[]);
+    create(&stage, &target, "token", "example.com/any", &json!({}));
+    create(&stage, &target, "extra", "kubernetes.io/basic-auth", &json!({}));
+    eventually("the other one is uploaded", || stage.source_secret("extra").get());
+    has_pair(&sidecar, "held");
+    assert!(sidecar.ask("/debug/state").1.contains("Secret token is not uploaded"));
+    stays("nothing is created", || stage.source_secret("token").get().is_none());
+    source.set_number(2);
+    target.wait_for_number(2);
+}
+
+#[test]
+fn labels_and_annotations_of_a_secret_are_uploaded_as_named() {
+    let (stage, _sidecar, _, target) =
+        stage("upload-metadata", &["-secret-metadata", "app,team/note"]);
+    let metadata = json!({
+        "labels": {"app": "web", "argocd.argoproj.io/instance": "x"},
+        "annotations": {"team/note": "n", "replicator.v1.mittwald.de/replicate-from": "kube-system/admin"},
+    });
+    create(&stage, &target, "token", "Opaque", &metadata);
+    let uploaded = eventually("it is uploaded", || stage.source_secret("token").get());
+    let mut annotations = uploaded["metadata"]["annotations"].clone();
+    annotations.as_object_mut().expect("annotations").remove(HASH);
+    assert_eq!(uploaded["metadata"]["labels"], json!({"app": "web"}));
+    assert_eq!(annotations, json!({"team/note": "n"}));
+    let before = stage.settled();
+    let label = json!({"metadata": {"labels": {"argocd.argoproj.io/instance": "y"}}});
+    stage.target_secret("token").merge(&label);
+    stage.writes_no_more_than(before);
+}
+
+#[test]
+fn secret_of_somebody_else_stays_though_targets_are_taken() {
+    let (stage, sidecar, _, target) = stage("upload-always", &["-adopt", "always"]);
+    let theirs = json!({"type": "Opaque", "data": {"data": BASE64_STANDARD.encode("theirs")}});
+    stage.source_secret("token").create(&theirs);
+    let before = stage.source_secret("token").read();
+    create(&stage, &target, "token", "Opaque", &json!({}));
+    has_pair(&sidecar, "conflict");
+    stays("it is as it was", || stage.source_secret("token").read() == before);
+}
