@@ -55,7 +55,33 @@ pub(crate) fn print(settings: &Settings) -> String {
     let mut roles = side("source", &sources, source(settings));
     roles.extend(side("target", &fixed, target(settings)));
     roles.extend(local(settings).into_iter().map(|(ns, rules)| role(NAME, Some(ns), rules)));
-    roles.iter().map(yaml::print).collect::<Vec<_>>().join("---\n")
+    roles.iter().map(document).collect::<Vec<_>>().join("---\n")
+}
+
+/// A role, after a comment line for each rule that could not be named.
+fn document(role: &Value) -> String {
+    let remarks: String =
+        role["rules"].as_array().into_iter().flatten().filter_map(remark).collect();
+    remarks + &yaml::print(role)
+}
+
+/// The comment line for a rule about all Secrets, or everything.
+fn remark(rule: &Value) -> Option<String> {
+    let words = |field: &str| {
+        let words = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let (resources, verbs) = (words("resources"), words("verbs"));
+    let why = match (&*resources, &*verbs) {
+        _ if rule.get("resourceNames").is_some() => return None,
+        ("*", _) => "it is for everything; -namespace-policy never does without it",
+        ("secrets", "create") => {
+            "no role can name what is created; where each Secret exists, leave the rule out"
+        }
+        ("secrets", _) => "the names are not known, so it is for all",
+        _ => return None,
+    };
+    Some(format!("# {resources}: {verbs}: {why}\n"))
 }
 
 /// One ClusterRole, or with `namespaces` a small one and a Role in each.

@@ -179,6 +179,23 @@ fn uploaded_secrets_are_named_where_their_names_are_known() {
 }
 
 #[test]
+fn rules_that_name_no_secret_are_said() {
+    let said = |line: &str| {
+        let text = printed(&format!("-resource configmaps {line}"));
+        let lines = text.lines().filter_map(|line| line.strip_prefix("# "));
+        let rules = lines.map(|line| line.rsplit_once(": ").unwrap().0.to_owned());
+        rules.collect::<Vec<_>>()
+    };
+    let (all, create, read) = ("*: list", "secrets: create", "secrets: get, list, watch");
+    let named = "-local-secret-name token -namespace-policy never";
+    assert_eq!(said("-namespace-policy never"), Vec::<String>::new());
+    assert_eq!(said(""), [all]);
+    assert_eq!(said(named), [create]);
+    let unknown = format!("{named} -remote-resource-suffix -{{cluster}} -remote-selector a");
+    assert_eq!(said(&unknown), ["secrets: get, update", create, read]);
+}
+
+#[test]
 fn of_a_registry_all_secrets_are_read() {
     let line = "-resource configmaps -remote-selector a -remote-kubeconfig-secret own/x,hubs/y";
     let roles = roles(&printed(line)).split_off(2);
@@ -204,7 +221,16 @@ fn the_manifests_grant_what_is_printed_for_their_flags() {
         include_str!("../../../../manifests/remote-sync/target/role.yaml"),
         include_str!("../../../../manifests/remote-sync/role.yaml"),
     ];
-    assert_eq!(roles(&manifests.join("---\n")), roles(&printed(&line)), "for {line}");
+    // The Secret is shipped empty.
+    assert!(
+        include_str!("../../../../manifests/remote-sync/hub/secret.yaml").contains("widget-token")
+    );
+    let mut wanted = roles(&printed(&line));
+    let create = core("secrets", &[], CREATE);
+    for role in &mut wanted {
+        role["rules"].as_array_mut().unwrap().retain(|rule| *rule != create);
+    }
+    assert_eq!(roles(&manifests.join("---\n")), wanted, "for {line}");
 }
 
 /// Kind, namespace, and the resources of the rules.
