@@ -85,9 +85,13 @@ impl ClusterRecords {
         match judgement {
             (Judgement::Known(record), _) => Ok(Ok(record)),
             (Judgement::New(record), before) => {
-                if let Err(error) = self.write(remote, Some(&record)) {
-                    self.put(remote, before);
-                    return Err(error);
+                match self.write(remote, Some(&record)) {
+                    Ok(true) => lock(&self.known).note_saved(remote),
+                    Ok(false) => {}
+                    Err(error) => {
+                        self.restore(remote, before);
+                        return Err(error);
+                    }
                 }
                 log::info!(remote, record:% = record; "cluster recorded");
                 Ok(Ok(record))
@@ -112,7 +116,9 @@ impl ClusterRecords {
         let mut own = lock(&self.own);
         let record = match own.judge(OWN, shown) {
             Judgement::Known(record) | Judgement::New(record) => record,
-            Judgement::Refused(refusal) => return Err(self.sentence(OWN, refusal)),
+            Judgement::Refused(Refusal { why, .. }) => {
+                return Err(format!("the local cluster was replaced: {why}"));
+            }
         };
         own.put(OWN, record.clone());
         lock(&self.known).reserve(record.uid.filter(|_| !self.own_is_remote));
@@ -133,29 +139,32 @@ impl ClusterRecords {
         (judgement, before)
     }
 
-    fn put(&self, remote: &str, record: Option<ClusterRecord>) {
+    /// Takes a new record back.
+    fn restore(&self, remote: &str, before: Option<ClusterRecord>) {
         let mut known = lock(&self.known);
-        match record {
-            Some(record) => known.put(remote, record),
-            None => drop(known.forget(remote)),
+        known.forget(remote);
+        if let Some(record) = before {
+            known.put(remote, record);
+            known.note_saved(remote);
         }
     }
 
-    /// Reads all records. Those of a time without rights to the ConfigMap stay.
+    /// Reads all records.
     fn read(&self) -> Result<()> {
         let Some(map) = &self.map else { return Ok(()) };
         let Some(map) = map.read(&|request| request(&self.client()?))? else { return Ok(()) };
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
-        let first = !self.loaded.swap(true, Relaxed);
-        lock(&self.known).load(texts, first || self.dry_run);
+        lock(&self.known).load(texts);
+        self.loaded.store(true, Relaxed);
         Ok(())
     }
 
-    fn write(&self, remote: &str, record: Option<&ClusterRecord>) -> Result<()> {
-        let Some(map) = self.map.as_ref().filter(|_| !self.dry_run) else { return Ok(()) };
+    /// Writes or removes a record; `false` if it can only be in memory.
+    fn write(&self, remote: &str, record: Option<&ClusterRecord>) -> Result<bool> {
+        let Some(map) = self.map.as_ref().filter(|_| !self.dry_run) else { return Ok(false) };
         let patch = json!({"data": {remote: record.map(ToString::to_string)}});
-        map.merge(&|request| request(&self.client()?), &patch).map(drop)
+        map.merge(&|request| request(&self.client()?), &patch).map(|map| map.is_some())
     }
 
     fn client(&self) -> Result<Client> {

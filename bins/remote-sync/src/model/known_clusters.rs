@@ -1,7 +1,10 @@
 //! Known clusters, as the known_hosts of ssh: which cluster each remote is, by the uid of its Namespace kube-system.
 //! Pure. A uid is no secret and a clone has it honestly, so a remote's name belongs to its identity.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use crate::model::annotations::Uid;
 
@@ -70,6 +73,8 @@ pub(crate) struct AcceptedIdentity {
 pub(crate) struct KnownClusters {
     /// By remote. A text that is not a record matches no cluster.
     records: BTreeMap<String, Result<ClusterRecord, String>>,
+    /// Remotes whose records are in memory alone.
+    unsaved: BTreeSet<String>,
     accepted: Vec<AcceptedIdentity>,
     /// The local cluster's uid, unless a remote may be the local cluster.
     reserved: Option<Uid>,
@@ -98,25 +103,26 @@ impl KnownClusters {
         Self { accepted, ..Self::default() }
     }
 
-    /// Replaces the records, of the other remotes too unless these stay.
-    pub(crate) fn load<'a>(
-        &mut self,
-        records: impl Iterator<Item = (&'a str, &'a str)>,
-        others_stay: bool,
-    ) {
-        if !others_stay {
-            self.records.clear();
-        }
+    /// Replaces the records by the saved ones. Those that are not saved yet stay.
+    pub(crate) fn load<'a>(&mut self, records: impl Iterator<Item = (&'a str, &'a str)>) {
+        self.records.retain(|remote, _| self.unsaved.contains(remote));
         let parse = |text: &str| ClusterRecord::parse(text).ok_or_else(|| text.to_owned());
         self.records.extend(records.map(|(remote, text)| (remote.to_owned(), parse(text))));
     }
 
+    /// Adds a record, which is to be saved.
     pub(crate) fn put(&mut self, remote: &str, record: ClusterRecord) {
         self.records.insert(remote.to_owned(), Ok(record));
+        self.unsaved.insert(remote.to_owned());
+    }
+
+    pub(crate) fn note_saved(&mut self, remote: &str) {
+        self.unsaved.remove(remote);
     }
 
     /// Forgets which cluster a remote was; returns whether there was a record.
     pub(crate) fn forget(&mut self, remote: &str) -> bool {
+        self.unsaved.remove(remote);
         self.records.remove(remote).is_some()
     }
 
@@ -314,13 +320,23 @@ mod tests {
     #[test]
     fn record_that_is_none_matches_no_cluster() {
         let mut clusters = KnownClusters::default();
-        clusters.load([("west", "yes"), ("east", "unverified")].into_iter(), false);
+        clusters.load([("west", "yes"), ("east", "unverified")].into_iter());
         assert_eq!(
             (judged(&clusters, '1'), judged(&clusters, '-')),
             ("refused".into(), "refused".into())
         );
         assert_eq!(clusters.record("east"), Some(&ClusterRecord::default()));
         assert!(clusters.forget("west") && !clusters.forget("west"));
+        assert_eq!(judged(&clusters, '1'), "new 1");
+    }
+
+    #[test]
+    fn record_that_is_not_saved_stays_when_the_others_are_loaded() {
+        let mut clusters = clusters("?", "1", &[]);
+        clusters.load([].into_iter());
+        assert_eq!(judged(&clusters, '1'), "refused, east: none");
+        clusters.note_saved("east");
+        clusters.load([].into_iter());
         assert_eq!(judged(&clusters, '1'), "new 1");
     }
 
