@@ -7,25 +7,29 @@ use std::sync::{
 };
 
 use serde_json::json;
-use shared::{client::Client, error::Result, lock::lock};
+use shared::{
+    client::Client,
+    error::{Error, Result},
+    lock::lock,
+};
+
+#[cfg(test)]
+use crate::model::known_clusters::AcceptedIdentity;
 
 use super::{handle::Connection, state_map::StateMap};
 use crate::{
     model::{
         annotations::Uid,
-        known_clusters::{AcceptedIdentity, ClusterRecord, Judgement, KnownClusters, Refusal},
+        known_clusters::{ClusterRecord, KnownClusters, Refusal},
     },
     settings::{OWN, Settings},
 };
 
 /// The records, shared by all connections.
+#[derive(Default)]
 pub(crate) struct ClusterRecords {
     known: Mutex<KnownClusters>,
-    /// The local cluster has its record in memory alone: the ConfigMap is its own.
-    own: Mutex<KnownClusters>,
-    /// A remote may be the local cluster.
-    own_is_remote: bool,
-    /// `None` without a namespace of the program's own.
+    /// `None` without a namespace of the program's own: all is in memory.
     map: Option<StateMap>,
     /// Nothing is written.
     dry_run: bool,
@@ -37,22 +41,16 @@ pub(crate) struct ClusterRecords {
 impl ClusterRecords {
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         const LOST: &str = "known clusters are not recorded across restarts";
-        let records = Self::in_memory(settings.accepted.clone());
+        let known = KnownClusters::new(settings.accepted.clone(), settings.tells_copies_apart());
         let map = settings.known_clusters.clone().map(|place| StateMap::new(place, LOST));
-        let own_is_remote = settings.tells_copies_apart();
-        Arc::new(Self { map, own_is_remote, dry_run: settings.dry_run, ..records })
+        let known = Mutex::new(known);
+        Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
     }
 
-    pub(crate) fn in_memory(accepted: Vec<AcceptedIdentity>) -> Self {
-        Self {
-            known: Mutex::new(KnownClusters::new(accepted)),
-            own: Mutex::default(),
-            own_is_remote: true,
-            map: None,
-            dry_run: false,
-            local: OnceLock::new(),
-            loaded: AtomicBool::default(),
-        }
+    #[cfg(test)]
+    pub(crate) fn accepting(accepted: Vec<AcceptedIdentity>) -> Self {
+        let known = Mutex::new(KnownClusters::new(accepted, false));
+        Self { known, ..Self::default() }
     }
 
     /// Reads and writes the ConfigMap by this connection.
@@ -61,43 +59,41 @@ impl ClusterRecords {
         let _ = self.local.set(local);
     }
 
-    /// Returns the record of a cluster that answers as `remote` and shows this uid, or the reason why it is refused.
+    /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is refused.
+    /// The local cluster's is in memory alone, as the ConfigMap is its own.
     ///
     /// # Errors
     /// The request's for the ConfigMap: nothing is known then.
     pub(crate) fn admit(
         &self,
-        remote: &str,
+        name: &str,
         shown: &std::result::Result<Uid, String>,
     ) -> Result<std::result::Result<ClusterRecord, String>> {
-        if remote == OWN {
-            return Ok(self.admit_local(shown));
+        let judge = || lock(&self.known).admit(name, shown);
+        let sentence = |refusal| self.sentence(name, refusal);
+        if name == OWN {
+            return Ok(judge().map_err(sentence));
         }
         if !self.loaded.load(Relaxed) {
             self.read()?;
         }
-        let mut judgement = self.judge(remote, shown);
-        if matches!(judgement, (Judgement::Refused(_), _)) {
-            // A person may have changed the records.
-            self.read()?;
-            judgement = self.judge(remote, shown);
-        }
-        match judgement {
-            (Judgement::Known(record), _) => Ok(Ok(record)),
-            (Judgement::New(record), before) => {
-                match self.write(remote, Some(&record)) {
-                    Ok(true) => lock(&self.known).note_saved(remote),
-                    Ok(false) => {}
-                    Err(error) => {
-                        self.restore(remote, before);
-                        return Err(error);
-                    }
+        let record = match judge() {
+            Ok(record) => record,
+            Err(_) => {
+                // A person may have changed the records.
+                self.read()?;
+                match judge() {
+                    Ok(record) => record,
+                    Err(refusal) => return Ok(Err(sentence(refusal))),
                 }
-                log::info!(remote, record:% = record; "cluster recorded");
-                Ok(Ok(record))
             }
-            (Judgement::Refused(refusal), _) => Ok(Err(self.sentence(remote, refusal))),
+        };
+        let is_saved = lock(&self.known).is_saved(name);
+        if !is_saved && self.write(name, Some(&record))? {
+            lock(&self.known).note_saved(name);
+            log::info!(remote = name, record:% = record; "cluster recorded");
         }
+        Ok(Ok(record))
     }
 
     /// Forgets a remote that is gone with its Secret.
@@ -106,46 +102,6 @@ impl ClusterRecords {
             && let Err(error) = self.write(remote, None)
         {
             log::warn!(remote, error:% = error; "the remote's record stays, as it cannot be removed");
-        }
-    }
-
-    fn admit_local(
-        &self,
-        shown: &std::result::Result<Uid, String>,
-    ) -> std::result::Result<ClusterRecord, String> {
-        let mut own = lock(&self.own);
-        let record = match own.judge(OWN, shown) {
-            Judgement::Known(record) | Judgement::New(record) => record,
-            Judgement::Refused(Refusal { why, .. }) => {
-                return Err(format!("the local cluster was replaced: {why}"));
-            }
-        };
-        own.put(OWN, record.clone());
-        lock(&self.known).reserve(record.uid.filter(|_| !self.own_is_remote));
-        Ok(record)
-    }
-
-    /// Judges, and reserves a new record, which no other remote can have from then on. Returns the one before, too.
-    fn judge(
-        &self,
-        remote: &str,
-        shown: &std::result::Result<Uid, String>,
-    ) -> (Judgement, Option<ClusterRecord>) {
-        let mut known = lock(&self.known);
-        let (judgement, before) = (known.judge(remote, shown), known.record(remote).cloned());
-        if let Judgement::New(record) = &judgement {
-            known.put(remote, record.clone());
-        }
-        (judgement, before)
-    }
-
-    /// Takes a new record back.
-    fn restore(&self, remote: &str, before: Option<ClusterRecord>) {
-        let mut known = lock(&self.known);
-        known.forget(remote);
-        if let Some(record) = before {
-            known.put(remote, record);
-            known.note_saved(remote);
         }
     }
 
@@ -168,8 +124,7 @@ impl ClusterRecords {
     }
 
     fn client(&self) -> Result<Client> {
-        let down =
-            || shared::error::Error::Unreachable("the local cluster is not connected".into());
+        let down = || Error::Unreachable("the local cluster is not connected".into());
         self.local.get().ok_or_else(down)?.client()
     }
 

@@ -109,7 +109,7 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         timing,
         request: 2 * SECOND,
         probe_path: "/version".into(),
-        records: Arc::new(ClusterRecords::in_memory(Vec::new())),
+        records: Arc::new(ClusterRecords::default()),
         reload: None,
         pod: None,
     }

@@ -6,7 +6,7 @@ use std::{
     fmt,
 };
 
-use crate::model::annotations::Uid;
+use crate::{model::annotations::Uid, settings::OWN};
 
 /// Stands for a uid that cannot be read, in records and in marks.
 const UNVERIFIED: &str = "unverified";
@@ -31,6 +31,17 @@ impl ClusterRecord {
         };
         let former = words.take(MOST_FORMER).map(Uid::parse).collect::<Option<_>>()?;
         Some(Self { uid, former })
+    }
+
+    /// The record once the cluster `now` has replaced `old` and the recorded ones.
+    fn replaced(&self, old: Option<Uid>, now: Uid) -> Self {
+        let mut former = Vec::new();
+        for uid in old.iter().chain(&self.uid).chain(&self.former) {
+            if *uid != now && !former.contains(uid) && former.len() < MOST_FORMER {
+                former.push(*uid);
+            }
+        }
+        Self { uid: Some(now), former }
     }
 }
 
@@ -68,26 +79,16 @@ pub(crate) struct AcceptedIdentity {
     pub(crate) new: Uid,
 }
 
-/// What is known of all remotes.
+/// What is known of all clusters: of the remotes, and of the local one by the name [`OWN`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownClusters {
-    /// By remote. A text that is not a record matches no cluster.
+    /// By name. A text that is not a record matches no cluster.
     records: BTreeMap<String, Result<ClusterRecord, String>>,
-    /// Remotes whose records are in memory alone.
+    /// The names whose records are in memory alone.
     unsaved: BTreeSet<String>,
     accepted: Vec<AcceptedIdentity>,
-    /// The local cluster's uid, unless a remote may be the local cluster.
-    reserved: Option<Uid>,
-}
-
-/// Whether a cluster that answers is the remote.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    /// It is the recorded one.
-    Known(ClusterRecord),
-    /// It is, once this is recorded.
-    New(ClusterRecord),
-    Refused(Refusal),
+    /// A remote may be the local cluster.
+    own_is_remote: bool,
 }
 
 /// Why a cluster is not taken for the remote.
@@ -98,124 +99,110 @@ pub(crate) struct Refusal {
     pub(crate) accept: Option<(String, Option<ClusterRecord>)>,
 }
 
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self { why, accept: None }
+    }
+}
+
 impl KnownClusters {
-    pub(crate) fn new(accepted: Vec<AcceptedIdentity>) -> Self {
-        Self { accepted, ..Self::default() }
+    pub(crate) fn new(accepted: Vec<AcceptedIdentity>, own_is_remote: bool) -> Self {
+        Self { accepted, own_is_remote, ..Self::default() }
     }
 
     /// Replaces the records by the saved ones. Those that are not saved yet stay.
     pub(crate) fn load<'a>(&mut self, records: impl Iterator<Item = (&'a str, &'a str)>) {
-        self.records.retain(|remote, _| self.unsaved.contains(remote));
+        self.records.retain(|name, _| self.unsaved.contains(name));
         let parse = |text: &str| ClusterRecord::parse(text).ok_or_else(|| text.to_owned());
-        self.records.extend(records.map(|(remote, text)| (remote.to_owned(), parse(text))));
+        self.records.extend(records.map(|(name, text)| (name.to_owned(), parse(text))));
     }
 
-    /// Adds a record, which is to be saved.
-    pub(crate) fn put(&mut self, remote: &str, record: ClusterRecord) {
-        self.records.insert(remote.to_owned(), Ok(record));
-        self.unsaved.insert(remote.to_owned());
+    pub(crate) fn is_saved(&self, name: &str) -> bool {
+        !self.unsaved.contains(name)
     }
 
-    pub(crate) fn note_saved(&mut self, remote: &str) {
-        self.unsaved.remove(remote);
+    pub(crate) fn note_saved(&mut self, name: &str) {
+        self.unsaved.remove(name);
     }
 
     /// Forgets which cluster a remote was; returns whether there was a record.
-    pub(crate) fn forget(&mut self, remote: &str) -> bool {
-        self.unsaved.remove(remote);
-        self.records.remove(remote).is_some()
+    pub(crate) fn forget(&mut self, name: &str) -> bool {
+        self.unsaved.remove(name);
+        self.records.remove(name).is_some()
     }
 
-    pub(crate) fn record(&self, remote: &str) -> Option<&ClusterRecord> {
-        self.records.get(remote)?.as_ref().ok()
+    /// The record of a cluster that answers under this name, by the uid that it shows or the reason why that cannot be
+    /// read. A new record is to be saved.
+    ///
+    /// # Errors
+    /// The reason why it is not that cluster.
+    pub(crate) fn admit(
+        &mut self,
+        name: &str,
+        shown: &Result<Uid, String>,
+    ) -> Result<ClusterRecord, Refusal> {
+        let record = self.judge(name, shown)?;
+        let text = name.to_owned();
+        if self.records.insert(text.clone(), Ok(record.clone())) != Some(Ok(record.clone())) {
+            self.unsaved.insert(text);
+        }
+        Ok(record)
     }
 
-    /// No remote is the cluster with this uid.
-    pub(crate) fn reserve(&mut self, uid: Option<Uid>) {
-        self.reserved = uid;
-    }
-
-    /// Judges a cluster that answers as `remote`, by the uid that it shows or the reason why that cannot be read.
-    pub(crate) fn judge(&self, remote: &str, shown: &Result<Uid, String>) -> Judgement {
-        let record = match self.records.get(remote) {
+    fn judge(&self, name: &str, shown: &Result<Uid, String>) -> Result<ClusterRecord, Refusal> {
+        let record = match self.records.get(name) {
+            Some(Ok(record)) => record.clone(),
             Some(Err(text)) => {
-                return refused(format!(
-                    "its record is {text:?}, and must be the uid of kube-system or {UNVERIFIED}"
-                ));
+                let uid = format!("the uid of kube-system or {UNVERIFIED}");
+                return Err(format!("its record must be {uid}, got {text:?}").into());
             }
-            record => record.and_then(|record| record.as_ref().ok()),
+            None => ClusterRecord::default(),
         };
-        let mut accepted = self.accepted.iter().filter(|accepted| accepted.remote == remote);
-        let recorded = record.and_then(|record| record.uid);
-        let expected = recorded.or_else(|| accepted.clone().next().map(|accepted| accepted.new));
+        let accepted = || self.accepted.iter().filter(|accepted| accepted.remote == name);
+        let expected = record.uid.or_else(|| accepted().next().map(|accepted| accepted.new));
         let uid = match (shown, expected) {
             (Ok(uid), _) => *uid,
-            (Err(_), None) if record.is_some() => return known(record),
-            (Err(_), None) => return Judgement::New(ClusterRecord::default()),
-            (Err(why), Some(expected)) => {
-                return refused(format!(
-                    "the uid of its kube-system was {expected}, and cannot be read: {why}"
-                ));
+            (Err(_), None) => return Ok(record),
+            (Err(why), Some(was)) => {
+                let why =
+                    format!("the uid of its kube-system was {was}, and cannot be read: {why}");
+                return Err(why.into());
             }
         };
-        if self.reserved == Some(uid) {
-            return refused(format!(
-                "it has the uid {uid} of kube-system as the local cluster has, and without suffixes an object would be its own copy"
-            ));
+        if let Some(holder) = self.holder(uid, name) {
+            let why = format!("it has the uid {uid} of kube-system as ");
+            return Err(match holder {
+                OWN => (why
+                    + "the local cluster has, and without suffixes an object would be its own copy")
+                    .into(),
+                _ => Refusal {
+                    why: format!("{why}the remote {holder} has"),
+                    accept: Some((holder.to_owned(), None)),
+                },
+            });
         }
-        if let Some(holder) = self.holder(uid, remote) {
-            let why = format!("it has the uid {uid} of kube-system as the remote {holder} has");
-            let accept = Some((holder.to_owned(), None));
-            return Judgement::Refused(Refusal { why, accept });
-        }
-        let former = |uid: &Uid| record.is_some_and(|record| record.former.contains(uid));
-        match (accepted.find(|it| it.new == uid && !former(&uid)), expected) {
-            _ if recorded == Some(uid) => known(record),
-            (Some(accepted), _) => Judgement::New(replace(record, accepted.old, uid)),
-            (None, None) => Judgement::New(replace(record, None, uid)),
-            (None, Some(expected)) => {
-                let why = format!("the uid of its kube-system is {uid}, and was {expected}");
-                let now = replace(record, Some(expected), uid);
-                let accept = Some((remote.to_owned(), Some(now)));
-                Judgement::Refused(Refusal { why, accept })
-            }
+        let is_new = |it: &&AcceptedIdentity| it.new == uid && !record.former.contains(&uid);
+        match (accepted().find(is_new), expected) {
+            _ if record.uid == Some(uid) => Ok(record),
+            (Some(accepted), _) => Ok(record.replaced(accepted.old, uid)),
+            (None, None) => Ok(record.replaced(None, uid)),
+            (None, Some(was)) => Err(Refusal {
+                why: format!("the uid of its kube-system is {uid}, and was {was}"),
+                accept: Some((name.to_owned(), Some(record.replaced(Some(was), uid)))),
+            }),
         }
     }
 
-    /// The other remote that is known to have this uid.
-    fn holder(&self, uid: Uid, remote: &str) -> Option<&str> {
-        let recorded = self
-            .records
-            .iter()
-            .filter_map(|(name, record)| Some((&**name, record.as_ref().ok()?.uid?)));
+    /// The other cluster that is known to have this uid.
+    fn holder(&self, uid: Uid, name: &str) -> Option<&str> {
+        let recorded = self.records.iter();
+        let recorded = recorded.filter_map(|(of, it)| Some((&**of, it.as_ref().ok()?.uid?)));
         let accepted = self.accepted.iter().map(|accepted| (&*accepted.remote, accepted.new));
-        let accepted = accepted.filter(|(name, _)| !self.records.contains_key(*name));
-        let mut all = recorded.chain(accepted);
-        all.find(|(name, of)| *name != remote && *of == uid).map(|(name, _)| name)
+        let accepted = accepted.filter(|(of, _)| !self.records.contains_key(*of));
+        let differs = |of: &str| of != name && (of != OWN || !self.own_is_remote);
+        let mut others = recorded.chain(accepted).filter(|(of, _)| name != OWN && differs(of));
+        others.find(|(_, of)| *of == uid).map(|(of, _)| of)
     }
-}
-
-fn refused(why: String) -> Judgement {
-    Judgement::Refused(Refusal { why, accept: None })
-}
-
-fn known(record: Option<&ClusterRecord>) -> Judgement {
-    Judgement::Known(record.cloned().unwrap_or_default())
-}
-
-/// The record of a remote that is now the cluster with the uid `now`, and was `old`.
-fn replace(record: Option<&ClusterRecord>, old: Option<Uid>, now: Uid) -> ClusterRecord {
-    let before = record
-        .into_iter()
-        .flat_map(|record| record.uid.into_iter().chain(record.former.iter().copied()));
-    let mut former = Vec::new();
-    for uid in old.into_iter().chain(before) {
-        if uid != now && !former.contains(&uid) {
-            former.push(uid);
-        }
-    }
-    former.truncate(MOST_FORMER);
-    ClusterRecord { uid: Some(now), former }
 }
 
 #[cfg(test)]
@@ -233,12 +220,10 @@ mod tests {
             old: old.map(uid),
             new: uid(*new),
         });
-        let mut clusters = KnownClusters::new(accepted.collect());
-        for (remote, digits) in [("west", west), ("east", east)] {
-            if digits != "?" {
-                clusters.put(remote, record(digits));
-            }
-        }
+        let mut clusters = KnownClusters::new(accepted.collect(), false);
+        let known = [("west", west), ("east", east)].into_iter().filter(|(_, it)| *it != "?");
+        let texts: Vec<_> = known.map(|(name, it)| (name, record(it).to_string())).collect();
+        clusters.load(texts.iter().map(|(name, text)| (*name, &**text)));
         clusters
     }
 
@@ -256,12 +241,16 @@ mod tests {
             let digits = record.to_string().replace("00000000-0000-4000-8000-00000000000", "");
             digits.replace(UNVERIFIED, "-").replace(' ', "")
         };
-        match clusters.judge("west", &shown) {
-            Judgement::Known(record) => format!("known {}", short(&record)),
-            Judgement::New(record) => format!("new {}", short(&record)),
-            Judgement::Refused(Refusal { accept: None, .. }) => "refused".to_owned(),
-            Judgement::Refused(Refusal { accept: Some((remote, record)), .. }) => {
-                format!("refused, {remote}: {}", record.map_or("none".to_owned(), |it| short(&it)))
+        let mut clusters = clusters.clone();
+        match clusters.admit("west", &shown) {
+            Ok(record) if clusters.is_saved("west") => format!("known {}", short(&record)),
+            Ok(record) => format!("new {}", short(&record)),
+            Err(Refusal { accept: None, .. }) => "refused".to_owned(),
+            Err(Refusal { accept: Some((remote, record)), .. }) => {
+                format!(
+                    "refused, {remote}: {}",
+                    record.map_or_else(|| "none".into(), |it| short(&it))
+                )
             }
         }
     }
@@ -309,12 +298,15 @@ mod tests {
     }
 
     #[test]
-    fn reserved_uid_is_no_remotes() {
-        let mut clusters = clusters("1", "?", &[("west", None, '1')]);
-        clusters.reserve(Some(uid('1')));
+    fn local_cluster_is_no_remote_unless_copies_differ() {
+        let mut clusters = clusters("?", "?", &[]);
+        assert!(clusters.admit(OWN, &Ok(uid('1'))).is_ok());
         assert_eq!(judged(&clusters, '1'), "refused");
-        clusters.reserve(None);
-        assert_eq!(judged(&clusters, '1'), "known 1");
+        clusters.own_is_remote = true;
+        assert_eq!(judged(&clusters, '1'), "new 1");
+        assert!(clusters.admit("west", &Ok(uid('1'))).is_ok());
+        assert!(clusters.admit(OWN, &Ok(uid('1'))).is_ok(), "whoever else is it");
+        assert!(clusters.admit(OWN, &Ok(uid('2'))).is_err());
     }
 
     #[test]
@@ -325,14 +317,14 @@ mod tests {
             (judged(&clusters, '1'), judged(&clusters, '-')),
             ("refused".into(), "refused".into())
         );
-        assert_eq!(clusters.record("east"), Some(&ClusterRecord::default()));
         assert!(clusters.forget("west") && !clusters.forget("west"));
         assert_eq!(judged(&clusters, '1'), "new 1");
     }
 
     #[test]
     fn record_that_is_not_saved_stays_when_the_others_are_loaded() {
-        let mut clusters = clusters("?", "1", &[]);
+        let mut clusters = clusters("?", "?", &[]);
+        assert!(clusters.admit("east", &Ok(uid('1'))).is_ok());
         clusters.load([].into_iter());
         assert_eq!(judged(&clusters, '1'), "refused, east: none");
         clusters.note_saved("east");
@@ -361,10 +353,8 @@ mod tests {
 
     #[test]
     fn former_clusters_are_limited() {
-        let mut record = None;
-        for digit in "123456789a0".chars() {
-            record = Some(replace(record.as_ref(), None, uid(digit)));
-        }
-        assert_eq!(record.unwrap(), self::record("0a9876543"));
+        let next = |record: ClusterRecord, digit| record.replaced(None, uid(digit));
+        let record = "123456789a0".chars().fold(ClusterRecord::default(), next);
+        assert_eq!(record, self::record("0a9876543"));
     }
 }

@@ -22,6 +22,11 @@ mod model {
     pub(crate) use crate::{annotations, digest, known_clusters, metadata, mode, rules, secret};
 }
 
+/// The name of the local cluster, as the program has it.
+mod settings {
+    pub(crate) const OWN: &str = "own";
+}
+
 use fuzz::{HUGE, bounded, expand};
 use serde_json::{Value, json};
 use shared::{client::USUAL_OBJECT, json};

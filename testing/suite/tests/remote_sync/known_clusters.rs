@@ -298,7 +298,7 @@ fn edited_record_accepts_a_cluster_while_the_program_runs() {
     let sidecar = start_rebuilt(&stage, &[]);
     is_refused(&sidecar, "west", true);
     stage.ledger(RECORDS).merge(&json!({"data": {"west": "what"}}));
-    let told = || sidecar.ask("/readyz").1.contains("its record is").then_some(());
+    let told = || sidecar.ask("/readyz").1.contains("its record must be").then_some(());
     eventually("that is no record", told);
     stage.ledger(RECORDS).merge(&json!({"data": {"west": format!("{new} {old}")}}));
     target.wait_for_number(5);

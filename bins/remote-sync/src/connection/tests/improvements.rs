@@ -97,7 +97,7 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
     };
     let accepted = vec![AcceptedIdentity { remote: "hub".into(), old: None, new: uid }];
     let mut bench = Bench::with(eager(), |settings| {
-        settings.records = Arc::new(ClusterRecords::in_memory(accepted));
+        settings.records = Arc::new(ClusterRecords::accepting(accepted));
     });
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();

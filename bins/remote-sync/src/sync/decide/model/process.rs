@@ -45,12 +45,12 @@ impl Sync {
             });
             return;
         };
-        for remote in 0..self.events.remotes {
+        for (remote, of) in AB.iter().enumerate().take(self.events.remotes) {
             let Remote { shows: uid, away, .. } = world.remotes[remote];
             let shown = Shown { remote, uid };
             let records = self.rule.admit(&world.records, shown).filter(|_| !away);
             if let (None, Some(records)) = (process.sessions[remote], records) {
-                world.step(steps, true, format!("{} is connected", AB[remote]), |world| {
+                world.step(steps, true, format!("{of} is connected"), |world| {
                     world.records = records;
                     self.connect(world, shown);
                     Ok(())

@@ -15,7 +15,7 @@ use crate::{
     model::{
         annotations::Uid,
         key::{KindIndex, Pair, PerKind},
-        known_clusters::{ClusterRecord, Judgement, KnownClusters},
+        known_clusters::{ClusterRecord, KnownClusters},
         mode::Mode,
         object::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetNamespace,
@@ -186,16 +186,17 @@ impl Rule {
             return Some(*records);
         }
         let mut known = KnownClusters::default();
-        for (record, name) in records.iter().zip(AB) {
-            let record = record.map(|uid| ClusterRecord { uid: cluster(uid), former: Vec::new() });
-            record.into_iter().for_each(|record| known.put(name, record));
-        }
+        let texts = records.map(|record| {
+            let text = |uid| ClusterRecord { uid: cluster(uid), former: Vec::new() }.to_string();
+            record.map(text)
+        });
+        let texts = texts.iter().zip(AB).filter_map(|(text, name)| Some((name, text.as_deref()?)));
+        known.load(texts);
         let uid = cluster(shown.uid).ok_or_else(String::new);
         let mut records = *records;
-        match known.judge(AB[shown.remote], &uid) {
-            Judgement::Known(_) => {}
-            Judgement::New(_) => records[shown.remote] = Some(shown.uid),
-            Judgement::Refused(_) => return None,
+        known.admit(AB[shown.remote], &uid).ok()?;
+        if !known.is_saved(AB[shown.remote]) {
+            records[shown.remote] = Some(shown.uid);
         }
         Some(records)
     }
