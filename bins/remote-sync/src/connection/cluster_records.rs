@@ -20,7 +20,7 @@ use super::{handle::Connection, state_map::StateMap};
 use crate::{
     model::{
         annotations::Uid,
-        known_clusters::{ClusterRecord, KnownClusters, Refusal},
+        known_clusters::{ClusterRecord, KnownClusters, RefusedCluster},
     },
     settings::{OWN, Settings},
 };
@@ -128,7 +128,7 @@ impl ClusterRecords {
         self.local.get().ok_or_else(down)?.client()
     }
 
-    fn sentence(&self, remote: &str, Refusal { why, accept }: Refusal) -> String {
+    fn sentence(&self, remote: &str, RefusedCluster { why, accept }: RefusedCluster) -> String {
         let mut text = format!("cluster {remote} is not connected: {why}");
         let Some((of, record)) = accept else { return text };
         if let Some(uid) = record.as_ref().and_then(|record| record.uid) {

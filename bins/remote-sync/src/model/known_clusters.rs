@@ -93,13 +93,13 @@ pub(crate) struct KnownClusters {
 
 /// Why a cluster is not taken for the remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RefusedCluster {
     pub(crate) why: String,
     /// The remote and its new record (`None`: no record) with which it would be.
     pub(crate) accept: Option<(String, Option<ClusterRecord>)>,
 }
 
-impl From<String> for Refusal {
+impl From<String> for RefusedCluster {
     fn from(why: String) -> Self {
         Self { why, accept: None }
     }
@@ -140,7 +140,7 @@ impl KnownClusters {
         &mut self,
         name: &str,
         shown: &Result<Uid, String>,
-    ) -> Result<ClusterRecord, Refusal> {
+    ) -> Result<ClusterRecord, RefusedCluster> {
         let record = self.judge(name, shown)?;
         let text = name.to_owned();
         if self.records.insert(text.clone(), Ok(record.clone())) != Some(Ok(record.clone())) {
@@ -149,7 +149,11 @@ impl KnownClusters {
         Ok(record)
     }
 
-    fn judge(&self, name: &str, shown: &Result<Uid, String>) -> Result<ClusterRecord, Refusal> {
+    fn judge(
+        &self,
+        name: &str,
+        shown: &Result<Uid, String>,
+    ) -> Result<ClusterRecord, RefusedCluster> {
         let record = match self.records.get(name) {
             Some(Ok(record)) => record.clone(),
             Some(Err(text)) => {
@@ -175,7 +179,7 @@ impl KnownClusters {
                 OWN => (why
                     + "the local cluster has, and without suffixes an object would be its own copy")
                     .into(),
-                _ => Refusal {
+                _ => RefusedCluster {
                     why: format!("{why}the remote {holder} has"),
                     accept: Some((holder.to_owned(), None)),
                 },
@@ -186,7 +190,7 @@ impl KnownClusters {
             _ if record.uid == Some(uid) => Ok(record),
             (Some(accepted), _) => Ok(record.replaced(accepted.old, uid)),
             (None, None) => Ok(record.replaced(None, uid)),
-            (None, Some(was)) => Err(Refusal {
+            (None, Some(was)) => Err(RefusedCluster {
                 why: format!("the uid of its kube-system is {uid}, and was {was}"),
                 accept: Some((name.to_owned(), Some(record.replaced(Some(was), uid)))),
             }),
@@ -245,8 +249,8 @@ mod tests {
         match clusters.admit("west", &shown) {
             Ok(record) if clusters.is_saved("west") => format!("known {}", short(&record)),
             Ok(record) => format!("new {}", short(&record)),
-            Err(Refusal { accept: None, .. }) => "refused".to_owned(),
-            Err(Refusal { accept: Some((remote, record)), .. }) => {
+            Err(RefusedCluster { accept: None, .. }) => "refused".to_owned(),
+            Err(RefusedCluster { accept: Some((remote, record)), .. }) => {
                 format!(
                     "refused, {remote}: {}",
                     record.map_or_else(|| "none".into(), |it| short(&it))
