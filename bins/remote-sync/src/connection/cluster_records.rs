@@ -13,9 +13,6 @@ use shared::{
     lock::lock,
 };
 
-#[cfg(test)]
-use crate::model::known_clusters::AcceptedIdentity;
-
 use super::{handle::Connection, state_map::StateMap};
 use crate::{
     model::{
@@ -28,7 +25,7 @@ use crate::{
 /// The records, shared by all connections.
 #[derive(Default)]
 pub(crate) struct ClusterRecords {
-    known: Mutex<KnownClusters>,
+    pub(super) known: Mutex<KnownClusters>,
     /// `None` without a namespace of the program's own: all is in memory.
     map: Option<StateMap>,
     /// Nothing is written.
@@ -45,12 +42,6 @@ impl ClusterRecords {
         let map = settings.known_clusters.clone().map(|place| StateMap::new(place, LOST));
         let known = Mutex::new(known);
         Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn accepting(accepted: Vec<AcceptedIdentity>) -> Self {
-        let known = Mutex::new(KnownClusters::new(accepted, false));
-        Self { known, ..Self::default() }
     }
 
     /// Reads and writes the ConfigMap by this connection.
@@ -91,7 +82,7 @@ impl ClusterRecords {
         let is_saved = lock(&self.known).is_saved(name);
         if !is_saved && self.write(name, Some(&record))? {
             lock(&self.known).note_saved(name);
-            log::info!(remote = name, record:% = record; "cluster recorded");
+            log::info!(remote = name, uid:% = record; "cluster recorded");
         }
         Ok(Ok(record))
     }

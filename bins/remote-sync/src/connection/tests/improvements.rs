@@ -6,7 +6,7 @@ use dev_apiserver::State;
 use shared::{client, kubeconfig::Reach};
 
 use super::*;
-use crate::model::known_clusters::AcceptedIdentity;
+use crate::model::known_clusters::{AcceptedIdentity, KnownClusters};
 
 /// Waits, for as long as a busy machine may need.
 #[track_caller]
@@ -97,7 +97,7 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
     };
     let accepted = vec![AcceptedIdentity { remote: "hub".into(), old: None, new: uid }];
     let mut bench = Bench::with(eager(), |settings| {
-        settings.records = Arc::new(ClusterRecords::accepting(accepted));
+        *lock(&settings.records.known) = KnownClusters::new(accepted, false);
     });
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
