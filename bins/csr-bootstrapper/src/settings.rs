@@ -13,8 +13,8 @@ use shared::{
     resource::{valid_key, valid_label, valid_name},
 };
 
-use self::feature_gates::FeatureGates;
 pub(crate) use self::table::table;
+use self::{feature_gates::FeatureGates, table::BOOTSTRAP_SECRET};
 use crate::{
     addon::KubeClientDriver,
     claim::{ClaimKind, ClaimRules},
@@ -174,6 +174,21 @@ impl Settings {
         format!("{}{REGISTRATIONS}", self.hub_secret)
     }
 
+    /// The Secrets that this program writes in its own namespace.
+    fn written_secrets(&self) -> [String; 3] {
+        [self.hub_secret.clone(), self.pending_secret(), self.registrations_secret()]
+    }
+
+    /// Returns whether a Secret of this name in the program's own namespace is the program's own. That of the bootstrap
+    /// kubeconfig may be mounted as a file.
+    pub(crate) fn has_own_secret(&self, name: &str) -> bool {
+        let is_bootstrap =
+            |source: &BootstrapSource| matches!(source, BootstrapSource::Secret(it) if it == name);
+        name == BOOTSTRAP_SECRET
+            || self.written_secrets().iter().any(|own| own == name)
+            || self.bootstraps.iter().any(is_bootstrap)
+    }
+
     /// Logs the dropped annotations and ignored flags, once there is a log.
     pub(crate) fn log_dropped(&self) {
         for (name, reason) in &self.ignored_flags {
@@ -193,19 +208,17 @@ impl Settings {
         if !valid_label(&self.namespace) {
             return Err(format!("the namespace {:?} is not a valid name", self.namespace));
         }
-        let pending = self.pending_secret();
-        if !valid_name(&pending) {
+        if !valid_name(&self.pending_secret()) {
             return Err(format!(
                 "-hub-kubeconfig-secret {:?} is not a valid object name that leaves room for {PENDING}",
                 self.hub_secret
             ));
         }
-        let registrations = self.registrations_secret();
         for bootstrap in &self.bootstraps {
             let BootstrapSource::Secret(name) = bootstrap else { continue };
             let problem = if !valid_name(name) {
                 "is not a valid object name"
-            } else if [&self.hub_secret, &pending, &registrations].contains(&name) {
+            } else if self.written_secrets().contains(name) {
                 "is a Secret that this program writes"
             } else {
                 continue;

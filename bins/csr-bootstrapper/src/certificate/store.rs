@@ -83,43 +83,38 @@ pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 /// Saves `values` in the credential's Secret with a single write, and those of `fallback` whose keys it
 /// lacks; other keys stay.
 pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
-    let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
-    let target = SECRETS.object(namespace, name);
-    let seen = agent.read(|state| state.credential.clone());
-    let secret = save_in(&agent.management, &target, &seen, (values, fallback), &[])?;
+    let (client, target) = (&agent.management, agent.credential());
+    let mut seen = agent.read(|state| state.credential.clone());
+    let mut tried = 0;
+    let secret = loop {
+        tried += 1;
+        match write(client, &target, &seen, (values, fallback), &[]) {
+            // The watch lags behind, or another writer was faster.
+            Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+                if tried < CONFLICTS =>
+            {
+                seen = CachedObject::of(client.get(&target))?;
+            }
+            written => break written?,
+        }
+    };
     agent.update(|state| state.credential = CachedObject::Object(secret));
     Ok(())
 }
 
-/// The same for any Secret, which was last `seen` so; `removed` keys go. Returns what was saved.
-pub(crate) fn save_in(
+/// The same once for any Secret, if it still is as it was `seen`; `removed` keys go. Returns what was saved.
+pub(crate) fn write(
     client: &Client,
     target: &Target<'_>,
     seen: &CachedObject,
     (values, fallback): (&SecretValues, &SecretValues),
     removed: &[&str],
 ) -> Result<Value> {
-    let (mut newer, mut tried) = (None, 0);
-    loop {
-        tried += 1;
-        let written = match newer.as_ref().unwrap_or(seen) {
-            CachedObject::Object(secret) => {
-                client.replace(target, &merged(secret.clone(), values, fallback, removed))
-            }
-            _ => {
-                let secret = new(target, Map::new());
-                client.create(target, &merged(secret, values, fallback, removed))
-            }
-        };
-        match written {
-            // The watch lags behind, or another writer was faster.
-            Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
-                if tried < CONFLICTS =>
-            {
-                newer = Some(CachedObject::of(client.get(target))?);
-            }
-            written => return written,
+    match seen {
+        CachedObject::Object(secret) => {
+            client.replace(target, &merged(secret.clone(), values, fallback, removed))
         }
+        _ => client.create(target, &merged(new(target, Map::new()), values, fallback, removed)),
     }
 }
 

@@ -6,6 +6,9 @@ use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
 use crate::command::CommandForm;
 
+/// The Secret with the bootstrap kubeconfig without a flag, and for the klusterlet operator.
+pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
+
 /// All flags, with the defaults of this command line.
 pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
     let mut table = registration();
@@ -69,7 +72,7 @@ fn registration() -> Vec<Flag> {
         flag(
             "bootstrap-kubeconfig-secret",
             FlagKind::List,
-            "bootstrap-hub-kubeconfig",
+            BOOTSTRAP_SECRET,
             "Secret with the bootstrap kubeconfig, in the program's namespace; several with feature MultipleHubs, in order of preference.",
         ),
         flag(

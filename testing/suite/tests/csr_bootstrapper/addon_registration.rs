@@ -2,6 +2,7 @@
 //! `addon_registration_test.go` and `addon_token_registration_test.go`).
 
 pub(crate) mod certificate;
+mod conflict;
 mod crash;
 mod hosted;
 pub(crate) mod support;

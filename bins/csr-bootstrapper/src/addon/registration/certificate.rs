@@ -46,7 +46,7 @@ const KEYS_OF_TOKENS: &[&str] = &[TOKEN];
 /// The certificate of one registration.
 pub(super) struct CertificateRegistration {
     pub(super) template: CsrTemplate,
-    secret: SecretReader,
+    pub(super) secret: SecretReader,
     pub(super) machine: CsrMachine,
     /// The stored request is new: it has no CSR yet.
     pub(super) fresh: bool,
@@ -98,10 +98,6 @@ impl CertificateRegistration {
         self.awaited.is_some()
     }
 
-    pub(super) fn secret(&self) -> &SecretReader {
-        &self.secret
-    }
-
     /// Does what is due; returns when to come again if nothing changes.
     ///
     /// # Errors
@@ -111,7 +107,6 @@ impl CertificateRegistration {
         registration: &Registration,
         context: &mut Context<'_>,
     ) -> Result<Instant> {
-        self.secret.refresh(context.agent, &registration.secret)?;
         for _ in 0..MOST_PREPARATIONS {
             let (observed, now) = (self.observe(registration, context), Instant::now());
             self.machine.saw(&observed, now);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use log::Level;
-use shared::{backoff::Backoff, error::Result, log_object};
+use shared::{backoff::Backoff, error::Result, log_object, stop::Stop};
 
 use super::{
     CertificateRegistration, Context, Credential, Registration, RegistrationSecret,
@@ -11,17 +11,26 @@ use super::{
     store::StoredRegistration,
 };
 use crate::{
-    addon::{managed_cluster_addon::AddOn, secret_cache::SecretVersion},
+    addon::{
+        managed_cluster_addon::{AddOn, ROTATED, TOKEN_REFRESHED},
+        secret_cache::SecretVersion,
+    },
     agent::Agent,
+    conditions::Condition,
 };
 
 /// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// The reason of the condition, and of the Event, about a Secret that must not be written.
+const CONFLICT: &str = "SecretConflict";
+
 /// One registration at work.
 pub(super) struct Entry {
     pub(super) registration: Registration,
     keeper: Keeper,
+    /// The reason why the Secret must not be written, as it was last told.
+    conflict: Option<String>,
     /// Failures that the keeper does not pace itself.
     errors: Backoff,
     /// Until then nothing is tried, after such a failure.
@@ -43,6 +52,7 @@ impl Entry {
         Self {
             keeper: Keeper::new(&registration, store),
             registration,
+            conflict: None,
             errors: Backoff::new(LONGEST_WAIT),
             not_before: now,
             again: now,
@@ -51,7 +61,10 @@ impl Entry {
 
     /// The condition about the credential, once there is something to say.
     pub(super) fn condition(&self) -> Option<Told> {
-        self.keeper.condition()
+        match &self.conflict {
+            Some(why) => Some((self.keeper.kind(), Condition::new("False", CONFLICT, why.clone()))),
+            None => self.keeper.condition(),
+        }
     }
 
     pub(super) fn is_of(&self, secret: &RegistrationSecret) -> bool {
@@ -89,6 +102,11 @@ impl Entry {
     }
 
     fn try_reconcile(&mut self, addon: &AddOn, context: &mut Context<'_>) -> Result<Instant> {
+        self.keeper.secret_mut().refresh(context.agent, &self.registration.secret)?;
+        if self.is_in_conflict(context) {
+            self.show_version(context);
+            return Ok(Instant::now() + Stop::SLICE);
+        }
         let Registration { addon: name, secret, .. } = &self.registration;
         // Before anything is written there: a Secret that is not stored would never be removed. The request of an
         // earlier process is of no use for a token.
@@ -104,9 +122,29 @@ impl Entry {
             }
             Keeper::Token(token) => token.reconcile(&self.registration, addon, context)?,
         };
-        let version = SecretVersion::of(self.keeper.secret().seen());
-        context.agent.change(|state| state.addon_secrets.set_unknown(secret, version));
+        self.show_version(context);
         Ok(again)
+    }
+
+    /// Returns whether the Secret must not be written, and tells so.
+    fn is_in_conflict(&mut self, context: &mut Context<'_>) -> bool {
+        let (agent, secret) = (context.agent, &self.registration.secret);
+        let conflict = self.keeper.secret().conflict(agent, secret, &context.names.cluster);
+        let why =
+            conflict.map(|why| format!("{} {why}: it is not written", secret.sentence_name()));
+        if let Some(why) = why.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
+            agent.record_event(CONFLICT, true, why);
+            self.close(context);
+        }
+        self.conflict = why;
+        self.conflict.is_some()
+    }
+
+    /// What was read counts until the watch tells.
+    fn show_version(&self, context: &Context<'_>) {
+        let (secret, version) =
+            (&self.registration.secret, SecretVersion::of(self.keeper.secret().seen()));
+        context.agent.change(|state| state.addon_secrets.set_unknown(secret, version));
     }
 
     /// Goes on with what the add-on says now.
@@ -146,8 +184,23 @@ impl Keeper {
 
     fn secret(&self) -> &SecretReader {
         match self {
-            Self::Certificate(certificate) => certificate.secret(),
-            Self::Token(token) => token.secret(),
+            Self::Certificate(certificate) => &certificate.secret,
+            Self::Token(token) => &token.secret,
+        }
+    }
+
+    fn secret_mut(&mut self) -> &mut SecretReader {
+        match self {
+            Self::Certificate(certificate) => &mut certificate.secret,
+            Self::Token(token) => &mut token.secret,
+        }
+    }
+
+    /// The type of the condition about the credential.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Certificate(_) => ROTATED,
+            Self::Token(_) => TOKEN_REFRESHED,
         }
     }
 

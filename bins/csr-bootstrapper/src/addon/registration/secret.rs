@@ -14,7 +14,7 @@ use crate::{
     addon::{cluster_of, secret_cache::SecretVersion},
     agent::Agent,
     cached::CachedObject,
-    certificate::store::{SecretValues, save_in},
+    certificate::store::{SecretValues, write},
     identity::{AGENT_NAME, CLUSTER_NAME, said},
 };
 
@@ -22,6 +22,8 @@ use crate::{
 /// `pkg/registration/register/secret_controller.go`, ControllerResyncInterval).
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
+/// The type of a Secret that names none.
+const OPAQUE: &str = "Opaque";
 /// All keys that an agent writes.
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
@@ -67,7 +69,23 @@ impl SecretReader {
         Ok(())
     }
 
-    /// Saves `values` with a single write; `removed` keys go, others stay.
+    /// The reason why the Secret must not be written, if there is one: the predicate of a sentence about it.
+    pub(super) fn conflict(
+        &self,
+        agent: &Agent,
+        secret: &RegistrationSecret,
+        cluster: &str,
+    ) -> Option<String> {
+        if is_own_secret(agent, secret) {
+            return Some("is one of csr-bootstrapper's own".into());
+        }
+        let CachedObject::Object(object) = &self.seen else { return None };
+        let immutable = object["immutable"] == true;
+        conflict(object, cluster).or_else(|| immutable.then(|| "is immutable".into()))
+    }
+
+    /// Saves `values` with a single write; `removed` keys go, others stay. A Secret that is not as it was read is not
+    /// written: it may be another one's by now.
     ///
     /// # Errors
     /// As the server says.
@@ -79,10 +97,18 @@ impl SecretReader {
         removed: &[&str],
     ) -> Result<()> {
         let (client, values) = (client(agent, secret), (values, &SecretValues::new()));
-        let saved = save_in(client, &secret.target(), &self.seen, values, removed)?;
-        self.seen = CachedObject::Object(saved);
+        let saved = write(client, &secret.target(), &self.seen, values, removed);
+        self.seen = CachedObject::Object(saved.inspect_err(|_| self.read = None)?);
         Ok(())
     }
+}
+
+/// Returns whether this is a Secret that the program itself lives by.
+fn is_own_secret(agent: &Agent, secret: &RegistrationSecret) -> bool {
+    let RegistrationSecret { namespace, name } = secret;
+    let is_managements = namespace.hosted || agent.other_spoke().is_none();
+    let settings = &agent.settings;
+    is_managements && namespace.name == settings.namespace && settings.has_own_secret(name)
 }
 
 /// Deletes the Secret if it is one of this cluster's for an add-on, or the credential in it if somebody put more there;
@@ -95,7 +121,8 @@ pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) 
     let CachedObject::Object(object) = CachedObject::of(client.get(&target))? else {
         return Ok(true);
     };
-    if !is_credential_of(&object, cluster) {
+    let data = secret::data(&object).unwrap_or_default();
+    if data.is_empty() || is_own_secret(agent, secret) || conflict(&object, cluster).is_some() {
         return Ok(false);
     }
     if let Some(rest) = without_credential(&object) {
@@ -109,11 +136,20 @@ pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) 
     }
 }
 
-/// Returns whether this is a credential that an agent of `cluster` wrote.
-fn is_credential_of(object: &Value, cluster: &str) -> bool {
-    let Ok(data) = secret::data(object) else { return false };
-    said(&data, CLUSTER_NAME, cluster)
-        && ["tls.crt", TOKEN].iter().any(|key| data.contains_key(*key))
+/// The reason why an existing Secret is not this cluster's, if there is one. It is, if it says so, or if it is empty.
+fn conflict(object: &Value, cluster: &str) -> Option<String> {
+    let kind = object["type"].as_str().unwrap_or(OPAQUE);
+    if kind != OPAQUE {
+        return Some(format!("has type {kind}"));
+    }
+    let Ok(data) = secret::data(object) else { return Some("cannot be read".into()) };
+    if data.is_empty() || said(&data, CLUSTER_NAME, cluster) {
+        return None;
+    }
+    Some(match data.contains_key(CLUSTER_NAME) {
+        true => "is another cluster's, by its cluster-name".into(),
+        false => "has data and no cluster-name".into(),
+    })
 }
 
 /// What somebody else put into the Secret, if there is such a thing.
@@ -137,19 +173,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_ours_by_the_name_of_the_cluster_in_it() {
-        let is_ours = |data: Value| is_credential_of(&json!({"data": data}), "c1");
+    fn secret_is_ours_if_it_says_so_or_is_empty() {
         let (c1, c2) = ("YzE=", "YzI=");
-        assert!(is_ours(json!({"cluster-name": c1, "tls.crt": "", "tls.key": ""})));
-        assert!(is_ours(json!({"cluster-name": c1, "token": "eA=="})));
-        for other in [
-            json!({"cluster-name": c2, "tls.crt": ""}),
-            json!({"tls.crt": ""}),
-            json!({"cluster-name": c1}),
-            json!({"cluster-name": c1, "tls.crt": "%"}),
-            json!(null),
+        for ours in [
+            json!({"data": {"cluster-name": c1, "tls.crt": "eA=="}}),
+            json!({"data": {"cluster-name": c1}, "type": "Opaque"}),
+            json!({"data": {}}),
+            json!({}),
         ] {
-            assert!(!is_ours(other.clone()), "{other}");
+            assert_eq!(conflict(&ours, "c1"), None, "{ours}");
+        }
+        for other in [
+            json!({"data": {"cluster-name": c2, "tls.crt": ""}}),
+            json!({"data": {"tls.crt": ""}}),
+            json!({"data": {"cluster-name": "%"}}),
+            json!({"data": {"cluster-name": c1}, "type": "kubernetes.io/tls"}),
+            json!({"type": "kubernetes.io/service-account-token"}),
+        ] {
+            assert!(conflict(&other, "c1").is_some(), "{other}");
         }
     }
 

@@ -34,7 +34,7 @@ const KEYS_OF_CERTIFICATES: &[&str] = &["tls.crt", "tls.key"];
 /// The token of one registration.
 pub(super) struct TokenRegistration {
     lifetime: u32,
-    secret: SecretReader,
+    pub(super) secret: SecretReader,
     pace: WritePace,
     /// What was logged last that the token waits for.
     waits: Option<&'static str>,
@@ -55,10 +55,6 @@ impl TokenRegistration {
     /// The condition about the token, once there is something to say.
     pub(super) fn condition(&self) -> Option<(&'static str, Condition)> {
         Some((TOKEN_REFRESHED, self.refreshed.clone()?))
-    }
-
-    pub(super) fn secret(&self) -> &SecretReader {
-        &self.secret
     }
 
     /// Does what is due; returns when to come again if nothing changes.
@@ -82,7 +78,6 @@ impl TokenRegistration {
             }
         };
         self.waits = None;
-        self.secret.refresh(context.agent, &registration.secret)?;
         let now = Instant::now();
         let need = self.need(uid, context);
         self.pace.needed(!matches!(need, TokenNeed::Nothing(..)), now);

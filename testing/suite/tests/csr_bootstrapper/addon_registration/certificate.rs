@@ -208,7 +208,7 @@ fn addon_registration_secret_that_somebody_deletes_comes_back() {
     let (new, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, Some(&old));
     assert_ne!(old["tls.key"], new["tls.key"], "the old key is lost");
     // What is next to it is put right without the hub.
-    let broken = json!({"data": {"kubeconfig": null, "cluster-name": "eA=="}});
+    let broken = json!({"data": {"kubeconfig": null}});
     spoke.managed.merge(&secret, &broken);
     eventually("it is whole again", || {
         (data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET) == Some(new.clone())).then_some(())
