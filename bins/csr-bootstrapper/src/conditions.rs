@@ -1,19 +1,32 @@
 //! Conditions in the status of objects on the hub: pure.
 
-use std::time::SystemTime;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::SystemTime,
+};
 
 use serde_json::{Value, json};
 use shared::time::seconds_time;
 
 /// Status, reason and message of a condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Condition {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
 }
 
+/// All that is kept of a condition on the hub, whose texts may have any length: whether it is the wanted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConditionDigest(u64);
+
 impl Condition {
+    pub(crate) fn digest(&self) -> ConditionDigest {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        ConditionDigest(hasher.finish())
+    }
+
     pub(crate) fn new(status: &str, reason: &str, message: String) -> Self {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
     }

@@ -1,6 +1,9 @@
 //! Add-ons and their Leases, as the threads know them: no I/O.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     availability::AddOnLease,
@@ -9,13 +12,15 @@ use super::{
 
 /// More add-ons than this are left alone: each costs memory, and a hub may list any number.
 pub(super) const MOST_ADDONS: usize = 500;
+/// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory otherwise.
+pub(super) const LONGEST: usize = 512 << 10;
 /// More namespaces than this are not watched: each costs a thread and a connection.
 const MOST_NAMESPACES: usize = 16;
 
 /// The add-ons of the current session, and what is known of their Leases.
 #[derive(Default)]
 pub(crate) struct AddOns {
-    by_name: BTreeMap<String, AddOn>,
+    by_name: BTreeMap<String, Arc<AddOn>>,
     /// Names of those that exist and cannot be read.
     unreadable: BTreeSet<String>,
     /// All add-ons of the cluster are known: what is not here does not exist.
@@ -29,7 +34,7 @@ pub(crate) struct AddOns {
 /// The add-ons at one moment.
 #[derive(Clone, Default)]
 pub(super) struct KnownAddOns {
-    pub(super) by_name: BTreeMap<String, AddOn>,
+    pub(super) by_name: BTreeMap<String, Arc<AddOn>>,
     unreadable: BTreeSet<String>,
     complete: bool,
     revision: u64,
@@ -97,15 +102,16 @@ impl AddOns {
 
     fn insert(&mut self, name: String, addon: Option<AddOn>) -> bool {
         self.revision += 1;
-        let is_known = self.by_name.contains_key(&name) || self.unreadable.contains(&name);
-        if !is_known && self.by_name.len() + self.unreadable.len() >= MOST_ADDONS {
+        self.by_name.remove(&name);
+        self.unreadable.remove(&name);
+        let others: usize = self.by_name.values().map(|addon| addon.length()).sum();
+        let length = addon.as_ref().map_or(0, AddOn::length);
+        if self.by_name.len() + self.unreadable.len() >= MOST_ADDONS || others + length > LONGEST {
             self.complete = false;
             return true;
         }
-        self.by_name.remove(&name);
-        self.unreadable.remove(&name);
         match addon {
-            Some(addon) => drop(self.by_name.insert(name, addon)),
+            Some(addon) => drop(self.by_name.insert(name, Arc::new(addon))),
             None => drop(self.unreadable.insert(name)),
         }
         false
@@ -124,7 +130,7 @@ impl AddOns {
     /// Returns whether some add-on needs a credential on the hub, or has one.
     pub(super) fn any_registered(&self) -> bool {
         let has_any =
-            |addon: &AddOn| addon.registrations.as_ref().is_none_or(|all| !all.is_empty());
+            |addon: &Arc<AddOn>| addon.registrations.as_ref().is_none_or(|all| !all.is_empty());
         self.by_name.values().any(has_any)
     }
 
@@ -134,7 +140,7 @@ impl AddOns {
     }
 
     /// Each add-on whose health is told by a Lease that is watched, with that Lease as far as it is known.
-    pub(super) fn with_leases(&self) -> Vec<(String, AddOn, Option<AddOnLease>)> {
+    pub(super) fn with_leases(&self) -> Vec<(String, Arc<AddOn>, Option<AddOnLease>)> {
         let is_watched =
             |addon: &AddOn| !addon.customized && self.watched.contains(&addon.namespace);
         let by_lease = self.by_name.iter().filter(|(_, addon)| is_watched(addon));

@@ -12,7 +12,7 @@ use shared::{
 
 use super::{
     MANAGED_CLUSTER_ADDONS,
-    cache::MOST_ADDONS,
+    cache::{LONGEST, MOST_ADDONS},
     lease_controller,
     managed_cluster_addon::AddOn,
     registration::{self, RegistrationStore},
@@ -62,7 +62,8 @@ fn take(
         Event::InitApply(document) => {
             let (name, addon) = read(namespace, document);
             // One more than may be is enough to know that.
-            let has_room = listed.len() <= MOST_ADDONS;
+            let length: usize = listed.iter().flat_map(|(_, addon)| addon).map(AddOn::length).sum();
+            let has_room = listed.len() <= MOST_ADDONS && length <= LONGEST;
             listed.extend(has_room.then_some((name, addon)));
         }
         Event::InitDone => {

@@ -62,7 +62,7 @@ impl<'a> LeaseController<'a> {
     }
 
     /// Performs what is due; returns when to come again if nothing changes.
-    fn reconcile(&mut self, addons: &[(String, AddOn, Option<AddOnLease>)]) -> Instant {
+    fn reconcile(&mut self, addons: &[(String, Arc<AddOn>, Option<AddOnLease>)]) -> Instant {
         self.paces.retain(|name, _| addons.iter().any(|(of, ..)| of == name));
         let mut until = Instant::now() + Stop::SLICE;
         let mut slow = SlowClusters::default();
@@ -120,7 +120,7 @@ impl<'a> LeaseController<'a> {
     fn update(&mut self, name: &str, addon: &AddOn, lease: AddOnLease) -> Instant {
         let (now, wall) = (Instant::now(), SystemTime::now());
         let (wanted, stale) = addon.by_lease(name, lease, wall);
-        let differs = addon.available.as_ref() != Some(&wanted);
+        let differs = addon.available != Some(wanted.digest());
         let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
         pace.needed(differs, now);
         if !differs {

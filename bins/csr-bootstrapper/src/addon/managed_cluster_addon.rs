@@ -3,7 +3,10 @@
 use serde_json::Value;
 use shared::resource::{valid_label, valid_name};
 
-use crate::{certificate::Subject, conditions::Condition};
+use crate::{
+    certificate::Subject,
+    conditions::{Condition, ConditionDigest},
+};
 
 /// Type of the condition that says whether the add-on is available.
 pub(super) const AVAILABLE: &str = "Available";
@@ -19,6 +22,8 @@ const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-
 /// anything, and each costs memory.
 const MOST_REGISTRATIONS: usize = 16;
 const LONGEST_REGISTRATIONS: usize = 16 << 10;
+/// No name in Kubernetes is longer.
+const LONGEST_NAME: usize = 253;
 
 /// An add-on of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +41,11 @@ pub(crate) struct AddOn {
     /// `status.kubeClientDriver`: how this agent is said to get a credential for the hub's API server.
     pub(super) driver: String,
     /// Conditions, as they are on the hub.
-    pub(super) available: Option<Condition>,
-    pub(super) rotated: Option<Condition>,
-    pub(super) token_refreshed: Option<Condition>,
-    pub(super) token_infrastructure: Option<Condition>,
+    pub(super) available: Option<ConditionDigest>,
+    pub(super) rotated: Option<ConditionDigest>,
+    pub(super) token_refreshed: Option<ConditionDigest>,
+    /// uid of its ServiceAccount on the hub, or else what a token waits for.
+    pub(super) service_account: Result<String, &'static str>,
 }
 
 /// A namespace of the spoke, or of the management cluster for agents that are hosted there.
@@ -58,7 +64,7 @@ pub(crate) struct RegistrationConfig {
 }
 
 impl AddOn {
-    /// What `object` says; `None` where it names what cannot be a namespace.
+    /// What `object` says; `None` where it names what cannot be a namespace or a cluster.
     pub(super) fn of<'a>(object: &'a Value) -> Option<Self> {
         let (status, metadata) = (&object["status"], &object["metadata"]);
         let set = |value: &'a Value| value.as_str().filter(|text| !text.is_empty());
@@ -66,21 +72,40 @@ impl AddOn {
         let namespace =
             set(&status["namespace"]).or_else(|| set(&object["spec"]["installNamespace"]));
         let namespace = namespace.unwrap_or(INSTALL_NAMESPACE);
-        let condition = |kind| Condition::of(object, kind);
-        let valid = valid_label(namespace) && valid_name(metadata["name"].as_str()?);
+        let condition = |kind| Some(Condition::of(object, kind)?.digest());
+        let driver = set(&status["kubeClientDriver"]).unwrap_or_default();
+        let valid = valid_label(namespace)
+            && valid_name(metadata["name"].as_str()?)
+            && hosting.is_none_or(|cluster| cluster.len() <= LONGEST_NAME);
         valid.then(|| Self {
             namespace: AddOnNamespace { hosted: hosting.is_some(), name: namespace.to_owned() },
             hosting_cluster: hosting.map(str::to_owned),
             customized: status["healthCheck"]["mode"] == "Customized",
             terminating: !metadata["deletionTimestamp"].is_null(),
             registrations: registrations(&status["registrations"]),
-            driver: set(&status["kubeClientDriver"]).unwrap_or_default().to_owned(),
+            driver: if driver.len() > LONGEST_NAME { "?" } else { driver }.to_owned(),
             available: condition(AVAILABLE),
             rotated: condition(ROTATED),
             token_refreshed: condition(TOKEN_REFRESHED),
-            token_infrastructure: condition(TOKEN_INFRASTRUCTURE),
+            service_account: service_account(Condition::of(object, TOKEN_INFRASTRUCTURE)),
         })
     }
+
+    /// Bytes of text that it holds, of which only those of the registrations are many.
+    pub(super) fn length(&self) -> usize {
+        let registrations = self.registrations.iter().flatten();
+        registrations.map(RegistrationConfig::length).sum()
+    }
+}
+
+/// uid of the ServiceAccount in the message of condition TokenInfrastructureReady (ocm
+/// `pkg/registration/register/token/token.go`, parseServiceAccountUIDFromMessage).
+fn service_account(ready: Option<Condition>) -> Result<String, &'static str> {
+    let ready = ready.filter(|ready| ready.status == "True");
+    let message = ready.ok_or("the hub has not made its ServiceAccount yet")?.message;
+    let uid = message.split_once("UID: ").and_then(|(_, rest)| rest.split_once(')'));
+    let uid = uid.map(|(uid, _)| uid).filter(|uid| (1..=LONGEST_NAME).contains(&uid.len()));
+    uid.map(str::to_owned).ok_or("the hub does not say which ServiceAccount is its")
 }
 
 /// The registrations in `list`; `None` if they are too many or too long.

@@ -8,6 +8,7 @@
 
 mod addon;
 mod addon_manager;
+mod addon_memory;
 mod addon_registration;
 mod audit;
 mod capacity;

@@ -129,3 +129,17 @@ fn answer_does_not_replace_newer_events_of_the_watch() {
     addons.answered(before, "a", Some(Some(addon("one", "Default"))));
     assert!(addons.by_name.is_empty(), "the session has ended");
 }
+
+#[test]
+fn addons_whose_registrations_are_too_long_together_are_left() {
+    let long = json!([{"signerName": "x".repeat(15 << 10)}]);
+    let status = json!({"namespace": "one", "registrations": long});
+    let long = AddOn::of(&json!({"metadata": {"name": "x"}, "status": status})).unwrap();
+    let mut addons = AddOns::default();
+    let all = (0..100).map(|number| (number.to_string(), Some(long.clone())));
+    assert!(addons.replace_addons(all.collect()), "too many");
+    let known = addons.since(&KnownAddOns::default()).unwrap();
+    assert_eq!(known.by_name.len(), LONGEST / long.length());
+    assert!(!known.is_gone("none"), "not all are known");
+    assert!(!addons.set_addon("0", Some(long)), "one that is there may change");
+}

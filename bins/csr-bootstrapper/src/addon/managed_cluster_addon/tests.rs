@@ -86,3 +86,17 @@ fn registrations_that_are_too_many_or_too_long_are_not_read() {
     let many = json!({"signerName": "example.com/x", "subject": {"groups": groups}});
     assert_eq!(read(vec![many]).unwrap()[0].subject.groups, [""], "each counts once");
 }
+
+#[test]
+fn addon_token_waits_for_its_service_account() {
+    let condition = |status, message: &str| Condition::new(status, "R", message.to_owned());
+    let uid = |condition| service_account(Some(condition));
+    let message = "ServiceAccount c1/a-agent (UID: u-1) is ready";
+    assert_eq!(uid(condition("True", message)), Ok("u-1".to_owned()));
+    let not_yet = Err("the hub has not made its ServiceAccount yet");
+    assert_eq!(uid(condition("False", message)), not_yet);
+    assert_eq!(service_account(None), not_yet);
+    for message in ["", "UID: ", "UID: u-1", "UID: )", &format!("UID: {})", "u".repeat(254))] {
+        assert!(uid(condition("True", message)).is_err(), "{message}");
+    }
+}

@@ -112,8 +112,8 @@ fn wanted(
 /// Returns whether the hub says something else.
 fn differs(addon: &AddOn, wanted: &AddOnStatus) -> bool {
     let known = |kind: &str| match kind {
-        ROTATED => addon.rotated.as_ref(),
-        _ => addon.token_refreshed.as_ref(),
+        ROTATED => addon.rotated,
+        _ => addon.token_refreshed,
     };
     let subject = kube_client(addon).map(|config| &config.subject);
     let has_user = |user: &String| {
@@ -124,7 +124,7 @@ fn differs(addon: &AddOn, wanted: &AddOnStatus) -> bool {
     };
     wanted.driver.is_some_and(|driver| driver != addon.driver)
         || wanted.user.as_ref().is_some_and(|user| !has_user(user))
-        || wanted.conditions.iter().any(|(kind, condition)| known(kind) != Some(condition))
+        || wanted.conditions.iter().any(|(kind, condition)| known(kind) != Some(condition.digest()))
 }
 
 fn kube_client(addon: &AddOn) -> Option<&RegistrationConfig> {

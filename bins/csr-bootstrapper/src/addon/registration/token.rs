@@ -111,18 +111,5 @@ pub(super) fn need(data: &Data, uid: &str, cluster: &str, hub: &Hub, clocks: Clo
     }
 }
 
-/// uid of the ServiceAccount in the message of condition TokenInfrastructureReady (ocm
-/// `pkg/registration/register/token/token.go`, parseServiceAccountUIDFromMessage).
-///
-/// # Errors
-/// What the token waits for, in one sentence.
-pub(super) fn service_account_uid(ready: Option<&Condition>) -> Result<&str, &'static str> {
-    let ready = ready.filter(|ready| ready.status == "True");
-    let ready = ready.ok_or("the hub has not made its ServiceAccount yet")?;
-    let uid = ready.message.split_once("UID: ").and_then(|(_, rest)| rest.split_once(')'));
-    let uid = uid.map(|(uid, _)| uid).filter(|uid| !uid.is_empty());
-    uid.ok_or("the hub does not say which ServiceAccount is its")
-}
-
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use super::{
     Context, Registration,
     secret::SecretReader,
     service_account,
-    token::{TOKEN, TokenClaims, TokenNeed, need, service_account_uid},
+    token::{TOKEN, TokenClaims, TokenNeed, need},
 };
 use crate::{
     addon::managed_cluster_addon::{AddOn, TOKEN_REFRESHED},
@@ -68,9 +68,9 @@ impl TokenRegistration {
         context: &Context<'_>,
     ) -> Result<Instant> {
         let target = registration.secret.target();
-        let uid = match service_account_uid(addon.token_infrastructure.as_ref()) {
+        let uid = match &addon.service_account {
             Ok(uid) => uid,
-            Err(waits) => {
+            &Err(waits) => {
                 if self.waits.replace(waits) != Some(waits) {
                     log_object!(Level::Info, target; "no token for the add-on: {waits}");
                 }

@@ -98,20 +98,6 @@ fn addon_token_is_for_this_hub() {
 }
 
 #[test]
-fn addon_token_waits_for_its_service_account() {
-    let condition = |status, message: &str| Condition::new(status, "R", message.to_owned());
-    let uid = |condition: &Condition| service_account_uid(Some(condition)).map(str::to_owned);
-    let message = "ServiceAccount c1/a-agent (UID: u-1) is ready";
-    assert_eq!(uid(&condition("True", message)), Ok("u-1".to_owned()));
-    let not_yet = Err("the hub has not made its ServiceAccount yet");
-    assert_eq!(uid(&condition("False", message)), not_yet);
-    assert_eq!(service_account_uid(None).map(str::to_owned), not_yet);
-    for message in ["", "UID: ", "UID: u-1", "UID: )"] {
-        assert!(uid(&condition("True", message)).is_err(), "{message}");
-    }
-}
-
-#[test]
 fn addon_token_condition_is_upstreams() {
     let condition = TokenClaims::of(&token(0)).unwrap().refreshed();
     assert_eq!(condition.message, "Addon token refreshed, expires at 2027-01-15T08:16:40Z");
