@@ -18,7 +18,7 @@ const ACCEPTANCE: Duration = Duration::from_secs(60);
 /// Between two turns of a loop that works: after more, the process stood still, and the hub was not silent.
 const STANDSTILL: Duration = Duration::from_secs(120);
 
-/// The hub's answer to its bootstrap identity.
+/// The hub's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubVerdict {
     /// It accepts the cluster, or does not know it yet.
@@ -217,18 +217,19 @@ impl HubSelection {
 }
 
 impl SelectionRound {
-    /// Asks until an answer will do; returns the index of its hub, and the answers of those before it.
+    /// Asks until an answer will do; returns the index of its hub, and the answers of those before it. `check` is told
+    /// whether there is a valid credential for that hub.
     ///
     /// The hub of a valid credential stays at the start also if it does not answer just then: the timeout decides about
     /// it. One that the cluster is joining stays although it does not accept the cluster yet.
     pub(crate) fn select(
         &self,
-        check: &mut dyn FnMut(usize) -> HubVerdict,
+        check: &mut dyn FnMut(usize, bool) -> HubVerdict,
     ) -> (Option<usize>, Vec<(usize, HubVerdict)>) {
         let mut others = Vec::new();
         for &index in &self.order {
-            let verdict = check(index);
             let is_kept = self.kept == Some(index);
+            let verdict = check(index, is_kept && self.has_credential);
             let will_do = match verdict {
                 HubVerdict::Valid => true,
                 HubVerdict::NotAccepted => is_kept && self.joins,

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::{
     client::{Client, Reload, Timeouts},
+    config::ClusterConfig,
     error::{Error, Result},
     resource::Resource,
 };
@@ -12,7 +13,6 @@ use shared::{
 use super::HubVerdict;
 use crate::{
     agent::{Agent, HUB_OBJECT},
-    bootstrap::BootstrapKubeconfig,
     certificate::csr::CSRS,
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
@@ -20,16 +20,30 @@ use crate::{
 static REVIEWS: Resource =
     Resource::v1("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
 
-/// Asks the hub of `bootstrap` about the cluster of this name: first what upstream asks (ocm
+/// Asks a hub about the cluster of this name with its bootstrap identity: first what upstream asks (ocm
 /// `pkg/common/helpers/ssar.go`, GetBootstrapSSARs), then for its ManagedCluster. One that leaves a request without an
 /// answer is not asked further.
-pub(super) fn check(agent: &Agent, bootstrap: &BootstrapKubeconfig, cluster: &str) -> HubVerdict {
-    let requests = agent.requests.requester.clone();
-    let (config, timeouts) = (bootstrap.config.clone(), Timeouts::default());
+pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubVerdict {
+    verdict(agent, config, |client| ask(client, cluster))
+}
+
+/// Asks the hub of the credential with that, for the ManagedCluster alone.
+pub(super) fn check_credential(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubVerdict {
+    verdict(agent, config, |client| {
+        Ok(acceptance(&client.get(&MANAGED_CLUSTERS.cluster_object(cluster))?))
+    })
+}
+
+fn verdict(
+    agent: &Agent,
+    config: ClusterConfig,
+    ask: impl FnOnce(&Client) -> Result<HubVerdict>,
+) -> HubVerdict {
+    let (requests, timeouts) = (agent.requests.requester.clone(), Timeouts::default());
     let verdict =
         Client::counting("the hub", config, Reload::Never, timeouts, requests).and_then(|client| {
             let client = client.limited_to(HUB_OBJECT);
-            let verdict = ask(&client, cluster);
+            let verdict = ask(&client);
             client.close();
             verdict
         });
@@ -39,6 +53,10 @@ pub(super) fn check(agent: &Agent, bootstrap: &BootstrapKubeconfig, cluster: &st
         }
         _ => HubVerdict::Refused(error.to_string()),
     })
+}
+
+fn acceptance(cluster: &Value) -> HubVerdict {
+    if accepts_client(cluster) { HubVerdict::Valid } else { HubVerdict::NotAccepted }
 }
 
 fn ask(client: &Client, cluster: &str) -> Result<HubVerdict> {
@@ -61,10 +79,7 @@ fn ask(client: &Client, cluster: &str) -> Result<HubVerdict> {
     }
     match client.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
         Err(Error::NotFound(_)) => Ok(HubVerdict::Valid),
-        answer => Ok(match accepts_client(&answer?) {
-            true => HubVerdict::Valid,
-            false => HubVerdict::NotAccepted,
-        }),
+        answer => Ok(acceptance(&answer?)),
     }
 }
 

@@ -4,17 +4,20 @@ use std::time::{Duration, Instant};
 
 use log::Level;
 use shared::{
-    backoff::Backoff, error::Error, kubeconfig::Hub, log_object, logging::seconds, stop::Stop,
+    backoff::Backoff, error::Error, kubeconfig::Hub, log_object, logging::seconds, secret::Data,
+    stop::Stop,
 };
 
-use super::{HubObservation, HubSelection, HubVerdict, Occasion, check::check};
+use super::{
+    HubObservation, HubSelection, HubVerdict, Occasion,
+    check::{check, check_credential},
+};
 use crate::{
     agent::Agent,
     bootstrap::server_of,
-    certificate::validate,
+    certificate::validate::{self, Validation},
     identity::AgentNames,
     managedcluster::{ManagedClusterLease, accepts_client, lease_period},
-    state::SharedState,
 };
 
 /// The longest wait between two selections without a result.
@@ -103,18 +106,27 @@ impl Selector<'_> {
 
     /// The server of the credential, and whether that is valid; it counts only while none is selected.
     fn credential(&self, names: &AgentNames) -> Option<(String, bool)> {
-        let unselected = |state: &SharedState| state.hubs.selected().is_none();
-        let secret =
-            self.agent.read(|state| unselected(state).then(|| state.credential.clone()))?;
-        let data = validate::content(&secret).ok()?;
-        let hub = Hub::of_secret("", &data).ok()?;
-        let validation = validate::validate(&data, None, names, self.agent.clocks());
-        Some((server_of(&hub).to_owned(), validation.usable().is_some()))
+        if self.agent.read(|state| state.hubs.selected().is_some()) {
+            return None;
+        }
+        let hub = Hub::of_secret("", &self.data()?).ok()?;
+        let valid = self.validated(names).is_some_and(|it| it.usable().is_some());
+        Some((server_of(&hub).to_owned(), valid))
+    }
+
+    fn validated(&self, names: &AgentNames) -> Option<Validation> {
+        Some(validate::validate(&self.data()?, None, names, self.agent.clocks()))
+    }
+
+    /// The content of the credential's Secret.
+    fn data(&self) -> Option<Data> {
+        validate::content(&self.agent.read(|state| state.credential.clone())).ok()
     }
 
     fn select(&mut self, occasion: Occasion, seen: &HubObservation, names: &AgentNames) {
         let round = self.selection.begin(occasion, seen);
-        let (found, others) = round.select(&mut |index| self.ask(index, &names.cluster));
+        let (found, others) =
+            round.select(&mut |index, with_credential| self.ask(index, with_credential, names));
         self.selection.asked(Instant::now());
         if self.agent.stop.raised() {
             return;
@@ -125,12 +137,19 @@ impl Selector<'_> {
         }
     }
 
-    fn ask(&self, index: usize, cluster: &str) -> HubVerdict {
+    /// Asks with the credential first, if there is one for that hub: bootstrap tokens expire while it works.
+    fn ask(&self, index: usize, with_credential: bool, names: &AgentNames) -> HubVerdict {
         if self.agent.stop.raised() {
             return HubVerdict::NoAnswer("the process ends".into());
         }
+        let credential = self.validated(names).filter(|_| with_credential);
+        let config = credential.and_then(|it| it.usable()?.config.clone());
+        let verdict = config.map(|config| check_credential(self.agent, config, &names.cluster));
+        if let Some(verdict) = verdict.filter(|it| !matches!(it, HubVerdict::Refused(_))) {
+            return verdict;
+        }
         match self.agent.read(|state| state.hubs.get(index).cloned()) {
-            Some(bootstrap) => check(self.agent, &bootstrap, cluster),
+            Some(bootstrap) => check(self.agent, bootstrap.config, &names.cluster),
             None => HubVerdict::Refused("there is no valid kubeconfig any more".into()),
         }
     }

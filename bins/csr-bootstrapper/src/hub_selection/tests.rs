@@ -78,7 +78,7 @@ impl Bench {
     ) -> (Option<usize>, Vec<usize>) {
         let mut asked = Vec::new();
         let round = self.selection.begin(occasion, &self.seen);
-        let (found, others) = round.select(&mut |index| {
+        let (found, others) = round.select(&mut |index, _| {
             asked.push(index);
             verdicts[index].clone()
         });

@@ -5,6 +5,7 @@
 
 mod corners;
 pub(crate) mod election;
+mod expired_token;
 mod moved;
 mod moving;
 mod proxies;
