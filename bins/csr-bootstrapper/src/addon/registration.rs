@@ -15,7 +15,12 @@ mod store;
 mod token;
 mod token_driver;
 
-use shared::resource::{SECRETS, Target, valid_name};
+use std::time::Duration;
+
+use shared::{
+    error::Error,
+    resource::{SECRETS, Target, valid_name},
+};
 
 use self::{
     certificate::CertificateRegistration, csr_watch::AddOnCsrWatcher,
@@ -95,6 +100,19 @@ struct Context<'a> {
     names: &'a AgentNames,
     store: &'a mut RegistrationStore,
     csrs: &'a mut AddOnCsrWatcher,
+}
+
+/// The longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The same for a Secret whose namespace does not exist yet: it comes with the add-on's other objects.
+const LONGEST_WAIT_FOR_NAMESPACE: Duration = Duration::from_secs(10);
+
+/// The longest wait after this failure.
+fn longest_wait(error: &Error) -> Duration {
+    match error {
+        Error::NotFound(_) => LONGEST_WAIT_FOR_NAMESPACE,
+        _ => LONGEST_WAIT,
+    }
 }
 
 /// The ServiceAccount on the hub of an add-on's agent that has a token.

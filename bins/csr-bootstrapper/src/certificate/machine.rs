@@ -11,7 +11,7 @@ use super::{
     csr_status::{CsrFailure, CsrStatus, IssuedCsr, ObservedCsr},
     need::{HubMove, Need, Requester},
     observe::{ObservedCredential, SessionChange},
-    pacing::{LONGEST_REST, Pacing, REST_REFUSED, REST_SHORT, rest_after},
+    pacing::{LONGEST_REST, Pacing, REST_REFUSED, REST_SHORT, SHORT_RESTS, rests_after},
 };
 
 /// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
@@ -341,13 +341,13 @@ impl CsrMachine {
         random: f64,
     ) -> Duration {
         (self.ended, self.issued) = (true, None);
-        self.pacing.ended(rest_after(end), requester, now, random)
+        self.pacing.ended(rests_after(end), requester, now, random)
     }
 
     /// Records that the CSR is gone from the hub without an answer; returns the request's rest.
     pub(crate) fn gone(&mut self, requester: Requester, now: Instant, random: f64) -> Duration {
         self.uid = None;
-        self.pacing.ended(REST_SHORT, Some(requester), now, random)
+        self.pacing.ended(SHORT_RESTS, Some(requester), now, random)
     }
 
     /// Records that the hub has too many requests: `requester` rests for `time`.

@@ -7,10 +7,12 @@ use super::{csr_status::CsrFailure, need::Requester};
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
 pub(super) const REST_REFUSED: Duration = Duration::from_secs(300);
-/// After a certificate that cannot be used, or a request that somebody replaced.
+/// After a certificate that cannot be used, or a request that somebody replaced, if the next one ends so too.
 const REST_WRONG: Duration = Duration::from_secs(30);
-/// After a request of another identity than the present requester, or one that somebody deleted.
+/// After a request of another identity than the present requester, or one that somebody deleted, and after the first of
+/// the wrong ones.
 pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
+pub(super) const SHORT_RESTS: [Duration; 2] = [REST_SHORT, REST_SHORT.saturating_mul(2)];
 /// The longest rest.
 pub(super) const LONGEST_REST: Duration = Duration::from_secs(3600);
 /// Between the write of a certificate that was used until it was due, however short it is, and the next one.
@@ -53,16 +55,19 @@ impl Pacing {
         (now < until).then_some(until)
     }
 
-    /// A request of `requester` ended: it rests for `shortest`, twice as long after each end in a row. Returns
-    /// for how long; `random` is uniform in [0, 1).
+    /// A request of `requester` ended: it rests for the `first` time, after the next end for the `second`, and then twice
+    /// as long after each end in a row. Returns for how long; `random` is uniform in [0, 1).
     pub(super) fn ended(
         &mut self,
-        shortest: Duration,
+        [first, second]: [Duration; 2],
         requester: Option<Requester>,
         now: Instant,
         random: f64,
     ) -> Duration {
-        let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
+        let rest = match self.ends {
+            0 => first,
+            ends => second.saturating_mul(1 << (ends - 1).min(8)).min(LONGEST_REST),
+        };
         // Jitter: a fleet that was denied together must not retry together.
         let rest = rest + rest.mul_f64(random / 4.0);
         self.ends = self.ends.saturating_add(1);
@@ -99,11 +104,11 @@ impl Pacing {
     }
 }
 
-/// The shortest rest before the next key.
-pub(super) fn rest_after(failure: &CsrFailure) -> Duration {
+/// The first and the second rest before the next key.
+pub(super) fn rests_after(failure: &CsrFailure) -> [Duration; 2] {
     match failure {
-        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
-        CsrFailure::Rejected(_) | CsrFailure::Replaced => REST_WRONG,
-        CsrFailure::Foreign => REST_SHORT,
+        CsrFailure::Denied(_) | CsrFailure::Failed(_) => [REST_REFUSED, 2 * REST_REFUSED],
+        CsrFailure::Rejected(_) | CsrFailure::Replaced => [REST_SHORT, REST_WRONG],
+        CsrFailure::Foreign => SHORT_RESTS,
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod certificate;
 mod conflict;
 mod crash;
 mod hosted;
+mod late_namespace;
 pub(crate) mod support;
 mod switched;
 mod takeover;

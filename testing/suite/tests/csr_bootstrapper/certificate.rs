@@ -7,6 +7,7 @@ pub(crate) mod crash;
 pub(crate) mod forge;
 mod hub;
 mod object;
+mod rejected;
 pub(crate) mod rotation;
 mod saves;
 pub(crate) mod support;

@@ -1,6 +1,6 @@
 //! Certificate of an add-on: one turn of its machine, and the effects of the actions.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use log::Level;
 use shared::{
@@ -11,7 +11,7 @@ use shared::{
 };
 
 use super::{
-    Context, Registration, RegistrationSecret,
+    Context, LONGEST_WAIT, Registration, RegistrationSecret, longest_wait,
     observe::{RegistrationInputs, observe},
     secret::SecretReader,
     store::StoredRegistration,
@@ -36,8 +36,6 @@ use crate::{
     write_pace::WritePace,
 };
 
-/// The longest wait between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A turn ends after so many preparations, whatever is left.
 const MOST_PREPARATIONS: usize = 8;
 /// What the Secret of a token has.
@@ -240,10 +238,11 @@ impl CertificateRegistration {
         };
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        self.machine.failed(now, retry.wait, None);
+        let wait = retry.wait.min(longest_wait(&error));
+        self.machine.failed(now, wait, None);
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
         log_object!(
-            level, registration.secret.target(), error:% = error, retry_in = seconds(retry.wait);
+            level, registration.secret.target(), error:% = error, retry_in = seconds(wait);
             "managing the certificate of an add-on failed"
         );
     }

@@ -1,15 +1,12 @@
 //! Loop that keeps the credentials of all add-ons: starts what is wanted, ends what is not, and tells the hub.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use log::Level;
 use shared::{backoff::Backoff, error::Error, log_object, stop::Stop};
 
 use super::{
-    AddOnCsrWatcher, Context, Registration, RegistrationSecret, RegistrationStore,
+    AddOnCsrWatcher, Context, LONGEST_WAIT, Registration, RegistrationSecret, RegistrationStore,
     entry::Entry,
     plan::{Plan, PlanInputs, plan},
     secret,
@@ -22,9 +19,6 @@ use crate::{
     state::HubSession,
     write_pace::WritePace,
 };
-
-/// The longest wait for the store at the start.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Keeps the credentials of add-ons, until the end of the process.
 pub(in crate::addon) fn run(agent: &Arc<Agent>) {

@@ -1,12 +1,12 @@
 //! One registration at work: when something is due, and which code does it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use log::Level;
 use shared::{backoff::Backoff, error::Result, log_object, stop::Stop};
 
 use super::{
-    CertificateRegistration, Context, Credential, Registration, RegistrationSecret,
+    CertificateRegistration, Context, Credential, LONGEST_WAIT, Registration, RegistrationSecret,
     RegistrationStore, TokenRegistration, secret::SecretReader, status::Told,
     store::StoredRegistration,
 };
@@ -18,9 +18,6 @@ use crate::{
     agent::Agent,
     conditions::Condition,
 };
-
-/// The longest wait between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The reason of the condition, and of the Event, about a Secret that must not be written.
 const CONFLICT: &str = "SecretConflict";

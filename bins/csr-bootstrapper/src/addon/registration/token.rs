@@ -65,6 +65,11 @@ impl TokenClaims {
         Condition::new("True", "AddonTokenRefreshed", message)
     }
 
+    /// The least time of its use.
+    pub(super) fn least_use(&self) -> Duration {
+        self.expires.duration_since(self.issued).unwrap_or_default() / 2
+    }
+
     /// The time until the next one; zero when it is due.
     fn due_in(&self, clocks: Clocks) -> Duration {
         let life = self.expires.duration_since(self.issued).unwrap_or_default();
@@ -83,8 +88,21 @@ pub(super) enum TokenNeed {
     Token(String),
 }
 
+/// A token that is not replaced for so long, whatever a clock or the hub says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeastUse {
+    pub(super) claims: TokenClaims,
+    pub(super) left: Duration,
+}
+
 /// The need of a Secret with this content, for the ServiceAccount of this uid on `hub`.
-pub(super) fn need(data: &Data, uid: &str, cluster: &str, hub: &Hub, clocks: Clocks) -> TokenNeed {
+pub(super) fn need(
+    data: &Data,
+    least: Option<&LeastUse>,
+    (uid, cluster): (&str, &str),
+    hub: &Hub,
+    clocks: Clocks,
+) -> TokenNeed {
     let Some(token) = data.get(TOKEN).filter(|token| !token.is_empty()) else {
         return TokenNeed::Token("has no token".into());
     };
@@ -92,10 +110,11 @@ pub(super) fn need(data: &Data, uid: &str, cluster: &str, hub: &Hub, clocks: Clo
         Ok(claims) => claims,
         Err(what) => return TokenNeed::Token(format!("has a token that {what}")),
     };
-    if claims.uid != uid {
+    let least = least.filter(|least| least.claims == claims).map(|least| least.left);
+    if claims.uid != uid && least.is_none() {
         return TokenNeed::Token("has a token of another ServiceAccount".into());
     }
-    let due_in = claims.due_in(clocks);
+    let due_in = claims.due_in(clocks).max(least.unwrap_or_default());
     if due_in.is_zero() {
         return TokenNeed::Token("has a token that is due for renewal".into());
     }

@@ -11,12 +11,13 @@ use shared::{
     secret,
     stop::Stop,
 };
+use zeroize::Zeroizing;
 
 use super::{
-    Context, Registration,
+    Context, Registration, longest_wait,
     secret::SecretReader,
     service_account,
-    token::{TOKEN, TokenClaims, TokenNeed, need},
+    token::{LeastUse, TOKEN, TokenClaims, TokenNeed, need},
 };
 use crate::{
     addon::managed_cluster_addon::{AddOn, TOKEN_REFRESHED},
@@ -31,11 +32,23 @@ static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "Service
 /// What the Secret of a certificate has.
 const KEYS_OF_CERTIFICATES: &[&str] = &["tls.crt", "tls.key"];
 
+/// The last token of this process.
+struct ObtainedToken {
+    /// Until it is in the Secret: another attempt to save it must not cost another token.
+    unsaved: Option<Zeroizing<Vec<u8>>>,
+    claims: TokenClaims,
+    /// uid of the ServiceAccount that it was requested for; the hub may not have said yet that there is another one.
+    uid: String,
+    /// The end of its least use.
+    until: Instant,
+}
+
 /// The token of one registration.
 pub(super) struct TokenRegistration {
     lifetime: u32,
     pub(super) secret: SecretReader,
     pace: WritePace,
+    obtained: Option<ObtainedToken>,
     /// What was logged last that the token waits for.
     waits: Option<&'static str>,
     refreshed: Option<Condition>,
@@ -47,6 +60,7 @@ impl TokenRegistration {
             lifetime,
             secret: SecretReader::default(),
             pace: WritePace::new(Instant::now()),
+            obtained: None,
             waits: None,
             refreshed: None,
         }
@@ -79,7 +93,7 @@ impl TokenRegistration {
         };
         self.waits = None;
         let now = Instant::now();
-        let need = self.need(uid, context);
+        let need = self.need(uid, context, now);
         self.pace.needed(!matches!(need, TokenNeed::Nothing(..)), now);
         if let TokenNeed::Nothing(left, claims) = need {
             if self.refreshed.as_ref().is_none_or(|told| told.status != "True") {
@@ -91,17 +105,15 @@ impl TokenRegistration {
             return Ok(self.pace.not_before);
         }
         let result = match need {
-            TokenNeed::Token(why) => {
-                let name = registration.secret.sentence_name();
-                log_object!(Level::Info, target; "requesting a token: {name} {why}");
-                self.refresh(registration, context)
-            }
+            TokenNeed::Token(why) => self.refresh(&why, uid, registration, context),
             _ => self.save(None, registration, context),
         };
         match result {
             Ok(()) => drop(self.pace.wrote(Instant::now())),
             Err(error) => {
-                let should_log = self.pace.failed(&error, Instant::now());
+                let now = Instant::now();
+                let should_log = self.pace.failed(&error, now);
+                self.pace.not_before = self.pace.not_before.min(now + longest_wait(&error));
                 let level = if should_log { Level::Warn } else { Level::Debug };
                 log_object!(level, target, error:% = error; "managing the token of an add-on failed");
             }
@@ -109,33 +121,57 @@ impl TokenRegistration {
         Ok(Instant::now())
     }
 
-    fn need(&self, uid: &str, context: &Context<'_>) -> TokenNeed {
+    fn need(&self, uid: &str, context: &Context<'_>, now: Instant) -> TokenNeed {
         let CachedObject::Object(object) = self.secret.seen() else {
             return TokenNeed::Token("does not exist".into());
         };
-        let (cluster, clocks) = (&context.names.cluster, context.agent.clocks());
+        let (hub, clocks) = (&context.session.hub, context.agent.clocks());
+        let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
+        let least = obtained.map(|it| LeastUse { claims: it.claims.clone(), left: it.until - now });
         match secret::data(object) {
-            Ok(data) => need(&data, uid, cluster, &context.session.hub, clocks),
+            Ok(data) => need(&data, least.as_ref(), (uid, &context.names.cluster), hub, clocks),
             Err(error) => TokenNeed::Token(format!("cannot be read: {error}")),
         }
     }
 
-    /// Requests a token and saves it.
-    fn refresh(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
-        let token = self.request(registration, context).inspect_err(|error| {
-            let message = format!("Failed to create token: {error}");
-            self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
-        })?;
-        let claims = TokenClaims::of(token.as_bytes())
-            .map_err(|what| Error::bad_config(format!("the hub's token {what}")))?;
-        self.save(Some(token), registration, context)?;
-        self.refreshed = Some(claims.refreshed());
-        let target = registration.secret.target();
+    /// Saves the token that could not be saved yet, or else a new one, as the Secret needs one for this reason.
+    fn refresh(
+        &mut self,
+        why: &str,
+        uid: &str,
+        registration: &Registration,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let (target, now) = (registration.secret.target(), Instant::now());
+        let is_kept = |it: &ObtainedToken| it.uid == uid && now < it.until && it.unsaved.is_some();
+        if !self.obtained.as_ref().is_some_and(is_kept) {
+            let name = registration.secret.sentence_name();
+            log_object!(Level::Info, target; "requesting a token: {name} {why}");
+            let token = self.request(registration, context).inspect_err(|error| {
+                let message = format!("Failed to create token: {error}");
+                self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
+            })?;
+            let claims = TokenClaims::of(&token)
+                .map_err(|what| Error::bad_config(format!("the hub's token {what}")))?;
+            let until = now + claims.least_use();
+            let (unsaved, uid) = (Some(token), uid.to_owned());
+            self.obtained = Some(ObtainedToken { unsaved, claims, uid, until });
+        }
+        let token = self.obtained.as_ref().and_then(|it| it.unsaved.clone());
+        self.save(token, registration, context)?;
+        if let Some(obtained) = &mut self.obtained {
+            obtained.unsaved = None;
+            self.refreshed = Some(obtained.claims.refreshed());
+        }
         log_object!(Level::Info, target; "the token of an add-on was saved");
         Ok(())
     }
 
-    fn request(&self, registration: &Registration, context: &Context<'_>) -> Result<String> {
+    fn request(
+        &self,
+        registration: &Registration,
+        context: &Context<'_>,
+    ) -> Result<Zeroizing<Vec<u8>>> {
         let account = service_account(&registration.addon);
         let object = SERVICE_ACCOUNTS.object(&context.names.cluster, &account);
         let target = Target { subresource: Some("token"), ..object };
@@ -144,14 +180,15 @@ impl TokenRegistration {
             "spec": {"expirationSeconds": self.lifetime},
         });
         let answer = context.session.client.create(&target, &request)?;
-        let token = answer["status"]["token"].as_str().map(str::to_owned);
+        let token =
+            answer["status"]["token"].as_str().map(|token| token.as_bytes().to_vec().into());
         token.ok_or_else(|| Error::bad_config(format!("the hub gives no token for {target}")))
     }
 
     /// Saves the token, if there is a new one, and what is next to it.
     fn save(
         &mut self,
-        token: Option<String>,
+        token: Option<Zeroizing<Vec<u8>>>,
         registration: &Registration,
         context: &Context<'_>,
     ) -> Result<()> {
@@ -161,7 +198,7 @@ impl TokenRegistration {
             ("kubeconfig", hub.token_kubeconfig(TOKEN).into_bytes().into()),
         ]);
         if let Some(token) = token {
-            values.insert(TOKEN, token.into_bytes().into());
+            values.insert(TOKEN, token);
         }
         self.secret.save(context.agent, &registration.secret, &values, KEYS_OF_CERTIFICATES)
     }

@@ -128,16 +128,17 @@ fn vanished_request_is_posted_again_at_a_bounded_pace() {
 }
 
 #[test]
-fn replaced_and_wrong_requests_rest_for_half_a_minute() {
+fn replaced_and_wrong_requests_get_another_key_after_rests() {
     for wrong in [CsrStatus::Replaced, CsrStatus::Wrong("is for another key".into())] {
         let (mut machine, now) = (pending(), Instant::now());
         let CertificateAction::AbandonCsr(end) = next(&machine, wrong, now) else {
             panic!("no end")
         };
-        assert_eq!(machine.ended(&end, BOOTSTRAP, now, 0.0), Duration::from_secs(30));
+        assert_eq!(machine.ended(&end, BOOTSTRAP, now, 0.0), REST_SHORT);
         assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "wait");
-        let later = now + Duration::from_secs(30);
-        assert_eq!(next(&machine, CsrStatus::Pending, later).name_at(), "count");
+        assert_eq!(next(&machine, CsrStatus::Pending, now + REST_SHORT).name_at(), "count");
+        let rests = [0; 3].map(|_| machine.ended(&end, BOOTSTRAP, now, 0.0).as_secs());
+        assert_eq!(rests, [30, 60, 120]);
     }
 }
 

@@ -13,7 +13,7 @@ use suite::{
 
 use super::support::*;
 
-const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
+pub(super) const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
 fn rbac(plural: &'static str, kind: &'static str) -> shared::resource::Resource {
     resource("rbac.authorization.k8s.io", plural, kind)
@@ -21,7 +21,7 @@ fn rbac(plural: &'static str, kind: &'static str) -> shared::resource::Resource 
 
 /// Waits until the hub's addon-manager has made the ServiceAccount, as it does once an add-on says that it wants tokens,
 /// or has made it again.
-fn wait_for_infrastructure(spoke: &Spoke) {
+pub(super) fn wait_for_infrastructure(spoke: &Spoke) {
     if !real() {
         return play_infrastructure(spoke);
     }
@@ -87,7 +87,7 @@ fn tell_ready(spoke: &Spoke, uid: &str) {
 
 /// Waits for the token in the Secret, which is another one than `old`.
 #[track_caller]
-fn token(spoke: &Spoke, namespace: &str, old: Option<&[u8]>) -> suite::identity::Data {
+pub(super) fn token(spoke: &Spoke, namespace: &str, old: Option<&[u8]>) -> suite::identity::Data {
     eventually("the Secret has a token", || {
         let data = data(&spoke.managed, namespace, KUBE_CLIENT_SECRET)?;
         let token = data.get("token")?;

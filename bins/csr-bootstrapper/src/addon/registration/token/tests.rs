@@ -30,7 +30,7 @@ fn secret(token: Vec<u8>) -> Data {
 }
 
 fn needs(data: &Data) -> TokenNeed {
-    need(data, "u1", "c1", &hub(HUB), at(now()))
+    need(data, None, ("u1", "c1"), &hub(HUB), at(now()))
 }
 
 fn another(why: &str) -> TokenNeed {
@@ -101,4 +101,19 @@ fn addon_token_is_for_this_hub() {
 fn addon_token_condition_is_upstreams() {
     let condition = TokenClaims::of(&token(0)).unwrap().refreshed();
     assert_eq!(condition.message, "Addon token refreshed, expires at 2027-01-15T08:16:40Z");
+}
+
+/// The own clock may be ahead of the hub's, and the hub's condition about the ServiceAccount late.
+#[test]
+fn token_that_was_just_obtained_is_used_whatever_is_said() {
+    for (token, uid) in [(token(900), "u1"), (token(0), "u2")] {
+        let (data, claims) = (secret(token.clone()), TokenClaims::of(&token).unwrap());
+        let needs = |least: &LeastUse| need(&data, Some(least), (uid, "c1"), &hub(HUB), at(now()));
+        let left = claims.least_use();
+        assert_eq!(left, Duration::from_secs(500));
+        let least = LeastUse { claims: claims.clone(), left };
+        assert!(matches!(needs(&least), TokenNeed::Nothing(due, _) if due >= left));
+        let of_another = TokenClaims::of(&self::token(7)).unwrap();
+        assert!(matches!(needs(&LeastUse { claims: of_another, left }), TokenNeed::Token(_)));
+    }
 }
