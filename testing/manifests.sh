@@ -30,6 +30,8 @@ on hub apply -k addon-lease-controller/hub
 pod_of my-addon my-addon
 
 on managed apply -k namespaces
+# It only warns, because of OCM's own agents.
+on managed label namespace open-cluster-management-agent pod-security.kubernetes.io/enforce=restricted
 on managed apply -k networkpolicy
 on managed apply -k hub-kubeconfig-dumper
 pod_of open-cluster-management-agent my-agent

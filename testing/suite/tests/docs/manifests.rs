@@ -184,3 +184,15 @@ fn version_in_labels_is_that_of_the_programs() {
         }
     }
 }
+
+/// OCM's own agents run there too, and set no seccompProfile: `restricted` would refuse their pods.
+#[test]
+fn namespaces_enforce_no_pod_security_standard() {
+    for path in files(&root().join("namespaces"), ".yaml") {
+        for document in documents(&path) {
+            let labels = &document["metadata"]["labels"];
+            let enforced = labels.get("pod-security.kubernetes.io/enforce");
+            assert_eq!(enforced, None, "{}", path.display());
+        }
+    }
+}
