@@ -120,7 +120,7 @@ impl LeaseRenewer {
     }
 
     pub(crate) fn status(&self) -> RenewalStatus {
-        *lock(&self.status)
+        lock(&self.status).clone()
     }
 }
 

@@ -7,7 +7,6 @@ use shared::{
     metrics::{
         CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, LEADER, Metrics, timestamp,
     },
-    watch::LastError,
 };
 
 use crate::{
@@ -86,15 +85,13 @@ impl Report for Reporter {
 
 impl Reporter {
     fn why_not_renewed(&self, renewer: &LeaseRenewer) -> String {
-        let unseen =
-            |error: &LastError| error.get().map_or(String::new(), |why| format!("; {why}"));
         match (self.0.pod(), renewer.cluster.client()) {
-            (PodReadiness::NotReady(reason), _) => {
-                format!("the pod: {reason}{}", unseen(&self.0.pod_error))
-            }
+            (PodReadiness::NotReady(reason), _) => format!("the pod: {reason}"),
             _ if !self.0.leadership.leads() => "no replica is known to be the leader".to_owned(),
-            (_, None) => format!("there are no credentials{}", unseen(&self.0.secret_error)),
-            (_, Some(_)) => format!("{} failures in a row", renewer.status().failures),
+            (_, None) => "there are no credentials".to_owned(),
+            (_, Some(_)) => {
+                renewer.status().failing().unwrap_or_else(|| "no answer yet".to_owned())
+            }
         }
     }
 }

@@ -56,7 +56,9 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        self.agent.remarks()
+        let failing = self.lease.status().failing();
+        let failing = failing.map_or(String::new(), |why| format!("the heartbeat fails: {why}\n"));
+        self.agent.remarks() + &failing
     }
 
     fn metrics(&self) -> String {

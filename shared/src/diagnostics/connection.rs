@@ -160,10 +160,10 @@ fn response(line: &str, report: &impl Report) -> Vec<u8> {
     let (code, body) = match (method, path, state) {
         ("GET" | "HEAD", _, Some(state)) => (200, state),
         ("GET" | "HEAD", "/healthz" | "/livez", _) => probe(report.healthy()),
-        ("GET" | "HEAD", "/readyz", _) => match probe(report.ready()) {
-            (200, ok) => (200, ok + &report.remarks()),
-            unready => unready,
-        },
+        ("GET" | "HEAD", "/readyz", _) => {
+            let (code, body) = probe(report.ready());
+            (code, body + &report.remarks())
+        }
         ("GET" | "HEAD", "/metrics", _) => (200, report.metrics()),
         ("GET" | "HEAD", ..) => (404, "not found\n".to_owned()),
         _ => (405, "only GET\n".to_owned()),

@@ -24,6 +24,6 @@ pub fn attempt(
         Action::Read | Action::Wait(_) => client.get(lease),
     };
     let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
-    lock(status).record(renewal, &outcome);
+    lock(status).record(renewal, &outcome, &answer);
     (outcome, answer)
 }

@@ -1,6 +1,6 @@
 //! Status of a renewal, for the diagnostics endpoint and the log.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use log::Level;
 use serde_json::Value;
@@ -12,10 +12,11 @@ use crate::{
     logging::seconds,
     metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp},
     resource::Target,
+    time::seconds_time,
 };
 
 /// The counts and times of a renewal so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RenewalStatus {
     /// The last turn of the loop, while it runs.
     pub beat: Option<Instant>,
@@ -23,6 +24,8 @@ pub struct RenewalStatus {
     pub renewed: Option<Now>,
     /// Failures in a row.
     pub failures: u32,
+    /// Since when they are in a row, and the last one.
+    failing: Option<(SystemTime, String)>,
     /// Between the last two renewals.
     interval: Option<Duration>,
     successes: u64,
@@ -30,14 +33,19 @@ pub struct RenewalStatus {
 }
 
 impl RenewalStatus {
-    /// Records the outcome of a request.
-    pub fn record(&mut self, renewal: &Renewal, outcome: &RenewalOutcome) {
+    /// Records the outcome of a request with this answer.
+    pub fn record<T>(&mut self, renewal: &Renewal, outcome: &RenewalOutcome, answer: &Result<T>) {
         self.failures = renewal.failures();
         match outcome {
             RenewalOutcome::Continue => {}
-            RenewalOutcome::Failed(_) => self.errors += 1,
+            RenewalOutcome::Failed(_) => {
+                self.errors += 1;
+                let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                self.failing.get_or_insert_with(|| (SystemTime::now(), String::new())).1 = error;
+            }
             RenewalOutcome::Renewed { .. } => {
                 self.successes += 1;
+                self.failing = None;
                 if let (Some(before), Some(now)) = (self.renewed, renewal.renewed()) {
                     let interval = now.instant.saturating_duration_since(before.instant);
                     self.interval = Some(interval);
@@ -45,6 +53,12 @@ impl RenewalStatus {
                 self.renewed = renewal.renewed();
             }
         }
+    }
+
+    /// Since when and why it fails, while it does.
+    pub fn failing(&self) -> Option<String> {
+        let (since, error) = self.failing.as_ref()?;
+        Some(format!("{} failures since {}: {error}", self.failures, seconds_time(*since)))
     }
 
     /// Adds it to `metrics`, under `labels`.

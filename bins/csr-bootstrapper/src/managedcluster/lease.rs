@@ -47,7 +47,7 @@ impl ManagedClusterLease {
     }
 
     pub(crate) fn status(&self) -> RenewalStatus {
-        *lock(&self.status)
+        lock(&self.status).clone()
     }
 
     /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end of the process.

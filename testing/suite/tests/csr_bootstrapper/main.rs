@@ -25,6 +25,7 @@ mod managedcluster;
 mod once;
 mod operator;
 mod placement;
+mod readyz;
 mod smoke;
 mod support;
 mod work;
