@@ -79,7 +79,9 @@ impl SharedState {
         let ended = std::mem::replace(&mut self.session, session);
         if let Some(ended) = &ended {
             ended.stop.raise();
+            // The next hub has others.
             self.managed_cluster = None;
+            self.addons.clear();
         }
         ended
     }
@@ -94,6 +96,11 @@ impl SharedState {
         if !session.stop.raised() {
             self.managed_cluster = cluster;
         }
+    }
+
+    /// The add-ons, unless the session that saw them has ended.
+    pub(crate) fn addons_of(&mut self, session: &HubSession) -> Option<&mut AddOns> {
+        (!session.stop.raised()).then_some(&mut self.addons)
     }
 
     pub(crate) fn set_bootstrap(&mut self, bootstrap: Option<BootstrapKubeconfig>) {

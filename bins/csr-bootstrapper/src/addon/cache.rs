@@ -92,7 +92,7 @@ impl AddOns {
     }
 
     /// Forgets all add-ons: nothing is known of them, as at the end of a session.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.by_name.clear();
         self.unreadable.clear();
         self.complete = false;

@@ -12,7 +12,7 @@ use shared::{
 
 use super::{
     MANAGED_CLUSTER_ADDONS,
-    cache::{LONGEST, MOST_ADDONS},
+    cache::{AddOns, LONGEST, MOST_ADDONS},
     lease_controller,
     managed_cluster_addon::AddOn,
     registration::{self, RegistrationStore},
@@ -35,7 +35,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
         let (mut listed, mut too_many) = (Vec::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
             let is_list = matches!(event, Event::InitDone);
-            let more = take(agent, &names.cluster, &mut listed, event);
+            let more = take((agent, &session), &names.cluster, &mut listed, event);
             controllers.start(agent, is_list);
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
@@ -52,7 +52,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
 
 /// Takes an event into the shared state; returns whether there are too many add-ons.
 fn take(
-    agent: &Agent,
+    (agent, session): (&Agent, &HubSession),
     namespace: &str,
     listed: &mut Vec<(String, Option<AddOn>)>,
     event: Event<'_>,
@@ -68,14 +68,17 @@ fn take(
         }
         Event::InitDone => {
             let all = std::mem::take(listed);
-            return agent.update(|state| state.addons.replace_addons(all));
+            let replace = |addons: &mut AddOns| addons.replace_addons(all);
+            return agent.update(|state| state.addons_of(session).is_some_and(replace));
         }
         Event::Apply(document) => {
             let (name, addon) = read(namespace, document);
-            return agent.update(|state| state.addons.set_addon(&name, addon));
+            let set = |addons: &mut AddOns| addons.set_addon(&name, addon);
+            return agent.update(|state| state.addons_of(session).is_some_and(set));
         }
         Event::Delete(document) => {
-            agent.update(|state| state.addons.remove_addon(document.name()));
+            let remove = |addons: &mut AddOns| addons.remove_addon(document.name());
+            agent.update(|state| state.addons_of(session).map_or((), remove));
         }
         Event::Watching => agent.errors.addons.set(None),
         Event::Failed(error) => agent.errors.addons.set(Some(error)),

@@ -53,7 +53,7 @@ pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
             Event::Failed(error) => errors.set(Some(error)),
         }
         if std::mem::take(&mut too_many) {
-            log_object!(Level::Warn, target; "too many claims: some are left alone");
+            log_object!(Level::Warn, target; "too many or too long claims: ignoring some");
         }
         ControlFlow::Continue(())
     });
@@ -110,16 +110,16 @@ fn is_served(client: &Client, resource: &Resource) -> Result<bool> {
     }
 }
 
-/// Puts a claim among the others; returns whether there is no room for it.
+/// Puts a claim among the others, in place of an earlier value; returns whether there is no room for it.
 fn put(claims: &mut Claims, document: &Document) -> bool {
+    claims.remove(document.name());
     let Document::Whole(claim) = document else { return true };
     let value = claim["spec"]["value"].as_str().unwrap_or_default();
-    let has_room = claims.len() < MOST || claims.contains_key(document.name());
-    if has_room && value.len() <= LONGEST {
+    let has_room = claims.len() < MOST && value.len() <= LONGEST;
+    if has_room {
         claims.insert(document.name().to_owned(), value.to_owned());
-        return false;
     }
-    true
+    !has_room
 }
 
 #[cfg(test)]
@@ -141,6 +141,8 @@ mod tests {
         assert!(put(&mut claims, &claim("one-more", "v")));
         assert!(!put(&mut claims, &claim("c7", "new")), "one that is known");
         assert_eq!((claims.len(), &*claims["c7"]), (MOST, "new"));
+        assert!(put(&mut claims, &claim("c7", &"v".repeat(LONGEST + 1))));
+        assert!(!claims.contains_key("c7"), "its old value no longer holds");
         claims.clear();
         assert!(put(&mut claims, &claim("long", &"v".repeat(LONGEST + 1))) && claims.is_empty());
         assert!(!put(
