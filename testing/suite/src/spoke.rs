@@ -121,13 +121,15 @@ impl Spoke {
         let is_cluster_scoped =
             |it: &&Value| it["kind"].as_str().is_some_and(|kind| kind.starts_with("Cluster"));
         for mut manifest in manifests.iter().filter(is_cluster_scoped).cloned() {
-            manifest["metadata"]["name"] = self.namespace.as_str().into();
+            let name = manifest["metadata"]["name"].as_str().expect("a name").to_owned();
+            let name = name.replace(&account(), &self.namespace);
+            manifest["metadata"]["name"] = name.as_str().into();
             let kind = if manifest["kind"] == "ClusterRole" {
                 let rules = manifest["rules"].as_array_mut().expect("rules");
                 rules.retain(|rule| rule["resources"][0] != "leases");
                 ("clusterroles", "ClusterRole")
             } else {
-                manifest["roleRef"]["name"] = self.namespace.as_str().into();
+                manifest["roleRef"]["name"] = name.as_str().into();
                 manifest["subjects"][0]["namespace"] = self.namespace.as_str().into();
                 ("clusterrolebindings", "ClusterRoleBinding")
             };
@@ -209,10 +211,10 @@ impl Spoke {
         self.managed.put_secret(&self.namespace, name, data);
     }
 
-    /// The data of a Secret, decoded; None where there is no such Secret.
+    /// The data of a Secret, decoded; None where there is no such Secret, or an empty one.
     pub fn read_secret(&self, name: &str) -> Option<Data> {
         let secret = self.managed.get(&SECRETS.object(&self.namespace, name))?;
-        let data = secret["data"].as_object().cloned().unwrap_or_default();
+        let data = secret["data"].as_object().filter(|data| !data.is_empty())?;
         let decode = |value: &Value| BASE64_STANDARD.decode(value.as_str()?).ok();
         Some(
             data.iter().map(|(key, value)| (key.clone(), decode(value).expect("base64"))).collect(),
@@ -344,14 +346,40 @@ impl Spoke {
     }
 }
 
-/// The objects of manifests/csr-bootstrapper that give rights on the managed cluster.
+/// The objects of manifests/csr-bootstrapper that give rights on the managed cluster, with its components; and the right to
+/// create Secrets, as the klusterlet operator gives it.
 pub fn rights() -> Vec<Value> {
+    let mut all = shipped_rights();
+    all.extend(manifests(&["leader-election/role", "leader-election/rolebinding"]));
+    let name = "csr-bootstrapper-create-secrets";
+    let rbac = "rbac.authorization.k8s.io";
+    all.push(json!({
+        "apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": {"name": name},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}],
+    }));
+    let mut binding = manifests(&["rolebinding"]).remove(0);
+    binding["metadata"]["name"] = name.into();
+    binding["roleRef"]["name"] = name.into();
+    all.push(binding);
+    all
+}
+
+/// What manifests/csr-bootstrapper alone gives in its namespace.
+pub fn shipped_rights() -> Vec<Value> {
     manifests(&["serviceaccount", "role", "rolebinding"])
 }
 
-/// The same of those on what is not in its namespace.
+/// The Secrets that manifests/csr-bootstrapper/secrets ships, empty.
+pub fn shipped_secrets() -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper");
+    let text = fs::read_to_string(root.join("secrets/secrets.yaml")).expect("a manifest");
+    text.split("\n---\n").map(|part| serde_yaml::from_str(part).expect("YAML")).collect()
+}
+
+/// The rights on what is not in its namespace, with the components'.
 pub fn cluster_rights() -> Vec<Value> {
-    manifests(&["clusterrole", "clusterrolebinding"])
+    let namespaces = ["managed-namespaces/clusterrole", "managed-namespaces/clusterrolebinding"];
+    manifests(&[["clusterrole", "clusterrolebinding"], namespaces].concat())
 }
 
 /// The same of those on the credentials of add-ons.
@@ -368,5 +396,5 @@ fn manifests(names: &[&str]) -> Vec<Value> {
 
 /// The service account of the manifests.
 fn account() -> String {
-    rights()[0]["metadata"]["name"].as_str().expect("a name").to_owned()
+    shipped_rights()[0]["metadata"]["name"].as_str().expect("a name").to_owned()
 }

@@ -183,11 +183,6 @@ impl<'a> Performer<'a> {
                 machine.stored(request);
                 Ok(())
             }
-            // An immutable one makes room for another.
-            Err(error @ (Error::Immutable(_) | Error::Invalid(_))) if self.stored.is_some() => {
-                self.delete_request(machine)?;
-                Err(error)
-            }
             Err(error) => Err(error),
         }
     }
@@ -230,9 +225,8 @@ impl<'a> Performer<'a> {
 
     fn delete_request(&mut self, machine: &mut CsrMachine) -> Result<()> {
         if let Some(stored) = &self.stored {
-            store::delete_request(self.agent, stored)?;
+            self.stored = store::empty_request(self.agent, stored)?;
         }
-        self.stored = None;
         machine.stored(None);
         Ok(())
     }

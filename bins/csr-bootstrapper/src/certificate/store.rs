@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use shared::{
-    client::{Client, Preconditions, Propagation},
+    client::Client,
     error::{Error, Result},
     kubeconfig::Hub,
     resource::{SECRETS, Target},
@@ -64,16 +64,16 @@ pub(crate) fn store_request(
     }
 }
 
-/// Removes the stored request, if it is still this one.
-pub(crate) fn delete_request(agent: &Agent, stored: &Value) -> Result<()> {
+/// Empties the Secret of the stored request, if it is still this one; returns what is there then. It stays for the next
+/// request: the right to create Secrets is that to the token of each ServiceAccount in the namespace.
+pub(crate) fn empty_request(agent: &Agent, stored: &Value) -> Result<Option<Value>> {
     let name = agent.settings.pending_secret();
-    let text = |field: &str| stored["metadata"][field].as_str().map(str::to_owned);
-    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
-    let target = SECRETS.object(&agent.settings.namespace, &name);
-    match agent.management.delete(&target, Propagation::Background, &guard) {
+    let mut secret = stored.clone();
+    secret["data"] = json!({});
+    match agent.management.replace(&SECRETS.object(&agent.settings.namespace, &name), &secret) {
         // Somebody else deleted or replaced it.
-        Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
-        other => other,
+        Err(Error::NotFound(_) | Error::Conflict(_)) => pending(agent),
+        emptied => emptied.map(Some),
     }
 }
 

@@ -32,7 +32,11 @@ pub(crate) fn content(secret: &CachedObject) -> Result<Data, UnusableCredential>
     let CachedObject::Object(secret) = secret else {
         return Err(unusable("does not exist".to_owned(), NOT_VALID));
     };
-    secret::data(secret).map_err(|error| unusable(format!("cannot be read: {error}"), UNREADABLE))
+    match secret::data(secret) {
+        // The manifests ship it so.
+        Ok(data) if data.is_empty() => Err(unusable("is empty".to_owned(), NOT_VALID)),
+        data => data.map_err(|error| unusable(format!("cannot be read: {error}"), UNREADABLE)),
+    }
 }
 
 /// The result of a validation.

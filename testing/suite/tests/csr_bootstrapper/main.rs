@@ -26,6 +26,7 @@ mod once;
 mod operator;
 mod placement;
 mod readyz;
+mod shipped_secrets;
 mod smoke;
 mod support;
 mod work;

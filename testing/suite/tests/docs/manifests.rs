@@ -143,9 +143,13 @@ fn components_grant_no_more_than_the_bases() {
     let dumper = [("SECRET", "hub-kubeconfig-secret")];
     let dumper = rights(&["components/hub-kubeconfig-dumper/role.yaml"], &dumper);
     assert_eq!(dumper, rights(&["hub-kubeconfig-dumper/role.yaml"], &[]));
-    for file in ["role.yaml", "clusterrole.yaml"] {
+    for (file, more) in [
+        ("role.yaml", &["csr-bootstrapper/leader-election/role.yaml"][..]),
+        ("clusterrole.yaml", &[]),
+    ] {
         let component = rights(&[&format!("components/csr-bootstrapper/{file}")], &[]);
-        let base = rights(&[&format!("csr-bootstrapper/{file}")], &[]);
+        let base = format!("csr-bootstrapper/{file}");
+        let base = rights(&[&[&*base], more].concat(), &[]);
         let more: Vec<_> = component.difference(&base).collect();
         assert!(more.is_empty(), "{more:?}");
         // The rest is for add-ons and properties.
@@ -194,5 +198,19 @@ fn namespaces_enforce_no_pod_security_standard() {
             let enforced = labels.get("pod-security.kubernetes.io/enforce");
             assert_eq!(enforced, None, "{}", path.display());
         }
+    }
+}
+
+/// The right to create Secrets is that to the token of each ServiceAccount in the namespace.
+#[test]
+fn csr_bootstrapper_may_create_no_secrets_and_patch_no_namespaces() {
+    for base in ["csr-bootstrapper", "components/csr-bootstrapper"] {
+        let files = ["role.yaml", "clusterrole.yaml"].map(|file| format!("{base}/{file}"));
+        let all = rights(&files.each_ref().map(String::as_str), &[]);
+        let is_wide = |right: &&String| {
+            right.contains("\"create\"") && right.contains("\"secrets\"")
+                || right.contains("\"namespaces\"")
+        };
+        assert_eq!(all.iter().find(is_wide), None, "{base}");
     }
 }

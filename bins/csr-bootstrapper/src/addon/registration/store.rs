@@ -4,7 +4,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Patch, Preconditions, Propagation},
+    client::{Client, Patch},
     error::{Error, Result},
     resource::{SECRETS, Target, valid_label, valid_name},
     secret::{self, Data},
@@ -94,14 +94,13 @@ impl RegistrationStore {
         Ok(())
     }
 
-    /// Removes this Secret, and with the last one the store.
+    /// Removes this Secret.
     ///
     /// # Errors
     /// As the server says; after a conflict the store is read again.
     pub(super) fn remove(&mut self, secret: &RegistrationSecret) -> Result<()> {
-        if self.all.iter().all(|(known, _)| known == secret) {
-            self.delete()?;
-        } else {
+        // Without a store there is nothing to remove it from.
+        if self.version.is_some() {
             self.write(key(secret), Value::Null)?;
         }
         self.all.retain(|(known, _)| known != secret);
@@ -152,18 +151,6 @@ impl RegistrationStore {
             Ok(object) => self.version = version(&object),
             Err(error) => return Err(self.after(error)),
         }
-        Ok(())
-    }
-
-    fn delete(&mut self) -> Result<()> {
-        if let Some((uid, version)) = self.version.clone() {
-            let guard = Preconditions { uid: Some(uid), resource_version: Some(version) };
-            match self.client.delete(&self.target(), Propagation::Background, &guard) {
-                Ok(()) | Err(Error::NotFound(_)) => {}
-                Err(error) => return Err(self.after(error)),
-            }
-        }
-        self.version = None;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use suite::{
+    eventually,
     hosted::Hosted,
     needs::{Need, needs},
     ocm::{HOSTING_CLUSTER, addons},
@@ -57,7 +58,7 @@ fn hosted_addon_registration_enabled_updated_and_deleted() {
     certificate(&stage.managed, &namespace, CUSTOM_SECRET, None);
     stage.hub.delete_addon(&stage.cluster, ADDON);
     gone(&stage.managed, &namespace, CUSTOM_SECRET);
-    gone(&stage.managed, &stage.namespace, STORE);
+    eventually("nothing is stored", || stage.read_secret(STORE).is_none().then_some(()));
 }
 
 #[test]

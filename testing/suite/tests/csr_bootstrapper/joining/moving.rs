@@ -15,7 +15,7 @@ use suite::{
     pause,
     relay::{Relay, Way},
     sidecar::Sidecar,
-    spoke::{EXPIRED, Spoke, UNKNOWN},
+    spoke::{EXPIRED, SECRET, Spoke, UNKNOWN},
     within,
 };
 
@@ -93,7 +93,8 @@ fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
     }
     let (spoke, mut sidecar) = joined("moving-save");
     let before = spoke.credential().expect("the Secret");
-    let rule = Rule::new(Action::Forbid).verb("update").resource("secrets").user(&account(&spoke));
+    let rule = Rule::new(Action::Forbid).verb("update").resource("secrets").name(SECRET);
+    let rule = rule.user(&account(&spoke));
     let faults = spoke.managed.faults();
     let rule = faults.add(rule);
     let relay = Relay::to(&spoke.hub.cluster.address);

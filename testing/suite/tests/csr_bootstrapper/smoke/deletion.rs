@@ -19,7 +19,7 @@ fn registered(spoke: &Spoke, namespace: &str) {
 
 #[track_caller]
 fn store_is_gone(spoke: &Spoke) {
-    gone(&spoke.managed, &spoke.namespace, STORE);
+    eventually("nothing is stored", || spoke.read_secret(STORE).is_none().then_some(()));
 }
 
 #[test]
