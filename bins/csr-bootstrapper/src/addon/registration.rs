@@ -29,6 +29,7 @@ use self::{
 use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
 use crate::{
     agent::Agent,
+    cached::CachedObject,
     certificate::{
         CsrTemplate, KUBE_API_SERVER_CLIENT, csr::CLUSTER_LABEL, csr_status::ADDON_LABEL,
     },
@@ -86,11 +87,13 @@ struct Registration {
 /// The kind of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Credential {
-    Certificate(CsrTemplate),
-    /// A token of this add-on's ServiceAccount.
-    Token {
-        lifetime: u32,
+    Certificate {
+        template: CsrTemplate,
+        /// The default user before OCM 1.3, if the add-on names none: a certificate of that is renewed as it is.
+        former_user: Option<String>,
     },
+    /// A token of this add-on's ServiceAccount.
+    Token { lifetime: u32 },
 }
 
 /// What the work on a registration needs.
@@ -148,17 +151,16 @@ fn registrations(
             KubeClientDriver::Token { lifetime } if is_kube_client => {
                 Credential::Token { lifetime }
             }
-            _ => Credential::Certificate(csr_template(name, config, names)),
+            _ => certificate(name, config, names),
         };
         all.push(Registration { addon: name.to_owned(), secret, credential });
     }
     all
 }
 
-/// Requests for an add-on's certificate, with the parts of the subject that the add-on leaves open (ocm
-/// `pkg/registration/spoke/addon/configuration.go`, x509Subject, and `pkg/registration/register/csr/csr.go`,
-/// NewCSRDriverForAddOn).
-fn csr_template(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> CsrTemplate {
+/// The certificate of an add-on, with the parts of the subject that the add-on leaves open (ocm v1.3.1
+/// `pkg/registration/register/csr/csr.go:657-663`; before, the last part of the user was the agent's name).
+fn certificate(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> Credential {
     let AgentNames { cluster, agent } = names;
     let mut subject = config.subject.clone();
     if subject.user == service_account_user(cluster, addon) {
@@ -166,19 +168,41 @@ fn csr_template(addon: &str, config: &RegistrationConfig, names: &AgentNames) ->
         subject.user.clear();
     }
     let group = format!("system:open-cluster-management:cluster:{cluster}:addon:{addon}");
+    let former_user = subject.user.is_empty().then(|| format!("{group}:agent:{agent}"));
     if subject.user.is_empty() {
-        subject.user = format!("{group}:agent:{agent}");
+        subject.user = format!("{group}:agent:{addon}");
     }
     if subject.groups.is_empty() && config.signer == KUBE_API_SERVER_CLIENT {
         subject.groups.push(group);
     }
-    CsrTemplate {
+    let template = CsrTemplate {
         subject,
         dns_names: vec![format!("{addon}.addon.open-cluster-management.io")],
         signer: config.signer.clone(),
         name_prefix: format!("addon-{cluster}-{addon}-"),
         labels: vec![(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())],
+    };
+    Credential::Certificate { template, former_user }
+}
+
+impl Credential {
+    /// The template for the certificate that follows the one in this Secret, unless it is a token.
+    fn template(&self, secret: &CachedObject) -> Option<CsrTemplate> {
+        let Self::Certificate { template, former_user } = self else { return None };
+        let mut template = template.clone();
+        let former =
+            former_user.as_ref().filter(|former| user_of(secret).as_ref() == Some(*former));
+        template.subject.user = former.unwrap_or(&template.subject.user).clone();
+        Some(template)
     }
+}
+
+/// The user of the certificate in a Secret.
+fn user_of(secret: &CachedObject) -> Option<String> {
+    let CachedObject::Object(secret) = secret else { return None };
+    let data = shared::secret::data(secret).ok()?;
+    let chain = shared::certificate::chain(data.get("tls.crt")?).ok()?;
+    Some(chain.into_iter().next()?.common_name)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod conflict;
 mod crash;
 mod hosted;
 mod late_namespace;
+mod subject;
 pub(crate) mod support;
 mod switched;
 mod takeover;

@@ -72,16 +72,16 @@ impl CertificateRegistration {
     }
 
     /// Requests by another template from now on, at the pace of before. The stored request may be one of it.
-    pub(super) fn set_template(
+    fn set_template(
         &mut self,
-        template: &CsrTemplate,
+        template: CsrTemplate,
         secret: &RegistrationSecret,
         context: &mut Context<'_>,
     ) {
-        if self.template != *template {
-            self.template = template.clone();
+        if self.template != template {
             self.close(context);
-            self.machine.stored(context.store.request(secret, template));
+            self.machine.stored(context.store.request(secret, &template));
+            self.template = template;
             self.fresh = false;
         }
     }
@@ -105,6 +105,9 @@ impl CertificateRegistration {
         registration: &Registration,
         context: &mut Context<'_>,
     ) -> Result<Instant> {
+        if let Some(template) = registration.credential.template(self.secret.seen()) {
+            self.set_template(template, &registration.secret, context);
+        }
         for _ in 0..MOST_PREPARATIONS {
             let (observed, now) = (self.observe(registration, context), Instant::now());
             self.machine.saw(&observed, now);

@@ -146,14 +146,14 @@ impl Entry {
 
     /// Goes on with what the add-on says now.
     pub(super) fn change(&mut self, registration: &Registration, context: &mut Context<'_>) {
-        match (&mut self.keeper, &registration.credential) {
-            (Keeper::Certificate(certificate), Credential::Certificate(template)) => {
-                certificate.set_template(template, &registration.secret, context);
-            }
-            _ => {
-                self.close(context);
-                self.keeper = Keeper::new(registration, context.store);
-            }
+        // Another template counts with the next turn.
+        let same = matches!(
+            (&self.keeper, &registration.credential),
+            (Keeper::Certificate(_), Credential::Certificate { .. })
+        );
+        if !same {
+            self.close(context);
+            self.keeper = Keeper::new(registration, context.store);
         }
         self.registration = registration.clone();
     }
@@ -168,7 +168,7 @@ impl Entry {
 impl Keeper {
     fn new(registration: &Registration, store: &RegistrationStore) -> Self {
         match &registration.credential {
-            Credential::Certificate(template) => {
+            Credential::Certificate { template, .. } => {
                 let request = store.request(&registration.secret, template);
                 let certificate = CertificateRegistration::new(template.clone(), request);
                 Self::Certificate(Box::new(certificate))

@@ -11,7 +11,7 @@ fn planned(status: serde_json::Value, driver: KubeClientDriver) -> Vec<Registrat
 fn template(config: serde_json::Value) -> CsrTemplate {
     let all = planned(json!({"registrations": [config]}), KubeClientDriver::Csr);
     match all.into_iter().next().unwrap().credential {
-        Credential::Certificate(template) => template,
+        Credential::Certificate { template, .. } => template,
         Credential::Token { .. } => panic!("a token"),
     }
 }
@@ -40,7 +40,7 @@ fn addon_registration_secrets_are_named_after_their_signers() {
 #[test]
 fn addon_registration_subjects_have_defaults() {
     let subject = |config| template(config).subject;
-    let user = format!("{GROUP}:agent:agent1");
+    let user = format!("{GROUP}:agent:test");
     let kube_client = |subject| json!({"signerName": KUBE_API_SERVER_CLIENT, "subject": subject});
     let found = subject(kube_client(json!({})));
     assert_eq!((found.user, found.groups), (user.clone(), vec![GROUP.to_owned()]));
@@ -75,7 +75,7 @@ fn addon_registration_by_token_is_for_the_hubs_api_server_alone() {
     let driver = KubeClientDriver::Token { lifetime: 700 };
     let all = planned(json!({"registrations": all}), driver);
     assert_eq!(all[0].credential, Credential::Token { lifetime: 700 });
-    assert!(matches!(all[1].credential, Credential::Certificate(_)));
+    assert!(matches!(all[1].credential, Credential::Certificate { .. }));
 }
 
 /// configuration_test.go:365: what changes it, and what does not.

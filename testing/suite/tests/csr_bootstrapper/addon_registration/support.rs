@@ -110,7 +110,7 @@ pub(crate) fn sign(spoke: &Spoke, name: &str, user: &str) {
 
 /// The default user of the add-on's agent.
 pub(crate) fn user(spoke: &Spoke) -> String {
-    format!("{}:agent:{}", group(spoke), suite::spoke::AGENT)
+    format!("{}:agent:{ADDON}", group(spoke))
 }
 
 /// Its default group.

@@ -58,7 +58,9 @@ fn addon_registration_is_taken_over_by_the_go_agent() {
     let Some((go, ours)) = stages("heir") else { return };
     let namespace = ours.addon_namespace();
     let mut sidecar = crate::support::joins(&ours, &[]);
-    add(&ours, &namespace, &of_signer(KUBE_CLIENT));
+    // Without a user, an agent before OCM 1.3 would want its own.
+    let named = serde_json::json!({"user": user(&ours), "groups": [group(&ours)]});
+    add(&ours, &namespace, &serde_json::json!([{"signerName": KUBE_CLIENT, "subject": named}]));
     ours.hub.approve_next(&ours.cluster);
     certificate(&ours.managed, &namespace, KUBE_CLIENT_SECRET, None);
     let by_us = told(&ours, "ClusterCertificateRotated", "True");

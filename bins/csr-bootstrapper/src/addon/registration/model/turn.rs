@@ -165,7 +165,7 @@ impl AddOnModel {
             apart: true,
         });
         let wanted = plan.wanted.first().map(|one| {
-            let Credential::Certificate(template) = &one.credential else { unreachable!() };
+            let Credential::Certificate { template, .. } = &one.credential else { unreachable!() };
             let subject = template.subject.user.parse().unwrap();
             (usize::from(one.secret.namespace.hosted), subject)
         });
