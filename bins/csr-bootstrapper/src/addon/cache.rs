@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -12,10 +13,15 @@ use super::{
 
 /// More add-ons than this are left alone: each costs memory, and a hub may list any number.
 pub(super) const MOST_ADDONS: usize = 500;
-/// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory otherwise.
-pub(super) const LONGEST: usize = 512 << 10;
+/// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory, and the store of pending
+/// requests, otherwise. The longest count as unreadable.
+const LONGEST: usize = 256 << 10;
 /// More namespaces than this are not watched: each costs a thread and a connection.
 const MOST_NAMESPACES: usize = 16;
+
+/// An add-on whose hosting cluster is no longer named counts as hosted for so long: whoever replaces the object may put the
+/// annotation back (open-cluster-management-io/ocm#1677).
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// The add-ons of the current session, and what is known of their Leases.
 #[derive(Default)]
@@ -27,6 +33,8 @@ pub(crate) struct AddOns {
     complete: bool,
     /// Changes of the add-ons so far.
     revision: u64,
+    /// Until when add-ons count as hosted that are not any more.
+    unhosted: BTreeMap<String, Instant>,
     watched: BTreeSet<AddOnNamespace>,
     leases: BTreeMap<(AddOnNamespace, String), AddOnLease>,
 }
@@ -50,19 +58,24 @@ impl KnownAddOns {
 impl AddOns {
     /// Replaces all add-ons by those of a complete list; returns whether there are too many.
     pub(super) fn replace_addons(&mut self, all: Vec<(String, Option<AddOn>)>) -> bool {
+        let (before, unhosted) =
+            (std::mem::take(&mut self.by_name), std::mem::take(&mut self.unhosted));
         self.clear();
-        self.complete = true;
+        (self.complete, self.unhosted) = (true, unhosted);
         let mut too_many = false;
         for (name, addon) in all {
-            too_many |= self.insert(name, addon);
+            let before = before.get(&name).cloned();
+            too_many |= self.insert(name, addon, before);
         }
+        self.unhosted.retain(|name, _| self.by_name.contains_key(name));
         self.forget_leases();
         too_many
     }
 
     /// Sets an add-on, or one that cannot be read with `None`; returns whether that is one too many.
     pub(super) fn set_addon(&mut self, name: &str, addon: Option<AddOn>) -> bool {
-        let too_many = self.insert(name.to_owned(), addon);
+        let before = self.by_name.get(name).cloned();
+        let too_many = self.insert(name.to_owned(), addon, before);
         self.forget_leases();
         too_many
     }
@@ -71,6 +84,7 @@ impl AddOns {
     pub(super) fn remove_addon(&mut self, name: &str) {
         self.by_name.remove(name);
         self.unreadable.remove(name);
+        self.unhosted.remove(name);
         self.revision += 1;
         self.forget_leases();
     }
@@ -95,18 +109,53 @@ impl AddOns {
     pub(crate) fn clear(&mut self) {
         self.by_name.clear();
         self.unreadable.clear();
+        self.unhosted.clear();
         self.complete = false;
         self.revision += 1;
         self.forget_leases();
     }
 
-    fn insert(&mut self, name: String, addon: Option<AddOn>) -> bool {
+    /// Moves the add-ons whose moment is over; returns when that of the next is.
+    pub(super) fn settle(&mut self, now: Instant) -> Option<Instant> {
+        let is_due = |(_, until): &(&String, &Instant)| now >= **until;
+        let due: Vec<String> =
+            shared::collect(self.unhosted.iter().filter(is_due).map(|(name, _)| name.clone()));
+        for name in due {
+            self.unhosted.remove(&name);
+            if let Some(addon) = self.by_name.get_mut(&name).map(Arc::make_mut) {
+                (addon.namespace.hosted, addon.hosting_cluster) = (false, None);
+                self.revision += 1;
+            }
+            self.forget_leases();
+        }
+        self.unhosted.values().min().copied()
+    }
+
+    /// Lets an add-on count as hosted for a moment, if it was `before`.
+    fn keep_hosted(&mut self, name: &str, addon: &mut AddOn, before: Option<Arc<AddOn>>) {
+        match before.filter(|before| before.namespace.hosted && !addon.namespace.hosted) {
+            None => drop(self.unhosted.remove(name)),
+            Some(before) => {
+                addon.namespace.hosted = true;
+                addon.hosting_cluster.clone_from(&before.hosting_cluster);
+                self.unhosted.entry(name.to_owned()).or_insert_with(|| Instant::now() + MOMENT);
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        name: String,
+        mut addon: Option<AddOn>,
+        before: Option<Arc<AddOn>>,
+    ) -> bool {
         self.revision += 1;
+        if let Some(addon) = &mut addon {
+            self.keep_hosted(&name, addon, before);
+        }
         self.by_name.remove(&name);
         self.unreadable.remove(&name);
-        let others: usize = self.by_name.values().map(|addon| addon.length()).sum();
-        let length = addon.as_ref().map_or(0, AddOn::length);
-        if self.by_name.len() + self.unreadable.len() >= MOST_ADDONS || others + length > LONGEST {
+        if self.by_name.len() + self.unreadable.len() >= MOST_ADDONS {
             self.complete = false;
             return true;
         }
@@ -114,7 +163,20 @@ impl AddOns {
             Some(addon) => drop(self.by_name.insert(name, Arc::new(addon))),
             None => drop(self.unreadable.insert(name)),
         }
-        false
+        self.leave_longest()
+    }
+
+    /// Leaves out the longest add-ons until the others have room; returns whether there was one.
+    fn leave_longest(&mut self) -> bool {
+        let mut length: usize = self.by_name.values().map(|addon| addon.length()).sum();
+        let too_long = length > LONGEST;
+        while length > LONGEST {
+            let longest = self.by_name.iter().max_by_key(|(_, addon)| addon.length());
+            let Some(name) = longest.map(|(name, _)| name.clone()) else { break };
+            length -= self.by_name.remove(&name).map_or(0, |addon| addon.length());
+            self.unreadable.insert(name);
+        }
+        too_long
     }
 
     /// The add-ons, unless they are the same as `before`.
@@ -209,6 +271,15 @@ impl AddOns {
         leases.retain(|(namespace, name), _| {
             by_name.get(name).is_some_and(|addon| addon.namespace == *namespace)
         });
+    }
+}
+
+/// Does the same to the add-ons of a list that has not ended.
+pub(super) fn leave_longest(listed: &mut [(String, Option<AddOn>)]) {
+    let length = |addon: &Option<AddOn>| addon.as_ref().map_or(0, AddOn::length);
+    while listed.iter().map(|(_, addon)| length(addon)).sum::<usize>() > LONGEST {
+        let longest = listed.iter_mut().max_by_key(|(_, addon)| length(addon));
+        longest.into_iter().for_each(|(_, addon)| *addon = None);
     }
 }
 

@@ -12,7 +12,7 @@ use shared::{
 
 use super::{
     MANAGED_CLUSTER_ADDONS,
-    cache::{AddOns, LONGEST, MOST_ADDONS},
+    cache::{AddOns, MOST_ADDONS, leave_longest},
     lease_controller,
     managed_cluster_addon::AddOn,
     registration::{self, RegistrationStore},
@@ -62,9 +62,9 @@ fn take(
         Event::InitApply(document) => {
             let (name, addon) = read(namespace, document);
             // One more than may be is enough to know that.
-            let length: usize = listed.iter().flat_map(|(_, addon)| addon).map(AddOn::length).sum();
-            let has_room = listed.len() <= MOST_ADDONS && length <= LONGEST;
+            let has_room = listed.len() <= MOST_ADDONS;
             listed.extend(has_room.then_some((name, addon)));
+            leave_longest(listed);
         }
         Event::InitDone => {
             let all = std::mem::take(listed);

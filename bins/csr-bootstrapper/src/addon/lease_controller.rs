@@ -29,12 +29,14 @@ pub(super) fn run(agent: &Arc<Agent>) {
             if let Err(error) = start_missing(agent) {
                 log::warn!(error:% = error; "the Leases of an add-on are not watched");
             }
-            let addons = agent.read(|state| state.addons.with_leases());
+            let (moves, addons) = agent
+                .change(|state| (state.addons.settle(Instant::now()), state.addons.with_leases()));
             // In this order: the end of the session also removes the add-ons.
             if session.stop.raised() {
                 break;
             }
             let until = controller.reconcile(&addons);
+            let until = moves.map_or(until, |moves| until.min(moves));
             agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod certificate;
 mod conflict;
 mod crash;
 mod hosted;
+mod hosting;
 mod late_namespace;
 mod subject;
 pub(crate) mod support;

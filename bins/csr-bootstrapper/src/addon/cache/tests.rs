@@ -131,15 +131,53 @@ fn answer_does_not_replace_newer_events_of_the_watch() {
 }
 
 #[test]
-fn addons_whose_registrations_are_too_long_together_are_left() {
-    let long = json!([{"signerName": "x".repeat(15 << 10)}]);
-    let status = json!({"namespace": "one", "registrations": long});
-    let long = AddOn::of(&json!({"metadata": {"name": "x"}, "status": status})).unwrap();
+fn longest_addons_leave_room_for_the_others() {
+    let of = |length: usize| {
+        let status =
+            json!({"namespace": "one", "registrations": [{"signerName": "x".repeat(length)}]});
+        AddOn::of(&json!({"metadata": {"name": "x"}, "status": status})).unwrap()
+    };
     let mut addons = AddOns::default();
-    let all = (0..100).map(|number| (number.to_string(), Some(long.clone())));
-    assert!(addons.replace_addons(all.collect()), "too many");
+    let long = (0..100).map(|number| (format!("long-{number}"), Some(of(15 << 10))));
+    let mut all: Vec<_> = long.collect();
+    leave_longest(&mut all);
+    assert!(all.iter().filter(|(_, addon)| addon.is_some()).count() < 20);
+    addons.replace_addons(all);
+    for number in 0..100 {
+        addons.set_addon(&format!("short-{number}"), Some(of(1 << 10)));
+    }
     let known = addons.since(&KnownAddOns::default()).unwrap();
-    assert_eq!(known.by_name.len(), LONGEST / long.length());
-    assert!(!known.is_gone("none"), "not all are known");
-    assert!(!addons.set_addon("0", Some(long)), "one that is there may change");
+    let kept = |kind: &str| known.by_name.keys().filter(|name| name.starts_with(kind)).count();
+    assert_eq!(kept("short"), 100);
+    assert!((1..17).contains(&kept("long")));
+    assert!(!known.is_gone("long-99") && known.is_gone("none"), "it is there all the same");
+}
+
+#[test]
+fn addon_without_its_hosting_cluster_counts_as_hosted_for_a_moment() {
+    let of = |hosting: Option<&str>| {
+        let annotations = json!({"addon.open-cluster-management.io/hosting-cluster-name": hosting});
+        AddOn::of(&json!({"metadata": {"name": "a", "annotations": annotations}})).unwrap()
+    };
+    let hosted = |addons: &AddOns| {
+        let addon = &addons.by_name["a"];
+        assert_eq!(addon.namespace.hosted, addon.hosting_cluster.is_some());
+        addon.namespace.hosted
+    };
+    let mut addons = AddOns::default();
+    addons.replace_addons(vec![("a".into(), Some(of(Some("h"))))]);
+    for _ in 0..2 {
+        addons.set_addon("a", Some(of(None)));
+        addons.replace_addons(vec![("a".into(), Some(of(None)))]);
+        assert!(hosted(&addons) && addons.settle(Instant::now()).is_some());
+        addons.set_addon("a", Some(of(Some("h"))));
+        assert_eq!(addons.settle(Instant::now() + MOMENT), None, "it is back");
+        assert!(hosted(&addons));
+    }
+    addons.set_addon("a", Some(of(None)));
+    let before = addons.revision();
+    assert_eq!(addons.settle(Instant::now() + MOMENT), None);
+    assert!(!hosted(&addons) && addons.revision() > before);
+    addons.set_addon("a", Some(of(None)));
+    assert!(!hosted(&addons) && addons.settle(Instant::now()).is_none());
 }

@@ -31,7 +31,8 @@ pub(in crate::addon) fn run(agent: &Arc<Agent>) {
             if let Err(error) = start_missing(agent) {
                 log::warn!(error:% = error; "the Secrets of add-ons are not watched");
             }
-            let newer = agent.read(|state| state.addons.since(&addons));
+            let (moves, newer) = agent
+                .change(|state| (state.addons.settle(Instant::now()), state.addons.since(&addons)));
             // In this order: the end of the session also forgets the add-ons.
             if session.stop.raised() {
                 break;
@@ -42,6 +43,7 @@ pub(in crate::addon) fn run(agent: &Arc<Agent>) {
                 controller.plan(&addons);
             }
             let until = controller.reconcile(&addons);
+            let until = moves.map_or(until, |moves| until.min(moves));
             agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));
         }
     }

@@ -15,7 +15,7 @@ use super::support::*;
 use crate::hosted::joined;
 
 /// Installs the add-on as a hosted one.
-fn add_hosted(spoke: &Spoke, namespace: &str, name: &str) {
+pub(super) fn add_hosted(spoke: &Spoke, namespace: &str, name: &str) {
     let annotations = json!({HOSTING_CLUSTER: "hosting1"});
     spoke.hub.add_annotated_addon(&spoke.cluster, name, namespace, &annotations);
     let status = json!({"registrations": of_signer(KUBE_CLIENT)});
@@ -23,7 +23,7 @@ fn add_hosted(spoke: &Spoke, namespace: &str, name: &str) {
 }
 
 /// Changes the deploy mode of the add-on.
-fn set_hosted(spoke: &Spoke, hosted: bool) {
+pub(super) fn set_hosted(spoke: &Spoke, hosted: bool) {
     let cluster = hosted.then_some("hosting1");
     let patch = json!({"metadata": {"annotations": {HOSTING_CLUSTER: cluster}}});
     spoke.hub.cluster.merge(&addons().object(&spoke.cluster, ADDON), &patch);
