@@ -11,7 +11,8 @@ export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*
 fail() { echo "$0: $*" >&2; exit 1; }
 packages() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "please install: $*"
-    apt-get update -q
+    # A mirror that is being synchronized fails for some lists; what is needed may be in the others.
+    apt-get update -q || true
     DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
 }
 
