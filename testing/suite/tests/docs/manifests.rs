@@ -203,7 +203,7 @@ fn namespaces_enforce_no_pod_security_standard() {
 
 /// The right to create Secrets is that to the token of each ServiceAccount in the namespace.
 #[test]
-fn csr_bootstrapper_may_create_no_secrets_and_patch_no_namespaces() {
+fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
     for base in ["csr-bootstrapper", "components/csr-bootstrapper"] {
         let files = ["role.yaml", "clusterrole.yaml"].map(|file| format!("{base}/{file}"));
         let all = rights(&files.each_ref().map(String::as_str), &[]);

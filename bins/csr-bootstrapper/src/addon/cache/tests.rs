@@ -154,7 +154,7 @@ fn longest_addons_leave_room_for_the_others() {
 }
 
 #[test]
-fn addon_without_its_hosting_cluster_counts_as_hosted_for_a_moment() {
+fn addon_without_its_hosting_cluster_stays_hosted_for_a_moment() {
     let of = |hosting: Option<&str>| {
         let annotations = json!({"addon.open-cluster-management.io/hosting-cluster-name": hosting});
         AddOn::of(&json!({"metadata": {"name": "a", "annotations": annotations}})).unwrap()

@@ -128,7 +128,7 @@ fn vanished_request_is_posted_again_at_a_bounded_pace() {
 }
 
 #[test]
-fn f44_f45_replaced_and_wrong_requests_rest_before_another_key() {
+fn replaced_and_wrong_requests_rest_before_another_key() {
     for wrong in [CsrStatus::Replaced, CsrStatus::Wrong("is for another key".into())] {
         let (mut machine, now) = (pending(), Instant::now());
         let CertificateAction::AbandonCsr(end) = next(&machine, wrong, now) else {
