@@ -51,7 +51,7 @@ demo-sync: dist ## Watch a hub's objects survive outages and an empty hub; KEEP=
 ##@ Test each change
 
 # All test commands select the whole workspace: with a part of it, cargo would build the crates again with other features.
-TEST := cargo test --locked --workspace
+TEST := cargo test --locked --workspace --no-fail-fast
 SCENARIOS := $(addprefix --test ,$(subst -,_,$(BINS)))
 
 check: ## Format, clippy, dependencies, names

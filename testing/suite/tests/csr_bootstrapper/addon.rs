@@ -18,7 +18,7 @@ use suite::{
     rights::revoke,
     sidecar::{Sidecar, bare, free_port, program},
     spoke::Spoke,
-    stays,
+    stays, within,
 };
 
 use crate::support::{joined, joins, sent, words};
@@ -120,6 +120,13 @@ fn addon_lease_that_goes_stale_while_nobody_says_anything() {
     renew(&spoke.managed, &namespace, &seconds_ago(290));
     told(&spoke, "True");
     // The rest of the 300 seconds passes.
+    within(30, "the add-on is stale", || {
+        let addon = spoke.hub.addon(&spoke.cluster, ADDON)?;
+        addon["status"]["conditions"]
+            .to_string()
+            .contains("ManagedClusterAddOnLeaseUpdateStopped")
+            .then_some(())
+    });
     told(&spoke, "False");
     renew(&spoke.managed, &namespace, &seconds_ago(0));
     told(&spoke, "True");

@@ -166,13 +166,16 @@ fn klusterlet_agent_is_replaced_and_back_unnoticed() {
     eventually("the volume has the files", || {
         (Some(dumper::set(files.as_ref())) == spoke.credential()).then_some(())
     });
+    // OCM 1.2 asks for a user of its own here, and the program renews what it finds; the other way round costs a request.
+    agent.terminate();
+    agent = Agent::Go.start(&container);
     let addons = spoke.managed.new_namespace("open-cluster-management-swap-addon");
     spoke.register_addon(&addons, ADDON);
     spoke.wait_until_registered(ADDON);
     let before = Seen::now(&spoke, &addons);
     assert_eq!(before.requests, 2, "the cluster's and the add-on's");
     for round in 1..=3 {
-        for next in [Agent::Go, Agent::Ours] {
+        for next in [Agent::Ours, Agent::Go] {
             agent.terminate();
             renew_addon(&spoke, &addons);
             let last = renewed(&spoke);
