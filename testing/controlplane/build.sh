@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the programs of the control plane into a cache outside the clone, once
+# Builds the programs of the control plane, and with NODE set those of a node, into a cache outside the clone, once
 # for each version of go.mod and go.sum, and prints their directory.
 set -euo pipefail
 
@@ -22,12 +22,27 @@ hash=$( (cat go.mod go.sum && printf %s "$given") | sha256sum | cut -c1-12)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/spoke-sidecars
 dir=$cache/controlplane-$hash
 
-if [ ! -d "$dir" ]; then
+of_node='/(kubelet|kube-scheduler)$'
+
+# A directory beside the cache's others, which may be renamed to one of them.
+prepare() {
     mkdir -p "$cache"
     new=$(mktemp -d "$cache/.controlplane-XXXXXX")
     trap 'rm -rf "$new"' EXIT
+}
 
-    packages=$(go list tool | sort)
+# Builds packages into it. Without the stamp, the programs would report v0.0.0-master.
+build() {
+    version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod) # v1.MINOR.PATCH
+    minor=${version#v1.}
+    stamp=k8s.io/component-base/version
+    go build -trimpath -o "$new/" -ldflags "-s -w -X $stamp.gitVersion=$version \
+        -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}" "$@"
+}
+
+if [ ! -d "$dir" ]; then
+    prepare
+    packages=$(go list tool | grep -vE "$of_node" | sort)
     missing=()
     names=
     for package in $packages; do
@@ -44,12 +59,7 @@ if [ ! -d "$dir" ]; then
 
     if [ -n "$names" ]; then
         say "building $names from Go modules (about 7 minutes on two cores, once)"
-        version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod) # v1.MINOR.PATCH
-        minor=${version#v1.}
-        stamp=k8s.io/component-base/version
-        # Without the stamp, the programs would report v0.0.0-master.
-        go build -trimpath -o "$new/" -ldflags "-s -w -X $stamp.gitVersion=$version \
-            -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}" "${missing[@]}"
+        build "${missing[@]}"
         # Go names a program after its package, which is go.etcd.io/etcd/server for etcd.
         [ ! -e "$new/server" ] || mv "$new/server" "$new/etcd"
     fi
@@ -65,6 +75,16 @@ if [ ! -d "$dir" ]; then
 
     # Rename only a complete directory; a concurrent build may have finished first.
     mv -T "$new" "$dir" 2>/dev/null || [ -d "$dir" ]
+fi
+
+if [ -n "${NODE:-}" ] && [ ! -x "$dir/kubelet" ]; then
+    prepare
+    say "building kubelet and kube-scheduler from Go modules (about 2 minutes on two cores, once)"
+    # shellcheck disable=SC2046
+    build $(go list tool | grep -E "$of_node")
+    # kubelet last: with it all are there.
+    mv "$new/kube-scheduler" "$dir/"
+    mv "$new/kubelet" "$dir/"
 fi
 
 # boot is small, and Go knows when it is out of date. With a commit hash in it,

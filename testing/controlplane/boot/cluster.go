@@ -41,27 +41,28 @@ rules:
 - level: Metadata
 `
 
-// controllers are those that have an effect without nodes.
+// controllers are those that have an effect without nodes, and nodeControllers the others that pods need.
 const controllers = "namespace-controller,serviceaccount-controller,serviceaccount-token-controller," +
 	"root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,garbage-collector-controller," +
 	"certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller," +
 	"certificatesigningrequest-cleaner-controller"
+const nodeControllers = ",deployment-controller,replicaset-controller,node-lifecycle-controller"
 
 // cluster is the directory of one control plane, whose CA issues all its certificates.
 type cluster struct {
-	name, dir, port string
-	newKey          func() crypto.Signer
-	ca              *x509.Certificate
-	caKey           crypto.Signer
-	admin           *http.Client
+	name, dir, address string
+	newKey             func() crypto.Signer
+	ca                 *x509.Certificate
+	caKey              crypto.Signer
+	admin              *http.Client
 }
 
 func newRSAKey() crypto.Signer   { return must(rsa.GenerateKey(rand.Reader, 2048)) }
 func newECDSAKey() crypto.Signer { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
 
 // newCluster writes every file that the servers and clients read.
-func newCluster(name, dir, port string, newKey func() crypto.Signer) *cluster {
-	c := &cluster{name: name, dir: dir, port: port, newKey: newKey, caKey: newKey()}
+func newCluster(name, dir, address string, newKey func() crypto.Signer) *cluster {
+	c := &cluster{name: name, dir: dir, address: address, newKey: newKey, caKey: newKey()}
 	check(os.Mkdir(dir, 0o700))
 	c.write("server.url", c.url()) // No newline, so that it can be used verbatim.
 	c.write("audit-policy.yaml", auditPolicy)
@@ -76,17 +77,22 @@ func newCluster(name, dir, port string, newKey func() crypto.Signer) *cluster {
 	c.write("ca.crt", certPEM(c.ca))
 	c.write("ca.key", keyPEM(c.caKey))
 
+	host, _, err := net.SplitHostPort(address)
+	check(err)
 	key := newKey()
 	c.write("apiserver.key", keyPEM(key))
 	c.write("apiserver.crt", certPEM(c.sign(key, &x509.Certificate{
 		Subject: pkix.Name{CommonName: "kube-apiserver"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1), net.ParseIP(host)},
 		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 			"kubernetes.default.svc.cluster.local"},
 	})))
 
 	c.client("controller-manager.kubeconfig", pkix.Name{CommonName: "system:kube-controller-manager"})
+	c.client("scheduler.kubeconfig", pkix.Name{CommonName: "system:kube-scheduler"})
+	c.client("kubelet.kubeconfig",
+		pkix.Name{CommonName: "system:node:" + nodeName, Organization: []string{"system:nodes"}})
 	admin := c.client("admin.kubeconfig", pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}})
 	roots := x509.NewCertPool()
 	roots.AddCert(c.ca)
@@ -95,20 +101,22 @@ func newCluster(name, dir, port string, newKey func() crypto.Signer) *cluster {
 	return c
 }
 
-func (c *cluster) url() string             { return "https://127.0.0.1:" + c.port }
+func (c *cluster) url() string             { return "https://" + c.address }
 func (c *cluster) path(name string) string { return filepath.Join(c.dir, name) }
 func (c *cluster) write(name, text string) { check(os.WriteFile(c.path(name), []byte(text), 0o600)) }
 
 func (c *cluster) apiserverFlags(etcd string, minor int) []string {
+	host, port, _ := net.SplitHostPort(c.address)
 	flags := []string{
 		"--etcd-servers=" + etcd, "--etcd-prefix=/" + c.name,
-		"--bind-address=127.0.0.1", "--secure-port=" + c.port,
+		"--bind-address=" + host, "--secure-port=" + port,
 		// The endpoints of the Service "kubernetes" must not be on loopback, so there are none.
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--advertise-address=" + host, "--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
+		"--kubelet-preferred-address-types=InternalIP",
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
-		"--authorization-mode=RBAC", "--allow-privileged=true",
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + c.path("sa.pub"), "--service-account-signing-key-file=" + c.path("sa.key"),
 		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"),
@@ -125,6 +133,10 @@ func (c *cluster) controllerManagerFlags() []string {
 	duration := os.Getenv("CLUSTER_SIGNING_DURATION")
 	if duration == "" {
 		duration = "1h"
+	}
+	controllers := controllers
+	if os.Getenv("NODE") != "" {
+		controllers += nodeControllers
 	}
 	return []string{
 		"--kubeconfig=" + c.path("controller-manager.kubeconfig"),

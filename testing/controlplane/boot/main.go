@@ -1,5 +1,6 @@
 // Boot runs a command with two real control planes, "hub" and "managed". Each
 // has a kube-apiserver and a kube-controller-manager; they share one etcd.
+// With NODE set, managed has a node that runs pods, too.
 // Everything that boot starts, and everything that the command leaves behind, is
 // gone when boot exits.
 package main
@@ -25,7 +26,28 @@ func main() {
 		say("usage: run.sh COMMAND [ARGUMENT...]")
 		os.Exit(2)
 	}
-	os.Exit(run(os.Args[1:]))
+	// Pdeathsig watches the thread that started a process, not the process:
+	// a locked thread lives as long as this goroutine.
+	runtime.LockOSThread()
+	if dir := os.Getenv(inside); dir != "" {
+		os.Exit(run(dir, os.Args[1:]))
+	}
+	dir, err := os.MkdirTemp("", "spoke-e2e-")
+	if err != nil {
+		say("%v", err)
+		os.Exit(1)
+	}
+	start := run
+	if os.Getenv("NODE") != "" {
+		start = isolated
+	}
+	code := start(dir, os.Args[1:])
+	if os.Getenv("KEEP") == "1" {
+		say("kept %s", dir)
+	} else if err := os.RemoveAll(dir); err != nil {
+		say("%v", err)
+	}
+	os.Exit(code)
 }
 
 func say(format string, args ...any) {
@@ -54,11 +76,8 @@ func check(err error) {
 	}
 }
 
-// run returns the exit code of the command, or of the ending that came first.
-func run(command []string) (code int) {
-	// Pdeathsig watches the thread that started a process, not the process:
-	// a locked thread lives as long as this goroutine.
-	runtime.LockOSThread()
+// run returns the exit code of the command, or of the ending that came first. Its files are in dir.
+func run(dir string, command []string) (code int) {
 	adoptOrphans()
 	ctx, stop := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -77,8 +96,8 @@ func run(command []string) (code int) {
 			code = e.code
 		}
 	}()
-	dir := must(os.MkdirTemp("", "spoke-e2e-"))
-	defer cleanUp(dir)
+	// A live process could write to the directory again.
+	defer killDescendants()
 
 	start := time.Now()
 	servers := servers{ctx, stop, filepath.Dir(must(os.Executable()))}
@@ -105,16 +124,6 @@ func run(command []string) (code int) {
 	return cmd.ProcessState.ExitCode()
 }
 
-// cleanUp kills first: a live process could write to the directory again.
-func cleanUp(dir string) {
-	killDescendants()
-	if os.Getenv("KEEP") == "1" {
-		say("kept %s", dir)
-	} else if err := os.RemoveAll(dir); err != nil {
-		say("%v", err)
-	}
-}
-
 // servers starts the programs in assets; the first one that exits calls stop.
 type servers struct {
 	ctx    context.Context
@@ -124,6 +133,10 @@ type servers struct {
 
 // boot returns when both control planes accept pods.
 func (s *servers) boot(dir string) {
+	node := os.Getenv("NODE") != ""
+	if node {
+		furnish()
+	}
 	ports := freePorts(4)
 	etcd, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
 	s.start("etcd", dir,
@@ -133,8 +146,8 @@ func (s *servers) boot(dir string) {
 		"--initial-cluster=default="+peers)
 	// kubeadm creates RSA keys, k3s ECDSA: the tests cover both.
 	clusters := []*cluster{
-		newCluster("hub", filepath.Join(dir, "hub"), ports[2], newRSAKey),
-		newCluster("managed", filepath.Join(dir, "managed"), ports[3], newECDSAKey),
+		newCluster("hub", filepath.Join(dir, "hub"), address(node, hubAddress, ports[2]), newRSAKey),
+		newCluster("managed", filepath.Join(dir, "managed"), address(node, managedAddress, ports[3]), newECDSAKey),
 	}
 	minor := s.minor()
 	for _, c := range clusters {
@@ -148,6 +161,17 @@ func (s *servers) boot(dir string) {
 	for _, c := range clusters {
 		s.await("kube-controller-manager", c, "/api/v1/namespaces/default/serviceaccounts/default")
 	}
+	if node {
+		s.bootNode(clusters[1])
+	}
+}
+
+// address is where an API server listens: pods do not reach loopback.
+func address(node bool, ofNode, port string) string {
+	if node {
+		return net.JoinHostPort(ofNode, "443")
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // minor is the minor version of the API servers.
@@ -160,7 +184,11 @@ func (s *servers) minor() (minor int) {
 func (s *servers) start(name, dir string, args ...string) {
 	log := must(os.Create(filepath.Join(dir, name+".log")))
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(s.assets, name), args...)
+	program := filepath.Join(s.assets, name)
+	if _, err := os.Stat(program); err != nil {
+		program = name // One of the machine's.
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// Setpgid: Ctrl-C is for the command, which may still need the servers.
 	// Pdeathsig: they end even if boot gets SIGKILL.
@@ -174,11 +202,16 @@ func (s *servers) start(name, dir string, args ...string) {
 
 // await polls the path until it returns 200; on a timeout it blames the named server.
 func (s *servers) await(name string, c *cluster, path string) {
+	s.until(name, c, path, func() bool { return c.answers(path) })
+}
+
+// until polls what the named server has to bring about.
+func (s *servers) until(name string, c *cluster, what string, holds func() bool) {
 	const patience = 2 * time.Minute
-	for deadline := time.Now().Add(patience); !c.answers(path); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
 		check(context.Cause(s.ctx))
 		if time.Now().After(deadline) {
-			check(withLog(c.path(name+".log"), fmt.Sprintf("%s: no %s after %s", c.name, path, patience)))
+			check(withLog(c.path(name+".log"), fmt.Sprintf("%s: no %s after %s", c.name, what, patience)))
 		}
 	}
 }
