@@ -74,7 +74,7 @@ pub fn asset(name: &str) -> PathBuf {
 }
 
 /// Runs the operator, once for all tests of a program; the control plane ends it.
-fn operate(managed: &Cluster) {
+pub fn operate(managed: &Cluster) {
     static OPERATOR: OnceLock<Sidecar> = OnceLock::new();
     OPERATOR.get_or_init(|| {
         let namespace = "open-cluster-management";

@@ -1,0 +1,91 @@
+//! The quick start of all, and what comes after it: a pod is deleted, and the klusterlet operator installs OCM's agents.
+
+use serde_json::json;
+use suite::{audit, cluster::Cluster, ocm::Hub, spoke::klusterlet::operate};
+
+use crate::{AGENTS, Terminal, quickstart::no_right_is_missing};
+
+#[test]
+#[ignore = "needs a control plane with a node to itself"]
+fn quick_start_of_all_survives_a_successor_and_a_klusterlet() {
+    let terminal = Terminal::open();
+    let hub = Hub::new();
+    let widgets = terminal.follow("README.md", "all");
+    assert!(widgets.lines().last().is_some_and(|line| line.starts_with("blue ")), "{widgets}");
+    hub.set_lease_duration("cluster1", 5);
+    a_successor_needs_no_request(&terminal);
+    no_right_is_missing(&["csr-bootstrapper", "my-agent", "remote-sync"]);
+    agents_of_ocm_run_in_the_same_namespace(&terminal, &hub);
+}
+
+/// Changes the widget on the hub, and waits for its copy.
+fn set_size(terminal: &Terminal, size: u32) {
+    terminal.run(&format!(
+        "kubectl --context hub -n cluster1 patch widget blue --type merge -p '{{\"spec\":{{\"size\":{size}}}}}'
+        kubectl --context cluster1 -n widgets wait --for jsonpath='{{.spec.size}}'={size} widget/blue --timeout 120s"
+    ));
+}
+
+fn a_successor_needs_no_request(terminal: &Terminal) {
+    let before = terminal.requests();
+    terminal.run(&format!(
+        "{AGENTS} delete pod -l app.kubernetes.io/name=csr-bootstrapper --timeout 120s"
+    ));
+    terminal.roll_out("open-cluster-management-agent", "csr-bootstrapper");
+    terminal.wait_for_heartbeat();
+    assert_eq!(terminal.requests(), before);
+}
+
+/// The klusterlet operator installs OCM's work agent, and first our program, then OCM's own as the registration agent.
+/// They take over cluster and Secret without a new certificate; the work agent installs an add-on.
+fn agents_of_ocm_run_in_the_same_namespace(terminal: &Terminal, hub: &Hub) {
+    let before = terminal.requests();
+    terminal.run(&format!("{AGENTS} delete deployment csr-bootstrapper remote-sync"));
+    operate(&Cluster::real("managed"));
+    let klusterlet = json!({
+        "apiVersion": "operator.open-cluster-management.io/v1", "kind": "Klusterlet",
+        "metadata": {"name": "klusterlet"},
+        "spec": {
+            "clusterName": "cluster1", "namespace": "open-cluster-management-agent",
+            "registrationImagePullSpec": "spoke-sidecars:dev",
+            "workImagePullSpec": "quay.io/open-cluster-management/work:dev",
+        },
+    });
+    terminal.run(&format!("kubectl --context cluster1 apply -f - <<'END'\n{klusterlet}\nEND"));
+    for agent in ["klusterlet-registration-agent", "klusterlet-work-agent"] {
+        // The operator gives the work agent a replica after a while: until then there is nothing to roll out.
+        terminal.run(&format!(
+            "{AGENTS} wait --for create deployment/{agent} --timeout 120s
+            {AGENTS} wait --for jsonpath='{{.status.readyReplicas}}'=1 deployment/{agent} --timeout 120s"
+        ));
+    }
+    terminal.wait_for_heartbeat();
+    assert_eq!(terminal.requests(), before);
+    the_work_agent_installs_an_add_on(terminal, hub);
+
+    let before = terminal.requests();
+    let image = "quay.io/open-cluster-management/registration:dev";
+    terminal.run(&format!(
+        "kubectl --context cluster1 patch klusterlet klusterlet --type merge -p '{{\"spec\":{{\"registrationImagePullSpec\":\"{image}\"}}}}'
+        {AGENTS} wait --for jsonpath='{{.spec.template.spec.containers[0].image}}'={image} deployment/klusterlet-registration-agent --timeout 120s"
+    ));
+    terminal.roll_out("open-cluster-management-agent", "klusterlet-registration-agent");
+    terminal.wait_for_heartbeat();
+    assert_eq!(terminal.requests(), before);
+}
+
+/// remote-sync as an add-on, from its template on the hub to its pod, with its own credential.
+fn the_work_agent_installs_an_add_on(terminal: &Terminal, hub: &Hub) {
+    terminal.run("kubectl --context hub apply -k manifests/remote-sync/addon");
+    hub.add_addon("cluster1", "remote-sync", "open-cluster-management-agent-addon");
+    terminal.run(
+        "kubectl --context cluster1 -n open-cluster-management-agent-addon wait --for create deployment/remote-sync --timeout 120s",
+    );
+    terminal.roll_out("open-cluster-management-agent-addon", "remote-sync");
+    set_size(terminal, 4);
+    let modes = terminal.follow_program("addon-lease-controller", "addon-lease-controller-mode");
+    assert!(modes.contains("remote-sync"), "{modes}");
+    let group = "system:open-cluster-management:addon:remote-sync";
+    let requests = audit::requests("hub", |event| audit::is_in_group(event, group));
+    audit::assert_none_is_missing(&requests);
+}
