@@ -9,9 +9,9 @@ export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 NOTICES := $(CARGO_TARGET_DIR)/notices
 ROOTS := $(CARGO_TARGET_DIR)/roots
 
-.PHONY: help build dist notices roots image demo demo-sync check test scenarios limits controlplane e2e-smoke nightly e2e \
-	e2e-scenarios rotation quickstarts manifests chaos chaos-real soak bench bench-real footprint budget figures fuzz model \
-	recordings emulated release verify clean
+.PHONY: help build dist notices roots image demo demo-sync check test scenarios limits controlplane e2e-smoke e2e-pods \
+	nightly e2e e2e-scenarios rotation manifests chaos chaos-real soak bench bench-real footprint budget figures fuzz \
+	model recordings emulated release verify clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -82,17 +82,25 @@ controlplane: ## Build the real control plane (Go; once, about 7 minutes)
 REAL := SUITE=real testing/controlplane/run.sh
 E2E := $(TEST) $(SCENARIOS) --test kubernetes
 
-e2e-smoke: controlplane ## The smoke scenarios on the real control plane, audits of their rights, one quick start
+e2e-smoke: controlplane ## The smoke scenarios on the real control plane, audits of their rights
 	cargo build --locked --workspace
 	$(REAL) sh -ec '$(E2E) -- smoke::; $(E2E) -- --ignored audit:: --skip right_is_used --skip five_add_ons'
-	$(REAL) $(TEST) --test real -- --ignored quick_start_of_all
+
+# Each of these needs a control plane and a node to itself.
+PODS := quick_starts_of_each_program quick_start_of_all each_base_and_component
+
+e2e-pods: dist ## Manifests, quick starts and OCM's agents as pods of a real kubelet; needs root and containerd
+	NODE=1 testing/controlplane/build.sh >/dev/null
+	$(TEST) --test pods --no-run
+	printf '%s\n' $(PODS) | NODE=1 SUITE=real BIN_DIR=$(CURDIR)/dist \
+		xargs -P 3 -I NAME testing/controlplane/run.sh $(TEST) --test pods -- --ignored NAME
 
 ##@ Test each night
 
 nightly: ## All that follows, but clean; FROM=chaos resumes there, PARTS="soak bench" runs these alone
 	.ci/nightly
 
-e2e: e2e-scenarios rotation quickstarts manifests ## All scenarios, quick starts and manifests on the real control plane
+e2e: e2e-scenarios rotation e2e-pods manifests ## All scenarios, quick starts and manifests on the real control plane
 
 e2e-scenarios: controlplane
 	cargo build --locked --workspace
@@ -102,12 +110,6 @@ e2e-scenarios: controlplane
 rotation: controlplane
 	cargo build --locked --workspace
 	CLUSTER_SIGNING_DURATION=2m $(REAL) $(TEST) --test csr_bootstrapper rotation_by_the_real_hub
-
-quickstarts: controlplane
-	cargo build --locked --workspace
-	for test in quick_starts_of_each_program_and_the_add_on quick_start_of_all; do \
-		$(REAL) $(TEST) --test real -- --ignored $$test || exit 1; \
-	done
 
 manifests: controlplane
 	testing/controlplane/run.sh testing/manifests.sh

@@ -16,9 +16,10 @@ packages() {
     DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
 }
 
-# COMMAND:PACKAGE, the package that has the command.
+# COMMAND:PACKAGE, the package that has the command, or the file.
 needs=(cc:gcc cc:libc6-dev make:make strace:strace openssl:openssl prometheus:prometheus ip:iproute2 sysctl:procps
-    git:git curl:curl python3:python3-pip)
+    git:git curl:curl python3:python3-pip containerd:containerd runc:runc busybox:busybox-static
+    /usr/lib/cni/bridge:containernetworking-plugins)
 if [ "${1:-}" = nightly ]; then
     needs+=(c++:g++ buildah:buildah qemu-arm-static:qemu-user-static
         aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc:libc6-dev-arm64-cross

@@ -1,8 +1,6 @@
-//! Commands on pages, run on the real control plane: quick starts, and moving from the originals and back.
+//! Commands on pages, run on the real control plane: moving from the originals and back.
 
 mod migration;
-mod pods;
-mod quickstart;
 
 use std::path::{Path, PathBuf};
 
