@@ -11,7 +11,7 @@ ROOTS := $(CARGO_TARGET_DIR)/roots
 
 .PHONY: help build dist notices roots image demo demo-sync check test scenarios limits controlplane e2e-smoke e2e-pods \
 	nightly e2e e2e-scenarios rotation manifests chaos chaos-real soak bench bench-real footprint budget figures fuzz \
-	model recordings emulated release verify clean
+	model mutants recordings emulated release verify clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -144,6 +144,12 @@ fuzz: ## Fuzz each parser of untrusted bytes for SECONDS=600; TARGET=pem picks o
 model: ## Explore the models of csr-bootstrapper and remote-sync, with more troubles than `make test`
 	MODEL=whole cargo test --locked --profile fuzz -p explorer -p csr-bootstrapper -p remote-sync -- \
 		--nocapture --test-threads 1 model::
+
+# Survivors are listed, and are no failure (2); nor is the end of the time (3, 124). See testing/mutants.md.
+mutants: ## Run unit tests against changes of the deciding code since BASE, a day ago by default; MINUTES=20
+	git diff $(or $(BASE),$$(git rev-list -1 --before='24 hours ago' HEAD)) -- '*.rs' >$(CARGO_TARGET_DIR)/changed.diff
+	timeout -s INT $(or $(MINUTES),20)m cargo mutants --in-diff $(CARGO_TARGET_DIR)/changed.diff -o $(CARGO_TARGET_DIR) || \
+		case $$? in 2 | 3 | 124) ;; *) exit 1 ;; esac
 
 recordings: dist ## Draw what both demos print, in docs/img; CHECK=1 compares instead
 	cargo build --locked -q --profile fuzz -p tools --bins

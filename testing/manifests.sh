@@ -1,6 +1,6 @@
 #!/bin/sh
-# Applies manifests/ to the real API servers, in namespaces that enforce the restricted Pod Security Standard.
-# Run by testing/controlplane/run.sh.
+# Applies to the real API servers what tests/pods runs no pod of: an overlay, the hub's objects, monitoring; and what the
+# components make of others' Deployments, field by field. Run by testing/controlplane/run.sh.
 set -eu
 cd "$(dirname "$0")/../manifests"
 
@@ -10,70 +10,14 @@ on() {
     kubectl --kubeconfig "$E2E_DIR/$cluster/admin.kubeconfig" --warnings-as-errors "$@"
 }
 
-# Creates a namespace that enforces the restricted standard.
-restricted() {
-    on managed create namespace "$1"
-    on managed label namespace "$1" pod-security.kubernetes.io/enforce=restricted \
-        pod-security.kubernetes.io/warn=restricted
-}
-
-# Creates a pod of the Deployment: no controller does so here, and the restricted standard only applies to pods.
-pod_of() {
-    spec=$(on managed -n "$1" get deployment "$2" -o 'jsonpath={.spec.template.spec}')
-    echo "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"$2-0\"},\"spec\":$spec}" |
-        on managed -n "$1" apply -f -
-}
-
-on hub create namespace cluster1
-on managed apply -k addon-lease-controller
-on hub apply -k addon-lease-controller/hub
-pod_of my-addon my-addon
-
 on managed apply -k namespaces
-# It only warns, because of OCM's own agents.
-on managed label namespace open-cluster-management-agent pod-security.kubernetes.io/enforce=restricted
 on managed apply -k networkpolicy
-on managed apply -k hub-kubeconfig-dumper
-pod_of open-cluster-management-agent my-agent
-# The same with the init container instead of the sidecar.
-on managed -n open-cluster-management-agent delete deployment my-agent
-on managed -n open-cluster-management-agent delete pod my-agent-0 --now
-copy=$(mktemp -d)
-trap 'rm -r "$copy"' EXIT
-mkdir "$copy/dumper" "$copy/agent"
-cp hub-kubeconfig-dumper/* "$copy/dumper"
-sed -i 's/path: sidecar.yaml/path: initcontainer.yaml/' "$copy/dumper/kustomization.yaml"
-on managed apply -k "$copy/dumper"
-pod_of open-cluster-management-agent my-agent
-
-# In the same namespace, as next to OCM's own agents.
-on managed apply -k csr-bootstrapper
-on managed apply -k csr-bootstrapper/addons
-pod_of open-cluster-management-agent csr-bootstrapper
-# The same with the dumper and an agent in the pod.
-on managed -n open-cluster-management-agent delete deployment csr-bootstrapper
-on managed -n open-cluster-management-agent delete pod csr-bootstrapper-0 --now
-cp csr-bootstrapper/*.yaml "$copy/agent"
-sed -i 's/^# \(patches:\|  - path: agent.yaml\)/\1/' "$copy/agent/kustomization.yaml"
-on managed apply -k "$copy/agent"
-pod_of open-cluster-management-agent csr-bootstrapper
-# The same for another cluster than its own.
-on hub apply -k namespaces
-on hub apply -k csr-bootstrapper-hosted/spoke
-on managed -n open-cluster-management-agent delete deployment csr-bootstrapper
-on managed -n open-cluster-management-agent delete pod csr-bootstrapper-0 --now
-on managed apply -k csr-bootstrapper-hosted
-on managed apply -k csr-bootstrapper-hosted/addons
-pod_of open-cluster-management-agent csr-bootstrapper
 
 # An overlay changes the cluster's name and the image.
 kubectl kustomize examples/overlay | grep -c 'spoke-sidecars:v0.1.0$\|=berlin-1$' | grep -qx 2
 on managed apply --dry-run=server -k examples/overlay
 
-# Next to them, with the hub's side.
-on managed apply -k remote-sync
-on hub apply -k remote-sync/hub
-pod_of open-cluster-management-agent remote-sync
+on hub create namespace cluster1
 
 # For the hub as a whole; nobody acts on these here.
 on hub apply --server-side -f "$E2E_ASSETS/crds"
@@ -113,11 +57,10 @@ may() {
         fail "$account may not $*"
 }
 
-restricted foreign
+on managed create namespace foreign
 pod=.spec.template.spec
 for part in lease agent; do
     on managed apply -k ../testing/foreign/$part
-    pod_of foreign $part-app
     check $part-app $pod.serviceAccountName $part-reader
     check $part-app $pod.automountServiceAccountToken false
     check $part-app $pod.containers[0].name app
