@@ -40,7 +40,7 @@ image: roots ## The image, with docker, podman or buildah
 ##@ Try
 
 # What a demo or a measurement runs are the programs in dist/, not the debug build.
-TOOL := BIN_DIR=$(CURDIR)/dist cargo run --locked -q --profile fuzz -p tools --bin
+TOOL := env BIN_DIR=$(CURDIR)/dist cargo run --locked -q --profile fuzz -p tools --bin
 
 demo: dist ## Watch a cluster join a hub and its add-on become available; KEEP=1 leaves it running
 	$(TOOL) demo
