@@ -56,7 +56,7 @@ END
     cargo install --locked --root "$tools" cargo-deny@0.20.2
 if [ "${1:-}" = nightly ]; then
     command -v cargo-auditable >/dev/null || cargo install --locked --root "$tools" cargo-auditable@0.7.7
-    command -v cargo-mutants >/dev/null || cargo install --locked --root "$tools" cargo-mutants
+    command -v cargo-mutants >/dev/null || cargo install --locked --root "$tools" cargo-mutants@27.1.0
     # Where rustup has no standard library for armv7, std.sh builds one from these.
     if command -v rustup >/dev/null && ! rustup target add aarch64-unknown-linux-musl armv7-unknown-linux-musleabihf; then
         rustup component add rust-src

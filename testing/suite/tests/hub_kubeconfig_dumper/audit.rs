@@ -11,7 +11,7 @@ use suite::{
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn every_granted_right_is_used_and_none_is_missing() {
+fn rights_of_the_manifest_are_used_and_suffice() {
     let requests = requests("managed", |event| is_of_account(event, "my-agent"));
     let mut used = BTreeSet::new();
     for event in &requests {
