@@ -94,6 +94,13 @@ impl<'a> Play<'a> {
         });
     }
 
+    /// Another cluster than the recorded one answers.
+    fn wait_until_refused(&self) {
+        eventually("another cluster is refused", || {
+            (self.metric("remote_sync_cluster_identity_refused") > 0.0).then_some(())
+        });
+    }
+
     fn metric(&self, name: &str) -> f64 {
         self.sidecar.metric(&format!("{name}{{remote=\"hub\"}}")).unwrap_or(0.0)
     }
@@ -222,9 +229,7 @@ impl<'a> Play<'a> {
     fn replaced(&mut self) -> String {
         let begin = Instant::now();
         self.stage.sync.remote().relay.redirect(&self.stage.other.address);
-        eventually("it is another cluster", || {
-            (self.metric("remote_sync_cluster_identity_refused") > 0.0).then_some(())
-        });
+        self.wait_until_refused();
         let time = begin.elapsed();
         // Longer than the grace.
         assert_eq!(self.written(begin), 0, "writes");
@@ -233,10 +238,10 @@ impl<'a> Play<'a> {
 
     fn restarted_there(&mut self) -> String {
         let begin = self.restart();
-        self.wait_until_open();
+        self.wait_until_refused();
         assert_eq!(self.written(begin), 0, "writes");
         self.seen.lost = MORE + 1 - self.stage.count();
-        format!("{}: not its copies", self.all_there())
+        format!("not the recorded one; {}", self.all_there())
     }
 
     fn restored(&mut self) -> String {
