@@ -99,10 +99,11 @@ impl ClusterRecords {
     /// Reads all records.
     fn read(&self) -> Result<()> {
         let Some(map) = &self.map else { return Ok(()) };
+        let saves = lock(&self.known).saves();
         let Some(map) = map.read(&|request| request(&self.client()?))? else { return Ok(()) };
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
-        lock(&self.known).load(texts);
+        lock(&self.known).load(texts, saves);
         self.loaded.store(true, Relaxed);
         Ok(())
     }

@@ -86,6 +86,8 @@ pub(crate) struct KnownClusters {
     records: BTreeMap<String, Result<ClusterRecord, String>>,
     /// The names whose records are in memory alone.
     unsaved: BTreeSet<String>,
+    /// The number of saves so far.
+    saves: u64,
     accepted: Vec<AcceptedIdentity>,
     /// A remote may be the local cluster.
     own_is_remote: bool,
@@ -110,11 +112,25 @@ impl KnownClusters {
         Self { accepted, own_is_remote, ..Self::default() }
     }
 
-    /// Replaces the records by the saved ones. Those that are not saved yet stay.
-    pub(crate) fn load<'a>(&mut self, records: impl Iterator<Item = (&'a str, &'a str)>) {
-        self.records.retain(|name, _| self.unsaved.contains(name));
-        let parse = |text: &str| ClusterRecord::parse(text).ok_or_else(|| text.to_owned());
-        self.records.extend(records.map(|(name, text)| (name.to_owned(), parse(text))));
+    /// Replaces the records by the saved ones, which were requested after `saves` saves. Those that are not saved yet
+    /// stay. An answer that a save may have overtaken only adds records.
+    pub(crate) fn load<'a>(
+        &mut self,
+        records: impl Iterator<Item = (&'a str, &'a str)>,
+        saves: u64,
+    ) {
+        let is_latest = saves == self.saves;
+        self.records.retain(|name, _| !is_latest || self.unsaved.contains(name));
+        for (name, text) in records {
+            if is_latest || !self.records.contains_key(name) {
+                let record = ClusterRecord::parse(text).ok_or_else(|| text.to_owned());
+                self.records.insert(name.to_owned(), record);
+            }
+        }
+    }
+
+    pub(crate) fn saves(&self) -> u64 {
+        self.saves
     }
 
     pub(crate) fn is_saved(&self, name: &str) -> bool {
@@ -122,6 +138,7 @@ impl KnownClusters {
     }
 
     pub(crate) fn note_saved(&mut self, name: &str) {
+        self.saves += 1;
         self.unsaved.remove(name);
     }
 
@@ -227,7 +244,7 @@ mod tests {
         let mut clusters = KnownClusters::new(accepted.collect(), false);
         let known = [("west", west), ("east", east)].into_iter().filter(|(_, it)| *it != "?");
         let texts: Vec<_> = known.map(|(name, it)| (name, record(it).to_string())).collect();
-        clusters.load(texts.iter().map(|(name, text)| (*name, &**text)));
+        clusters.load(texts.iter().map(|(name, text)| (*name, &**text)), 0);
         clusters
     }
 
@@ -316,7 +333,7 @@ mod tests {
     #[test]
     fn record_that_is_none_matches_no_cluster() {
         let mut clusters = KnownClusters::default();
-        clusters.load([("west", "yes"), ("east", "unverified")].into_iter());
+        clusters.load([("west", "yes"), ("east", "unverified")].into_iter(), 0);
         assert_eq!(
             (judged(&clusters, '1'), judged(&clusters, '-')),
             ("refused".into(), "refused".into())
@@ -329,11 +346,27 @@ mod tests {
     fn record_that_is_not_saved_stays_when_the_others_are_loaded() {
         let mut clusters = clusters("?", "?", &[]);
         assert!(clusters.admit("east", &Ok(uid('1'))).is_ok());
-        clusters.load([].into_iter());
+        clusters.load([].into_iter(), 0);
         assert_eq!(judged(&clusters, '1'), "refused, east: none");
         clusters.note_saved("east");
-        clusters.load([].into_iter());
+        clusters.load([].into_iter(), clusters.saves());
         assert_eq!(judged(&clusters, '1'), "new 1");
+    }
+
+    #[test]
+    fn record_stays_when_an_answer_from_before_its_save_is_loaded() {
+        let mut clusters = clusters("?", "?", &[]);
+        let requested = clusters.saves();
+        assert!(clusters.admit("west", &Ok(uid('1'))).is_ok());
+        clusters.note_saved("west");
+        let (west, east) = (record("3").to_string(), record("2").to_string());
+        clusters.load([].into_iter(), requested);
+        assert_eq!(judged(&clusters, '3'), "refused, west: 31");
+        clusters.load([("west", &*west), ("east", &*east)].into_iter(), requested);
+        assert_eq!(judged(&clusters, '1'), "known 1");
+        assert_eq!(judged(&clusters, '2'), "refused, east: none");
+        clusters.load([("west", &*west)].into_iter(), clusters.saves());
+        assert_eq!(judged(&clusters, '3'), "known 3");
     }
 
     #[test]

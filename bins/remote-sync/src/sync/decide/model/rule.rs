@@ -191,7 +191,7 @@ impl Rule {
             record.map(text)
         });
         let texts = texts.iter().zip(AB).filter_map(|(text, name)| Some((name, text.as_deref()?)));
-        known.load(texts);
+        known.load(texts, 0);
         let uid = cluster(shown.uid).ok_or_else(String::new);
         let mut records = *records;
         known.admit(AB[shown.remote], &uid).ok()?;
