@@ -80,7 +80,9 @@ impl ClusterRecords {
             }
         };
         let is_saved = lock(&self.known).is_saved(name);
-        if !is_saved && self.write(name, Some(&record))? {
+        // What was not read may be the record of another cluster, which a person has to accept.
+        let may_write = !is_saved && self.loaded.load(Relaxed);
+        if may_write && self.write(name, Some(&record))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");
         }

@@ -82,9 +82,7 @@ impl StateMap {
             Error::Forbidden(_)
             | Error::NotFound(_)
             | Error::NotServed(_)
-            | Error::Invalid(_)
-            | Error::NamespaceTerminating(_)
-            | Error::TooLarge(_) => {
+            | Error::NamespaceTerminating(_) => {
                 if !self.unusable.swap(true, Relaxed) {
                     log::warn!(error:% = error; "{}", self.lost);
                 }
@@ -96,5 +94,23 @@ impl StateMap {
 
     fn place(&self) -> Target<'_> {
         CONFIGMAPS.object(&self.namespace, &self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn map_is_unusable_only_without_rights_or_namespace() {
+        let map = StateMap::new(("home".into(), "known".into()), "nothing is recorded");
+        let read = |error: Error| map.read(&|_| Err(error.clone()));
+        let why = || "why".to_owned();
+        assert_eq!(read(Error::Forbidden(why())), Ok(None));
+        assert_eq!(read(Error::NotServed(why())), Ok(None));
+        assert_eq!(read(Error::NotFound(why())), Ok(Some(Value::Null)));
+        for error in [Error::TooLarge(why()), Error::Invalid(why()), Error::Unreachable(why())] {
+            assert_eq!(read(error.clone()), Err(error));
+        }
     }
 }

@@ -334,6 +334,23 @@ fn records_live_in_memory_without_rights_to_the_configmap() {
     target.wait_for_number(2);
 }
 
+#[test]
+fn record_that_may_not_be_read_is_not_replaced() {
+    if !needs(Need::Embedded, "a right can be taken away") {
+        return;
+    }
+    let Some((stage, _, target)) = copied("known-unread") else { return };
+    let recorded = uid(&stage.remotes[0]);
+    rebuilt(&stage, 5);
+    let rule = Rule::new(Action::Forbid).user(&stage.own.user()).verb("get").resource("configmaps");
+    stage.own.cluster.faults().add(rule);
+    let sidecar = start_rebuilt(&stage, &[]);
+    sidecar.wait_for("known clusters are not recorded across restarts");
+    has_pairs(&sidecar, "west", "conflict", 1.0);
+    stays_as_it_is(&target);
+    assert_eq!(record(&stage, "west"), Some(recorded));
+}
+
 /// A copy as an earlier version marked it: without the remote's name.
 fn mark_as_before(target: &Place) -> String {
     let mark = target.annotation(SOURCE).expect("a mark");
