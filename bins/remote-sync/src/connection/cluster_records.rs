@@ -125,6 +125,9 @@ impl ClusterRecords {
     fn sentence(&self, remote: &str, RefusedCluster { why, accept }: RefusedCluster) -> String {
         let mut text = format!("cluster {remote} is not connected: {why}");
         let Some((of, record)) = accept else { return text };
+        if of == OWN {
+            return text + "; restart the program to accept it";
+        }
         if let Some(uid) = record.as_ref().and_then(|record| record.uid) {
             text += &format!("; to accept it: -accept-identity {of}={uid}");
         }

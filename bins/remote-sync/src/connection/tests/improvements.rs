@@ -234,6 +234,8 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     assert!(is_down(&connection));
     run_once(1);
     assert_eq!(connection.health().phase, Phase::IdentityRefused);
+    let error = connection.health().error.unwrap();
+    assert!(error.ends_with("; restart the program to accept it"), "{error}");
 }
 
 /// A server that accepts connections and is silent costs a probe its timeout, and readers nothing.
