@@ -11,6 +11,7 @@ use shared::{
     client::Client,
     error::{Error, Result},
     lock::lock,
+    stop::Stop,
 };
 
 use super::{handle::Connection, state_map::StateMap};
@@ -54,34 +55,37 @@ impl ClusterRecords {
     /// The local cluster's is in memory alone, as the ConfigMap is its own.
     ///
     /// # Errors
-    /// The request's for the ConfigMap: nothing is known then.
+    /// The request's for the ConfigMap: nothing is known then. `Unreachable` after `stop`.
     pub(crate) fn admit(
         &self,
         name: &str,
         shown: &std::result::Result<Uid, String>,
+        stop: &Stop,
     ) -> Result<std::result::Result<ClusterRecord, String>> {
-        let judge = || lock(&self.known).admit(name, shown);
-        let sentence = |refusal| self.sentence(name, refusal);
-        if name == OWN {
-            return Ok(judge().map_err(sentence));
-        }
-        if !self.loaded.load(Relaxed) {
+        let judge = || {
+            let mut known = lock(&self.known);
+            // A removed remote is stopped before its record is forgotten, which must not return.
+            match stop.raised() {
+                true => Err(Error::Unreachable("the remote was removed".into())),
+                false => Ok(known.admit(name, shown)),
+            }
+        };
+        if name != OWN && !self.loaded.load(Relaxed) {
             self.read()?;
         }
-        let record = match judge() {
+        let mut judged = judge()?;
+        if name != OWN && judged.is_err() {
+            // A person may have changed the records.
+            self.read()?;
+            judged = judge()?;
+        }
+        let record = match judged {
             Ok(record) => record,
-            Err(_) => {
-                // A person may have changed the records.
-                self.read()?;
-                match judge() {
-                    Ok(record) => record,
-                    Err(refusal) => return Ok(Err(sentence(refusal))),
-                }
-            }
+            Err(refusal) => return Ok(Err(self.sentence(name, refusal))),
         };
         let is_saved = lock(&self.known).is_saved(name);
         // What was not read may be the record of another cluster, which a person has to accept.
-        let may_write = !is_saved && self.loaded.load(Relaxed);
+        let may_write = name != OWN && !is_saved && self.loaded.load(Relaxed);
         if may_write && self.write(name, Some(&record))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");

@@ -229,10 +229,8 @@ impl Supervisor {
     /// The record of the cluster that shows this uid, unless it is another cluster than the recorded one.
     fn admit(&self, shown: Shown) -> Result<ClusterRecord> {
         let connection = &self.connection;
-        if connection.stop.raised() {
-            return Err(Error::Unreachable("the remote was removed".into()));
-        }
-        let admitted = connection.settings.records.admit(connection.name(), &shown)?;
+        let records = &connection.settings.records;
+        let admitted = records.admit(connection.name(), &shown, &connection.stop)?;
         connection.note_read(&Ok(shown));
         connection.state().refused = admitted.as_ref().err().cloned();
         admitted.map_err(Error::Invalid)

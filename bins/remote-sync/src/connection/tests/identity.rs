@@ -118,3 +118,14 @@ fn only_a_change_of_identity_is_a_reason_to_reconnect() {
         assert_eq!(reason.is_some(), news, "{before:?} {now:?}: {reason:?}");
     }
 }
+
+#[test]
+fn record_of_a_removed_remote_does_not_return() {
+    let (records, stop) = (ClusterRecords::default(), Stop::default());
+    let admit = || records.admit("hub", &Ok(Uid::parse(OTHER).unwrap()), &stop);
+    assert!(matches!(admit(), Ok(Ok(_))));
+    stop.raise();
+    records.forget("hub");
+    assert!(matches!(admit(), Err(Error::Unreachable(_))));
+    assert!(!lock(&records.known).forget("hub"));
+}
