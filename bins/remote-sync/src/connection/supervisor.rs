@@ -285,6 +285,8 @@ impl Supervisor {
             (self.random)(),
         );
         state.health.failed(error);
+        // A cluster that does not answer is not another one.
+        state.refused.take_if(|why| *why != error.message());
         let failures = state.schedule.failures();
         let retry_in = seconds(state.schedule.retry_in(self.now));
         drop(state);

@@ -1,5 +1,6 @@
 //! Which cluster it is: read again and again, as the answer may change behind a connection that is well.
 
+use dev_apiserver::State;
 use serde_json::json;
 
 use super::{super::identity::reason_to_reconnect, *};
@@ -39,6 +40,13 @@ fn identity_that_changes_is_refused_until_it_is_back() {
             "{error}"
         );
         assert!(health.failures > 0);
+        let metric = "remote_sync_cluster_identity_refused{remote=\"hub\"}";
+        assert!(bench.metrics().contains(&format!("{metric} 1\n")));
+        bench.server.faults().set_state(State::Refuse);
+        bench.probe();
+        assert_eq!(bench.connection.health().phase, Phase::Disconnected);
+        assert!(bench.metrics().contains(&format!("{metric} 0\n")), "nothing answers");
+        bench.server.faults().set_state(State::Up);
         bench.server.faults().remove(rule);
         read_again(&mut bench);
         assert_eq!(bench.uid(), uid);
