@@ -5,10 +5,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     error, fmt,
-    sync::{
-        Condvar, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -47,7 +44,7 @@ const LARGE_AT_A_TIME: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The time limit for the wait of another one: those before it may take all of theirs.
 const LONGEST_WAIT: Duration = Duration::from_secs(45);
-/// While others wait, a document that has had its place for so long must arrive at this many bytes per
+/// While other peers wait, a document that has had its place for so long must arrive at this many bytes per
 /// second.
 const LEISURE: Duration = Duration::from_secs(2);
 const HASTE: u64 = 128 << 10;
@@ -63,6 +60,7 @@ pub(crate) struct Budget {
     limit: usize,
     /// The peer that the bytes come from, which may stall while memory is held for them.
     peer: Option<usize>,
+    slots: &'static Slots,
     used: Cell<usize>,
     bytes: Cell<usize>,
     since: Cell<Option<Instant>>,
@@ -98,6 +96,7 @@ impl Budget {
         Self {
             limit,
             peer: None,
+            slots: &SLOTS,
             used: Cell::new(0),
             bytes: Cell::new(0),
             since: Cell::new(None),
@@ -159,13 +158,13 @@ impl Budget {
         }
         let Some(peer) = self.peer else { return Ok(()) };
         let (time, mut slot) = (now.saturating_duration_since(since), self.slot.borrow_mut());
-        let crowded = slot.is_some() && SLOTS.waiting.load(Relaxed) > 0;
+        let crowded = slot.is_some() && lock(&self.slots.queue).is_crowded();
         if time > PATIENCE || crowded && is_leisurely(time, self.bytes.get()) {
             return Err(Refusal::Slow);
         }
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
         if is_large && slot.is_none() {
-            *slot = Some(SLOTS.acquire(peer, LONGEST_WAIT).ok_or(Refusal::Busy)?);
+            *slot = Some(self.slots.acquire(peer, LONGEST_WAIT).ok_or(Refusal::Busy)?);
             // Not the peer took this time.
             self.since.set(Some(Instant::now()));
         }
@@ -185,7 +184,6 @@ fn is_leisurely(time: Duration, bytes: usize) -> bool {
 struct Slots {
     queue: Mutex<SlotQueue>,
     changed: Condvar,
-    waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -207,7 +205,7 @@ struct Slot {
 impl Slots {
     const fn new() -> Self {
         let queue = SlotQueue { holders: Vec::new(), waiting: VecDeque::new(), tickets: 0 };
-        Self { queue: Mutex::new(queue), changed: Condvar::new(), waiting: AtomicUsize::new(0) }
+        Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
     fn acquire(&'static self, peer: usize, patience: Duration) -> Option<Slot> {
@@ -215,12 +213,10 @@ impl Slots {
         queue.tickets += 1;
         let ticket = queue.tickets;
         queue.waiting.push_back((ticket, peer));
-        self.waiting.fetch_add(1, Relaxed);
         let (mut queue, waited) = self
             .changed
             .wait_timeout_while(queue, patience, |queue| !queue.enters(ticket))
             .unwrap_or_else(PoisonError::into_inner);
-        self.waiting.fetch_sub(1, Relaxed);
         if waited.timed_out() {
             queue.waiting.retain(|(waiting, _)| *waiting != ticket);
         }
@@ -231,10 +227,19 @@ impl Slots {
 }
 
 impl SlotQueue {
+    /// The first ticket whose peer has no place.
+    fn first(&self) -> Option<usize> {
+        self.waiting.iter().position(|(_, peer)| !self.holders.contains(peer))
+    }
+
+    /// Returns whether a place is wanted by a peer that has none. A peer that waits for itself hurries nobody.
+    fn is_crowded(&self) -> bool {
+        self.first().is_some()
+    }
+
     /// Gives a place to the holder of a ticket, if it is the first one whose peer has none.
     fn enters(&mut self, ticket: u64) -> bool {
-        let first = self.waiting.iter().position(|(_, peer)| !self.holders.contains(peer));
-        let Some(first) = first.filter(|_| self.holders.len() < LARGE_AT_A_TIME) else {
+        let Some(first) = self.first().filter(|_| self.holders.len() < LARGE_AT_A_TIME) else {
             return false;
         };
         let (next, peer) = self.waiting[first];
@@ -259,7 +264,10 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::AtomicBool, thread};
+    use std::{
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        thread,
+    };
 
     use super::*;
 
@@ -312,6 +320,34 @@ mod tests {
         assert!(small.slot.borrow().is_some());
         small.reset();
         assert!(small.slot.borrow().is_none());
+    }
+
+    /// Two documents of 300 KiB each from a link of 64 KiB/s, of which 200 KiB of the first one have arrived.
+    #[test]
+    fn slow_object_is_let_go_of_for_another_peer_alone() {
+        static SLOTS: Slots = Slots::new();
+        let (first_bytes, rest) = (200 << 10, 100 << 10);
+        let of_peer = |peer| Budget { slots: &SLOTS, ..Budget::for_peer(usize::MAX, peer) };
+        let waits = |number| {
+            while lock(&SLOTS.queue).waiting.len() < number {
+                thread::yield_now();
+            }
+        };
+        let first = of_peer(1);
+        assert_eq!(first.read(first_bytes), Ok(()));
+        first.since.set(Instant::now().checked_sub(Duration::from_secs(3)));
+        thread::scope(|scope| {
+            let second = scope.spawn(|| of_peer(1).read(first_bytes + rest));
+            waits(1);
+            assert_eq!(first.read(rest), Ok(()), "its own second object waits");
+            let other = of_peer(2);
+            assert_eq!(other.read(first_bytes), Ok(()));
+            let third = scope.spawn(|| of_peer(3).read(first_bytes));
+            waits(2);
+            assert_eq!(first.read(0), Err(Refusal::Slow), "a third peer waits");
+            first.reset();
+            assert_eq!((second.join().unwrap(), third.join().unwrap()), (Ok(()), Ok(())));
+        });
     }
 
     /// Each of them begins its next document as soon as it has let go of its place.
