@@ -32,6 +32,7 @@ use crate::{
     flags::Flags,
     kubeconfig::{self, Env},
     lock::lock,
+    memory,
     resource::Target,
 };
 
@@ -342,6 +343,7 @@ impl Client {
     pub fn close(&self) {
         let agent = self.state().transport.agent().clone();
         agent.shutdown();
+        memory::end_waits(self.peer());
     }
 
     /// The number of times that credentials were loaded again: with success, and in vain.

@@ -172,6 +172,11 @@ impl Budget {
     }
 }
 
+/// Ends the waits for the documents of a peer, whose client is closed.
+pub(crate) fn end_waits(peer: usize) {
+    SLOTS.end_waits(peer);
+}
+
 /// Returns whether a document is too slow for others to wait for it: one that drips must not keep its
 /// place.
 fn is_leisurely(time: Duration, bytes: usize) -> bool {
@@ -213,16 +218,24 @@ impl Slots {
         queue.tickets += 1;
         let ticket = queue.tickets;
         queue.waiting.push_back((ticket, peer));
-        let (mut queue, waited) = self
+        let mut enters = false;
+        let waits = |queue: &mut SlotQueue| {
+            enters = queue.enters(ticket);
+            !enters && queue.has(ticket)
+        };
+        let (mut queue, _) = self
             .changed
-            .wait_timeout_while(queue, patience, |queue| !queue.enters(ticket))
+            .wait_timeout_while(queue, patience, waits)
             .unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            queue.waiting.retain(|(waiting, _)| *waiting != ticket);
-        }
+        queue.waiting.retain(|(waiting, _)| *waiting != ticket);
         // Whoever was behind it may be the next.
         self.changed.notify_all();
-        (!waited.timed_out()).then(|| Slot { slots: self, peer })
+        enters.then(|| Slot { slots: self, peer })
+    }
+
+    fn end_waits(&self, peer: usize) {
+        lock(&self.queue).waiting.retain(|(_, waiting)| *waiting != peer);
+        self.changed.notify_all();
     }
 }
 
@@ -230,6 +243,10 @@ impl SlotQueue {
     /// The first ticket whose peer has no place.
     fn first(&self) -> Option<usize> {
         self.waiting.iter().position(|(_, peer)| !self.holders.contains(peer))
+    }
+
+    fn has(&self, ticket: u64) -> bool {
+        self.waiting.iter().any(|(waiting, _)| *waiting == ticket)
     }
 
     /// Returns whether a place is wanted by a peer that has none. A peer that waits for itself hurries nobody.
@@ -348,6 +365,24 @@ mod tests {
             first.reset();
             assert_eq!((second.join().unwrap(), third.join().unwrap()), (Ok(()), Ok(())));
         });
+    }
+
+    #[test]
+    fn closed_client_waits_for_no_place() {
+        static SLOTS: Slots = Slots::new();
+        let started = Instant::now();
+        let _slots = [1, 2].map(|peer| SLOTS.acquire(peer, PATIENCE).unwrap());
+        thread::scope(|scope| {
+            let closed = scope.spawn(|| SLOTS.acquire(3, PATIENCE).is_some());
+            while lock(&SLOTS.queue).waiting.is_empty() {
+                thread::yield_now();
+            }
+            SLOTS.end_waits(4);
+            assert!(SLOTS.queue.lock().unwrap().is_crowded(), "another client waits on");
+            SLOTS.end_waits(3);
+            assert!(!closed.join().unwrap());
+        });
+        assert!(started.elapsed() < PATIENCE);
     }
 
     /// Each of them begins its next document as soon as it has let go of its place.
