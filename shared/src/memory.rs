@@ -414,5 +414,7 @@ mod tests {
         // A thread may lose some time before it waits.
         turns.sort_unstable();
         assert!(turns[10] <= CONNECTIONS + LARGE_AT_A_TIME, "{turns:?}");
+        // One that starves would see 20,000 turns until its patience ends.
+        assert!(turns[19] <= 1000, "{turns:?}");
     }
 }
