@@ -41,9 +41,8 @@ impl UploadRules {
 
     /// The annotations that are content.
     fn annotations(&self, secret: &Value) -> Map<String, Value> {
-        let is_record = |key: &str| self.records.iter().any(|record| record == key);
         let annotations = secret["metadata"]["annotations"].as_object();
-        members(annotations, &|key| !is_record(key) && self.is_uploaded(key))
+        members(annotations, &|key| !self.is_record(key) && self.is_uploaded(key))
     }
 
     /// The labels that are content; `Null` if there are none: Go omits empty maps.
@@ -51,6 +50,10 @@ impl UploadRules {
         let labels = secret["metadata"]["labels"].as_object();
         let labels = members(labels, &|key| self.is_uploaded(key));
         if labels.is_empty() { Value::Null } else { labels.into() }
+    }
+
+    fn is_record(&self, key: &str) -> bool {
+        self.records.iter().any(|record| record == key)
     }
 
     fn is_uploaded(&self, key: &str) -> bool {
@@ -135,8 +138,19 @@ impl SecretStanding {
     }
 }
 
-/// Makes `body` the replacement of exactly this Secret; finalizers are not the upload's to remove.
-pub(crate) fn replacing(mut body: Value, there: &Value) -> Value {
+/// Makes `body` the replacement of exactly this Secret. Finalizers are not the upload's to remove, nor are labels and
+/// annotations that it does not upload, unless an earlier upload by other rules has left them.
+pub(crate) fn replacing(mut body: Value, there: &Value, rules: &UploadRules) -> Value {
+    let recorded = there["metadata"]["annotations"][&rules.records[0]].as_str();
+    let is_kept = recorded.is_none_or(|recorded| recorded == hash(there, rules));
+    for key in ["labels", "annotations"].into_iter().filter(|_| is_kept) {
+        let theirs = there["metadata"][key].as_object();
+        let mut all = members(theirs, &|key| !rules.is_record(key) && !rules.is_uploaded(key));
+        all.extend(body["metadata"][key].as_object().cloned().unwrap_or_default());
+        if !all.is_empty() {
+            body["metadata"][key] = all.into();
+        }
+    }
     for key in ["uid", "resourceVersion", "finalizers"] {
         if let Some(value) = there["metadata"].get(key) {
             body["metadata"][key] = value.clone();
@@ -340,15 +354,32 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_is_of_one_version_and_keeps_finalizers() {
+    fn replacement_is_of_one_version_and_keeps_what_is_not_uploaded() {
         let there = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["a/b"],
-            "labels": {"c": "d"}}});
-        let metadata =
-            json!({"name": "x", "uid": "u", "resourceVersion": "7", "finalizers": ["a/b"]});
-        assert_eq!(
-            replacing(json!({"metadata": {"name": "x"}}), &there),
-            json!({"metadata": metadata})
-        );
+            "labels": {"c": "d", "app": "old"},
+            "annotations": {"e": "f", "cloud.teleport.dev/last-uploaded-to": "old"}}});
+        let replacement = |body: Value| replacing(body, &there, &only(&["app"]));
+        let mut metadata = json!({"name": "x", "uid": "u", "resourceVersion": "7",
+            "finalizers": ["a/b"], "labels": {"c": "d"}, "annotations": {"e": "f"}});
+        let bare = json!({"metadata": {"name": "x"}});
+        assert_eq!(replacement(bare), json!({"metadata": metadata}));
+        metadata["labels"]["app"] = json!("new");
+        let labeled = json!({"metadata": {"name": "x", "labels": {"app": "new"}}});
+        assert_eq!(replacement(labeled), json!({"metadata": metadata}));
+        let bare = json!({"metadata": {"name": "x"}});
+        assert_eq!(replacing(bare.clone(), &json!({}), &only(&[])), bare);
+        for (rules, kept) in [(only(&[]), true), (all(), false)] {
+            let mut there = secret(&json!([{"k": "djE="}, "Opaque", null, {"c": "d"}]));
+            let hash = json!(hash(&there, &rules));
+            there["metadata"]["annotations"] =
+                json!({"cloud.teleport.dev/last-uploaded-hash": hash});
+            let replacement = replacing(bare.clone(), &there, &only(&[]));
+            assert_eq!(
+                replacement["metadata"].get("labels").is_some(),
+                kept,
+                "uploaded by {rules:?}"
+            );
+        }
     }
 
     #[test]

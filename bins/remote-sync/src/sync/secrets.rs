@@ -87,7 +87,7 @@ impl PairContext<'_> {
         if !standing.may_be_replaced() {
             return Ok(false);
         }
-        let copy = secret::replacing(copy, &there);
+        let copy = secret::replacing(copy, &there, &self.context.reader.uploads);
         self.ask_source(&|client| client.replace(&place, &copy))?;
         if standing == SecretStanding::Equal {
             log_pair!(Level::Info, self, "Secret adopted", target = key::of(&self.source.0, name));

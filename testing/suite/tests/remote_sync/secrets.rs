@@ -227,7 +227,9 @@ fn an_equal_or_empty_secret_is_taken() {
     let (stage, sidecar, source, target) = bare("equal", &[]);
     let (equal, empty) = (stage.source_secret("token"), stage.source_secret("extra"));
     equal.create(&json!({"data": {"data": BASE64_STANDARD.encode("data1")}, "type": "Opaque"}));
-    empty.create(&json!({"type": "Opaque", "metadata": {"finalizers": ["example.com/hold"]}}));
+    let labels = json!({"app.kubernetes.io/part-of": "spoke"});
+    let metadata = json!({"finalizers": ["example.com/hold"], "labels": labels});
+    empty.create(&json!({"type": "Opaque", "metadata": metadata}));
     let uids = [equal.uid(), empty.uid()];
     stage.create_target_secret("token", "data1", Some(&target));
     stage.create_target_secret("extra", "data2", Some(&target));
@@ -238,6 +240,7 @@ fn an_equal_or_empty_secret_is_taken() {
     assert_eq!([equal.uid(), empty.uid()], uids);
     assert_eq!(value(&empty.read()).as_deref(), Some("data2"));
     assert_eq!(empty.finalizers(), ["example.com/hold"]);
+    assert_eq!(empty.read()["metadata"]["labels"], labels);
     empty.set_finalizers(&[]);
     sidecar.wait_for("Secret adopted");
     assert_eq!(sidecar.log().matches("Secret adopted").count(), 1);
