@@ -62,8 +62,8 @@ impl Report for Reporter {
         if stuck(self.controller.beat(), LONGEST_BEAT) {
             return Err("the loop that opens and closes queues is stuck".into());
         }
-        // Connecting takes several requests, one after the other.
-        let longest = LONGEST_BEAT + 6 * self.controller.context.settings.timeout;
+        // A first contact takes up to 10 requests, one after the other: probes, both identities, records.
+        let longest = LONGEST_BEAT + 10 * self.controller.context.settings.timeout;
         match clusters.find(|cluster| stuck(cluster.connection.beat(), longest)) {
             Some(cluster) => {
                 Err(format!("the loop that supervises cluster {} is stuck", cluster.name()))
