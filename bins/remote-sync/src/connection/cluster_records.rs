@@ -27,7 +27,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct ClusterRecords {
     pub(super) known: Mutex<KnownClusters>,
-    /// `None` without a namespace of the program's own: all is in memory.
+    /// `None` outside of a pod without `-namespace`: records live in memory.
     map: Option<StateMap>,
     /// Nothing is written.
     dry_run: bool,

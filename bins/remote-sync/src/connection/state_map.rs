@@ -1,5 +1,5 @@
 //! ConfigMap in the program's namespace in which state survives a restart. Where it cannot be used at all, the state
-//! lives in memory, which is said once.
+//! lives in memory, and the log says so once.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

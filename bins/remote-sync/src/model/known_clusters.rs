@@ -1,5 +1,5 @@
 //! Known clusters, as the known_hosts of ssh: which cluster each remote is, by the uid of its Namespace kube-system.
-//! Pure. A uid is no secret and a clone has it honestly, so a remote's name belongs to its identity.
+//! Pure. A uid is no secret and a clone really has it, so a remote's name belongs to its identity.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_is_none_matches_no_cluster() {
+    fn unreadable_record_matches_no_cluster() {
         let mut clusters = KnownClusters::default();
         clusters.load([("west", "yes"), ("east", "unverified")].into_iter(), 0);
         assert_eq!(

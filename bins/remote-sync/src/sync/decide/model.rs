@@ -180,7 +180,7 @@ fn remotes_of_any_identity_keep_every_invariant() {
         for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
             let begins = [Begin::Copy, Begin::Clone, Begin::Source];
             let name = format!("identities {shows:?}, {name}");
-            // With three a namespace stays, as what one remote reads is no news for the other.
+            // With three a namespace stays, as a change that one remote's pair reads does not wake the other's.
             holds(&name, Events { track, ..events }, shows, &begins, [2, 2]);
         }
     }

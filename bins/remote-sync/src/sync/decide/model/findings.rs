@@ -131,7 +131,7 @@ fn a_source_unselected_in_absence_keeps_its_finalizer() {
     .is_found(Rule::new());
 }
 
-/// Open: both remotes share the store of targets, and what the one reads is no news for the other.
+/// Open: both remotes share the store of targets, and a change that the one's pair reads does not wake the other's.
 #[test]
 fn an_edit_read_by_another_remote_first_stays() {
     Finding {
