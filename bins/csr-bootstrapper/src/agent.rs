@@ -224,8 +224,9 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// One line for each reason why a watched object may have changed unseen, for a missing bootstrap kubeconfig, and
-    /// for a cluster that nobody on the hub has accepted, which is the step that people forget.
+    /// One line for each reason why a watched object may have changed unseen, for a missing bootstrap kubeconfig, for
+    /// what delays the renewal of a credential that still works, and for a cluster that nobody on the hub has accepted,
+    /// which is the step that people forget.
     pub(crate) fn remarks(&self) -> String {
         let all = &self.errors;
         let watches = [
@@ -242,6 +243,11 @@ impl Agent {
         let (no_bootstrap, hubs) =
             self.read(|state| (state.no_bootstrap.clone(), state.hubs.remarks()));
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
+        let renewal = self.read(|state| {
+            let status = &state.status;
+            let detail = status.detail.as_ref().filter(|_| status.trouble.is_none())?;
+            Some(format!("the certificate: {detail}"))
+        });
         let not_accepted = self.read(|state| {
             let cluster = state.managed_cluster().filter(|cluster| !accepted(cluster))?;
             let name = cluster["metadata"]["name"].as_str()?;
@@ -253,6 +259,7 @@ impl Agent {
         watches
             .chain(no_bootstrap)
             .chain(hubs)
+            .chain(renewal)
             .chain(not_accepted)
             .map(|remark| remark + "\n")
             .collect()

@@ -5,7 +5,12 @@ use std::time::{Duration, Instant};
 use log::Level;
 use serde_json::Value;
 use shared::{
-    backoff::Backoff, error::Result, kubeconfig::Hub, log_object, logging::seconds, secret,
+    backoff::Backoff,
+    error::{Error, Result},
+    kubeconfig::Hub,
+    log_object,
+    logging::seconds,
+    secret,
     stop::Stop,
 };
 
@@ -235,6 +240,14 @@ impl<'a> CertificateManager<'a> {
             matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr);
         if retry.should_log && creates {
             self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
+        }
+        let of_secrets = match error {
+            Error::Immutable(_) => true,
+            Error::Forbidden(_) => !action.is_on_the_hub(),
+            _ => false,
+        };
+        if retry.should_log && of_secrets {
+            self.agent.record_event("SecretSaveFailed", true, error.message());
         }
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
         let retry_in = seconds(wait);

@@ -6,7 +6,9 @@ use log::Level;
 use serde_json::Value;
 use shared::{
     error::{Error, Result},
-    log_object, secret,
+    log_object,
+    resource::SECRETS,
+    secret,
 };
 
 use super::{
@@ -21,7 +23,7 @@ use super::{
     session::SessionControl,
     store,
 };
-use crate::{agent::Agent, identity::AgentNames, state::Rotated};
+use crate::{agent::Agent, cached::CachedObject, identity::AgentNames, state::Rotated};
 
 /// Performs actions and reports the results to the machine.
 pub(crate) struct Performer<'a> {
@@ -107,6 +109,10 @@ impl<'a> Performer<'a> {
                 self.abandon(machine, failure, observed.requester);
                 Ok(())
             }
+            CertificateAction::CreateCsr => {
+                self.check_secrets(machine)?;
+                self.hub.request(machine, action, observed)
+            }
             action if action.is_on_the_hub() => self.hub.request(machine, action, observed),
             _ => Ok(()),
         }
@@ -165,7 +171,34 @@ impl<'a> Performer<'a> {
         }
     }
 
+    /// Checks that both Secrets can be written: a certificate that cannot be saved is lost.
+    fn check_secrets(&mut self, machine: &mut CsrMachine) -> Result<()> {
+        if let CachedObject::Object(secret) = self.agent.read(|state| state.credential.clone()) {
+            store::check_mutable(&self.agent.credential(), Some(&secret))?;
+        }
+        if self.check_stored().is_err() {
+            // Somebody may have replaced it since.
+            self.read_stored(machine)?;
+        }
+        self.check_stored()
+    }
+
+    fn check_stored(&self) -> Result<()> {
+        let name = self.agent.settings.pending_secret();
+        let target = SECRETS.object(&self.agent.settings.namespace, &name);
+        store::check_mutable(&target, self.stored.as_ref())
+    }
+
+    /// Goes on with the request that is stored now.
+    fn read_stored(&mut self, machine: &mut CsrMachine) -> Result<()> {
+        self.stored = store::pending(self.agent)?;
+        let data = self.stored.as_ref().map(secret::data).transpose()?;
+        machine.stored(data.and_then(|data| CertificateRequest::of_secret(&data, &self.names)));
+        Ok(())
+    }
+
     fn store_request(&mut self, machine: &mut CsrMachine) -> Result<()> {
+        self.check_secrets(machine)?;
         let request = CertificateRequest::new(&self.names.csr_template())?;
         let stored = store::store_request(self.agent, &request, &self.names, self.stored.as_ref());
         match stored {
@@ -176,12 +209,12 @@ impl<'a> Performer<'a> {
             }
             // Another writer was faster: its request counts.
             Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
-                self.stored = store::pending(self.agent)?;
-                let data = self.stored.as_ref().map(secret::data).transpose()?;
-                let request =
-                    data.and_then(|data| CertificateRequest::of_secret(&data, &self.names));
-                machine.stored(request);
-                Ok(())
+                self.read_stored(machine)
+            }
+            // Without the right to create, a Secret that is there by now is filled next time.
+            Err(error @ Error::Forbidden(_)) if self.stored.is_none() => {
+                self.read_stored(machine)?;
+                if self.stored.is_some() { Ok(()) } else { Err(error) }
             }
             Err(error) => Err(error),
         }
@@ -226,6 +259,7 @@ impl<'a> Performer<'a> {
     fn delete_request(&mut self, machine: &mut CsrMachine) -> Result<()> {
         if let Some(stored) = &self.stored {
             self.stored = store::empty_request(self.agent, stored)?;
+            self.check_stored()?;
         }
         machine.stored(None);
         Ok(())

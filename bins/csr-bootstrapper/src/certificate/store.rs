@@ -21,6 +21,8 @@ use crate::{
 
 /// Key of the selected one of several hubs, next to the request.
 pub(crate) const HUB_SERVER: &str = "hub-server";
+/// The manifests that have both Secrets, empty.
+const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
 /// After this many conflicts in a row the next attempt waits.
 const CONFLICTS: u32 = 3;
 
@@ -54,26 +56,55 @@ pub(crate) fn store_request(
     if let Some(server) = agent.read(|state| state.hubs.selected().map(|(_, it)| it.to_owned())) {
         data.insert(HUB_SERVER.into(), json!(BASE64_STANDARD.encode(server)));
     }
-    match previous {
+    let written = match previous {
         None => agent.management.create(&target, &new(&target, data)),
         Some(previous) => {
             let mut secret = previous.clone();
             secret["data"] = Value::Object(data);
             agent.management.replace(&target, &secret)
         }
+    };
+    written.map_err(|error| with_remedy(&target, previous.is_some(), error))
+}
+
+/// Checks that the server lets `secret` change.
+///
+/// # Errors
+/// `Immutable` with what to do.
+pub(crate) fn check_mutable(target: &Target<'_>, secret: Option<&Value>) -> Result<()> {
+    match secret.is_some_and(|secret| secret["immutable"] == true) {
+        true => Err(immutable(target)),
+        false => Ok(()),
+    }
+}
+
+fn immutable(target: &Target<'_>) -> Error {
+    Error::Immutable(format!("{target} is immutable: delete it, and apply {SECRETS_BASE} again"))
+}
+
+/// What to do about a refused write of a Secret that `exists`, or does not.
+fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
+    match error {
+        Error::Immutable(_) => immutable(target),
+        Error::Forbidden(message) if !exists => {
+            let what = format!("{target} does not exist: apply {SECRETS_BASE}");
+            Error::Forbidden(format!("{what} ({message})"))
+        }
+        error => error,
     }
 }
 
 /// Empties the Secret of the stored request, if it is still this one; returns what is there then. It stays for the next
-/// request: the right to create Secrets is that to the token of each ServiceAccount in the namespace.
+/// request: whoever may create Secrets can get the token of any ServiceAccount in the namespace.
 pub(crate) fn empty_request(agent: &Agent, stored: &Value) -> Result<Option<Value>> {
     let name = agent.settings.pending_secret();
     let mut secret = stored.clone();
     secret["data"] = json!({});
-    match agent.management.replace(&SECRETS.object(&agent.settings.namespace, &name), &secret) {
+    let target = SECRETS.object(&agent.settings.namespace, &name);
+    match agent.management.replace(&target, &secret) {
         // Somebody else deleted or replaced it.
         Err(Error::NotFound(_) | Error::Conflict(_)) => pending(agent),
-        emptied => emptied.map(Some),
+        emptied => emptied.map(Some).map_err(|error| with_remedy(&target, true, error)),
     }
 }
 
@@ -95,7 +126,10 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
             {
                 seen = CachedObject::of(client.get(&target))?;
             }
-            written => break written?,
+            written => {
+                let exists = matches!(seen, CachedObject::Object(_));
+                break written.map_err(|error| with_remedy(&target, exists, error))?;
+            }
         }
     };
     agent.update(|state| state.credential = CachedObject::Object(secret));
