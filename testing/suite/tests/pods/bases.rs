@@ -101,6 +101,7 @@ fn components_are_in_deployments_of_others(terminal: &Terminal, hub: &Hub) {
         "kubectl --context cluster1 create namespace foreign
         kubectl --context cluster1 label namespace foreign pod-security.kubernetes.io/enforce=restricted
         kubectl --context cluster1 -n foreign create secret generic bootstrap-hub-kubeconfig --from-file kubeconfig=bootstrap.kubeconfig
+        kubectl --context cluster1 -n foreign apply -f manifests/csr-bootstrapper/secrets/secrets.yaml
         kubectl --context cluster1 apply -k {foreign}/lease
         kubectl --context cluster1 apply -k {foreign}/agent"
     ));
