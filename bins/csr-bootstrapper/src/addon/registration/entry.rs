@@ -146,12 +146,7 @@ impl Entry {
 
     /// Goes on with what the add-on says now.
     pub(super) fn change(&mut self, registration: &Registration, context: &mut Context<'_>) {
-        // Another template counts with the next turn.
-        let same = matches!(
-            (&self.keeper, &registration.credential),
-            (Keeper::Certificate(_), Credential::Certificate { .. })
-        );
-        if !same {
+        if !self.keeper.continues_with(&registration.credential) {
             self.close(context);
             self.keeper = Keeper::new(registration, context.store);
         }
@@ -176,6 +171,19 @@ impl Keeper {
             Credential::Token { lifetime } => {
                 Self::Token(Box::new(TokenRegistration::new(*lifetime)))
             }
+        }
+    }
+
+    /// Goes on with a credential of the same kind, and with what was obtained so far; `false` for another kind.
+    fn continues_with(&mut self, credential: &Credential) -> bool {
+        match (self, credential) {
+            // Another template counts with the next turn.
+            (Self::Certificate(_), Credential::Certificate { .. }) => true,
+            (Self::Token(token), Credential::Token { lifetime }) => {
+                token.set_lifetime(*lifetime);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -211,5 +219,21 @@ impl Keeper {
             Self::Certificate(certificate) => certificate.condition(),
             Self::Token(token) => token.condition(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_token_registration_keeps_its_last_token() {
+        let now = Instant::now();
+        let mut token = TokenRegistration::new(600);
+        token.take(b"opaque".to_vec().into(), "u1", now);
+        let mut keeper = Keeper::Token(Box::new(token));
+        assert!(keeper.continues_with(&Credential::Token { lifetime: 700 }));
+        let Keeper::Token(token) = keeper else { panic!("no token") };
+        assert!(token.keeps("u1", now));
     }
 }

@@ -1,6 +1,6 @@
 //! Token of an add-on's ServiceAccount on the hub: requested, saved and refreshed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use log::Level;
 use serde_json::json;
@@ -36,7 +36,8 @@ const KEYS_OF_CERTIFICATES: &[&str] = &["tls.crt", "tls.key"];
 struct ObtainedToken {
     /// Until it is in the Secret: another attempt to save it must not cost another token.
     unsaved: Option<Zeroizing<Vec<u8>>>,
-    claims: TokenClaims,
+    /// Or why it cannot be used; then there is none to save.
+    claims: std::result::Result<TokenClaims, &'static str>,
     /// uid of the ServiceAccount that it was requested for; the hub may not have said yet that there is another one.
     uid: String,
     /// The end of its least use.
@@ -64,6 +65,11 @@ impl TokenRegistration {
             waits: None,
             refreshed: None,
         }
+    }
+
+    /// The lifetime of the tokens to request from now on.
+    pub(super) fn set_lifetime(&mut self, lifetime: u32) {
+        self.lifetime = lifetime;
     }
 
     /// The condition about the token, once there is something to say.
@@ -127,7 +133,9 @@ impl TokenRegistration {
         };
         let (hub, clocks) = (&context.session.hub, context.agent.clocks());
         let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
-        let least = obtained.map(|it| LeastUse { claims: it.claims.clone(), left: it.until - now });
+        let least = obtained.and_then(|it| {
+            Some(LeastUse { claims: it.claims.clone().ok()?, left: it.until - now })
+        });
         match secret::data(object) {
             Ok(data) => need(&data, least.as_ref(), (uid, &context.names.cluster), hub, clocks),
             Err(error) => TokenNeed::Token(format!("cannot be read: {error}")),
@@ -143,28 +151,45 @@ impl TokenRegistration {
         context: &Context<'_>,
     ) -> Result<()> {
         let (target, now) = (registration.secret.target(), Instant::now());
-        let is_kept = |it: &ObtainedToken| it.uid == uid && now < it.until && it.unsaved.is_some();
-        if !self.obtained.as_ref().is_some_and(is_kept) {
+        if !self.keeps(uid, now) {
             let name = registration.secret.sentence_name();
             log_object!(Level::Info, target; "requesting a token: {name} {why}");
             let token = self.request(registration, context).inspect_err(|error| {
                 let message = format!("Failed to create token: {error}");
                 self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
             })?;
-            let claims = TokenClaims::of(&token)
-                .map_err(|what| Error::bad_config(format!("the hub's token {what}")))?;
-            let until = now + claims.least_use();
-            let (unsaved, uid) = (Some(token), uid.to_owned());
-            self.obtained = Some(ObtainedToken { unsaved, claims, uid, until });
+            self.take(token, uid, now);
         }
-        let token = self.obtained.as_ref().and_then(|it| it.unsaved.clone());
+        let Some(obtained) = &self.obtained else { return Ok(()) };
+        let (token, claims) = (obtained.unsaved.clone(), obtained.claims.clone());
+        let claims = claims.map_err(|what| {
+            let message = format!("the hub's token {what}");
+            self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message.clone()));
+            Error::bad_config(message)
+        })?;
         self.save(token, registration, context)?;
         if let Some(obtained) = &mut self.obtained {
             obtained.unsaved = None;
-            self.refreshed = Some(obtained.claims.refreshed());
         }
+        self.refreshed = Some(claims.refreshed());
         log_object!(Level::Info, target; "the token of an add-on was saved");
         Ok(())
+    }
+
+    /// Returns whether the last token is for the ServiceAccount of this uid, and either still has to be saved or cannot be
+    /// used: then the next would be no better, and each is good for a year.
+    pub(super) fn keeps(&self, uid: &str, now: Instant) -> bool {
+        let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
+        obtained.is_some_and(|it| it.unsaved.is_some() || it.claims.is_err())
+    }
+
+    /// Takes the hub's token. It is kept for half of its life, or of the requested one if it does not say its own.
+    pub(super) fn take(&mut self, token: Zeroizing<Vec<u8>>, uid: &str, now: Instant) {
+        let claims = TokenClaims::of(&token);
+        let requested = Duration::from_secs(self.lifetime.into()) / 2;
+        let until = now + claims.as_ref().map_or(requested, TokenClaims::least_use);
+        let unsaved = claims.is_ok().then_some(token);
+        self.obtained = Some(ObtainedToken { unsaved, claims, uid: uid.to_owned(), until });
     }
 
     fn request(
@@ -201,5 +226,41 @@ impl TokenRegistration {
             values.insert(TOKEN, token);
         }
         self.secret.save(context.agent, &registration.secret, &values, KEYS_OF_CERTIFICATES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+
+    use super::*;
+
+    /// A token for 1,000 s.
+    fn token() -> Zeroizing<Vec<u8>> {
+        let claims = json!({"iat": 1_800_000_000, "exp": 1_800_001_000}).to_string();
+        format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims)).into_bytes().into()
+    }
+
+    #[test]
+    fn addon_token_that_is_not_saved_yet_is_kept() {
+        let (mut registration, now) = (TokenRegistration::new(600), Instant::now());
+        assert!(!registration.keeps("u1", now));
+        registration.take(token(), "u1", now);
+        assert!(registration.keeps("u1", now + Duration::from_secs(499)));
+        assert!(!registration.keeps("u1", now + Duration::from_secs(500)));
+        assert!(!registration.keeps("u2", now), "another ServiceAccount");
+        registration.obtained.as_mut().unwrap().unsaved = None;
+        assert!(!registration.keeps("u1", now), "it is in the Secret, or was");
+    }
+
+    #[test]
+    fn addon_token_that_cannot_be_read_delays_the_next() {
+        let (mut registration, now) = (TokenRegistration::new(600), Instant::now());
+        registration.take(b"opaque".to_vec().into(), "u1", now);
+        let obtained = registration.obtained.as_ref().unwrap();
+        assert!(obtained.claims.is_err() && obtained.unsaved.is_none());
+        assert!(registration.keeps("u1", now + Duration::from_secs(299)));
+        assert!(!registration.keeps("u1", now + Duration::from_secs(300)));
+        assert!(!registration.keeps("u2", now), "another ServiceAccount");
     }
 }
