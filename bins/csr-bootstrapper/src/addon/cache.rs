@@ -19,7 +19,7 @@ const LONGEST: usize = 256 << 10;
 /// More namespaces than this are not watched: each costs a thread and a connection.
 const MOST_NAMESPACES: usize = 16;
 
-/// An add-on whose hosting cluster is no longer named counts as hosted for so long: whoever replaces the object may put the
+/// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
 /// annotation back (open-cluster-management-io/ocm#1677).
 const MOMENT: Duration = Duration::from_secs(5);
 
@@ -31,6 +31,8 @@ pub(crate) struct AddOns {
     unreadable: BTreeSet<String>,
     /// All add-ons of the cluster are known: what is not here does not exist.
     complete: bool,
+    /// There may be room for one that is left out: only a list tells.
+    list_again: bool,
     /// Changes of the add-ons so far.
     revision: u64,
     /// Until when add-ons count as hosted that are not any more.
@@ -75,7 +77,10 @@ impl AddOns {
     /// Sets an add-on, or one that cannot be read with `None`; returns whether that is one too many.
     pub(super) fn set_addon(&mut self, name: &str, addon: Option<AddOn>) -> bool {
         let before = self.by_name.get(name).cloned();
+        let length = |addon: Option<&AddOn>| addon.map_or(0, AddOn::length);
+        let shrinks = length(addon.as_ref()) < length(before.as_deref());
         let too_many = self.insert(name.to_owned(), addon, before);
+        self.list_again |= shrinks && self.leaves_out();
         self.forget_leases();
         too_many
     }
@@ -86,7 +91,18 @@ impl AddOns {
         self.unreadable.remove(name);
         self.unhosted.remove(name);
         self.revision += 1;
+        self.list_again |= self.leaves_out();
         self.forget_leases();
+    }
+
+    /// Returns whether some add-on may be left out for want of room.
+    fn leaves_out(&self) -> bool {
+        !self.complete || !self.unreadable.is_empty()
+    }
+
+    /// Returns, once for each change, whether there may be room for an add-on that was left out.
+    pub(super) fn wants_list(&mut self) -> bool {
+        std::mem::take(&mut self.list_again)
     }
 
     /// Changes of the add-ons so far.
@@ -110,7 +126,7 @@ impl AddOns {
         self.by_name.clear();
         self.unreadable.clear();
         self.unhosted.clear();
-        self.complete = false;
+        (self.complete, self.list_again) = (false, false);
         self.revision += 1;
         self.forget_leases();
     }

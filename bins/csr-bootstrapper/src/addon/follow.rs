@@ -27,12 +27,12 @@ use crate::{
 /// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
 /// no right to them.
 pub(crate) fn follow(agent: &Arc<Agent>) {
-    let mut controllers = Controllers::default();
+    let (mut controllers, mut too_many) = (Controllers::default(), false);
     while let Some(session) = agent.next_session() {
         let Some(names) = wait_until_accepted(agent, &session) else { continue };
         let target = MANAGED_CLUSTER_ADDONS.collection(&names.cluster);
         let selection = Selection { page: PAGE, ..Selection::all(target) };
-        let (mut listed, mut too_many) = (Vec::new(), false);
+        let (mut listed, mut list_again) = (Vec::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
             let is_list = matches!(event, Event::InitDone);
             let more = take((agent, &session), &names.cluster, &mut listed, event);
@@ -40,11 +40,17 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
             }
-            match is_accepted(agent) {
+            let accepted = is_accepted(agent);
+            list_again = accepted && agent.change(|state| state.addons.wants_list());
+            match accepted && !list_again {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         });
+        // What is known stays until the next list.
+        if list_again && !session.stop.raised() {
+            continue;
+        }
         agent.errors.addons.set(None);
         agent.update(|state| state.addons.clear());
     }

@@ -35,11 +35,7 @@ fn install(spoke: &Spoke, count: usize) {
     spoke.hub.add_addon(&spoke.cluster, "last", &namespace);
     let status = json!({"registrations": [{"signerName": CUSTOM}]});
     spoke.hub.set_addon_status(&spoke.cluster, "last", &status);
-    eventually("a CSR is posted for the last one", || {
-        let all = spoke.hub.csrs_of(&spoke.cluster);
-        let label = "open-cluster-management.io/addon-name";
-        all.iter().any(|csr| csr["metadata"]["labels"][label] == "last").then_some(())
-    });
+    eventually("a CSR is posted for the last one", || has_csr(spoke, "last").then_some(()));
 }
 
 fn fits(agent: &Sidecar) {
@@ -58,4 +54,37 @@ fn conditions_of_200_addons_fit_into_32_mib() {
     let agent = spoke.start(&[]);
     agent.wait_for_code("/readyz", 200);
     fits(&agent);
+}
+
+/// Installs an add-on whose registrations have this many bytes, of which only the first is for a valid Secret.
+fn install_long(spoke: &Spoke, name: &str, namespace: &str, length: usize) {
+    spoke.hub.add_addon(&spoke.cluster, name, namespace);
+    let registrations = json!([{"signerName": CUSTOM}, {"signerName": "x".repeat(length)}]);
+    let status = json!({"registrations": registrations});
+    spoke.hub.set_addon_status(&spoke.cluster, name, &status);
+}
+
+fn has_csr(spoke: &Spoke, addon: &str) -> bool {
+    let label = "open-cluster-management.io/addon-name";
+    spoke.hub.csrs_of(&spoke.cluster).iter().any(|csr| csr["metadata"]["labels"][label] == addon)
+}
+
+#[test]
+fn addon_left_out_as_longest_follows_when_another_goes() {
+    let (spoke, agent) = joined("addon-longest", &[]);
+    let namespace = spoke.addon_namespace();
+    for number in 0..17 {
+        install_long(&spoke, &format!("a{number}"), &namespace, 15 << 10);
+    }
+    install_long(&spoke, "longest", &namespace, (15 << 10) + 256);
+    // Installed after it, and served.
+    install_long(&spoke, "short", &namespace, 1);
+    eventually("the others have CSRs", || {
+        (has_csr(&spoke, "short") && has_csr(&spoke, "a0")).then_some(())
+    });
+    assert!(!has_csr(&spoke, "longest"), "{}", agent.log());
+    for number in 0..2 {
+        spoke.hub.delete_addon(&spoke.cluster, &format!("a{number}"));
+    }
+    eventually("it has a CSR", || has_csr(&spoke, "longest").then_some(()));
 }

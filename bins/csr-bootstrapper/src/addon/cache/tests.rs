@@ -130,13 +130,44 @@ fn answer_does_not_replace_newer_events_of_the_watch() {
     assert!(addons.by_name.is_empty(), "the session has ended");
 }
 
+/// An add-on with a text that is so long.
+fn of(length: usize) -> AddOn {
+    let status = json!({"namespace": "one", "registrations": [{"signerName": "x".repeat(length)}]});
+    AddOn::of(&json!({"metadata": {"name": "x"}, "status": status})).unwrap()
+}
+
+#[test]
+fn room_for_addons_that_were_left_out_lists_them_again() {
+    let mut addons = AddOns::default();
+    let all = |count: usize| (0..count).map(|number| (number.to_string(), Some(of(15 << 10))));
+    addons.replace_addons(all(17).collect());
+    addons.remove_addon("16");
+    assert!(!addons.wants_list(), "none is left out");
+    addons.set_addon("16", Some(of(15 << 10)));
+    addons.set_addon("long", Some(of((15 << 10) + 1)));
+    assert!(addons.unreadable.contains("long") && !addons.wants_list());
+    addons.set_addon("0", Some(of(1 << 10)));
+    assert!(addons.wants_list() && !addons.wants_list(), "once for each change");
+    addons.set_addon("0", Some(of(2 << 10)));
+    assert!(!addons.wants_list(), "it takes more room");
+    addons.remove_addon("16");
+    assert!(addons.wants_list());
+    addons.remove_addon("15");
+    addons.replace_addons(all(15).chain([("long".into(), Some(of((15 << 10) + 1)))]).collect());
+    assert!(!addons.wants_list() && addons.by_name.contains_key("long"));
+}
+
+#[test]
+fn room_among_too_many_addons_lists_them_again() {
+    let mut addons = AddOns::default();
+    let many = (0..=MOST_ADDONS).map(|number| (format!("{number}"), Some(addon("one", ""))));
+    addons.replace_addons(many.collect());
+    addons.remove_addon("0");
+    assert!(addons.wants_list());
+}
+
 #[test]
 fn longest_addons_leave_room_for_the_others() {
-    let of = |length: usize| {
-        let status =
-            json!({"namespace": "one", "registrations": [{"signerName": "x".repeat(length)}]});
-        AddOn::of(&json!({"metadata": {"name": "x"}, "status": status})).unwrap()
-    };
     let mut addons = AddOns::default();
     let long = (0..100).map(|number| (format!("long-{number}"), Some(of(15 << 10))));
     let mut all: Vec<_> = long.collect();
