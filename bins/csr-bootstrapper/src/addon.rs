@@ -20,9 +20,7 @@ use std::{
 use shared::{client::Client, error::Result, resource::Resource, runtime};
 
 use self::managed_cluster_addon::AddOnNamespace;
-pub(crate) use self::{
-    cache::AddOns, follow::follow, registration::KubeClientDriver, secret_cache::AddOnSecrets,
-};
+pub(crate) use self::{cache::AddOns, follow::follow, secret_cache::AddOnSecrets};
 use crate::{agent::Agent, state::SharedState};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.

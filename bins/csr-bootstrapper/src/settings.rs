@@ -16,10 +16,28 @@ use shared::{
 pub(crate) use self::table::table;
 use self::{feature_gates::FeatureGates, table::BOOTSTRAP_SECRET};
 use crate::{
-    addon::KubeClientDriver,
     claim::{ClaimKind, ClaimRules},
     identity::{valid_agent, valid_cluster},
 };
+
+/// How agents of add-ons get their credential for the hub's API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KubeClientDriver {
+    /// A certificate by CSR.
+    Csr,
+    /// A token of a ServiceAccount on the hub, for so many seconds.
+    Token { lifetime: u32 },
+}
+
+impl KubeClientDriver {
+    /// As `status.kubeClientDriver` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csr => "csr",
+            Self::Token { .. } => "token",
+        }
+    }
+}
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]

@@ -34,29 +34,11 @@ use crate::{
         CsrTemplate, KUBE_API_SERVER_CLIENT, csr::CLUSTER_LABEL, csr_status::ADDON_LABEL,
     },
     identity::AgentNames,
+    settings::KubeClientDriver,
     state::HubSession,
 };
 
 pub(super) use self::{controller::run, store::RegistrationStore};
-
-/// How agents of add-ons get their credential for the hub's API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KubeClientDriver {
-    /// A certificate by CSR.
-    Csr,
-    /// A token of a ServiceAccount on the hub, for so many seconds.
-    Token { lifetime: u32 },
-}
-
-impl KubeClientDriver {
-    /// As `status.kubeClientDriver` has it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Csr => "csr",
-            Self::Token { .. } => "token",
-        }
-    }
-}
 
 /// The Secret of a registration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,10 @@
 //! Plan: which credentials add-ons need, and which Secrets nobody needs any more. No I/O, no clock.
 
-use super::{
-    KubeClientDriver, Registration, RegistrationSecret, registrations, store::StoredRegistration,
-};
+use super::{Registration, RegistrationSecret, registrations, store::StoredRegistration};
 use crate::{
     addon::{cache::KnownAddOns, managed_cluster_addon::AddOn},
     identity::AgentNames,
+    settings::KubeClientDriver,
 };
 
 /// More registrations than this are left alone: each costs memory, and room in the store.

@@ -14,6 +14,7 @@ use crate::{
     certificate::KUBE_API_SERVER_CLIENT,
     conditions::Condition,
     identity::AgentNames,
+    settings::KubeClientDriver,
     state::HubSession,
     write_pace::WritePace,
 };
@@ -55,7 +56,7 @@ impl<'a> StatusReporter<'a> {
     ) -> Instant {
         let (now, later) = (Instant::now(), Instant::now() + Stop::SLICE);
         let driver = self.agent.settings.addon_driver;
-        let token = matches!(driver, super::KubeClientDriver::Token { .. });
+        let token = matches!(driver, KubeClientDriver::Token { .. });
         let user = token.then(|| service_account_user(&names.cluster, name));
         let mut wanted = wanted(addon, driver.name(), user, told);
         let index = self.addons.iter().position(|addon| addon.name == name);

@@ -14,14 +14,14 @@ use crate::{
         cache::{AddOns, KnownAddOns},
         managed_cluster_addon::{AddOn, AddOnNamespace},
         registration::{
-            Credential, KubeClientDriver, RegistrationSecret, plan::PlanInputs,
-            store::StoredRegistration,
+            Credential, RegistrationSecret, plan::PlanInputs, store::StoredRegistration,
         },
     },
     certificate::{
         KUBE_API_SERVER_CLIENT, csr_status::CsrFailure, machine::CertificateAction, need::Need,
     },
     identity::AgentNames,
+    settings::KubeClientDriver,
 };
 
 const ADDON: &str = "addon1";
