@@ -217,8 +217,8 @@ impl HubSelection {
 }
 
 impl SelectionRound {
-    /// Asks until an answer will do; returns the index of its hub, and the answers of those before it. `check` is told
-    /// whether there is a valid credential for that hub.
+    /// Asks until an answer will do; returns the index of its hub, and the answers of those before it. The second argument
+    /// of `check` says whether there is a valid credential for that hub.
     ///
     /// The hub of a valid credential stays at the start also if it does not answer just then: the timeout decides about
     /// it. One that the cluster is joining stays although it does not accept the cluster yet.
