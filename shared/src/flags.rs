@@ -10,7 +10,7 @@ use lexopt::{Arg, Parser};
 
 pub use self::duration::duration;
 use self::duration::seconds;
-use crate::{collect, version};
+use crate::version;
 
 /// One flag.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Invocation<Flags>, String> {
     let mut values: BTreeMap<_, _> =
-        collect(table.iter().map(|flag| (flag.name, flag.default.to_owned())));
+        table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
     let mut parser = Parser::from_args(long_form(table, arguments));
     while let Some(argument) = parser.next().map_err(|e| e.to_string())? {

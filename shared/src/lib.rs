@@ -3,7 +3,6 @@
 pub mod backoff;
 pub mod certificate;
 pub mod client;
-mod collect;
 pub mod config;
 pub mod diagnostics;
 pub mod election;
@@ -29,5 +28,3 @@ pub mod time;
 pub mod version;
 pub mod watch;
 pub mod yaml;
-
-pub use collect::collect;

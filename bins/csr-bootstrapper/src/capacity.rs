@@ -44,13 +44,13 @@ impl Capacity {
         allocatable.extend(gone.map(|name| (name.clone(), Value::Null)));
         let lists = [("capacity", capacity), ("allocatable", allocatable)];
         let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-        shared::collect(lists.map(|(field, list)| (field.to_owned(), Value::Object(list))))
+        lists.map(|(field, list)| (field.to_owned(), Value::Object(list))).collect()
     }
 }
 
 fn changed(ours: &ResourceList, told: &Value) -> Map<String, Value> {
     let differs = |(name, ours): &(&String, &String)| !same(&told[name.as_str()], ours);
-    shared::collect(ours.iter().filter(differs).map(|(name, ours)| (name.clone(), json!(ours))))
+    ours.iter().filter(differs).map(|(name, ours)| (name.clone(), json!(ours))).collect()
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(crate) fn together<'a>(
     kinds: &[ClaimKind],
 ) -> Option<BTreeMap<&'a str, &'a str>> {
     let (first, others) = kinds.split_first()?;
-    let mut together: BTreeMap<_, _> = shared::collect(by_reference(known.get(first)?));
+    let mut together: BTreeMap<_, _> = by_reference(known.get(first)?).collect();
     for kind in others {
         together.extend(by_reference(known.get(kind)?));
     }

@@ -190,7 +190,7 @@ pub(crate) fn in_directory(directory: &Path) -> Data {
     let named =
         |path: PathBuf| Some((path.file_name()?.to_str()?.to_owned(), read(&path).ok()?.into()));
     // Names with two dots are hub-kubeconfig-dumper's own.
-    shared::collect(paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")))
+    paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")).collect()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

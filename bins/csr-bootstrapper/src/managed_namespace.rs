@@ -37,7 +37,7 @@ fn wanted(cluster: &Value) -> BTreeSet<String> {
     }
     let all = cluster["status"]["managedNamespaces"].as_array().into_iter().flatten();
     let names = all.filter_map(|namespace| namespace["name"].as_str());
-    shared::collect(names.filter(|name| valid_label(name)).take(MOST).map(str::to_owned))
+    names.filter(|name| valid_label(name)).take(MOST).map(str::to_owned).collect()
 }
 
 /// The `managedNamespaces` of the cluster's status with what was done for them; `None` if the hub knows.

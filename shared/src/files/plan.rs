@@ -188,7 +188,7 @@ impl Plan<'_> {
             Some(PathEntry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
             _ => None,
         };
-        let plain: Files = crate::collect(wanted.keys().filter_map(plain));
+        let plain: Files = wanted.keys().filter_map(plain).collect();
         if plain.is_empty() {
             return;
         }
@@ -218,7 +218,7 @@ impl Plan<'_> {
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
         let name = next_name(newest.map(String::as_str), self.now);
         let modes = files.keys().map(|file| (file.clone(), self.file_mode(file)));
-        let modes = crate::collect(modes);
+        let modes = modes.collect();
         let mode = self.modes.of_generation(self.found.mode);
         let generation = Generation { name: name.clone(), mode, files, modes };
         self.steps.push(PlanStep::Write(generation.clone()));

@@ -135,7 +135,7 @@ impl AddOns {
     pub(super) fn settle(&mut self, now: Instant) -> Option<Instant> {
         let is_due = |(_, until): &(&String, &Instant)| now >= **until;
         let due: Vec<String> =
-            shared::collect(self.unhosted.iter().filter(is_due).map(|(name, _)| name.clone()));
+            self.unhosted.iter().filter(is_due).map(|(name, _)| name.clone()).collect();
         for name in due {
             self.unhosted.remove(&name);
             if let Some(addon) = self.by_name.get_mut(&name).map(Arc::make_mut) {
@@ -278,7 +278,7 @@ impl AddOns {
     /// The Leases that a list of this namespace is about: none of them is known to exist.
     pub(super) fn leases_in(&self, namespace: &AddOnNamespace) -> BTreeMap<String, AddOnLease> {
         let here = self.by_name.iter().filter(|(_, addon)| addon.namespace == *namespace);
-        shared::collect(here.map(|(name, _)| (name.clone(), AddOnLease::Absent)))
+        here.map(|(name, _)| (name.clone(), AddOnLease::Absent)).collect()
     }
 
     /// Forgets the Leases of add-ons that are gone, or have moved.

@@ -106,7 +106,7 @@ impl Nodes {
             add(&mut allocatable, &kind.allocatable, nodes)?;
         }
         let list = |sums: BTreeMap<&str, Sum>| -> ResourceList {
-            shared::collect(sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.to_string())))
+            sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.to_string())).collect()
         };
         Some(Capacity { capacity: list(capacity), allocatable: list(allocatable) })
     }

@@ -91,7 +91,7 @@ impl CertificateRequest {
             (AGENT_NAME, &names.agent),
         ];
         let encoded = |value| json!(BASE64_STANDARD.encode(value));
-        shared::collect(values.map(|(key, value)| (key.to_owned(), encoded(value))))
+        values.into_iter().map(|(key, value)| (key.to_owned(), encoded(value))).collect()
     }
 
     /// Restores one from such values; `None` if they are incomplete or for other names.
@@ -118,9 +118,8 @@ impl CertificateRequest {
         if let Some(seconds) = expiration {
             spec["expirationSeconds"] = json!(seconds);
         }
-        let labels: Map<_, _> = shared::collect(
-            template.labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))),
-        );
+        let labels: Map<_, _> =
+            template.labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
         json!({
             "apiVersion": CSRS.api_version(),
             "kind": CSRS.kind,

@@ -160,17 +160,17 @@ pub(crate) fn other_values(
     validation: &Validation,
 ) -> (SecretValues, SecretValues) {
     let AgentNames { cluster, agent } = names;
-    let names: SecretValues = shared::collect([
+    let names = SecretValues::from([
         (CLUSTER_NAME, cluster.clone().into_bytes().into()),
         (AGENT_NAME, agent.clone().into_bytes().into()),
     ]);
     let kubeconfig = match hub {
-        Some(hub) => shared::collect([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
+        Some(hub) => SecretValues::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
         None => SecretValues::new(),
     };
     match validation {
         Validation::Usable(usable) if !usable.stale => (names, kubeconfig),
-        _ => (shared::collect(names.into_iter().chain(kubeconfig)), SecretValues::new()),
+        _ => (names.into_iter().chain(kubeconfig).collect(), SecretValues::new()),
     }
 }
 

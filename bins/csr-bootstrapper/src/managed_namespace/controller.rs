@@ -170,7 +170,7 @@ impl<'a> NamespaceController<'a> {
                 Some(error) => Some((name.clone(), Err(error.clone()))),
                 None => labelled?.contains(name).then(|| (name.clone(), Ok(()))),
             };
-            let applied = shared::collect(wanted.iter().filter_map(result));
+            let applied = wanted.iter().filter_map(result).collect();
             std::mem::replace(&mut state.applied_namespaces, applied) != state.applied_namespaces
         });
         if changed {

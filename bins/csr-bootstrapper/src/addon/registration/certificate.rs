@@ -318,8 +318,7 @@ impl CertificateRegistration {
     /// What is next to certificate and key. As in upstream there is no `agent-name`.
     fn other_values(&self, context: &Context<'_>) -> SecretValues {
         let cluster = context.names.cluster.clone();
-        let mut values: SecretValues =
-            shared::collect([(CLUSTER_NAME, cluster.into_bytes().into())]);
+        let mut values = SecretValues::from([(CLUSTER_NAME, cluster.into_bytes().into())]);
         if self.template.signer == KUBE_API_SERVER_CLIENT {
             let kubeconfig = context.session.hub.kubeconfig();
             values.insert("kubeconfig", kubeconfig.into_bytes().into());

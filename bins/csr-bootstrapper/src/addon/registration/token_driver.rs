@@ -218,7 +218,7 @@ impl TokenRegistration {
         context: &Context<'_>,
     ) -> Result<()> {
         let (cluster, hub) = (context.names.cluster.clone(), &context.session.hub);
-        let mut values: SecretValues = shared::collect([
+        let mut values = SecretValues::from([
             (CLUSTER_NAME, cluster.into_bytes().into()),
             ("kubeconfig", hub.token_kubeconfig(TOKEN).into_bytes().into()),
         ]);
