@@ -9,20 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     backoff::Backoff,
     client::{Client, Reload, RequestMetrics, Timeouts},
-    config::ClusterConfig,
     error::{Error, Result},
-    kubeconfig::{self, Reach},
     lock::lock,
     log_object,
     resource::SECRETS,
     stop::Stop,
     watch::{self, LastError},
 };
+use kubeconfig::{self, Reach, config::ClusterConfig};
+use log::Level;
+use serde_json::Value;
 
 use crate::settings::HubCredentials;
 
@@ -95,8 +94,13 @@ impl HubClient {
         let mut backoff = Backoff::new(self.longest_wait);
         loop {
             let file = path.to_owned();
-            let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file, reach)));
-            let Err(error) = self.apply(kubeconfig::from_file(path, reach), reload) else { break };
+            let reload =
+                Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file, reach)?)));
+            let Err(error) =
+                self.apply(kubeconfig::from_file(path, reach).map_err(Error::from), reload)
+            else {
+                break;
+            };
             let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
             if retry.should_log {
                 self.log_unusable(&error);
@@ -146,7 +150,7 @@ impl HubClient {
     fn apply_secret(&self, secret: Value, reload: Reload, reported: &mut Value) {
         // A list brings the same Secret again: that is no news.
         let version = secret["metadata"]["resourceVersion"].clone();
-        let config = kubeconfig::from_secret_object(&secret);
+        let config = kubeconfig::from_secret_object(&secret).map_err(Error::from);
         // A large Secret makes room for its kubeconfig.
         drop(secret);
         if let Err(error) = self.apply(config, reload)
@@ -202,7 +206,9 @@ impl HubClient {
 /// The server may refuse a token before the watch brings its successor.
 fn reload_from_secret(managed: &Client, namespace: &str, name: &str) -> Reload {
     let (client, namespace, name) = (managed.clone(), namespace.to_owned(), name.to_owned());
-    let read =
-        move || kubeconfig::from_secret_object(&client.get(&SECRETS.object(&namespace, &name))?);
+    let read = move || {
+        let secret = client.get(&SECRETS.object(&namespace, &name))?;
+        Ok(kubeconfig::from_secret_object(&secret)?)
+    };
     Reload::WhenRefused(Box::new(read))
 }

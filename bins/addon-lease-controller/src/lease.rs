@@ -6,16 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use shared::{
+use apiclient::{
     client::Client,
     lock::lock,
+    log_line::seconds,
     log_object,
-    logging::seconds,
-    renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
+    renewal::{Action, Now, Renewal, RenewalOutcome},
     resource::LEASES,
     stop::Stop,
 };
+use log::Level;
+use sidecar::renewal::{self, RenewalStatus};
 
 use crate::credentials::HubClient;
 

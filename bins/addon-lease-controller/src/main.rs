@@ -10,7 +10,7 @@ mod state;
 
 use std::process::ExitCode;
 
-use shared::runtime;
+use sidecar::runtime;
 
 fn main() -> ExitCode {
     runtime::main("addon-lease-controller", &settings::table(), settings::Settings::new, run::run)

@@ -3,15 +3,15 @@
 
 use std::ops::ControlFlow;
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Client,
     log_object,
     resource::{PODS, Target},
     stop::Stop,
     watch::{self, LastError},
 };
+use log::Level;
+use serde_json::Value;
 
 /// The state of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

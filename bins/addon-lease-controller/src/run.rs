@@ -2,15 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
+use apiclient::{error::Result, log_object, stop::Stop};
 use log::Level;
-use shared::{
+use sidecar::{
     diagnostics,
-    error::Result,
     flags::Flags,
     leadership::OnLoss,
-    log_object,
     runtime::{self, End},
-    stop::Stop,
 };
 
 use crate::{pod, report::Reporter, settings::Settings, state::App};

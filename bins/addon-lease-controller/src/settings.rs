@@ -2,11 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use shared::{
-    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag},
-    kubeconfig::{Env, Reach, own_namespace},
-    resource::valid_name,
-};
+use apiclient::resource::valid_name;
+use kubeconfig::{Env, Reach, own_namespace};
+use sidecar::flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag};
 
 use crate::pod::OwnContainer;
 
@@ -228,7 +226,7 @@ fn hub(
 ) -> Result<HubTarget, String> {
     let namespace = flags.required("lease-namespace")?;
     let credentials = match (flags.some("hub-kubeconfig"), flags.some("hub-kubeconfig-secret")) {
-        (Some(file), None) => HubCredentials::File(file.into(), Reach::of(flags)),
+        (Some(file), None) => HubCredentials::File(file.into(), flags.reach()),
         (None, Some(name)) => {
             HubCredentials::Secret { namespace: secret_namespace()?, name: name.to_owned() }
         }

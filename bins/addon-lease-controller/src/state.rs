@@ -6,10 +6,10 @@ use std::{
     time::SystemTime,
 };
 
-use shared::{
-    client::Client, election, error::Result, flags::Flags, leadership::Leadership, lock::lock,
-    stop::Stop, watch::LastError,
+use apiclient::{
+    client::Client, election, error::Result, lock::lock, stop::Stop, watch::LastError,
 };
+use sidecar::{flags::Flags, leadership::Leadership};
 
 use crate::{
     credentials::HubClient,
@@ -43,7 +43,7 @@ impl App {
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let timeout = settings.request_timeout();
         let managed = match settings.needs_managed_cluster() {
-            true => Some(Client::of_own_cluster(flags, timeout)?),
+            true => Some(sidecar::client::own_cluster(flags, timeout)?),
             false => None,
         };
         let leadership = match settings.election {

@@ -17,7 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{client::Client, error::Result, resource::Resource, runtime};
+use apiclient::{client::Client, error::Result, resource::Resource};
+use sidecar::runtime;
 
 use self::managed_cluster_addon::AddOnNamespace;
 pub(crate) use self::{cache::AddOns, follow::follow, secret_cache::AddOnSecrets};

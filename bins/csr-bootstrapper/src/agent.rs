@@ -5,19 +5,18 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use log::Level;
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
     error::Result,
     event::CoreEvent,
-    flags::Flags,
-    kubeconfig::{self, Reach},
     lock::lock,
     log_object,
     resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
 };
+use log::Level;
+use sidecar::flags::Flags;
 
 use crate::{
     cached::CachedObject,
@@ -83,12 +82,12 @@ impl Agent {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the management cluster or of the spoke cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let management = Client::of_own_cluster(flags, Timeouts::REQUEST)?;
+        let management = sidecar::client::own_cluster(flags, Timeouts::REQUEST)?;
         let spoke = match &settings.spoke_kubeconfig {
             None => None,
             Some(file) => {
-                let (file, reach) = (file.clone(), Reach::of(flags));
-                let load = move || kubeconfig::from_file(&file, reach);
+                let (file, reach) = (file.clone(), flags.reach());
+                let load = move || Ok(kubeconfig::from_file(&file, reach)?);
                 let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
                 let timeouts = Timeouts::default();
                 Some(Client::new("the spoke", config, reload, timeouts)?)

@@ -1,8 +1,8 @@
 //! Bootstrap kubeconfig: the hub that it leads to, and the connection there.
 
-use shared::{
+use kubeconfig::{
+    Hub,
     config::{Auth, ClusterConfig, KeyPair},
-    kubeconfig::Hub,
 };
 
 /// The server of `hub`, by which hubs are told apart.

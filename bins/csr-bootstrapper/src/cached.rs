@@ -1,7 +1,7 @@
 //! Cached object of either cluster: unknown, absent or present.
 
+use apiclient::error::{Error, Result};
 use serde_json::Value;
-use shared::error::{Error, Result};
 
 /// An object that may not have been read yet.
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use shared::resource::Resource;
+use apiclient::resource::Resource;
 
 pub(crate) use self::{follow::follow, rules::ClaimRules};
 

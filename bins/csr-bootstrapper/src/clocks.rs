@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use shared::client::ServerClock;
+use apiclient::client::ServerClock;
 
 /// The hub's clock is trusted when its answers have agreed for this long, or for a part of the
 /// certificate's lifetime if that is shorter.

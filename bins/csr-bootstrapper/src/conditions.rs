@@ -5,8 +5,8 @@ use std::{
     time::SystemTime,
 };
 
+use apiclient::time::seconds_time;
 use serde_json::{Value, json};
-use shared::time::seconds_time;
 
 /// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,16 +6,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use apiclient::{backoff::Backoff, error::Result, log_line::seconds, log_object, stop::Stop};
+use hub_kubeconfig_dumper::{AT_MOST_EVERY, Content, Modes, PublishOutcome, Publisher, RESYNC};
 use log::Level;
 use serde_json::Value;
-use shared::{
-    backoff::Backoff,
-    error::Result,
-    files::{AT_MOST_EVERY, Content, Modes, PublishOutcome, Publisher, RESYNC},
-    log_object,
-    logging::seconds,
-    stop::Stop,
-};
 
 use crate::{agent::Agent, cached::CachedObject, state::SharedState};
 

@@ -7,12 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ring::rand::{SecureRandom, SystemRandom};
-use shared::{
+use apiclient::{
     error::{Error, Result},
     resource::valid_label,
-    secret::Data,
 };
+use kubeconfig::secret::Data;
+use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::certificate::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject, csr::CLUSTER_LABEL};
 

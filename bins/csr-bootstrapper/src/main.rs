@@ -26,7 +26,7 @@ mod write_pace;
 
 use std::{env, process::ExitCode};
 
-use shared::runtime;
+use sidecar::runtime;
 
 fn main() -> ExitCode {
     let (form, arguments) = command::command(env::args_os());

@@ -9,8 +9,8 @@ use std::{
     time::SystemTime,
 };
 
+use apiclient::resource::valid_label;
 use serde_json::Value;
-use shared::resource::valid_label;
 
 pub(crate) use self::controller::run;
 use crate::{conditions::set, digest::sha256};

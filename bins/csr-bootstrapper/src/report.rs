@@ -2,13 +2,12 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use shared::{
-    certificate,
-    client::LONGEST_LIST,
+use apiclient::{certificate, client::LONGEST_LIST};
+use kubeconfig::secret;
+use sidecar::{
     diagnostics::{LONGEST_BEAT, Report, stuck},
     leadership::Leadership,
     metrics::{CERTIFICATE_EXPIRES, Family, LEADER, Metrics, timestamp},
-    secret,
 };
 
 use crate::{

@@ -9,20 +9,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     backoff::Backoff,
     client::Timeouts,
-    diagnostics,
     error::{Error, Result},
+    log_line::seconds,
+    log_object,
+    stop::Stop,
+};
+use kubeconfig::secret;
+use log::Level;
+use serde_json::Value;
+use sidecar::{
+    diagnostics,
     flags::Flags,
     leadership::Leadership,
-    log_object,
-    logging::seconds,
     runtime::{self, End},
-    secret,
-    stop::Stop,
 };
 
 use crate::{

@@ -5,12 +5,14 @@ mod table;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use shared::{
-    diagnostics::https::HttpsSettings,
+use apiclient::{
     election,
-    flags::{Flags, Invocation},
-    kubeconfig::{Env, Reach, own_namespace},
     resource::{valid_key, valid_label, valid_name},
+};
+use kubeconfig::{Env, Reach, own_namespace};
+use sidecar::{
+    diagnostics::https::HttpsSettings,
+    flags::{Flags, Invocation},
 };
 
 pub(crate) use self::table::table;
@@ -139,7 +141,7 @@ impl Settings {
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         check_registration_auth(flags.text("registration-auth"))?;
         let once = flags.once()?;
-        let election = election::ElectionTiming::of(flags)?;
+        let election = sidecar::leadership::timing(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
         let gates = FeatureGates::of(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
@@ -158,7 +160,7 @@ impl Settings {
             write_files: flags.switch("write-files") && once.is_none(),
             cluster_name: cluster_name(flags)?,
             agent_id: agent_id(flags)?,
-            reach: Reach::of(flags),
+            reach: flags.reach(),
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: external_urls(flags)?,
             annotations,

@@ -2,15 +2,15 @@
 
 use std::{ops::ControlFlow, path::Path, time::Duration};
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     error::{Error, Result},
-    kubeconfig::{self, Hub, Reach},
     log_object,
     resource::SECRETS,
-    secret, watch,
+    watch,
 };
+use kubeconfig::{self, Hub, Reach, secret};
+use log::Level;
+use serde_json::Value;
 
 use crate::{
     agent::Agent,
@@ -72,7 +72,8 @@ fn follow_file(agent: &Agent, path: &Path, adopt: &mut Adopt<'_>) {
 }
 
 fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
-    kubeconfig::hub_from_file(path, reach).map(|(hub, config)| BootstrapKubeconfig { hub, config })
+    let (hub, config) = kubeconfig::hub_from_file(path, reach)?;
+    Ok(BootstrapKubeconfig { hub, config })
 }
 
 fn follow_secret(agent: &Agent, (index, name): (usize, &str), adopt: &mut Adopt<'_>) {

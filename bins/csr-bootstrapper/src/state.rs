@@ -7,12 +7,12 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::{self, Client},
-    kubeconfig::Hub,
     stop::Stop,
 };
+use kubeconfig::Hub;
+use serde_json::Value;
 
 use crate::{
     addon::{AddOnSecrets, AddOns},

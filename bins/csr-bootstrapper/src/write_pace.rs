@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use shared::{backoff::Backoff, error::Error};
+use apiclient::{backoff::Backoff, error::Error};
 
 /// The shortest time between two writes; it doubles after each write that did not settle the matter, so
 /// that another writer's disagreement causes no loop.

@@ -6,19 +6,19 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::{Client, Timeouts},
     error::{Error, Result},
-    files::{PublishOutcome, Publisher},
-    flags::Flags,
     lock::lock,
     log_object,
     resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
 };
+use hub_kubeconfig_dumper::{PublishOutcome, Publisher};
+use log::Level;
+use serde_json::Value;
+use sidecar::flags::Flags;
 
 use crate::{flatten, settings::Settings};
 
@@ -82,7 +82,7 @@ impl Dumper {
             expires: None,
         };
         Ok(Self {
-            client: Client::of_own_cluster(flags, Timeouts::REQUEST)?,
+            client: sidecar::client::own_cluster(flags, Timeouts::REQUEST)?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),

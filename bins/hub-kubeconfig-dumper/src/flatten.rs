@@ -3,13 +3,10 @@
 
 use std::path::Path;
 
+use apiclient::error::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use hub_kubeconfig_dumper::{Content, Files};
 use serde_json::{Map, Value};
-use shared::{
-    error::{Error, Result},
-    files::{Content, Files},
-    kubeconfig,
-};
 use zeroize::Zeroizing;
 
 const KUBECONFIG: &str = "kubeconfig";
@@ -67,7 +64,7 @@ fn inline(
     files: &Files,
 ) -> std::result::Result<(), String> {
     let name = part.get(field).and_then(Value::as_str).unwrap_or_default();
-    // As in shared::kubeconfig: a path means the key of the same file name.
+    // As in kubeconfig: a path means the key of the same file name.
     let key = Path::new(name).file_name().and_then(|name| name.to_str());
     let Some(content) = key.and_then(|key| files.get(key)) else { return Ok(()) };
     let value = if data == "token" {

@@ -9,7 +9,7 @@ mod settings;
 
 use std::process::ExitCode;
 
-use shared::runtime;
+use sidecar::runtime;
 
 fn main() -> ExitCode {
     runtime::main("hub-kubeconfig-dumper", &settings::table(), settings::Settings::new, run::run)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shared::{
+use sidecar::{
     diagnostics::{LONGEST_BEAT, Report, stuck},
     metrics::{
         CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, FAILURES, LAST_SUCCESS,

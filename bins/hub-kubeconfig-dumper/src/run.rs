@@ -10,19 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use shared::{
+use apiclient::{
     backoff::Backoff,
-    diagnostics,
     error::{Error, Result},
-    files::{AT_MOST_EVERY, RESYNC},
-    flags::Flags,
     lock::lock,
+    log_line::seconds,
     log_object,
-    logging::seconds,
-    runtime::{self, End},
     stop::Stop,
     watch,
+};
+use hub_kubeconfig_dumper::{AT_MOST_EVERY, RESYNC};
+use log::Level;
+use sidecar::{
+    diagnostics,
+    flags::Flags,
+    runtime::{self, End},
 };
 
 use crate::{

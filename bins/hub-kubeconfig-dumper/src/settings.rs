@@ -2,12 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use shared::{
-    files::{Modes, valid_key},
-    flags::{Flag, FlagKind, Flags, Invocation, common, flag},
-    kubeconfig::{Env, own_namespace},
-    resource::valid_name,
-};
+use apiclient::resource::valid_name;
+use hub_kubeconfig_dumper::{Modes, valid_key};
+use kubeconfig::{Env, own_namespace};
+use sidecar::flags::{Flag, FlagKind, Flags, Invocation, common, flag};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +118,7 @@ fn mode(flags: &Flags, name: &str, least: u32) -> Result<Option<u32>, String> {
 
 #[cfg(test)]
 mod tests {
-    use shared::flags::{Invocation, parse};
+    use sidecar::flags::{Invocation, parse};
 
     use super::*;
 
@@ -186,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_readme_shows_the_flags_as_they_are() {
-        let help = shared::flags::help("hub-kubeconfig-dumper", &table());
+        let help = sidecar::flags::help("hub-kubeconfig-dumper", &table());
         let block =
             format!("<!-- flags:hub-kubeconfig-dumper -->\n```text\n{help}```\n<!-- end -->");
         assert!(

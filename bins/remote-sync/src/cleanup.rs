@@ -3,16 +3,16 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
-    json::Document,
     log_object,
     resource::Target,
     watch::{self, Selection},
 };
+use kubeconfig::json::Document;
+use log::Level;
+use serde_json::Value;
 
 use crate::{
     cache::{

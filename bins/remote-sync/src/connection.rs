@@ -14,7 +14,8 @@ mod supervisor;
 
 use std::{sync::Arc, time::Instant};
 
-use shared::{error::Result, runtime, stop::Stop};
+use apiclient::{error::Result, stop::Stop};
+use sidecar::runtime;
 
 pub(crate) use self::{
     cluster_records::ClusterRecords,

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{lock::lock, stop::Stop};
+use apiclient::{lock::lock, stop::Stop};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},

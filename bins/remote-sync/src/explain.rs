@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::error::{Error, Result};
+use apiclient::error::{Error, Result};
 
 use crate::{
     controller::Controller,

@@ -31,7 +31,7 @@ mod report;
 
 use std::process::ExitCode;
 
-use shared::{
+use sidecar::{
     flags::{Flags, Invocation},
     runtime,
 };

@@ -6,11 +6,9 @@
 
 use std::{collections::BTreeMap, slice};
 
+use apiclient::resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS};
+use kubeconfig::yaml;
 use serde_json::{Value, json};
-use shared::{
-    resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS},
-    yaml,
-};
 
 use crate::{
     model::{mapping::CLUSTER, mode::Mode},

@@ -6,11 +6,11 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use apiclient::lock::lock;
 use serde_json::{Map, Value, json};
-use shared::{
+use sidecar::{
     diagnostics::{LONGEST_BEAT, Report, stuck},
     leadership::Leadership,
-    lock::lock,
     metrics::{Family, LEADER, Metrics},
 };
 

@@ -5,9 +5,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use shared::{
-    diagnostics, error::Result, flags::Flags, leadership::Leadership, runtime::End, stop::Stop,
-};
+use apiclient::{error::Result, stop::Stop};
+use sidecar::{diagnostics, flags::Flags, leadership::Leadership, runtime::End};
 
 use crate::{
     cleanup,

@@ -9,13 +9,13 @@ mod values;
 
 use std::{fmt, time::Duration};
 
-use shared::{
+use apiclient::{
     client::Propagation,
     election,
-    flags::Flags,
-    kubeconfig::{Env, Reach, own_namespace},
     resource::{valid_label, valid_name},
 };
+use kubeconfig::{Env, Reach, own_namespace};
+use sidecar::flags::Flags;
 
 use self::{remotes::registry, selector::selector};
 pub(crate) use self::{
@@ -234,7 +234,7 @@ impl Settings {
             known_clusters: state_map("known-clusters"),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
-            reach: Reach::of(flags),
+            reach: flags.reach(),
             accepted: values::accepted(flags)?,
             connection: values::connection(flags)?,
             max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,

@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use log::{LevelFilter, Log, Metadata, Record};
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    config::{Auth, ClusterConfig, Trust},
     lock::lock,
 };
+use kubeconfig::config::{Auth, ClusterConfig, Trust};
+use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::assert_one_line;
 
@@ -104,7 +104,7 @@ struct LogCheck;
 
 impl Log for LogCheck {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("shared")
+        metadata.target().starts_with("apiclient")
     }
 
     fn log(&self, record: &Record<'_>) {

@@ -8,15 +8,15 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Faults, Options, Request, Server};
-use serde_json::{Map, Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
-    kubeconfig::{self, Reach},
     resource::{LEASES, Resource, SECRETS, Target},
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::{Faults, Options, Request, Server};
+use kubeconfig::{self, Reach};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 /// The data of a Secret.

@@ -9,9 +9,9 @@ use std::{
     sync::Arc,
 };
 
+use apiclient::resource::SECRETS;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
-use shared::resource::SECRETS;
 use tempfile::TempDir;
 
 use crate::{

@@ -1,10 +1,10 @@
 //! Credentials on either server: tokens of service accounts, kubeconfigs with them, and client certificates by
 //! CSR.
 
+use apiclient::resource::Target;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
-use shared::resource::Target;
 
 pub use crate::cluster::Data;
 use crate::{

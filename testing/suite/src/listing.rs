@@ -2,15 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Client,
     error::Result,
-    json::Document,
     resource::Target,
     stop::Stop,
     watch::{self, Selection},
 };
+use kubeconfig::json::Document;
+use serde_json::Value;
 
 /// The objects of a collection, or those of this name in it, with these labels.
 ///

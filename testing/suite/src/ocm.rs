@@ -20,12 +20,12 @@ mod real;
 
 use std::sync::Arc;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     error::Error,
     resource::{LEASES, Resource, Target},
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, resource},

@@ -8,11 +8,11 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     resource::{LEASES, PODS, SECRETS, Target},
     time::parse_micro_time,
 };
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{

@@ -12,15 +12,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::Issued;
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    kubeconfig::{self, Reach},
     resource::{LEASES, SECRETS},
     time::micro_time,
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::Issued;
+use kubeconfig::{self, Reach};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{

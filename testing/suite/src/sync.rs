@@ -13,10 +13,10 @@ mod writes;
 
 use std::{path::PathBuf, sync::Arc};
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Rule};
 use serde_json::{Value, json};
-use shared::resource::SECRETS;
 use tempfile::TempDir;
 
 pub use self::{

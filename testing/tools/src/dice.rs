@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use shared::time::seconds_time;
+use apiclient::time::seconds_time;
 
 /// `SEED`, else one of the day: each day another run, and all day the same.
 pub fn seed() -> u64 {

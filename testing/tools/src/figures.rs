@@ -2,7 +2,7 @@
 
 use std::{env, fs, time::SystemTime};
 
-use shared::time::seconds_time;
+use apiclient::time::seconds_time;
 use suite::figures::{block, root};
 
 /// Writes a block of docs/figures.md, with `FIGURES=1` in the environment: otherwise a run only compares with limits.

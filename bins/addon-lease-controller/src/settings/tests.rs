@@ -1,4 +1,4 @@
-use shared::flags::parse;
+use sidecar::flags::parse;
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn unusable_settings_are_refused_with_a_reason() {
 
 #[test]
 fn the_readme_shows_the_flags_as_they_are() {
-    let help = shared::flags::help("addon-lease-controller", &table());
+    let help = sidecar::flags::help("addon-lease-controller", &table());
     let block = format!("<!-- flags:addon-lease-controller -->\n```text\n{help}```\n<!-- end -->");
     assert!(
         include_str!("../../REFERENCE.md").contains(&block),

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use apiclient::time::parse_micro_time;
 use serde_json::Value;
-use shared::time::parse_micro_time;
 
 use super::managed_cluster_addon::AddOn;
 use crate::conditions::Condition;

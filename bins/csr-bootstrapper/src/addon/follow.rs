@@ -2,13 +2,14 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use log::Level;
-use shared::{
-    json::Document,
-    log_object, runtime,
+use apiclient::{
+    log_object,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::Document;
+use log::Level;
+use sidecar::runtime;
 
 use super::{
     MANAGED_CLUSTER_ADDONS,

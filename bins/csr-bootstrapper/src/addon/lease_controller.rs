@@ -7,8 +7,8 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use apiclient::{error::Error, log_object, resource::LEASES, stop::Stop};
 use log::Level;
-use shared::{error::Error, log_object, resource::LEASES, stop::Stop};
 
 use super::{
     SlowClusters,

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
-use shared::{
+use apiclient::{
     error::Result,
-    json::Document,
     resource::LEASES,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::Document;
 
 use super::{
     availability::AddOnLease, cluster_of, managed_cluster_addon::AddOnNamespace, start_watches,

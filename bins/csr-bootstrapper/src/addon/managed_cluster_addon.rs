@@ -1,7 +1,7 @@
 //! ManagedClusterAddOn of the hub, as far as its agent is concerned: pure.
 
+use apiclient::resource::{valid_label, valid_name};
 use serde_json::Value;
-use shared::resource::{valid_label, valid_name};
 
 use crate::{
     certificate::Subject,

@@ -17,7 +17,7 @@ mod token_driver;
 
 use std::time::Duration;
 
-use shared::{
+use apiclient::{
     error::Error,
     resource::{SECRETS, Target, valid_name},
 };
@@ -182,8 +182,8 @@ impl Credential {
 /// The user of the certificate in a Secret.
 fn user_of(secret: &CachedObject) -> Option<String> {
     let CachedObject::Object(secret) = secret else { return None };
-    let data = shared::secret::data(secret).ok()?;
-    let chain = shared::certificate::chain(data.get("tls.crt")?).ok()?;
+    let data = kubeconfig::secret::data(secret).ok()?;
+    let chain = apiclient::certificate::chain(data.get("tls.crt")?).ok()?;
     Some(chain.into_iter().next()?.common_name)
 }
 

@@ -2,12 +2,12 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use shared::{
+use apiclient::{
     error::Result,
-    json::Document,
     resource::SECRETS,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::Document;
 
 use super::{
     cluster_of, managed_cluster_addon::AddOnNamespace, registration::RegistrationSecret,

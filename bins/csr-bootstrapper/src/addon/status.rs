@@ -2,14 +2,14 @@
 
 use std::time::{Instant, SystemTime};
 
-use log::Level;
-use serde_json::{Map, Value, json};
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
     log_object,
     resource::Target,
 };
+use log::Level;
+use serde_json::{Map, Value, json};
 
 use super::{MANAGED_CLUSTER_ADDONS, managed_cluster_addon::AddOn};
 use crate::{

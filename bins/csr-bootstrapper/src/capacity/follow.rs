@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use log::Level;
-use shared::{
-    json::Document,
+use apiclient::{
     log_object,
     resource::Resource,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::Document;
+use log::Level;
 
 use super::nodes::Nodes;
 use crate::agent::{Agent, PAGE};

@@ -5,7 +5,12 @@ use std::{
     hash::{Hash, Hasher},
 };
 
+use apiclient::{
+    error::{Error, Result},
+    resource::Resource,
+};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::secret::Data;
 use ring::{
     rand::SystemRandom,
     signature::{
@@ -15,11 +20,6 @@ use ring::{
 };
 use rustls_pki_types::{CertificateSigningRequestDer, PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Map, Value, json};
-use shared::{
-    error::{Error, Result},
-    resource::Resource,
-    secret::Data,
-};
 use x509_cert::{der::Decode, request::CertReq};
 use zeroize::Zeroizing;
 

@@ -1,12 +1,9 @@
 //! Status of a CSR on the hub, as far as it concerns the posted request. No I/O, no clock.
 
+use apiclient::{certificate, log_line::quoted};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::{Hub, check_pair};
 use serde_json::Value;
-use shared::{
-    certificate,
-    kubeconfig::{Hub, check_pair},
-    logging::quoted,
-};
 
 use super::{
     csr::{CLUSTER_LABEL, CertificateRequest, KUBE_API_SERVER_CLIENT},

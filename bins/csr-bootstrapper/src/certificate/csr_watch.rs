@@ -6,17 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    config::ClusterConfig,
     error::{Error, Result},
-    json::Document,
     lock::lock,
     resource::Target,
-    runtime,
     stop::Stop,
     watch::{self, Selection},
 };
+use kubeconfig::{config::ClusterConfig, json::Document};
+use sidecar::runtime;
 
 use super::{
     csr::{CLUSTER_LABEL, CSRS},

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use ring::digest::{SHA256, digest};
-use shared::{
+use apiclient::{
     certificate::{self, Certificate},
     time::seconds_time,
 };
+use ring::digest::{SHA256, digest};
 
 use crate::clocks::Clocks;
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use log::Level;
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
     log_object,
     resource::valid_name,
 };
+use log::Level;
 
 use super::{
     csr::CSRS,

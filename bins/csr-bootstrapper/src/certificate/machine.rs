@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use apiclient::error::Result;
 use serde_json::Value;
-use shared::error::Result;
 
 use super::{
     csr::CertificateRequest,

@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     backoff::Backoff,
     error::{Error, Result},
-    kubeconfig::Hub,
+    log_line::seconds,
     log_object,
-    logging::seconds,
-    secret,
     stop::Stop,
 };
+use kubeconfig::{Hub, secret};
+use log::Level;
+use serde_json::Value;
 
 use super::{
     csr::CertificateRequest,

@@ -65,7 +65,7 @@ struct Fixtures {
     certificates: HashMap<(u8, u8, Duration), Vec<u8>>,
     secrets: HashMap<Credential, serde_json::Value>,
     csrs: HashMap<(u8, Csr), serde_json::Value>,
-    configs: HashMap<Credential, shared::config::ClusterConfig>,
+    configs: HashMap<Credential, kubeconfig::config::ClusterConfig>,
     observed: HashMap<u64, std::rc::Rc<ObservedCredential>>,
 }
 

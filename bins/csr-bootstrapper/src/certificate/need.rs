@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use shared::error::{Error, Result};
+use apiclient::error::{Error, Result};
 
 use super::validate::{UnusableCredential, Validation};
 

@@ -6,8 +6,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use apiclient::client::Refused;
+use kubeconfig::{Hub, config::ClusterConfig, secret::Data};
 use serde_json::Value;
-use shared::{client::Refused, config::ClusterConfig, kubeconfig::Hub, secret::Data};
 
 use super::{
     csr::CertificateRequest,

@@ -2,14 +2,14 @@
 
 use std::time::{Instant, SystemTime};
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     error::{Error, Result},
     log_object,
     resource::SECRETS,
-    secret,
 };
+use kubeconfig::secret;
+use log::Level;
+use serde_json::Value;
 
 use super::{
     csr::CertificateRequest,

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use log::Level;
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    config::ClusterConfig,
     error::Result,
-    kubeconfig::Hub,
     log_object,
 };
+use kubeconfig::{Hub, config::ClusterConfig};
+use log::Level;
 
 use super::deadline;
 use crate::{

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Map, Value, json};
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
-    kubeconfig::Hub,
     resource::{SECRETS, Target},
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::Hub;
+use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use super::{csr::CertificateRequest, validate::Validation};

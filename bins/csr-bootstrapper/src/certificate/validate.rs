@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use shared::{
+use apiclient::{
     certificate::{self, Certificate},
-    config::{Auth, ClusterConfig, KeyPair},
-    error::Error,
-    kubeconfig::{self, Hub, check_pair},
-    logging::quoted,
-    secret::{self, Data},
+    log_line::quoted,
     time::seconds_time,
+};
+use kubeconfig::{
+    self, Hub, check_pair,
+    config::{Auth, ClusterConfig, KeyPair},
+    secret::{self, Data},
 };
 
 use super::template::Subject;
@@ -185,7 +186,8 @@ fn hub(
     names: &AgentNames,
     (identity, chain): Good,
 ) -> Result<Validation, CredentialDefect> {
-    let hub = Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, about(&error)))?;
+    let hub =
+        Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, error.problem().to_owned()))?;
     let config = match config(data, &identity) {
         Ok(config) => Some(config),
         Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
@@ -208,7 +210,8 @@ fn hub(
 /// # Errors
 /// The problem, as the predicate of a sentence about the Secret.
 pub(crate) fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
-    let config = kubeconfig::from_secret(SUBJECT, data).map_err(|error| about(&error))?;
+    let config =
+        kubeconfig::from_secret(SUBJECT, data).map_err(|error| error.problem().to_owned())?;
     // Without TLS the certificate is not used.
     let shown = config.identity.as_ref() == Some(identity) || !config.server.starts_with("https:");
     match shown && config.auth == Auth::None && config.impersonate.is_empty() {
@@ -222,14 +225,6 @@ fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
     let mut data = data.clone();
     data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
     config(&data, identity).is_ok()
-}
-
-/// The predicate of an error about a kubeconfig.
-fn about(error: &Error) -> String {
-    match error {
-        Error::BadConfig(error) => error.problem().to_owned(),
-        error => format!("cannot be used: {error}"),
-    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,16 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use log::Level;
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
-    json::Document,
     log_object,
     resource::Resource,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::Document;
+use log::Level;
 
 use super::{ClaimKind, Claims};
 use crate::agent::{Agent, PAGE};

@@ -111,7 +111,7 @@ impl HubCandidates {
 
 #[cfg(test)]
 mod tests {
-    use shared::config::Trust;
+    use kubeconfig::config::Trust;
 
     use super::*;
     use crate::certificate::observe::tests::bootstrap_at;

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    config::ClusterConfig,
     error::{Error, Result},
     resource::Resource,
 };
+use kubeconfig::config::ClusterConfig;
+use serde_json::{Value, json};
 
 use super::HubVerdict;
 use crate::{

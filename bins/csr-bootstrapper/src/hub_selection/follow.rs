@@ -2,11 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use apiclient::{backoff::Backoff, error::Error, log_line::seconds, log_object, stop::Stop};
+use kubeconfig::{Hub, secret::Data};
 use log::Level;
-use shared::{
-    backoff::Backoff, error::Error, kubeconfig::Hub, log_object, logging::seconds, secret::Data,
-    stop::Stop,
-};
 
 use super::{
     HubObservation, HubSelection, HubVerdict, Occasion,

@@ -7,16 +7,16 @@ use std::{
     time::Instant,
 };
 
-use log::Level;
-use serde_json::json;
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
     log_object,
     resource::NAMESPACES,
-    runtime,
     stop::Stop,
 };
+use log::Level;
+use serde_json::json;
+use sidecar::runtime;
 
 use super::{
     follow::{any, follow},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use shared::{
+use apiclient::{
     error::Result,
     resource::NAMESPACES,
     watch::{self, Event, Selection, Watcher},

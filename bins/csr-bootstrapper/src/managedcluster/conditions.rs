@@ -109,7 +109,7 @@ pub(crate) fn accepted(cluster: &Value) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use shared::time::seconds_time;
+    use apiclient::time::seconds_time;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::time::SystemTime;
 
+use apiclient::{client::Client, log_object, resource::Resource, time::micro_time};
 use log::Level;
 use serde_json::{Value, json};
-use shared::{client::Client, log_object, resource::Resource, time::micro_time};
 
 use super::conditions::AVAILABLE;
 use crate::conditions::has;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use shared::{client::Client, json, logging::quoted};
+use apiclient::{client::Client, log_line::quoted};
+use kubeconfig::json;
 
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).

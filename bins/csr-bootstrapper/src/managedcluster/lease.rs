@@ -6,17 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     error::Error,
     lock::lock,
+    log_line::seconds,
     log_object,
-    logging::seconds,
-    renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
+    renewal::{Action, Now, Renewal, RenewalOutcome},
     resource::{LEASES, Target},
     stop::Stop,
 };
+use log::Level;
+use serde_json::Value;
+use sidecar::renewal::{self, RenewalStatus};
 
 use super::conditions::accepted;
 use crate::{agent::Agent, state::HubSession};

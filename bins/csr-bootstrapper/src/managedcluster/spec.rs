@@ -2,18 +2,18 @@
 
 use std::ops::ControlFlow;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use log::Level;
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::Client,
-    config::Trust,
     error::{Error, Result},
     log_object,
     resource::Resource,
     stop::Stop,
     watch,
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::config::Trust;
+use log::Level;
+use serde_json::{Value, json};
 
 use crate::{agent::Agent, identity::AgentNames};
 

@@ -3,15 +3,15 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
     log_object,
     resource::Target,
     stop::Stop,
 };
+use log::Level;
+use serde_json::Value;
 
 use super::{
     conditions::{self, AVAILABLE, JOINED, SpokeStatus, accepted, clocks_differ},

@@ -1,6 +1,6 @@
 //! Feature gates of the registration agent, by their names there: each can be set to what this program does.
 
-use shared::flags::Flags;
+use sidecar::flags::Flags;
 
 use crate::claim::ClaimKind;
 

@@ -2,7 +2,7 @@
 //! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), those of its flags
 //! that have no effect here, and this program's own.
 
-use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
+use sidecar::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
 use crate::command::CommandForm;
 

@@ -1,6 +1,6 @@
 //! Command lines and their settings. Rows of upstream's tables are named by its test.
 
-use shared::flags::{Invocation, parse};
+use sidecar::flags::{Invocation, parse};
 
 use super::{table::AGENT_DEFAULTS, *};
 use crate::command::CommandForm;
@@ -281,7 +281,7 @@ fn agents_of_add_ons_authenticate_by_csr_or_token() {
 
 #[test]
 fn the_readme_shows_the_flags_as_they_are() {
-    let help = shared::flags::help("csr-bootstrapper", &table(CommandForm::Own));
+    let help = sidecar::flags::help("csr-bootstrapper", &table(CommandForm::Own));
     let block = format!("<!-- flags:csr-bootstrapper -->\n```text\n{help}```\n<!-- end -->");
     assert!(
         include_str!("../../REFERENCE.md").contains(&block),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
     stop::Stop,

@@ -9,8 +9,9 @@ use std::{
     },
 };
 
+use apiclient::{client::USUAL_OBJECT, lock::lock};
+use kubeconfig::json;
 use serde_json::Value;
-use shared::{client::USUAL_OBJECT, json, lock::lock};
 
 use crate::model::key::ObjectKey;
 

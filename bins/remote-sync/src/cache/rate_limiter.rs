@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{lock::lock, stop::Stop};
+use apiclient::{lock::lock, stop::Stop};
 
 /// Urgent attempts that come before one of the backlog, which they never stop altogether.
 const URGENT_IN_A_ROW: u8 = 7;

@@ -9,16 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     backoff::Backoff,
     error::{Error, Result},
-    json::{Document, Head},
-    logging::seconds,
+    log_line::seconds,
     resource::Target,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::{Document, Head};
+use serde_json::Value;
 
 use crate::{
     cache::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::error::Error;
+use apiclient::error::Error;
 
 use crate::model::mode::Mode;
 

@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use apiclient::{error::Error, lock::lock};
 use serde_json::Value;
-use shared::{error::Error, lock::lock};
 
 use crate::{
     cache::documents::Documents,

@@ -1,7 +1,7 @@
 //! The interface between a reflector and its handlers: the list that it follows, and the changes that it reports.
 
+use apiclient::error::Result;
 use serde_json::Value;
-use shared::error::Result;
 
 use crate::{
     connection::ClusterSession,

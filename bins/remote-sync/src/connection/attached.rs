@@ -1,10 +1,10 @@
 //! Client of a session, and the route that it takes to its cluster.
 
-use shared::{
+use apiclient::{
     client::Client,
-    config::ClusterConfig,
     error::{Error, Result},
 };
+use kubeconfig::config::ClusterConfig;
 
 /// A client with its configuration.
 pub(super) struct Attached {

@@ -6,13 +6,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use serde_json::json;
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
     lock::lock,
     stop::Stop,
 };
+use serde_json::json;
 
 use super::{handle::Connection, state_map::StateMap};
 use crate::{

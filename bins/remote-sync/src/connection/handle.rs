@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     client::{Client, RequestMetrics},
-    config::ClusterConfig,
     error::{Error, Result},
     lock::lock,
     stop::Stop,
 };
+use kubeconfig::config::ClusterConfig;
 
 use super::{
     cluster_records::ClusterRecords,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shared::metrics::{Family, Metrics};
+use sidecar::metrics::{Family, Metrics};
 
 use super::handle::{Connection, CredentialOffer};
 use crate::model::known_clusters::ClusterRecord;

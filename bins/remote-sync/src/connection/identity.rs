@@ -3,7 +3,7 @@
 
 use std::{mem, time::Duration};
 
-use shared::{
+use apiclient::{
     client::{Client, Load},
     error::{Error, Result},
     resource::{NAMESPACES, PODS},

@@ -2,14 +2,12 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use serde_json::Value;
-use shared::{
-    config::ClusterConfig,
+use apiclient::{
     error::{Error, Result},
-    kubeconfig::{self, Reach},
-    secret,
     stop::Stop,
 };
+use kubeconfig::{self, Reach, config::ClusterConfig, secret};
+use serde_json::Value;
 
 use super::handle::Connection;
 
@@ -22,7 +20,7 @@ const READ_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) fn follow_files(files: &[(PathBuf, Arc<Connection>)], reach: Reach, stop: &Stop) {
     loop {
         for (path, connection) in files {
-            connection.offer(kubeconfig::from_file(path, reach));
+            connection.offer(kubeconfig::from_file(path, reach).map_err(Into::into));
         }
         if stop.wait(READ_AGAIN) {
             return;
@@ -62,7 +60,7 @@ pub(crate) fn secret_config(
     let missing = || Error::bad_config(format!("Secret {name} has no key {key:?} in its data"));
     let kubeconfig = data.remove(key).ok_or_else(missing)?;
     data.insert("kubeconfig".to_owned(), kubeconfig);
-    kubeconfig::from_secret(name, &data)
+    Ok(kubeconfig::from_secret(name, &data)?)
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Patch},
     error::{Error, Result},
     resource::{CONFIGMAPS, Target},
 };
+use serde_json::{Value, json};
 
 /// Sends a request to the local cluster.
 pub(crate) type Ask<'a> = &'a dyn Fn(&dyn Fn(&Client) -> Result<Value>) -> Result<Value>;

@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use shared::{
+use apiclient::{
     backoff::Backoff,
     client::{self, Client, Reload},
-    config::ClusterConfig,
     error::{Error, Result},
-    logging::seconds,
+    log_line::seconds,
     stop::Stop,
 };
+use kubeconfig::config::ClusterConfig;
+use log::Level;
 
 use super::{
     attached::{Attached, of_same_server, same_server},

@@ -16,14 +16,10 @@ mod workload;
 
 use std::{sync::Mutex, time::Duration};
 
+use apiclient::{error::Error, lock::lock, stop::Stop};
 use dev_apiserver::{Action, Options, Rule, Server};
-use shared::{
-    config::{Auth, ClusterConfig, Trust},
-    error::Error,
-    lock::lock,
-    metrics::Metrics,
-    stop::Stop,
-};
+use kubeconfig::config::{Auth, ClusterConfig, Trust};
+use sidecar::metrics::Metrics;
 
 use super::{handle::*, schedule::ProbeSchedule, *};
 use crate::model::annotations::Uid;

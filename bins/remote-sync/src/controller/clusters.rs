@@ -7,19 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
-    client::Client,
+use apiclient::{
     error::{Error, Result},
-    flags::Flags,
-    json::Document,
-    kubeconfig::{self, Env},
     lock::lock,
-    logging::seconds,
+    log_line::seconds,
     resource::SECRETS,
-    runtime,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::{self, Env, json::Document};
+use sidecar::{flags::Flags, runtime};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
@@ -46,9 +43,9 @@ const SLICE: Duration = Duration::from_secs(60);
 /// `BadConfig` if its kubeconfig cannot be used.
 pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Controller> {
     // Checked first: with an unusable kubeconfig the process exits.
-    Client::of_own_cluster(flags, settings.timeout)?;
+    sidecar::client::own_cluster(flags, settings.timeout)?;
     let (flags, timeout) = (flags.clone(), settings.timeout);
-    let client = move |requests| Client::of_own_cluster_counting(&flags, timeout, requests);
+    let client = move |requests| sidecar::client::own_cluster_counting(&flags, timeout, requests);
     let credentials = CredentialSource::Local(Box::new(client));
     let records = ClusterRecords::new(&settings);
     let connection = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;
@@ -107,7 +104,7 @@ fn connect(
     (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let (times, reach) = (&settings.connection, settings.reach);
-    let in_cluster = || kubeconfig::in_cluster(&Env::process());
+    let in_cluster = || Ok(kubeconfig::in_cluster(&Env::process())?);
     let pod = OwnPod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
     let (named, to) = (name.to_owned(), [cluster.clone(), controller.clone()]);
     let notify = move |event| {
@@ -123,7 +120,7 @@ fn connect(
         probe_path: times.path.clone(),
         records: records.clone(),
         reload: file.map(|file| -> ReloadCredentials {
-            Arc::new(move || kubeconfig::from_file(&file, reach))
+            Arc::new(move || Ok(kubeconfig::from_file(&file, reach)?))
         }),
         pod: pod.map(Arc::new),
     };

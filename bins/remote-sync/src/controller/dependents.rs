@@ -1,11 +1,11 @@
 //! Event handlers for the Namespaces and Secrets of targets: a change enqueues the pairs that depend on the
 //! object.
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     error::Result,
     resource::{NAMESPACES, SECRETS},
 };
+use serde_json::Value;
 
 use crate::{
     cache::watched::{Change, Watched},

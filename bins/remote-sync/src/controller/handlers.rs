@@ -6,11 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use apiclient::error::{Error, Result};
 use serde_json::Value;
-use shared::{
-    error::{Error, Result},
-    runtime,
-};
+use sidecar::runtime;
 
 use crate::{
     cache::watched::{Change, Watched},

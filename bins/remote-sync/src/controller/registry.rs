@@ -6,17 +6,19 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use log::Level;
-use serde_json::Value;
-use shared::{
-    config::ClusterConfig,
+use apiclient::{
     error::{Error, Result},
-    json::{Document, Head},
     log_object,
     resource::{SECRETS, valid_label},
-    runtime,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::{
+    config::ClusterConfig,
+    json::{Document, Head},
+};
+use log::Level;
+use serde_json::Value;
+use sidecar::runtime;
 
 use crate::{
     cache::reflector::PAGE,

@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
     event::CoreEvent,
     lock::lock,
     resource::{SECRETS, Target},
-    runtime,
 };
+use sidecar::runtime;
 
 use crate::{
     controller::{Controller, LocalCluster},
@@ -233,7 +233,7 @@ impl Controller {
         let Finalizers::Ours(place) = due.source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(&due.source, place, &settings.finalizer);
         if settings.dry_run {
-            shared::log_object!(log::Level::Info, target, remote = remote; "dry run, nothing written");
+            apiclient::log_object!(log::Level::Info, target, remote = remote; "dry run, nothing written");
             return Ok(());
         }
         self.write_event(due, &target);
@@ -241,7 +241,7 @@ impl Controller {
             Ok(_) | Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
-        shared::log_object!(
+        apiclient::log_object!(
             log::Level::Info, target, remote = remote;
             "finalizer removed, the remote was taken away"
         );
@@ -258,7 +258,7 @@ impl Controller {
         };
         let write = |client: &_| event.write(client, target, Some(&uid));
         if let Err(error) = self.local.cluster().ask(&self.stop, &write) {
-            shared::log_object!(log::Level::Debug, target, remote = OWN, error:% = error; "Event not recorded");
+            apiclient::log_object!(log::Level::Debug, target, remote = OWN, error:% = error; "Event not recorded");
         }
     }
 }

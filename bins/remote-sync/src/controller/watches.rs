@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use shared::{error::Result, runtime, stop::Stop};
+use apiclient::{error::Result, stop::Stop};
+use sidecar::runtime;
 
 use crate::{
     cache::{

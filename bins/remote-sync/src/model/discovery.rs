@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
     resource::{Resource, valid_label, valid_name},
 };
+use serde_json::Value;
 
 /// A kind as given by `-resource`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. With a
 //! [`FixedNamespace`] the target's namespace no longer tells the source's; so there is only one of either.
 
-use shared::resource::{valid_label, valid_name};
+use apiclient::resource::{valid_label, valid_name};
 
 use crate::model::key::{self, ObjectKey};
 

@@ -1,7 +1,7 @@
 //! Cached objects: the few hundred bytes of a document that decisions depend on.
 
+use kubeconfig::json;
 use serde_json::Value;
-use shared::json;
 
 use crate::model::{
     annotations::{AnnotationKeys, ContentPair, ManagedKeys, Origin, Uid},

@@ -1,9 +1,9 @@
 //! Secret uploads: the hash that says whether one is due, the body that is written, and whose Secret is in its
 //! place.
 
+use apiclient::resource::Resource;
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
-use shared::resource::Resource;
 
 use crate::model::{
     annotations::AnnotationKeys,

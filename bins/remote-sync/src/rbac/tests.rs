@@ -1,6 +1,6 @@
 //! RBAC of command lines.
 
-use shared::flags::{Invocation, parse};
+use sidecar::flags::{Invocation, parse};
 
 use super::*;
 use crate::settings::table;

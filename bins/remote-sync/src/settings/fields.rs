@@ -1,9 +1,7 @@
 //! Flags about single fields, labels and annotations.
 
-use shared::{
-    flags::Flags,
-    resource::{valid_key, valid_value},
-};
+use apiclient::resource::{valid_key, valid_value};
+use sidecar::flags::Flags;
 
 use crate::model::{
     discovery::ResourceArg,

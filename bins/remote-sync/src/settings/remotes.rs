@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use shared::{
-    flags::Flags,
-    resource::{valid_label, valid_name},
-};
+use apiclient::resource::{valid_label, valid_name};
+use sidecar::flags::Flags;
 
 use super::selector::selector;
 

@@ -1,10 +1,8 @@
 //! Label selectors of flags (apimachinery `pkg/labels/selector.go`, Parse). The server checks them too, but an
 //! invalid one should be rejected before anything is done.
 
-use shared::{
-    flags::Flags,
-    resource::{valid_key, valid_value},
-};
+use apiclient::resource::{valid_key, valid_value};
+use sidecar::flags::Flags;
 
 /// The selector of a flag, if it is set.
 ///

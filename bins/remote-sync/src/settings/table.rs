@@ -1,7 +1,7 @@
 //! Flag table: sync-controller's fields and clustercache's options, with their names and defaults, and what this
 //! program adds.
 
-use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
+use sidecar::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {

@@ -1,6 +1,6 @@
 //! Command lines and their settings.
 
-use shared::flags::{Invocation, parse};
+use sidecar::flags::{Invocation, parse};
 
 use super::*;
 use crate::model::{annotations::Uid, rules::FieldPath};
@@ -389,7 +389,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
 
 #[test]
 fn the_readme_shows_the_flags_as_they_are() {
-    let help = shared::flags::help("remote-sync", &table());
+    let help = sidecar::flags::help("remote-sync", &table());
     let block = format!("<!-- flags:remote-sync -->\n```text\n{help}```\n<!-- end -->");
     assert!(
         include_str!("../../REFERENCE.md").contains(&block),

@@ -1,10 +1,10 @@
 //! Values of single flags.
 
-use shared::{
+use apiclient::{
     client::Propagation,
-    flags::{Flags, duration},
     resource::{valid_key, valid_label, valid_name},
 };
+use sidecar::flags::{Flags, duration};
 
 use super::{
     AdoptPolicy, ConnectionSettings, Election, Explained, NamespacePolicy, Operation, OrphanPolicy,
@@ -278,7 +278,7 @@ pub(super) fn election(
     operation: &Operation,
     namespace: Option<&str>,
 ) -> Result<Option<Election>, String> {
-    let timing = shared::election::ElectionTiming::of(flags)?;
+    let timing = sidecar::leadership::timing(flags)?;
     let name = flags.text("leader-election-name");
     if !valid_name(name) {
         return Err(format!("-leader-election-name {name:?} is not a valid object name"));

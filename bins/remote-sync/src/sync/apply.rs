@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
     resource::NAMESPACES,
 };
+use log::Level;
+use serde_json::Value;
 
 use crate::{
     model::{

@@ -6,14 +6,14 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use log::Level;
-use shared::{
+use apiclient::{
     client::{Patch, Preconditions, Propagation},
     error::{Error, Result},
     lock::lock,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Target},
     time::seconds_time,
 };
+use log::Level;
 
 use crate::{
     cache::cluster::ClusterClient,

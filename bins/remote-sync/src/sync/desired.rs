@@ -1,7 +1,7 @@
 //! Desired target of a source, and the bodies of writes that bring it about: pure.
 
+use apiclient::resource::Target;
 use serde_json::{Map, Value, json};
-use shared::resource::Target;
 
 use crate::{
     model::{

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
-use shared::{
+use apiclient::{
     error::{Error, Result},
-    logging::printable,
+    log_line::printable,
 };
+use serde_json::{Map, Value, json};
 
 use crate::{
     model::discovery::ResourceArg,

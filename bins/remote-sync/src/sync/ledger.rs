@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     error::Result,
-    json,
     lock::lock,
     time::{micro_time, parse_micro_time},
 };
+use kubeconfig::json;
+use serde_json::{Value, json};
 
 use crate::{
     cache::cluster::ClusterClient,

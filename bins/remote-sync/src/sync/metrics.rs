@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
-use shared::{
-    histogram::Histogram,
-    lock::lock,
-    metrics::{Family, Metrics},
-};
+use apiclient::{histogram::Histogram, lock::lock};
+use sidecar::metrics::{Family, Metrics};
 
 const WRITES: Family = Family::counter(
     "remote_sync_writes_total",

@@ -1,11 +1,11 @@
 //! Contents of a target's namespace: whether anything is left in it that Kubernetes does not put into each.
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Client,
     error::{Error, Result},
     resource::Resource,
 };
+use serde_json::Value;
 
 use crate::{
     model::{

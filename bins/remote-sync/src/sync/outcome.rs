@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use log::{Level, kv::Value};
-use shared::{
+use apiclient::{
     client::{Patch, USUAL_OBJECT},
     error::Error,
     event::CoreEvent,
     lock::lock,
 };
+use log::{Level, kv::Value};
 
 use crate::{
     cache::retry::{RetryClass, classify, requested_delay},

@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
-use log::kv;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
-    logging,
+    log_line,
     resource::Target,
 };
+use log::kv;
+use serde_json::Value;
 
 use crate::{
     cache::{
@@ -111,7 +111,7 @@ impl<'a> PairContext<'a> {
     /// Writes a line for [`log_pair`]: one function instead of four keys at each of its calls.
     pub(crate) fn log(
         &self,
-        place: logging::Place<'_>,
+        place: log_line::Place<'_>,
         message: &str,
         keys: &[(&str, kv::Value<'_>)],
     ) {
@@ -121,7 +121,7 @@ impl<'a> PairContext<'a> {
             ("namespace", kv::Value::from(&*self.source.0)),
             ("name", kv::Value::from(&*self.source.1)),
         ];
-        logging::write(place, &subject, keys, format_args!("{message}"));
+        log_line::write(place, &subject, keys, format_args!("{message}"));
     }
 
     /// The reader for objects of the kind.

@@ -3,7 +3,7 @@
 
 use std::{mem, sync::Mutex, time::Instant};
 
-use shared::{lock::lock, stop::Stop};
+use apiclient::{lock::lock, stop::Stop};
 
 use crate::model::object::SMALL;
 

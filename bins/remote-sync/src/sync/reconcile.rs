@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use apiclient::error::Error;
 use log::Level;
-use shared::error::Error;
 
 use crate::{
     cache::{

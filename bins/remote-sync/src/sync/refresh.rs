@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shared::{
+use apiclient::{
     error::{Error, Result},
     resource::NAMESPACES,
 };

@@ -1,13 +1,13 @@
 //! Secrets on their way to the source's cluster. In safe mode what is there is read first: it is replaced only if
 //! it is ours, or may be taken.
 
-use log::Level;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::Patch,
     error::{Error, Result},
     resource::SECRETS,
 };
+use log::Level;
+use serde_json::Value;
 
 use crate::{
     model::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::logging::printable;
+use apiclient::log_line::printable;
 
 use crate::sync::gate::GateHold;
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::lock::lock;
+use apiclient::lock::lock;
 
 use self::order::QueueOrder;
 pub(crate) use self::order::{QueueDepth, ReconcileResult, WorkItem};

@@ -31,12 +31,11 @@ mod certificate {
 
 use std::time::{Duration, Instant, SystemTime};
 
+use apiclient::{certificate::chain, client::USUAL_OBJECT};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use fuzz::{HUGE, KEY, REQUEST, assert_one_line, bounded, expand, pem};
+use kubeconfig::{check_pair, json, secret::Data};
 use serde_json::{Value, json};
-use shared::{
-    certificate::chain, client::USUAL_OBJECT, json, kubeconfig::check_pair, secret::Data,
-};
 
 use crate::{
     clocks::Clocks,

@@ -8,15 +8,15 @@
 
 use std::time::Duration;
 
+use apiclient::client::{Client, Reload, Timeouts};
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
-use serde_json::Value;
-use shared::{
-    client::{Client, Reload, Timeouts},
+use kubeconfig::{
+    self, Hub,
     config::{ClusterConfig, Trust},
     error::Result,
-    kubeconfig::{self, Hub},
     secret::Data,
 };
+use serde_json::Value;
 
 /// The password or token in the seeds.
 const SECRET: &str = "hunter2";

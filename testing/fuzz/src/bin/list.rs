@@ -11,16 +11,16 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use fuzz::{answer, assert_one_line, bounded, client_with, close_delimited, expand, memory_bound};
-use serde::de::IgnoredAny;
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::USUAL_OBJECT,
-    json::{self, Document},
     resource::Resource,
     stop::Stop,
     watch::{self, Selection},
 };
+use fuzz::{answer, assert_one_line, bounded, client_with, close_delimited, expand, memory_bound};
+use kubeconfig::json::{self, Document};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
 const LAST: &[u8] = br#"{"kind":"WidgetList","metadata":{"resourceVersion":"7"},"items":[]}"#;
 /// The longest page: it has many objects.

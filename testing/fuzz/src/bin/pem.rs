@@ -5,8 +5,8 @@
 
 #![cfg_attr(fuzzing, no_main)]
 
+use apiclient::certificate;
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, parts, pem};
-use shared::{certificate, kubeconfig};
 
 fuzz::target!(run);
 

@@ -27,9 +27,10 @@ mod settings {
     pub(crate) const OWN: &str = "own";
 }
 
+use apiclient::client::USUAL_OBJECT;
 use fuzz::{HUGE, bounded, expand};
+use kubeconfig::json;
 use serde_json::{Value, json};
-use shared::{client::USUAL_OBJECT, json};
 
 use crate::{
     annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},

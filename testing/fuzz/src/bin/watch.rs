@@ -8,12 +8,12 @@
 
 use std::ops::ControlFlow;
 
-use fuzz::{answer, bounded, client_with, close_delimited, expand, memory_bound};
-use shared::{
+use apiclient::{
     resource::LEASES,
     stop::Stop,
     watch::{self, LastError},
 };
+use fuzz::{answer, bounded, client_with, close_delimited, expand, memory_bound};
 
 const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}"#;
 /// The longest answer: longer than one event may be.

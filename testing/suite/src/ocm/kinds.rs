@@ -2,8 +2,8 @@
 
 use std::{env, fs, path::PathBuf};
 
+use apiclient::resource::Resource;
 use serde_json::json;
-use shared::resource::Resource;
 
 use super::{ADDONS, GROUP, ensure};
 use crate::{

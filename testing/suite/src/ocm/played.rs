@@ -8,10 +8,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use apiclient::time::{micro_time, parse_micro_time};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Bearer, Resource, Server};
 use serde_json::{Value, json};
-use shared::time::{micro_time, parse_micro_time};
 
 use super::{ADDONS, AUTO, Bootstrap, CLUSTER_LABEL, GROUP, HEARTBEAT, PREFIX, SET_LABEL, reasons};
 use crate::{

@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use apiclient::resource::Resource;
 use serde_json::{Value, json};
-use shared::resource::Resource;
 
 use super::{AUTO, Bootstrap, GROUP, clusters, ensure as create, give_bootstrap_rights, global};
 use crate::{

@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use apiclient::{error::Error, resource::Target};
 use serde_json::json;
-use shared::{error::Error, resource::Target};
 
 use super::{AGENT, BOOTSTRAP, SECRET, Spoke};
 use crate::{

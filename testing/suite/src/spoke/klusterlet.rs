@@ -7,11 +7,11 @@ use std::{
     sync::OnceLock,
 };
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     error::Error,
     resource::{Resource, Target},
 };
+use serde_json::{Value, json};
 
 use super::Spoke;
 use crate::{

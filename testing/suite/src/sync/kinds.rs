@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     error::Error,
     resource::{Resource, SECRETS},
 };
+use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, resource},

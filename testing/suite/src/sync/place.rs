@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use apiclient::{client::Patch, error::Error, resource::Target};
 use serde_json::{Value, json};
-use shared::{client::Patch, error::Error, resource::Target};
 
 use super::{FINALIZER, kinds::Kind};
 use crate::{cluster::Cluster, eventually};

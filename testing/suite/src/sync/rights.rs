@@ -2,8 +2,8 @@
 
 use std::{process::Command, sync::OnceLock};
 
+use apiclient::error::Error;
 use serde_json::{Value, json};
-use shared::error::Error;
 
 use super::{ACCOUNT, Kind, Place, Side, Stage, kinds};
 use crate::{cluster::resource, outputs, sidecar::bare};

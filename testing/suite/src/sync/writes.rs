@@ -207,7 +207,7 @@ fn audited(cluster: &str, user: &str) -> Vec<LoggedWrite> {
 
 /// A time as audit logs write it.
 fn instant(time: &str) -> Instant {
-    let time = shared::time::parse_micro_time(time).expect("a time with six digits");
+    let time = apiclient::time::parse_micro_time(time).expect("a time with six digits");
     let (instant, wall) = origin();
     match time.duration_since(wall) {
         Ok(since) => instant + since,

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use apiclient::resource::LEASES;
 use serde_json::json;
-use shared::resource::LEASES;
 use suite::{
     eventually, pause,
     relay::{Relay, Way},

@@ -1,7 +1,7 @@
 //! The pod whose readiness the Lease stands for.
 
+use apiclient::resource::PODS;
 use serde_json::{Value, json};
-use shared::resource::PODS;
 use suite::{
     eventually,
     needs::{Need, needs},

@@ -1,6 +1,6 @@
 //! The Secret with the hub's credentials: where it is, what it holds, when it changes.
 
-use shared::resource::SECRETS;
+use apiclient::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     eventually, real,

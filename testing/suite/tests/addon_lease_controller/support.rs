@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use shared::resource::{SECRETS, Target};
+use apiclient::resource::{SECRETS, Target};
 use suite::{
     eventually,
     scene::{SECRET, Scene},

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use shared::resource::LEASES;
+use apiclient::resource::LEASES;
 use suite::{
     eventually, real,
     relay::Way,

@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev_apiserver::{Action, Rule, State};
-use serde_json::json;
-use shared::{
+use apiclient::{
     client::{Client, Patch, Reload, Timeouts},
-    config::Trust,
     error::Error,
 };
+use dev_apiserver::{Action, Rule, State};
+use kubeconfig::config::Trust;
+use serde_json::json;
 
 use crate::{body, client, lease, server};
 

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    config::{Auth, ClusterConfig},
     error::Error,
     stop::Stop,
     watch::{LastError, follow},
 };
+use kubeconfig::config::{Auth, ClusterConfig};
 
 use crate::{access, client, lease, server, timing};
 

@@ -1,4 +1,4 @@
-//! The REST client of `shared` against the embedded server: what its libraries do wrong by default, and what a
+//! The REST client `apiclient` against the embedded server: what its libraries do wrong by default, and what a
 //! Kubernetes client owes its server.
 
 mod connections;
@@ -12,13 +12,13 @@ mod watches;
 
 use std::time::Duration;
 
-use dev_apiserver::{Options, Server};
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    config::{Auth, ClusterConfig, KeyPair, Trust},
     resource::{LEASES, Target},
 };
+use dev_apiserver::{Options, Server};
+use kubeconfig::config::{Auth, ClusterConfig, KeyPair, Trust};
+use serde_json::{Value, json};
 
 /// A server, and an access to it with a client certificate.
 fn server() -> (Server, ClusterConfig) {
@@ -58,5 +58,5 @@ fn lease(name: &str) -> Target<'_> {
 }
 
 fn body(name: &str) -> Value {
-    shared::lease::new("default", name, json!({"leaseDurationSeconds": 60}))
+    apiclient::lease::new("default", name, json!({"leaseDurationSeconds": 60}))
 }

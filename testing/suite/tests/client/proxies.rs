@@ -7,7 +7,8 @@ use std::{
     thread,
 };
 
-use shared::{config::ClusterConfig, error::Error};
+use apiclient::error::Error;
+use kubeconfig::config::ClusterConfig;
 
 use crate::{client, lease, server};
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use dev_apiserver::{Action, Rule};
-use serde_json::json;
-use shared::{
+use apiclient::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
     resource::{LEASES, Resource},
 };
+use dev_apiserver::{Action, Rule};
+use serde_json::json;
 use suite::listing::list;
 
 use crate::{body, client, lease, server};
@@ -94,7 +94,7 @@ fn missing_namespace_or_kind_is_not_a_missing_object() {
         )
         .unwrap_err();
     assert!(matches!(error, Error::NotServed(_)), "{error:?}");
-    let unknown = shared::resource::Resource { plural: "nothings".into(), ..LEASES.clone() };
+    let unknown = apiclient::resource::Resource { plural: "nothings".into(), ..LEASES.clone() };
     let error = client.get(&unknown.object("default", "x")).unwrap_err();
     assert!(matches!(error, Error::NotServed(_)), "{error:?}");
 }
@@ -143,7 +143,7 @@ fn name_is_found_in_every_namespace() {
         )
         .unwrap();
     for (namespace, name) in [("default", "x"), ("default", "y"), ("b", "x")] {
-        let lease = shared::lease::new(namespace, name, json!({"leaseDurationSeconds": 60}));
+        let lease = apiclient::lease::new(namespace, name, json!({"leaseDurationSeconds": 60}));
         client.create(&LEASES.object(namespace, name), &lease).unwrap();
     }
     assert_eq!(list(&client, &LEASES.everywhere(), "").unwrap().len(), 3);

@@ -1,9 +1,10 @@
 //! Whose certificates are trusted: those of an authority in the bundle, and as in Go those that the bundle holds
 //! themselves.
 
+use apiclient::error::Error;
 use dev_apiserver::Server;
+use kubeconfig::config::Trust;
 use rcgen::{CertificateParams, date_time_ymd};
-use shared::{config::Trust, error::Error};
 use suite::rogue::{Authority, Rogue};
 
 use crate::{client, lease, server};
@@ -68,10 +69,10 @@ fn bundle_without_a_certificate_is_refused() {
         ["", "\n", "not PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
     {
         access.trust = Trust::Bundle(bundle.as_bytes().to_vec());
-        let error = shared::client::Client::new(
+        let error = apiclient::client::Client::new(
             "the hub",
             access.clone(),
-            shared::client::Reload::Never,
+            apiclient::client::Reload::Never,
             crate::timing(),
         );
         let error = error.err().map(|error| error.to_string()).unwrap_or_default();

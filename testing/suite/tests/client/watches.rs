@@ -6,14 +6,14 @@ use std::{
     thread,
 };
 
-use dev_apiserver::{Action, Options, Rule, Server};
-use serde_json::json;
-use shared::{
+use apiclient::{
     client::{Client, Propagation, Reload, Timeouts},
     resource::{LEASES, Target},
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use dev_apiserver::{Action, Options, Rule, Server};
+use serde_json::json;
 use suite::{eventually, within};
 
 use crate::{access, body, client, lease, server};
@@ -24,7 +24,7 @@ struct Follower {
     stop: Stop,
     client: Client,
     thread: Option<thread::JoinHandle<()>>,
-    end: shared::config::ClusterConfig,
+    end: kubeconfig::config::ClusterConfig,
 }
 
 impl Follower {
@@ -203,7 +203,7 @@ fn junk_in_a_watch_ends_only_that_watch() {
     admin
         .patch(
             &lease("a"),
-            shared::client::Patch::Merge,
+            apiclient::client::Patch::Merge,
             &json!({"metadata": {"labels": {"x": "y"}}}),
         )
         .unwrap();

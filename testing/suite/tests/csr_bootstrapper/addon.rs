@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use apiclient::{resource::LEASES, time::micro_time};
 use serde_json::{Value, json};
-use shared::{resource::LEASES, time::micro_time};
 use suite::{
     clock::Clock,
     cluster::Cluster,

@@ -3,12 +3,11 @@
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    kubeconfig,
     resource::Resource,
 };
+use serde_json::{Value, json};
 use suite::{
     clock::Clock,
     eventually,

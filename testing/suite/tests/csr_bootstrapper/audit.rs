@@ -10,8 +10,8 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use apiclient::{resource::LEASES, time::micro_time};
 use serde_json::{Value, json};
-use shared::{resource::LEASES, time::micro_time};
 use suite::{
     audit::{
         self, assert_none_is_missing, assert_used, granted, is_in_group, is_of_account, text, user,

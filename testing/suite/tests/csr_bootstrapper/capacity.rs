@@ -5,9 +5,9 @@ use std::{
     thread,
 };
 
+use apiclient::resource::{Resource, Target};
 use dev_apiserver::Rule;
 use serde_json::{Value, json};
-use shared::resource::{Resource, Target};
 use suite::{
     faults::code,
     needs::{Need, needs},

@@ -1,7 +1,7 @@
 //! ClusterClaims of the spoke in the ManagedCluster's status.
 
+use apiclient::resource::Resource;
 use serde_json::{Value, json};
-use shared::resource::Resource;
 use suite::{
     eventually,
     needs::{Need, needs},

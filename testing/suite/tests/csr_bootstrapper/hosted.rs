@@ -1,8 +1,8 @@
 //! Hosted mode: the agent runs on a management cluster and joins another one, the spoke.
 
+use apiclient::resource::{Resource, SECRETS};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
-use shared::resource::{Resource, SECRETS};
 use suite::{
     cluster::Cluster,
     files::Mount,

@@ -5,11 +5,11 @@ mod container;
 
 use std::{fs, time::SystemTime};
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     resource::{LEASES, Target},
     time::micro_time,
 };
+use serde_json::{Value, json};
 use suite::{
     audit::{Right, granted},
     cluster::resource,

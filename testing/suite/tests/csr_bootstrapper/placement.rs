@@ -1,7 +1,7 @@
 //! OCM's placement controller, which chooses clusters by what they report of themselves.
 
+use apiclient::resource::Resource;
 use serde_json::{Value, json};
-use shared::resource::Resource;
 use suite::{
     listing::list,
     needs::{Need, needs},

@@ -1,8 +1,8 @@
 //! With the rights of the base alone, which cannot create a Secret: those that the manifests ship empty are filled and
 //! emptied.
 
+use apiclient::resource::SECRETS;
 use serde_json::{Value, json};
-use shared::resource::SECRETS;
 use suite::{
     cluster::{Cluster, resource},
     eventually,

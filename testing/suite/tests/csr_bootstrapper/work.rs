@@ -7,8 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use apiclient::resource::Resource;
 use serde_json::{Value, json};
-use shared::resource::Resource;
 use suite::{
     cluster::resource,
     eventually,

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use shared::{logging::KEYS, runtime::EXIT_CODES};
+use sidecar::{logging::KEYS, runtime::EXIT_CODES};
 use suite::{
     dumper,
     scene::Scene,
@@ -93,8 +93,8 @@ fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
     for name in shown {
         assert!(told.contains(name), "REFERENCE.md of {program} lacks {name}");
     }
-    let all = sources(&root().join("bins").join(program).join("src"))
-        + &sources(&root().join("shared/src"));
+    let all =
+        sources(&root().join("bins").join(program).join("src")) + &sources(&root().join("shared"));
     for name in told {
         assert!(all.contains(&format!("\"{name}\"")), "{program} has no metric {name}");
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use shared::kubeconfig::check_pair;
+use kubeconfig::check_pair;
 use suite::{
     dumper::{self, set},
     sidecar::Sidecar,

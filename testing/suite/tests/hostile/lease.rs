@@ -1,8 +1,8 @@
 //! addon-lease-controller and servers whose answers are too large, odd or endless.
 
+use apiclient::time::micro_time;
 use dev_apiserver::Action;
 use serde_json::json;
-use shared::time::micro_time;
 use std::time::SystemTime;
 use suite::{pause, scene::ADDON, within};
 

@@ -7,10 +7,10 @@ use std::{
     sync::Arc,
 };
 
+use apiclient::resource::LEASES;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::{Value, json};
-use shared::resource::LEASES;
 use suite::{
     cluster::Cluster,
     manifest::Container,

@@ -49,7 +49,7 @@ fn odd_version_does_not_end_a_watch_for_good() {
         subject
             .scene
             .managed
-            .delete(&shared::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
+            .delete(&apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
         within(60, &format!("the end of the pod is seen\n{}", sidecar.log()), || {
             sidecar.ask("/readyz").1.contains("pod").then_some(())
         });
@@ -69,7 +69,7 @@ fn missing_right_to_watch_is_told_and_lists_stand_in() {
     subject
         .scene
         .managed
-        .delete(&shared::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
+        .delete(&apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
     let sidecar = subject.start();
     asks(managed, "list", "pods", &sidecar);
     subject.put_pod(&json!({}));
@@ -129,7 +129,7 @@ fn error_in_each_watch_hurries_and_blinds_nobody() {
         assert!(asked <= 16, "{name}: {asked} requests in 10 s");
         assert!(sidecar.log().lines().count() < 60, "{}", sidecar.log());
         subject.renews(&sidecar);
-        let pod = shared::resource::PODS.object(&subject.scene.namespace, suite::scene::POD);
+        let pod = apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD);
         subject.scene.managed.delete(&pod);
         within(60, &format!("{name}: its end is seen\n{}", sidecar.log()), || {
             sidecar.ask("/readyz").1.contains("pod").then_some(())

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use shared::kubeconfig::{self, Reach};
+use kubeconfig::{self, Reach};
 use suite::{
     dumper::{Stage, hidden, set},
     eventually,

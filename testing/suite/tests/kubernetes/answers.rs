@@ -1,12 +1,12 @@
 //! The answers of an API server that the programs rely on. The tests pass on a real kube-apiserver, so the
 //! embedded one is like it where they pass there.
 
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Patch, Preconditions, Propagation},
     error::{Error, Result},
     resource::{LEASES, SECRETS, Target},
 };
+use serde_json::{Value, json};
 use suite::cluster::{Cluster, resource};
 
 struct Case {

@@ -3,8 +3,8 @@
 
 use std::{fs, process::Command};
 
+use apiclient::{error::Error, resource::Resource};
 use serde_json::{Value, json};
-use shared::{error::Error, resource::Resource};
 use suite::{
     cluster::{Cluster, resource},
     eventually,

@@ -1,8 +1,8 @@
 //! The content of copies, and edits by others.
 
+use apiclient::resource::Resource as Served;
 use dev_apiserver::{Action, Resource};
 use serde_json::{Value, json};
-use shared::resource::Resource as Served;
 use suite::{
     eventually,
     needs::{Need, needs},

@@ -1,6 +1,6 @@
 //! More of `smoke/deletion.rs`: finalizers of others, sources made again.
 
-use shared::error::Error;
+use apiclient::error::Error;
 use suite::{
     eventually,
     needs::{Need, needs},

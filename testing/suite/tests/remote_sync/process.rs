@@ -1,6 +1,6 @@
 //! The process: leader election, the endpoint.
 
-use shared::resource::LEASES;
+use apiclient::resource::LEASES;
 use suite::{
     eventually,
     needs::{Need, needs},
@@ -75,7 +75,7 @@ fn who_loses_the_lead_stops_writing() {
     stage.settled();
     let another = serde_json::json!({"spec": {
         "holderIdentity": "another", "leaseDurationSeconds": 3600,
-        "renewTime": shared::time::micro_time(std::time::SystemTime::now()),
+        "renewTime": apiclient::time::micro_time(std::time::SystemTime::now()),
     }});
     stage.own.cluster.merge(&LEASES.object(&stage.own.home, "remote-sync"), &another);
     let before = stage.settled();

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
+use apiclient::resource::SECRETS;
 use serde_json::json;
-use shared::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     eventually,

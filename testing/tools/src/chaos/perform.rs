@@ -3,12 +3,12 @@
 
 use std::{sync::Arc, time::Instant};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Patch, Preconditions, Propagation},
     error::Error,
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
 
 use super::{
     config::Feature,

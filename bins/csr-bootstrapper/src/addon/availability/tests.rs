@@ -1,5 +1,5 @@
+use apiclient::time::{micro_time, seconds_time};
 use serde_json::json;
-use shared::time::{micro_time, seconds_time};
 
 use super::*;
 use crate::addon::managed_cluster_addon::tests::{addon, now};

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use log::Level;
-use shared::{
+use apiclient::{
     backoff::Backoff,
     error::{Error, Result},
+    log_line::seconds,
     log_object,
-    logging::seconds,
 };
+use log::Level;
 
 use super::{
     Context, LONGEST_WAIT, Registration, RegistrationSecret, longest_wait,

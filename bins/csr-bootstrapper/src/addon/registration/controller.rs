@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Instant};
 
+use apiclient::{backoff::Backoff, error::Error, log_object, stop::Stop};
 use log::Level;
-use shared::{backoff::Backoff, error::Error, log_object, stop::Stop};
 
 use super::{
     AddOnCsrWatcher, Context, LONGEST_WAIT, Registration, RegistrationSecret, RegistrationStore,

@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     client::Client,
     error::Result,
-    json::Document,
     lock::lock,
-    runtime,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::json::Document;
+use sidecar::runtime;
 
 use crate::{
     agent::{Agent, PAGE},

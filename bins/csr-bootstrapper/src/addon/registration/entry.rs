@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use apiclient::{backoff::Backoff, error::Result, log_object, stop::Stop};
 use log::Level;
-use shared::{backoff::Backoff, error::Result, log_object, stop::Stop};
 
 use super::{
     CertificateRegistration, Context, Credential, LONGEST_WAIT, Registration, RegistrationSecret,

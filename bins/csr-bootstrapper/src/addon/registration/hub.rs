@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use log::Level;
-use shared::{
+use apiclient::{
     error::{Error, Result},
-    json::Document,
+    log_line::seconds,
     log_object,
-    logging::seconds,
     watch::{self, Selection},
 };
+use kubeconfig::json::Document;
+use log::Level;
 
 use super::{CertificateRegistration, Context, Registration};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shared::{kubeconfig::Hub, secret::Data};
+use kubeconfig::{Hub, secret::Data};
 
 use crate::{
     cached::CachedObject,

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use shared::{
+use apiclient::{
     client::{Client, Preconditions, Propagation},
     error::{Error, Result},
-    secret,
 };
+use kubeconfig::secret;
+use serde_json::Value;
 
 use super::{RegistrationSecret, token::TOKEN};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shared::stop::Stop;
+use apiclient::stop::Stop;
 
 use super::service_account_user;
 use crate::{

@@ -1,14 +1,14 @@
 //! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Value, json};
-use shared::{
+use apiclient::{
     client::{Client, Patch},
     error::{Error, Result},
     resource::{SECRETS, Target, valid_label, valid_name},
-    secret::{self, Data},
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::secret::{self, Data};
+use serde_json::{Value, json};
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
 use crate::{

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use apiclient::time::seconds_time;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use kubeconfig::{Hub, secret::Data};
 use serde_json::Value;
-use shared::{kubeconfig::Hub, secret::Data, time::seconds_time};
 
 use crate::{
     clocks::Clocks,

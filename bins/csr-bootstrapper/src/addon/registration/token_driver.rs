@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use log::Level;
-use serde_json::json;
-use shared::{
+use apiclient::{
     error::{Error, Result},
     log_object,
     resource::{Resource, Target},
-    secret,
     stop::Stop,
 };
+use kubeconfig::secret;
+use log::Level;
+use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use apiclient::time::seconds_time;
 use ring::{rand::SystemRandom, signature::KeyPair};
-use shared::time::seconds_time;
 
 use super::*;
 use crate::certificate::pkcs10::{

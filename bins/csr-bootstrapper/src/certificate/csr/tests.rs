@@ -3,7 +3,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use shared::{certificate, kubeconfig::check_pair, resource::valid_name, secret};
+use apiclient::{certificate, resource::valid_name};
+use kubeconfig::{check_pair, secret};
 
 use super::{authority::*, *};
 use crate::certificate::{Subject, pkcs10::*};

@@ -2,13 +2,11 @@
 
 use std::{env, fs, process, time::SystemTime};
 
+use apiclient::stop::Stop;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::config::Trust;
 use serde_json::json;
-use shared::{
-    config::Trust,
-    flags::{Invocation, parse},
-    stop::Stop,
-};
+use sidecar::flags::{Invocation, parse};
 
 use super::*;
 use crate::{

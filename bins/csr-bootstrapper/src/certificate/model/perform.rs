@@ -1,7 +1,7 @@
 //! The effect of the process's actions, as in `perform`, `hub` and `store`, with or without an answer.
 
+use apiclient::error::{Error, Result as HubResult};
 use explorer::Fate;
-use shared::error::{Error, Result as HubResult};
 
 use super::{
     Registration,

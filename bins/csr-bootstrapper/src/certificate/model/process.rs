@@ -7,12 +7,9 @@ use std::{
     time::Duration,
 };
 
+use apiclient::client::{Refused, ServerClock};
 use explorer::Fate;
-use shared::{
-    client::{Refused, ServerClock},
-    config::Trust,
-    secret,
-};
+use kubeconfig::{config::Trust, secret};
 
 use super::{
     Registration,

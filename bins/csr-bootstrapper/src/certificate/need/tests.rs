@@ -1,6 +1,6 @@
 use super::*;
 use crate::certificate::validate::UsableCredential;
-use shared::{config::KeyPair, kubeconfig::Hub};
+use kubeconfig::{Hub, config::KeyPair};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

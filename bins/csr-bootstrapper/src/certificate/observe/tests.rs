@@ -1,8 +1,8 @@
 //! One observation and the action that follows, without either cluster.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::config::{Auth, Trust};
 use serde_json::json;
-use shared::config::{Auth, Trust};
 
 use super::*;
 use crate::{

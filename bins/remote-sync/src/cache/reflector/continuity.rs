@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     backoff::Backoff,
     error::{Error, Result},
     stop::Stop,

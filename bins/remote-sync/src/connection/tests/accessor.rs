@@ -42,7 +42,7 @@ fn a_connection_is_made_once_and_ends_when_withdrawn() {
     assert!(health.last_probe.is_some() && health.last_success.is_some() && health.error.is_none());
     assert!(health.last_connect_failure.is_none());
     assert!(session.cluster.uid.is_some());
-    let namespaces = shared::resource::Resource::v1("", "namespaces", "Namespace");
+    let namespaces = apiclient::resource::Resource::v1("", "namespaces", "Namespace");
     session.client.get(&namespaces.cluster_object("default")).unwrap();
     let all = session.client.document("/api/v1/namespaces").unwrap();
     assert!(all["items"].as_array().unwrap().len() >= 4);

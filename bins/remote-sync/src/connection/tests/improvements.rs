@@ -2,8 +2,9 @@
 
 use std::{net::TcpListener, thread};
 
+use apiclient::client;
 use dev_apiserver::State;
-use shared::{client, kubeconfig::Reach};
+use kubeconfig::Reach;
 
 use super::*;
 use crate::model::known_clusters::{AcceptedIdentity, KnownClusters};
@@ -55,7 +56,7 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
     let (certificate, key) =
         bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
     let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
-    let identity = shared::config::KeyPair { certificate, key };
+    let identity = kubeconfig::config::KeyPair { certificate, key };
     let config = ClusterConfig { auth: Auth::None, identity: Some(identity), ..bench.config() };
     bench.connection.offer(Ok(config));
     bench.supervisor.run_once();

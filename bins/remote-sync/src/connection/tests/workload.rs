@@ -1,6 +1,6 @@
 //! TestRunningOnWorkloadCluster: whether a remote is the cluster that the program runs on.
 
-use shared::{client::Propagation, resource::PODS};
+use apiclient::{client::Propagation, resource::PODS};
 
 use serde_json::json;
 

@@ -2,12 +2,10 @@
 
 use std::{fs, time::Duration};
 
+use apiclient::client::{Reload, Timeouts};
 use dev_apiserver::{Action, Options, Resource as Registered, Rule, Server};
+use kubeconfig::Reach;
 use serde_json::json;
-use shared::{
-    client::{Reload, Timeouts},
-    kubeconfig::Reach,
-};
 
 use super::*;
 
@@ -97,7 +95,7 @@ fn client(kubeconfig: &str) -> Client {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     fs::write(&file, kubeconfig).unwrap();
-    let access = shared::kubeconfig::from_file(&file, Reach::Anywhere).unwrap();
+    let access = kubeconfig::from_file(&file, Reach::Anywhere).unwrap();
     let timing = Timeouts::with_request(Duration::from_secs(5));
     Client::new("the hub", access, Reload::Never, timing).unwrap()
 }

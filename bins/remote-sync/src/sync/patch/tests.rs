@@ -2,8 +2,8 @@
 
 mod target;
 
+use apiclient::resource::Resource;
 use serde_json::json;
-use shared::resource::Resource;
 
 use super::*;
 use crate::{

@@ -1,7 +1,7 @@
 //! The Lease is there from the start, comes back when somebody deletes it, and is shared with other writers.
 
+use apiclient::resource::LEASES;
 use serde_json::json;
-use shared::resource::LEASES;
 use suite::{
     eventually,
     needs::{Need, needs},

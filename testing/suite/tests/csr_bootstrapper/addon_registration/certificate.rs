@@ -105,7 +105,7 @@ fn addon_registration_fails_now_and_then() {
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     spoke.hub.approve_next(&spoke.cluster);
     let (whole, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    let secret = shared::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    let secret = apiclient::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     let warnings = || {
         let log = agent.log();
         let is_warning = |line: &&str| line.starts_with('W') && line.contains("is not kept");
@@ -202,7 +202,7 @@ fn addon_registration_secret_that_somebody_deletes_comes_back() {
         let has_key = |text: &Vec<u8>| String::from_utf8_lossy(text).contains("tls.key");
         (!stored.values().any(has_key)).then_some(())
     });
-    let secret = shared::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    let secret = apiclient::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     spoke.managed.delete(&secret);
     spoke.hub.approve_next(&spoke.cluster);
     let (new, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, Some(&old));

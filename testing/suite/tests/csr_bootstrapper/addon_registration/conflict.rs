@@ -1,9 +1,9 @@
 //! A Secret that is not this cluster's keeps its content, whatever an add-on names: no CSR is posted for it, and the
 //! add-on's condition says why.
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
-use shared::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     eventually,

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
+use apiclient::{
+    client::{Client, Reload, Timeouts},
+    resource::{SECRETS, Target},
+};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
+use kubeconfig::{self, secret};
 use serde_json::{Value, json};
-use shared::{
-    client::{Client, Reload, Timeouts},
-    kubeconfig,
-    resource::{SECRETS, Target},
-    secret,
-};
 use suite::{
     cluster::Cluster,
     eventually,

@@ -1,7 +1,7 @@
 //! Add-ons of a cluster that moves to another one of several hubs.
 
+use apiclient::resource::NAMESPACES;
 use serde_json::json;
-use shared::resource::NAMESPACES;
 use suite::{
     ocm::{Bootstrap, Hub},
     within,

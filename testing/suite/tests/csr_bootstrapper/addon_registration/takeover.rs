@@ -1,6 +1,6 @@
 //! From OCM's own agent to the program and back with the credentials of add-ons; on the real control plane alone.
 
-use shared::resource::SECRETS;
+use apiclient::resource::SECRETS;
 use suite::{eventually, ocm::AVAILABLE, sidecar::Sidecar, spoke::Spoke, stays};
 
 use super::support::*;

@@ -15,7 +15,7 @@ use super::support::*;
 
 pub(super) const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
-fn rbac(plural: &'static str, kind: &'static str) -> shared::resource::Resource {
+fn rbac(plural: &'static str, kind: &'static str) -> apiclient::resource::Resource {
     resource("rbac.authorization.k8s.io", plural, kind)
 }
 
@@ -194,7 +194,7 @@ fn addon_token_registration_repairs_its_secret() {
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     wait_for_infrastructure(&spoke);
     let old = token(&spoke, &namespace, None);
-    let secret = shared::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    let secret = apiclient::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     spoke.managed.merge(&secret, &json!({"data": {"kubeconfig": "eA=="}}));
     let now = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
     eventually("it is whole again", || (now() == Some(old.clone())).then_some(()));

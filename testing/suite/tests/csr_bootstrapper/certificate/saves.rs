@@ -1,8 +1,8 @@
 //! A Secret that cannot be written: an issued certificate is neither lost nor requested again.
 
+use apiclient::resource::SECRETS;
 use dev_apiserver::Rule;
 use serde_json::json;
-use shared::resource::SECRETS;
 use suite::{
     eventually,
     faults::code,

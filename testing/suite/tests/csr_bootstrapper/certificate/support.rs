@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use apiclient::{error::Error, resource::Target};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Request, signing_request};
 use serde_json::{Value, json};
-use shared::{error::Error, resource::Target};
 use suite::{
     eventually,
     identity::{Data, hub_secret},
@@ -210,7 +210,7 @@ pub(crate) fn joined_by(spoke: &Spoke, name: &str) {
 #[track_caller]
 pub(crate) fn works(spoke: &Spoke) {
     let data = spoke.credential().expect("the Secret");
-    shared::kubeconfig::check_pair(&data["tls.crt"], &data["tls.key"]).expect("a pair");
+    kubeconfig::check_pair(&data["tls.crt"], &data["tls.key"]).expect("a pair");
     let answer = spoke.as_agent().get(&global(&clusters(), &spoke.cluster));
     assert!(matches!(answer, Ok(_) | Err(Error::Forbidden(_))), "{answer:?}");
 }
@@ -234,7 +234,7 @@ pub(crate) fn no_key_alone(spoke: &Spoke) {
         let part = |key: &str| BASE64_STANDARD.decode(body["data"][key].as_str()?).ok();
         let (certificate, key) =
             (part("tls.crt").expect("tls.crt"), part("tls.key").expect("tls.key"));
-        shared::kubeconfig::check_pair(&certificate, &key).expect("a pair");
+        kubeconfig::check_pair(&certificate, &key).expect("a pair");
         let bearer = dev_apiserver::Issued::of(&certificate).expect("a certificate").bearer;
         assert_eq!(bearer.common_name, spoke.user());
     }

@@ -8,15 +8,16 @@ use std::{
     time::Duration,
 };
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Ca;
+use kubeconfig::secret;
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     crypto::ring::default_provider,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use serde_json::json;
-use shared::{resource::SECRETS, secret};
 use suite::{eventually, proxy::join, spoke::Spoke};
 
 use crate::joining::support::{bootstrap_with, kubeconfig, settled};

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
+use apiclient::resource::SECRETS;
 use dev_apiserver::SignerOptions;
 use serde_json::{Value, json};
-use shared::resource::SECRETS;
 use suite::{
     eventually,
     identity::{self, Data},

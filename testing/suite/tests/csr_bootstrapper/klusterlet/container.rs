@@ -11,8 +11,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use apiclient::resource::SECRETS;
 use serde_json::Value;
-use shared::resource::SECRETS;
 use suite::{
     identity, pause,
     sidecar::{Sidecar, bare},
@@ -79,7 +79,7 @@ impl<'a> Container<'a> {
             fs::create_dir_all(&directory).expect("a directory");
             let target = SECRETS.object(&self.namespace, secret);
             let secret = self.spoke.managed.get(&target).expect("the Secret of a volume");
-            for (key, value) in shared::secret::data(&secret).expect("base64") {
+            for (key, value) in kubeconfig::secret::data(&secret).expect("base64") {
                 fs::write(directory.join(key), value).expect("a file");
             }
         }

@@ -2,9 +2,9 @@
 
 use std::{process::Command, time::Instant};
 
+use apiclient::resource::Resource;
 use dev_apiserver::{Action, Rule};
 use serde_json::Value;
-use shared::resource::Resource;
 use suite::{
     cluster::Cluster,
     eventually,

@@ -92,7 +92,7 @@ fn a_deleted_lease_is_the_hubs_to_make_and_is_renewed_again() {
         Some(lease["metadata"]["uid"].as_str()?.to_owned())
     };
     let before = uid(&spoke).expect("the Lease");
-    let leases = shared::resource::LEASES.object(&spoke.cluster, HEARTBEAT);
+    let leases = apiclient::resource::LEASES.object(&spoke.cluster, HEARTBEAT);
     spoke.hub.cluster.delete(&leases);
     eventually("the hub makes another", || uid(&spoke).filter(|uid| *uid != before));
     beats_again(&agent, 2);
@@ -127,7 +127,7 @@ fn one_request_renews_and_only_the_time_changes() {
     let (spoke, agent) = beating("one-put", &[]);
     beats_again(&agent, 2);
     // Nobody but the hub's administrator says what else is in it.
-    let leases = shared::resource::LEASES.object(&spoke.cluster, HEARTBEAT);
+    let leases = apiclient::resource::LEASES.object(&spoke.cluster, HEARTBEAT);
     let foreign = serde_json::json!({"metadata": {"annotations": {"theirs": "1"}},
         "spec": {"leaseDurationSeconds": 7, "acquireTime": null}});
     spoke.hub.cluster.merge(&leases, &foreign);

@@ -1,9 +1,9 @@
 //! Credentials that no add-on needs any more are deleted, and no others; a cluster that was deleted on the hub
 //! is not made again.
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use shared::resource::SECRETS;
 use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays, throughout};
 
 use crate::{

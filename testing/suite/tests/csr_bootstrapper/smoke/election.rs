@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
+use apiclient::{resource::LEASES, time::micro_time};
 use serde_json::json;
-use shared::{resource::LEASES, time::micro_time};
 use suite::spoke::Spoke;
 
 use crate::joining::{

@@ -1,8 +1,8 @@
 //! Joining: from a bootstrap kubeconfig alone to a cluster that the hub finds available.
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Request;
-use shared::resource::SECRETS;
 use suite::{
     needs::{Need, needs},
     ocm,

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeMap, fs};
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use shared::resource::SECRETS;
 use suite::{
     eventually,
     identity::{Data, token_in},

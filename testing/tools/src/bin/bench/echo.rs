@@ -8,13 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    json::Document,
-    kubeconfig::{self, Reach},
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use kubeconfig::{self, Reach, json::Document};
 use suite::{cluster::Cluster, sync::WIDGETS};
 
 /// Which number of which object, and when it was first told of.

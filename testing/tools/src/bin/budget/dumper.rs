@@ -1,8 +1,8 @@
 //! hub-kubeconfig-dumper: several of them that have written their files.
 
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use shared::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     identity, pause,

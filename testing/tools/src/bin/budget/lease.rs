@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use shared::{
+use apiclient::{
     client::{Client, Reload, Timeouts},
-    kubeconfig::{self, Reach},
     lease,
     resource::LEASES,
 };
+use kubeconfig::{self, Reach};
 use suite::{
     cluster::Cluster,
     eventually, pause,

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use apiclient::resource::SECRETS;
 use dev_apiserver::Request;
 use serde_json::json;
-use shared::resource::SECRETS;
 use suite::{
     eventually, pause,
     relay::Way,

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use kubeconfig::secret::Data;
 use serde_json::{Value, json};
-use shared::secret::Data;
 
 use super::{
     Rules,

@@ -1,0 +1,296 @@
+//! Plan, without I/O: the directory's state and the Secret's content give the steps. After each step,
+//! wherever the process may die, every path shows the old set or the new one.
+//!
+//! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a
+//! directory with all files of one set, `..data` is a symlink to the current one, and each file's own path
+//! is a symlink through it. Entries of that form are ours; nothing else is ever removed.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use zeroize::Zeroizing;
+
+use apiclient::time::{micro_time, parse_micro_time};
+use kubeconfig::secret::Data;
+
+/// The files of a set, by name.
+pub type Files = Data;
+
+/// The symlink whose change is the switch from one set to the next.
+pub(crate) const DATA: &str = "..data";
+/// Prefix of a symlink before its rename.
+pub(crate) const TEMPORARY: &str = "..tmp-";
+/// The time that a reader who resolved `..data` before a switch has to go on.
+const GRACE: Duration = Duration::from_secs(10);
+/// The year 9000; formatted times end with 9999.
+const LAST: Duration = Duration::from_secs(221_845_392_000);
+
+/// The requested permissions. Without them existing entries keep their own, so that readers of the
+/// registration agent's files can read their successors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modes {
+    /// Of the directory.
+    pub directory: Option<u32>,
+    /// Of each file.
+    pub file: Option<u32>,
+}
+
+/// Mode of a new directory.
+pub(crate) const DIRECTORY_MODE: u32 = 0o700;
+/// Mode of a new file.
+const FILE_MODE: u32 = 0o600;
+/// The most that others may do in a generation: read.
+const READABLE: u32 = 0o755;
+
+impl Modes {
+    /// The mode of a generation in a directory with these permissions.
+    fn of_generation(self, directory: u32) -> u32 {
+        self.directory.unwrap_or(directory & READABLE | DIRECTORY_MODE)
+    }
+}
+
+/// The state of the directory.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) mode: u32,
+    /// The target of `..data`, if it is a generation.
+    pub(crate) current: Option<Generation>,
+    /// The names of all generations, the oldest first.
+    pub(crate) generations: Vec<String>,
+    /// Symlinks whose rename did not happen.
+    pub(crate) temporary: Vec<String>,
+    /// The relevant paths: those of the new set, and all of our own form.
+    pub(crate) entries: BTreeMap<String, PathEntry>,
+}
+
+/// One set on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Generation {
+    pub(crate) name: String,
+    pub(crate) mode: u32,
+    pub(crate) files: Files,
+    /// The mode of each file.
+    pub(crate) modes: BTreeMap<String, u32>,
+}
+
+/// The entry at a file's path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PathEntry {
+    /// `NAME -> ..data/NAME`.
+    Ours,
+    /// A plain file with its content and permissions, if it can be read: the registration agent writes
+    /// these.
+    Plain(Option<(Zeroizing<Vec<u8>>, u32)>),
+    /// A directory: a symlink cannot replace it.
+    Directory,
+    /// A symlink to another place, a socket, …
+    Other,
+}
+
+/// One step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PlanStep {
+    /// Give the directory these permissions, if possible.
+    SetMode(u32),
+    /// Repair the permissions of a generation, and of these files of it.
+    Repair(String, Vec<String>),
+    /// Remove a generation with its content.
+    RemoveGeneration(String),
+    /// Remove a symlink.
+    Unlink(String),
+    /// Write a generation, down to the disk.
+    Write(Generation),
+    /// Point `..data` to this generation.
+    Switch(String),
+    /// Point a file's path through `..data`, whatever it is now.
+    Link(String),
+}
+
+/// The steps, in their order.
+///
+/// # Errors
+/// A sentence, when an entry is in the way that must not be removed.
+pub(crate) fn plan(
+    found: &Found,
+    wanted: &Files,
+    modes: Modes,
+    now: SystemTime,
+) -> Result<Vec<PlanStep>, String> {
+    let in_the_way = |name: &&String| found.entries.get(*name) == Some(&PathEntry::Directory);
+    if let Some(name) = wanted.keys().find(in_the_way) {
+        return Err(format!("{name} is a directory there: it has to be removed"));
+    }
+    let current = found.current.clone();
+    let mut plan = Plan { steps: left_behind(found), current, found, modes, now };
+    if let Some(mode) = modes.directory.filter(|mode| *mode != found.mode) {
+        plan.steps.push(PlanStep::SetMode(mode));
+    }
+    plan.take_over(wanted);
+    if plan.shows(wanted) {
+        plan.repair();
+    } else {
+        // A new path: its symlink shows nothing either before the switch.
+        let new = wanted.keys().filter(|name| !found.entries.contains_key(*name));
+        plan.publish(wanted.clone(), new);
+    }
+    for (name, entry) in &found.entries {
+        if *entry == PathEntry::Ours && !wanted.contains_key(name) {
+            plan.steps.push(PlanStep::Unlink(name.clone()));
+        }
+    }
+    for name in wanted.keys().filter(|name| found.entries.get(*name) != Some(&PathEntry::Ours)) {
+        plan.link(name);
+    }
+    plan.retire();
+    Ok(plan.steps)
+}
+
+/// Returns whether the directory has a readable kubeconfig.
+pub(crate) fn has_kubeconfig(found: &Found) -> bool {
+    let linked = || found.current.as_ref().is_some_and(|set| set.files.contains_key("kubeconfig"));
+    match found.entries.get("kubeconfig") {
+        Some(PathEntry::Ours) => linked(),
+        Some(PathEntry::Plain(file)) => {
+            file.as_ref().is_none_or(|(content, _)| !content.is_empty())
+        }
+        _ => false,
+    }
+}
+
+/// Leftovers of a process that died: unrenamed symlinks, and generations that were never current. Names
+/// grow, so those are the ones after the current.
+fn left_behind(found: &Found) -> Vec<PlanStep> {
+    let current = found.current.as_ref().map(|generation| &generation.name);
+    let never_shown = |name: &&String| current.is_none_or(|current| *name > current);
+    let temporary = found.temporary.iter().cloned().map(PlanStep::Unlink);
+    let unfinished = found.generations.iter().filter(never_shown).cloned();
+    temporary.chain(unfinished.map(PlanStep::RemoveGeneration)).collect()
+}
+
+struct Plan<'a> {
+    found: &'a Found,
+    modes: Modes,
+    now: SystemTime,
+    steps: Vec<PlanStep>,
+    /// The generation that `..data` names after the steps so far.
+    current: Option<Generation>,
+}
+
+impl Plan<'_> {
+    /// Moves plain files with their present content into the layout, so that a single switch brings the new
+    /// content of all.
+    fn take_over(&mut self, wanted: &Files) {
+        let plain = |name: &String| match self.found.entries.get(name) {
+            Some(PathEntry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
+            _ => None,
+        };
+        let plain: Files = wanted.keys().filter_map(plain).collect();
+        if plain.is_empty() {
+            return;
+        }
+        let names: Vec<_> = plain.keys().cloned().collect();
+        let mut visible = self.current.as_ref().map_or_else(Files::new, |set| set.files.clone());
+        visible.extend(plain);
+        if !self.shows(&visible) {
+            self.publish(visible, [].iter());
+        }
+        names.iter().for_each(|name| self.link(name));
+    }
+
+    fn link(&mut self, name: &str) {
+        let is_it = |step: &PlanStep| matches!(step, PlanStep::Link(linked) if linked == name);
+        if !self.steps.iter().any(is_it) {
+            self.steps.push(PlanStep::Link(name.to_owned()));
+        }
+    }
+
+    fn shows(&self, files: &Files) -> bool {
+        self.current.as_ref().is_some_and(|current| current.files == *files)
+    }
+
+    /// Everything is in place before the switch, so that all of it appears at once.
+    fn publish<'a>(&mut self, files: Files, new: impl Iterator<Item = &'a String>) {
+        let newest = self.found.generations.last();
+        let newest = self.current.as_ref().map(|current| &current.name).max(newest);
+        let name = next_name(newest.map(String::as_str), self.now);
+        let modes = files.keys().map(|file| (file.clone(), self.file_mode(file)));
+        let modes = modes.collect();
+        let mode = self.modes.of_generation(self.found.mode);
+        let generation = Generation { name: name.clone(), mode, files, modes };
+        self.steps.push(PlanStep::Write(generation.clone()));
+        new.for_each(|name| self.link(name));
+        self.steps.push(PlanStep::Switch(name));
+        self.current = Some(generation);
+    }
+
+    /// The requested modes, or else those of the current files.
+    fn file_mode(&self, name: &str) -> u32 {
+        let shown = || match self.found.entries.get(name)? {
+            PathEntry::Plain(Some((_, mode))) => Some(*mode),
+            _ => self.current.as_ref()?.modes.get(name).copied(),
+        };
+        self.modes.file.or_else(shown).unwrap_or(FILE_MODE)
+    }
+
+    /// Gives the current files the requested permissions.
+    fn repair(&mut self) {
+        let Some(current) = self.found.current.as_ref().filter(|current| {
+            self.current.as_ref().is_some_and(|planned| planned.name == current.name)
+        }) else {
+            return;
+        };
+        let wrong =
+            |(_, mode): &(&String, &u32)| self.modes.file.is_some_and(|file| file != **mode);
+        let wrong: Vec<_> =
+            current.modes.iter().filter(wrong).map(|(name, _)| name.clone()).collect();
+        let narrow = self.modes.directory.is_some_and(|directory| directory != current.mode);
+        if narrow || !wrong.is_empty() {
+            self.steps.push(PlanStep::Repair(current.name.clone(), wrong));
+        }
+    }
+
+    /// Removes generations without readers: the one before the current stays, and all that were current
+    /// within the grace period.
+    fn retire(&mut self) {
+        let removed = |name: &String| {
+            self.steps.iter().any(|step| matches!(step, PlanStep::RemoveGeneration(n) if n == name))
+        };
+        let mut shown: Vec<_> =
+            self.found.generations.iter().filter(|name| !removed(name)).cloned().collect();
+        for step in &self.steps {
+            if let PlanStep::Switch(name) = step {
+                shown.push(name.clone());
+            }
+        }
+        for pair in shown.windows(2).take(shown.len().saturating_sub(2)) {
+            // It was current until the next one began.
+            let until = began(&pair[1]).unwrap_or(self.now);
+            if self.now.duration_since(until).is_ok_and(|age| age >= GRACE) {
+                self.steps.push(PlanStep::RemoveGeneration(pair[0].clone()));
+            }
+        }
+    }
+}
+
+/// The name of a generation, after its start. Names grow even when the clock is set back.
+fn next_name(newest: Option<&str>, now: SystemTime) -> String {
+    let after = newest.and_then(began).map(|newest| newest + Duration::from_micros(1));
+    let began = after.map_or(now, |after| after.max(now));
+    format!("..{}", micro_time(began).replace(':', "_"))
+}
+
+fn began(name: &str) -> Option<SystemTime> {
+    let began = parse_micro_time(&name.strip_prefix("..")?.replace('_', ":"))?;
+    // A planted name at the end of time would leave none for the next.
+    (began < SystemTime::UNIX_EPOCH + LAST).then_some(began)
+}
+
+/// Returns whether `name` is that of a generation of this program.
+pub(crate) fn is_generation(name: &str) -> bool {
+    began(name).is_some_and(|began| next_name(None, began) == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Publisher of a set of files: inspects the directory, lets the plan decide and performs its steps.
+
+use std::{
+    io,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    content::Content,
+    directory::Directory,
+    disk::look,
+    plan::{DATA, DIRECTORY_MODE, Generation, Modes, PlanStep, TEMPORARY, has_kubeconfig, plan},
+};
+use apiclient::{
+    error::{Error, Result},
+    stop::Stop,
+};
+
+/// Another program holds the directory for some milliseconds; this many waits of this length are enough for
+/// it.
+const PATIENCE: u32 = 100;
+const PIECE: Duration = Duration::from_millis(20);
+
+/// The directory and the permissions of its files.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    /// The directory; it is created where it is missing.
+    pub path: PathBuf,
+    /// The requested permissions.
+    pub modes: Modes,
+}
+
+/// The outcome of publishing a set.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PublishOutcome {
+    /// It was published already.
+    Unchanged,
+    /// It is published now.
+    Changed,
+    /// It has no kubeconfig and the published one has: that one stays.
+    Kept,
+}
+
+impl Publisher {
+    /// Makes the directory show `content`.
+    ///
+    /// # Errors
+    /// `BadConfig` names the step that failed; the files before stay visible.
+    pub fn publish(
+        &self,
+        content: &Content,
+        now: SystemTime,
+        stop: &Stop,
+    ) -> Result<PublishOutcome> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Error::bad_config(format!("directory {} {what}: {error}", self.path.display()))
+        };
+        let mode = self.modes.directory.unwrap_or(DIRECTORY_MODE);
+        let directory = Directory::create(&self.path, mode)
+            .map_err(|error| failed("cannot be used", &error))?;
+        self.lock(&directory, stop)?;
+        let found = look(&directory, &content.files).map_err(|e| failed("cannot be used", &e))?;
+        if !content.complete && (content.files.is_empty() || has_kubeconfig(&found)) {
+            return Ok(PublishOutcome::Kept);
+        }
+        let steps = plan(&found, &content.files, self.modes, now)
+            .map_err(|error| failed("cannot be used", &error))?;
+        for step in &steps {
+            self.perform(&directory, step)
+                .map_err(|error| failed("keeps the files that it has", &error))?;
+        }
+        let changed =
+            steps.iter().any(|step| matches!(step, PlanStep::Switch(_) | PlanStep::Link(_)));
+        Ok(if changed { PublishOutcome::Changed } else { PublishOutcome::Unchanged })
+    }
+
+    fn lock(&self, directory: &Directory, stop: &Stop) -> Result<()> {
+        for _ in 0..PATIENCE {
+            match directory.lock() {
+                Ok(true) => return Ok(()),
+                Ok(false) if stop.wait(PIECE) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    let path = self.path.display();
+                    return Err(Error::bad_config(format!(
+                        "directory {path} has no lock: {error}"
+                    )));
+                }
+            }
+        }
+        let path = self.path.display();
+        Err(Error::bad_config(format!("directory {path} is locked by another process")))
+    }
+
+    /// Performs one step. Failures with permissions and leftovers are tolerated: a volume's root may belong
+    /// to another user.
+    fn perform(&self, directory: &Directory, step: &PlanStep) -> io::Result<()> {
+        match step {
+            PlanStep::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
+            PlanStep::Repair(generation, files) => {
+                tolerate(step, self.repair(directory, generation, files));
+            }
+            PlanStep::RemoveGeneration(name) => tolerate(step, directory.remove(name)),
+            PlanStep::Unlink(name) if name.starts_with(TEMPORARY) => {
+                tolerate(step, directory.unlink(name));
+            }
+            PlanStep::Unlink(name) => {
+                return directory.unlink(name).and_then(|()| directory.sync());
+            }
+            PlanStep::Write(generation) => {
+                let written = write(directory, generation);
+                if written.is_err() {
+                    // A full disk needs its room.
+                    tolerate(step, directory.remove(&generation.name));
+                }
+                return written;
+            }
+            PlanStep::Switch(generation) => {
+                return directory.link(DATA, generation).and_then(|()| directory.sync());
+            }
+            PlanStep::Link(name) => {
+                let linked = directory.link(name, &format!("{DATA}/{name}"));
+                return linked.and_then(|()| directory.sync());
+            }
+        }
+        Ok(())
+    }
+
+    fn repair(&self, directory: &Directory, name: &str, files: &[String]) -> io::Result<()> {
+        let generation = directory.open(name)?;
+        if let Some(mode) = self.modes.file {
+            files.iter().try_for_each(|file| generation.set_file_mode(file, mode))?;
+        }
+        self.modes.directory.map_or(Ok(()), |mode| generation.set_mode(mode))
+    }
+}
+
+fn write(directory: &Directory, generation: &Generation) -> io::Result<()> {
+    let Generation { name, mode, files, modes } = generation;
+    let inside = directory.make(name)?;
+    for (name, content) in files {
+        inside.write(name, content, modes[name])?;
+    }
+    inside.set_mode(*mode)?;
+    inside.sync()?;
+    directory.sync()
+}
+
+fn tolerate(step: &PlanStep, result: io::Result<()>) {
+    let what = match step {
+        PlanStep::SetMode(_) => "the permissions of the directory stay as they are",
+        PlanStep::Repair(..) => "the permissions of the files stay as they are",
+        _ => "leftovers could not be removed",
+    };
+    if let Err(error) = result {
+        log::debug!(error:% = error; "{what}");
+    }
+}
+
+#[cfg(test)]
+mod rotations;
+#[cfg(test)]
+mod tests;

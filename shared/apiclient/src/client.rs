@@ -1,0 +1,381 @@
+//! REST client for one API server, with an identity that may change under way, bounded in time and size.
+
+mod apart;
+mod buffers;
+mod counts;
+pub(crate) mod dial;
+mod exchange;
+pub(crate) mod request;
+pub(crate) mod status;
+mod timeouts;
+pub(crate) mod tls;
+pub(crate) mod transport;
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::Value;
+use ureq::http::Method;
+
+use kubeconfig::{config::ClusterConfig, memory};
+
+use crate::{
+    certificate,
+    client::{
+        request::{ApiRequest, JSON},
+        transport::Transport,
+    },
+    error::Result,
+    lock::lock,
+    resource::Target,
+};
+
+pub use self::{
+    counts::{RequestCounts, RequestMetrics},
+    timeouts::{LONGEST_LIST, Timeouts},
+};
+pub use crate::client::request::{Patch, Preconditions, Propagation};
+
+/// Loads the present credentials.
+pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
+
+/// The occasions on which credentials are loaded again.
+pub enum Reload {
+    /// Never: whoever made the client calls [`Client::swap`].
+    Never,
+    /// Once after a 401 of the server.
+    WhenRefused(Load),
+    /// As files: also before a request, when the last read was long ago.
+    FromFiles(Load),
+}
+
+/// A client for one API server. Cheap to clone; clones share everything but [`Client::limited_to`]. A request
+/// holds no lock while it waits.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+    largest: usize,
+}
+
+/// The default memory limit for an object, in bytes: a Secret of 1 MiB is 1.34 MiB in base64, and the maps
+/// around it cost less than 64 KiB.
+pub const USUAL_OBJECT: usize = 2 << 20;
+
+struct Inner {
+    whose: String,
+    timeouts: Timeouts,
+    state: Mutex<State>,
+    reload: Reload,
+    clock: Mutex<Option<ServerClock>>,
+    skew_logged: AtomicBool,
+    requests: RequestMetrics,
+    reloads: Mutex<(u64, u64)>,
+    refused: Mutex<Option<Refused>>,
+    born: Instant,
+    /// Milliseconds from `born` to a moment after it; 0 for never.
+    heard: AtomicU64,
+}
+
+/// A server's clock, by the dates of its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerClock {
+    /// Its lead over ours, in seconds.
+    pub ahead: i64,
+    /// The time in the last of the answers.
+    pub time: SystemTime,
+    /// The first of the answers that agree on this.
+    pub since: Instant,
+    /// The last of them.
+    pub last: Instant,
+}
+
+/// A span of 401 answers from the server itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The first time.
+    pub since: Instant,
+    /// The last time.
+    pub last: Instant,
+}
+
+/// The identities of all clients so far.
+static GENERATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct State {
+    transport: Transport,
+    /// Its number among all identities, by which a request knows whether a change of identity cut it off.
+    generation: u64,
+    next_reload: Instant,
+    files_unusable: bool,
+}
+
+impl Client {
+    /// A client for `config`; `whose` names the server in messages ("the hub").
+    ///
+    /// # Errors
+    /// `BadConfig` when TLS or the proxy cannot be set up.
+    pub fn new(
+        whose: &str,
+        config: ClusterConfig,
+        reload: Reload,
+        timeouts: Timeouts,
+    ) -> Result<Self> {
+        Self::counting(whose, config, reload, timeouts, RequestMetrics::default())
+    }
+
+    /// The same, adding to the request counts of earlier clients.
+    ///
+    /// # Errors
+    /// `BadConfig` when TLS or the proxy cannot be set up.
+    pub fn counting(
+        whose: &str,
+        config: ClusterConfig,
+        reload: Reload,
+        timeouts: Timeouts,
+        requests: RequestMetrics,
+    ) -> Result<Self> {
+        let state = State {
+            transport: Transport::new(whose, config, timeouts.request)?,
+            generation: GENERATIONS.fetch_add(1, Relaxed),
+            next_reload: Instant::now() + timeouts.files,
+            files_unusable: false,
+        };
+        requests.count_for(&state.transport.host());
+        let inner = Inner {
+            whose: whose.to_owned(),
+            timeouts,
+            state: Mutex::new(state),
+            reload,
+            clock: Mutex::default(),
+            skew_logged: AtomicBool::new(false),
+            requests,
+            reloads: Mutex::default(),
+            refused: Mutex::default(),
+            born: Instant::now(),
+            heard: AtomicU64::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT })
+    }
+
+    /// The same client, with this memory limit for each object, in bytes.
+    #[must_use]
+    pub fn limited_to(&self, largest: usize) -> Self {
+        Self { inner: self.inner.clone(), largest }
+    }
+
+    /// Returns whether this is a handle of the same client.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// As the server says; `NotFound` only if it names this object.
+    pub fn get(&self, target: &Target<'_>) -> Result<Value> {
+        self.object(&ApiRequest::get(*target))
+    }
+
+    /// As [`Client::get`], with its own time limit.
+    ///
+    /// # Errors
+    /// As the server says; `NotFound` only if it names this object.
+    pub fn get_within(&self, target: &Target<'_>, timeout: Duration) -> Result<Value> {
+        self.object(&ApiRequest { timeout: Some(timeout), ..ApiRequest::get(*target) })
+    }
+
+    /// Creates an object; never repeated, as a first attempt that was cut off may have done it.
+    ///
+    /// # Errors
+    /// As the server says; `AlreadyExists` when there is one.
+    pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
+        let target = if target.subresource.is_some() { *target } else { target.siblings() };
+        self.object(&ApiRequest::write(Method::POST, target, JSON, object, false))
+    }
+
+    /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
+    ///
+    /// # Errors
+    /// As the server says; `Conflict` when it changed meanwhile.
+    pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
+        let guarded = object["metadata"]["resourceVersion"].is_string();
+        self.object(&ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
+    }
+
+    /// Changes parts of an object.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
+        self.object(&ApiRequest::patch(*target, kind, patch))
+    }
+
+    /// Asks what [`patch`](Self::patch) would make of an object, with all checks and defaults of the server; stores
+    /// nothing.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub fn patch_dry_run(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
+        let query = "dryRun=All".to_owned();
+        // Twice does no harm.
+        let repeatable = true;
+        self.object(&ApiRequest { query, repeatable, ..ApiRequest::patch(*target, kind, patch) })
+    }
+
+    /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
+    ///
+    /// # Errors
+    /// As the server says; `Conflict` when a precondition fails.
+    pub fn delete(
+        &self,
+        target: &Target<'_>,
+        propagation: Propagation,
+        preconditions: &Preconditions,
+    ) -> Result<()> {
+        self.json(&ApiRequest::delete(*target, propagation, preconditions)).map(drop)
+    }
+
+    /// Reads a path that is no object but answers with one, such as a discovery document.
+    ///
+    /// # Errors
+    /// As the server says; `NotServed` if there is nothing at this path.
+    pub fn document(&self, path: &str) -> Result<Value> {
+        self.json(&ApiRequest::text(path, None))
+    }
+
+    /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
+    ///
+    /// # Errors
+    /// `Unreachable` or `BadPeer` when there is no answer.
+    pub fn text(&self, path: &str) -> Result<(u16, String)> {
+        self.read_text(&ApiRequest::text(path, None))
+    }
+
+    /// As [`Client::text`], with its own time limit.
+    ///
+    /// # Errors
+    /// `Unreachable` or `BadPeer` when there is no answer.
+    pub fn text_within(&self, path: &str, timeout: Duration) -> Result<(u16, String)> {
+        self.read_text(&ApiRequest::text(path, Some(timeout)))
+    }
+
+    /// Uses another identity or server from the next request on. Old connections are closed, also those of
+    /// running watches, so that they come back with the new identity. `false` if `config` is in use
+    /// already.
+    ///
+    /// # Errors
+    /// `BadConfig` when the new one cannot be used: the old one stays.
+    pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
+        let mut state = self.state();
+        if *state.transport.config() == config {
+            return Ok(false);
+        }
+        let old = if state.transport.same_connection(&config) {
+            state.transport.set_headers(config)?;
+            None
+        } else {
+            let fresh = Transport::new(self.whose(), config, self.inner.timeouts.request)?;
+            Some(std::mem::replace(&mut state.transport, fresh))
+        };
+        state.generation = GENERATIONS.fetch_add(1, Relaxed);
+        *lock(&self.inner.refused) = None;
+        self.inner.requests.count_for(&state.transport.host());
+        drop(state);
+        if let Some(old) = old {
+            old.shut_down();
+        }
+        log::info!(server = self.whose(); "credentials rotated");
+        Ok(true)
+    }
+
+    /// The number of the identity; each identity of each client has its own.
+    pub fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    /// The span of the server's 401 answers to this identity, if the last answer was one. Only a Status of
+    /// the server counts: a gateway's refusal says nothing about the credential.
+    pub fn refused(&self) -> Option<Refused> {
+        *lock(&self.inner.refused)
+    }
+
+    /// The time of the last byte of a successful answer or of a watch event.
+    pub fn heard(&self) -> Option<Instant> {
+        match self.inner.heard.load(Relaxed) {
+            0 => None,
+            milliseconds => Some(self.inner.born + Duration::from_millis(milliseconds)),
+        }
+    }
+
+    /// Ends all requests of this client, watches among them; a later request would connect anew.
+    pub fn close(&self) {
+        let agent = self.state().transport.agent().clone();
+        agent.shutdown();
+        memory::end_waits(self.peer());
+    }
+
+    /// The number of times that credentials were loaded again: with success, and in vain.
+    pub fn reloads(&self) -> (u64, u64) {
+        *lock(&self.inner.reloads)
+    }
+
+    /// The credentials in use.
+    pub fn config(&self) -> ClusterConfig {
+        self.state().transport.config().clone()
+    }
+
+    /// The server's clock, once an answer has its date. An answer that is no JSON may be a gateway's, and
+    /// is ignored.
+    pub fn clock(&self) -> Option<ServerClock> {
+        *lock(&self.inner.clock)
+    }
+
+    /// The metrics of the requests so far.
+    pub fn requests(&self) -> &RequestMetrics {
+        &self.inner.requests
+    }
+
+    /// The end of the client certificate in use.
+    pub fn certificate_expiry(&self) -> Option<SystemTime> {
+        certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
+    }
+
+    /// The server's host and port.
+    pub fn host(&self) -> String {
+        self.state().transport.host()
+    }
+
+    /// The name of the server in messages.
+    pub fn whose(&self) -> &str {
+        &self.inner.whose
+    }
+
+    /// Tells the peer of this client from others.
+    pub(crate) fn peer(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
+    /// The memory that an object may cost, in bytes.
+    pub(crate) fn largest(&self) -> usize {
+        self.largest
+    }
+
+    /// The longest silence of a watch.
+    pub(crate) fn silence(&self) -> Duration {
+        self.inner.timeouts.silence
+    }
+
+    /// The duration to request for a watch; it may last up to twice as long.
+    pub(crate) fn watch_time(&self) -> Duration {
+        self.inner.timeouts.watch
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.inner.state)
+    }
+}

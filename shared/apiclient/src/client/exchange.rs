@@ -1,0 +1,351 @@
+//! Exchange of a request for its answer: repeated if that is safe, counted, and read in its form.
+
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+use ureq::{
+    Agent, Body,
+    http::{self, Request, Response},
+};
+
+use kubeconfig::{
+    json::{Bytes, Document, Object},
+    memory::{Budget, Refusal},
+};
+
+use crate::{
+    client::{
+        apart::apart,
+        request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
+        status,
+    },
+    error::{Error, Result},
+    lock::lock,
+    time,
+};
+
+use super::{Client, LONGEST_LIST, Load, Refused, Reload, ServerClock};
+
+/// The wait after unusable files (half of a rotated pair, say).
+const FILES_AGAIN: Duration = Duration::from_secs(1);
+/// A clock that is off by more seconds is logged, and counts as right again by less.
+const SKEW_WORTH_LOGGING: i64 = 10;
+const SKEW_OVER: i64 = 5;
+/// Answers whose clocks differ by no more seconds agree: dates are whole seconds, and answers take time.
+const SAME_CLOCK: u64 = 60;
+/// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
+const CHECK_INTERVAL: Duration = Duration::from_secs(20);
+
+impl Client {
+    /// Sends also after a 401 with the present credentials, if there are others.
+    pub(super) fn read_text(&self, request: &ApiRequest<'_>) -> Result<(u16, String)> {
+        let (mut answer, generation) = self.answer(request)?;
+        if answer.status() == 401 && self.other_identity(generation) {
+            (answer, _) = self.answer(request)?;
+        }
+        let code = answer.status().as_u16();
+        let success = answer.status().is_success();
+        let body = read_body(answer, request.limit()).map_err(|e| self.lost(request, &e))?;
+        if success {
+            self.mark_heard();
+        }
+        Ok((code, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    pub(super) fn object(&self, request: &ApiRequest<'_>) -> Result<Value> {
+        let object = self.json(request)?;
+        let target = request.target;
+        let named = target.name.is_none_or(|name| object["metadata"]["name"] == name);
+        let namespace = &object["metadata"]["namespace"];
+        let placed = target.namespace.is_none_or(|wanted| namespace == wanted);
+        let same = named && placed && object["kind"] == *target.resource.kind;
+        // A subresource such as a token answers with a kind of its own.
+        if same || target.subresource.is_some() && object["kind"].is_string() {
+            return Ok(object);
+        }
+        Err(self.odd(request, "another object than the one asked for"))
+    }
+
+    /// Reads the answer to its end, so that the connection can be kept.
+    pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
+        let body =
+            self.send(request)?.into_body().into_with_config().limit(request.limit()).reader();
+        let budget = Budget::for_peer(request.budget(self.largest()), self.peer());
+        let mut bytes = Bytes::new(body, &budget);
+        let mut json = bytes.json();
+        let document = Object(&budget).deserialize(&mut json);
+        let document = document.and_then(|document| json.end().map(|()| document));
+        let document = document.map_err(|e| self.unread(request, e, "an object"))?;
+        self.mark_heard();
+        match document {
+            Document::Whole(object) => Ok(object),
+            Document::TooLarge(_) => Err(self.too_large(request)),
+        }
+    }
+
+    /// Sends until an answer counts: once more after a 401 with the present credentials.
+    pub(crate) fn send(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
+        let mut refused = false;
+        loop {
+            let (answer, generation) = self.answer(request)?;
+            if answer.status().is_success() {
+                return Ok(answer);
+            }
+            let error = self.refusal(request, answer);
+            let again = matches!(error, Error::Unauthorized(_))
+                && !std::mem::replace(&mut refused, true)
+                && self.other_identity(generation);
+            if !again {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends until there is any answer: once more after a lost connection where that is safe. Also returns
+    /// the identity of the request.
+    fn answer(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
+        self.reload_files();
+        let mut lost = false;
+        loop {
+            let (agent, message, generation) = {
+                let state = self.state();
+                (
+                    state.transport.agent().clone(),
+                    state.transport.request(request)?,
+                    state.generation,
+                )
+            };
+            let start = Instant::now();
+            let message = match (request.kind, request.timeout) {
+                (ResponseKind::Watch, _) => self.endless(&agent, message),
+                (ResponseKind::List, longest) if request.target.name.is_none() => {
+                    self.long(&agent, message, longest)
+                }
+                (_, Some(_)) => {
+                    agent.configure_request(message).timeout_global(request.timeout).build()
+                }
+                _ => message,
+            };
+            let answer = match request.kind {
+                // Until the head of the answer it takes 20 KiB of stack.
+                ResponseKind::Watch | ResponseKind::List => apart(|| agent.run(message)),
+                _ => agent.run(message),
+            };
+            match answer {
+                Err(e) if request.repeatable && !lost && connection_lost(&e) => lost = true,
+                Err(e) => {
+                    self.inner.requests.add(request.method.as_str(), None, start.elapsed());
+                    return Err(self.lost(request, &e));
+                }
+                Ok(answer) => {
+                    let code = answer.status().as_u16();
+                    self.inner.requests.add(request.method.as_str(), Some(code), start.elapsed());
+                    if answer.status().is_success() && is_json(&answer) {
+                        *lock(&self.inner.refused) = None;
+                        self.record_date(date(&answer));
+                    }
+                    return Ok((answer, generation));
+                }
+            }
+        }
+    }
+
+    /// A page takes as long as whoever handles its objects, or as a slow link; but no silence is longer than a
+    /// request may take.
+    fn long(
+        &self,
+        agent: &Agent,
+        request: Request<Vec<u8>>,
+        longest: Option<Duration>,
+    ) -> Request<Vec<u8>> {
+        let most = self.inner.timeouts.request;
+        agent
+            .configure_request(request)
+            .timeout_global(Some(longest.unwrap_or(LONGEST_LIST).max(most)))
+            .timeout_recv_response(Some(most))
+            .timeout_per_read(Some(most))
+            .build()
+    }
+
+    /// A watch has no last byte to wait for: its head is bounded as ever, then the time until the next
+    /// check whether it should have ended.
+    fn endless(&self, agent: &Agent, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+        agent
+            .configure_request(request)
+            .timeout_global(None)
+            .timeout_recv_response(Some(self.inner.timeouts.request))
+            .timeout_per_read(Some(self.silence().min(CHECK_INTERVAL)))
+            .build()
+    }
+
+    /// Returns whether there is another identity than the one that was refused.
+    fn other_identity(&self, refused: u64) -> bool {
+        if self.state().generation == refused
+            && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.inner.reload
+            && let Err(e) = self.load_credentials(load)
+        {
+            log::debug!(server = self.whose(), error:% = e; "credentials cannot be reloaded");
+        }
+        self.state().generation != refused
+    }
+
+    fn load_credentials(&self, load: &Load) -> Result<bool> {
+        let result = load().and_then(|config| self.swap(config));
+        let mut reloads = lock(&self.inner.reloads);
+        if result.is_ok() {
+            reloads.0 += 1
+        } else {
+            reloads.1 += 1
+        }
+        result
+    }
+
+    fn reload_files(&self) {
+        let Reload::FromFiles(load) = &self.inner.reload else {
+            return;
+        };
+        {
+            let mut state = self.state();
+            if Instant::now() < state.next_reload {
+                return;
+            }
+            state.next_reload = Instant::now() + self.inner.timeouts.files;
+        }
+        let result = self.load_credentials(load);
+        let mut state = self.state();
+        let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
+        if let Err(e) = result {
+            state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timeouts.files);
+            if !was_unusable {
+                log::warn!(server = self.whose(), error:% = e; "keeping the current credentials");
+            }
+        }
+    }
+
+    /// Records the server's clock.
+    fn record_date(&self, date: Option<String>) {
+        let Some(time) = date.and_then(|date| time::date(&date)) else { return };
+        let skew = time::skew(time, SystemTime::now());
+        let (mut clock, last) = (lock(&self.inner.clock), Instant::now());
+        let before = clock.filter(|clock| clock.ahead.abs_diff(skew) <= SAME_CLOCK);
+        let since = before.map_or(last, |before| before.since);
+        *clock = Some(ServerClock { ahead: skew, time, since, last });
+        drop(clock);
+        let logged = &self.inner.skew_logged;
+        if skew.abs() < SKEW_OVER {
+            logged.store(false, Relaxed);
+        } else if skew.abs() > SKEW_WORTH_LOGGING && !logged.swap(true, Relaxed) {
+            log::warn!(server = self.whose(), skew = skew; "the server's clock differs from ours");
+        }
+    }
+
+    /// Records whether the server itself refused this identity.
+    fn record_refusal(&self, is_refused: bool) {
+        let (mut refused, last) = (lock(&self.inner.refused), Instant::now());
+        *refused = is_refused.then(|| match *refused {
+            Some(Refused { since, .. }) => Refused { since, last },
+            None => Refused { since: last, last },
+        });
+    }
+
+    pub(crate) fn mark_heard(&self) {
+        let now = u64::try_from(self.inner.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.inner.heard.fetch_max(now.max(1), Relaxed);
+    }
+
+    fn refusal(&self, request: &ApiRequest<'_>, answer: Response<Body>) -> Error {
+        let code = answer.status().as_u16();
+        let header = answer.headers().get(http::header::RETRY_AFTER);
+        let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let date = date(&answer);
+        // Read to its end, so that the connection can be kept.
+        let body = match read_body(answer, status::LONGEST) {
+            Ok(body) => body,
+            Err(e) => return self.lost(request, &e),
+        };
+        let status = status::Status::of(&body);
+        if status.is_present() {
+            self.record_date(date);
+            self.record_refusal(code == 401);
+        }
+        let (what, after) = (self.describe(request), retry_after.as_deref());
+        status.error(&what, &request.target, code, after, request.form())
+    }
+
+    /// The error for no answer, or for one that cannot be understood: with the address, as a help to find
+    /// the obstacle.
+    pub(crate) fn lost(&self, request: &ApiRequest<'_>, error: &ureq::Error) -> Error {
+        match error {
+            ureq::Error::Protocol(_)
+            | ureq::Error::BodyExceedsLimit(_)
+            | ureq::Error::LargeResponseHeader(..) => self.odd(request, &error.to_string()),
+            _ => self.unreachable(request, &reason(error)),
+        }
+    }
+
+    /// The same error for an answer that could not be read as `wanted`.
+    pub(crate) fn unread(
+        &self,
+        request: &ApiRequest<'_>,
+        error: serde_json::Error,
+        wanted: &str,
+    ) -> Error {
+        if error.is_eof() {
+            return self.odd(request, "cut short");
+        }
+        if !error.is_io() {
+            let what =
+                if error.is_data() { format!("not {wanted}") } else { "not JSON".to_owned() };
+            return self.odd(request, &what);
+        }
+        let error = std::io::Error::from(error);
+        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(refusal @ Refusal::Endless) => self.odd(request, &refusal.to_string()),
+            Some(refusal) => self.unreachable(request, &refusal.to_string()),
+            None => self.lost(request, &error.into()),
+        }
+    }
+
+    pub(crate) fn unreachable(&self, request: &ApiRequest<'_>, why: &str) -> Error {
+        let way = self.state().transport.way().to_owned();
+        Error::Unreachable(format!("{} ({way}): {why}", self.describe(request)))
+    }
+
+    pub(crate) fn odd(&self, request: &ApiRequest<'_>, what: &str) -> Error {
+        let way = self.state().transport.way().to_owned();
+        Error::BadPeer(format!("{} ({way}): the answer is {what}", self.describe(request)))
+    }
+
+    /// The error for an object that costs more memory than its limit.
+    pub(crate) fn too_large(&self, request: &ApiRequest<'_>) -> Error {
+        let most = request.budget(self.largest()) >> 10;
+        Error::TooLarge(format!(
+            "{}: it needs more than {most} KiB of memory",
+            self.describe(request)
+        ))
+    }
+
+    pub(crate) fn describe(&self, request: &ApiRequest<'_>) -> String {
+        match request.kind {
+            ResponseKind::Text(path) => format!("get {path} on {}", self.whose()),
+            _ => format!("{} {} on {}", request.verb(), request.target, self.whose()),
+        }
+    }
+}
+
+fn date(answer: &Response<Body>) -> Option<String> {
+    let date = answer.headers().get(http::header::DATE)?;
+    date.to_str().ok().map(str::to_owned)
+}
+
+/// Returns whether an answer comes from an API server and not from a balancer before it.
+fn is_json(answer: &Response<Body>) -> bool {
+    let media = answer.headers().get(http::header::CONTENT_TYPE);
+    media
+        .and_then(|media| media.to_str().ok())
+        .is_some_and(|media| media.starts_with("application/json"))
+}

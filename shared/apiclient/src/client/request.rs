@@ -1,0 +1,293 @@
+//! API request before it has a connection, and the meaning of its failure.
+
+use std::{io, time::Duration};
+
+use rustls::CertificateError;
+use serde_json::{Map, Value, json};
+use ureq::{
+    Body,
+    http::{Method, Response},
+};
+
+use crate::{
+    client::status::Form,
+    resource::{LEASES, Resource, Target},
+};
+
+pub(crate) const JSON: &str = "application/json";
+/// Media types for the metadata alone, of an object (or the object of an event), and of each item of a
+/// list.
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+pub(crate) struct ApiRequest<'a> {
+    pub(crate) method: Method,
+    pub(crate) target: Target<'a>,
+    pub(crate) query: String,
+    pub(crate) accept: &'static str,
+    pub(crate) body: Option<(&'static str, Vec<u8>)>,
+    /// May be sent again after a connection was lost before an answer: reads, and writes with a
+    /// resourceVersion or uid.
+    pub(crate) repeatable: bool,
+    pub(crate) kind: ResponseKind<'a>,
+    /// Replaces the client's time limit for a request.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The form in which an answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseKind<'a> {
+    /// One object.
+    Object,
+    /// A list: of a collection, or of the one object of that name in it.
+    List,
+    /// As a list, event by event.
+    Watch,
+    /// The text of a path that is no object.
+    Text(&'a str),
+}
+
+/// Placeholder for a request that is not about an object.
+static NO_RESOURCE: Resource = Resource::v1("", "", "");
+
+impl<'a> ApiRequest<'a> {
+    pub(crate) fn get(target: Target<'a>) -> Self {
+        let query = String::new();
+        ApiRequest {
+            method: Method::GET,
+            target,
+            query,
+            accept: JSON,
+            body: None,
+            repeatable: true,
+            kind: ResponseKind::Object,
+            timeout: None,
+        }
+    }
+
+    /// One object is listed and watched by a field selector, so that `resourceNames` in RBAC suffices.
+    pub(crate) fn list(target: Target<'a>, query: &str) -> Self {
+        let selector = target.name.map(|name| format!("fieldSelector=metadata.name%3D{name}"));
+        let parts = [selector.as_deref().unwrap_or_default(), query];
+        let query = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        ApiRequest { query, kind: ResponseKind::List, ..ApiRequest::get(target) }
+    }
+
+    pub(crate) fn watch(target: Target<'a>, query: &str) -> Self {
+        ApiRequest { kind: ResponseKind::Watch, ..ApiRequest::list(target, query) }
+    }
+
+    pub(crate) fn text(path: &'a str, timeout: Option<Duration>) -> Self {
+        let kind = ResponseKind::Text(path);
+        ApiRequest { kind, timeout, ..ApiRequest::get(NO_RESOURCE.collection("")) }
+    }
+
+    pub(crate) fn write(
+        method: Method,
+        target: Target<'a>,
+        content_type: &'static str,
+        body: &Value,
+        repeatable: bool,
+    ) -> Self {
+        let body = Some((content_type, body.to_string().into_bytes()));
+        ApiRequest { method, body, repeatable, ..ApiRequest::get(target) }
+    }
+
+    pub(crate) fn patch(target: Target<'a>, kind: Patch, patch: &Value) -> Self {
+        let guarded = match patch.as_array() {
+            Some(steps) => steps.iter().any(|step| step["path"] == "/metadata/resourceVersion"),
+            None => patch["metadata"]["resourceVersion"].is_string(),
+        };
+        ApiRequest::write(Method::PATCH, target, kind.content_type(), patch, guarded)
+    }
+
+    /// The path on the server and what follows it.
+    pub(crate) fn path(&self) -> String {
+        let target = match self.kind {
+            ResponseKind::Text(path) => return path.to_owned(),
+            ResponseKind::Object => self.target,
+            ResponseKind::List | ResponseKind::Watch => self.target.siblings(),
+        };
+        match &*self.query {
+            "" => target.path(),
+            query => format!("{}?{query}", target.path()),
+        }
+    }
+
+    /// The size limit of the answer, or of each event of a watch.
+    pub(crate) fn limit(&self) -> u64 {
+        match (self.kind, self.target.name) {
+            (ResponseKind::List, None) => LIST_LIMIT,
+            (ResponseKind::Text(_), _) => TEXT_LIMIT,
+            _ => OBJECT_LIMIT,
+        }
+    }
+
+    /// The memory limit for an object of the answer, in bytes; `largest` is the client's own.
+    pub(crate) fn budget(&self, largest: usize) -> usize {
+        if *self.target.resource == LEASES { LEASE.min(largest) } else { largest }
+    }
+
+    pub(crate) fn delete(
+        target: Target<'a>,
+        propagation: Propagation,
+        preconditions: &Preconditions,
+    ) -> Self {
+        let mut guard = Map::new();
+        for (key, value) in
+            [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
+        {
+            guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
+        }
+        let guarded = !guard.is_empty();
+        let mut options =
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": guard});
+        if let Some(policy) = propagation.policy() {
+            options["propagationPolicy"] = json!(policy);
+        }
+        ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        match &self.body {
+            Some((content_type, _)) if *content_type == Patch::Json.content_type() => {
+                Form::JsonPatch
+            }
+            Some(_) => Form::Write,
+            None => Form::Read,
+        }
+    }
+
+    /// The verb in RBAC.
+    pub(crate) fn verb(&self) -> &'static str {
+        match (self.kind, &self.method) {
+            (ResponseKind::List, _) => "list",
+            (ResponseKind::Watch, _) => "watch",
+            (_, &Method::POST) => "create",
+            (_, &Method::PUT) => "update",
+            (_, &Method::PATCH) => "patch",
+            (_, &Method::DELETE) => "delete",
+            _ => "get",
+        }
+    }
+}
+
+/// The size limit of an object (see [`Budget`](kubeconfig::memory::Budget), which counts by object).
+const OBJECT_LIMIT: u64 = 4 << 20;
+/// A Lease has some 500 bytes; several of them are held in several copies each.
+const LEASE: usize = 128 << 10;
+/// `/livez?verbose` has some 5 KiB, the kinds of a large API group 100.
+const TEXT_LIMIT: u64 = 1 << 20;
+/// A page of a list.
+const LIST_LIMIT: u64 = 32 << 20;
+
+/// The kind of change that the body of a PATCH makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+}
+
+impl Patch {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+        }
+    }
+}
+
+/// The fate of the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// The garbage collector deletes them afterwards.
+    Background,
+    /// The object stays until those that block its deletion are gone.
+    Foreground,
+    /// They stay.
+    Orphan,
+    /// The server's default for the kind; a namespace knows nothing else.
+    Unsaid,
+}
+
+impl Propagation {
+    fn policy(self) -> Option<&'static str> {
+        match self {
+            Self::Background => Some("Background"),
+            Self::Foreground => Some("Foreground"),
+            Self::Orphan => Some("Orphan"),
+            Self::Unsaid => None,
+        }
+    }
+}
+
+/// Preconditions of a DELETE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object's uid.
+    pub uid: Option<String>,
+    /// The object's resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+pub(crate) fn read_body(
+    answer: Response<Body>,
+    limit: u64,
+) -> std::result::Result<Vec<u8>, ureq::Error> {
+    answer.into_body().with_config().limit(limit).read_to_vec()
+}
+
+/// A kept connection that the server closed between two requests, or that [`Client::swap`] closed
+/// under this one.
+pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
+    };
+    let ureq::Error::Io(e) = error else {
+        return false;
+    };
+    matches!(
+        e.kind(),
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected
+    )
+}
+
+const NO_ANSWER: &str = "no answer in time";
+
+/// The cause in words.
+pub(crate) fn reason(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(e) => {
+            let inner = e.get_ref();
+            // TLS errors of a handshake arrive inside an I/O error, as do time-outs.
+            if let Some(rustls::Error::InvalidCertificate(why)) =
+                inner.and_then(|e| e.downcast_ref())
+            {
+                return distrust(why);
+            }
+            match inner.and_then(|e| e.downcast_ref()) {
+                Some(ureq::Error::Timeout(_)) => NO_ANSWER.to_owned(),
+                _ if connection_lost(error) => "the connection was lost".to_owned(),
+                _ => e.to_string(),
+            }
+        }
+        ureq::Error::Timeout(_) => NO_ANSWER.to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The problem of the certificate that the server showed.
+fn distrust(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    let what = match why {
+        Why::UnknownIssuer | Why::BadSignature => "is not signed by an authority of the kubeconfig",
+        Why::Expired | Why::ExpiredContext { .. } => "has expired",
+        Why::NotValidYet | Why::NotValidYetContext { .. } => "is not valid yet",
+        Why::NotValidForName | Why::NotValidForNameContext { .. } => "is not for this host name",
+        _ => "cannot be used",
+    };
+    format!("the server's certificate {what} ({why})")
+}

@@ -1,0 +1,319 @@
+//! Status of an HTTP answer that is not a success, and the [`Error`] for it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{
+    error::Error,
+    log_line,
+    resource::{SECRETS, Target},
+};
+use kubeconfig::json;
+
+/// The longest Retry-After that is honored.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// The size limit of an answer that is not a success, in bytes. A Status with a cause for each of a
+/// thousand fields has some 200 KiB.
+pub(crate) const LONGEST: u64 = 512 << 10;
+/// The memory that a Status may cost, in bytes.
+const BUDGET: usize = 512 << 10;
+
+/// The form of a request, as far as it matters to what a refusal means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Read,
+    Write,
+    JsonPatch,
+}
+
+/// The body of an answer that is not a success, if it is a Status; else null.
+pub(crate) struct Status(Value);
+
+impl Status {
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let value = json::parse(body, BUDGET).unwrap_or_default();
+        Self(if value["kind"] == "Status" { value } else { Value::Null })
+    }
+
+    /// Returns whether there is one: these are the words of an API server, and not of a gateway.
+    pub(crate) fn is_present(&self) -> bool {
+        !self.0.is_null()
+    }
+
+    /// Classifies an answer with a code outside 200–299.
+    ///
+    /// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header.
+    pub(crate) fn error(
+        &self,
+        what: &str,
+        target: &Target<'_>,
+        code: u16,
+        retry_after: Option<&str>,
+        form: Form,
+    ) -> Error {
+        let Self(status) = self;
+        let details = &status["details"];
+        let has_cause = |reason: &str| {
+            let causes = details["causes"].as_array();
+            causes.is_some_and(|causes| causes.iter().any(|cause| cause["reason"] == reason))
+        };
+        let message = sentence(what, target, code, status);
+        match code {
+            300..=399 => {
+                Error::BadPeer(format!("{what}: {code}: a redirect, which is not followed"))
+            }
+            401 => Error::Unauthorized(message),
+            403 if has_cause("NamespaceTerminating") => Error::NamespaceTerminating(message),
+            403 => Error::Forbidden(message),
+            404 if names(details, target) => Error::NotFound(message),
+            404 => Error::NotServed(message),
+            409 if status["reason"] == "AlreadyExists" => Error::AlreadyExists(message),
+            409 => Error::Conflict(message),
+            410 => Error::Gone(message),
+            504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
+            // A `test` that fails, or a path that is not there: the object has changed since it was read.
+            // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
+            // applyJSPatch).
+            422 if form == Form::JsonPatch && self.is_present() && details["causes"].is_null() => {
+                Error::Conflict(message)
+            }
+            422 if details["causes"].as_array().into_iter().flatten().any(is_immutable) => {
+                Error::Immutable(message)
+            }
+            429 | 500..=599 => {
+                let header = retry_after.and_then(|value| value.trim().parse().ok());
+                let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
+                let retry_after = seconds.map(|s| Duration::from_secs(s).min(LONGEST_RETRY_AFTER));
+                // A write that was let in and then refused, by a webhook say. Whoever turns requests away
+                // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
+                // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
+                // headers X-Kubernetes-PF-* are on each answer.
+                let refused = code == 429 && form != Form::Read && self.is_present();
+                let of_object = refused || names(details, target) || is_denial(status);
+                Error::Unavailable { message, retry_after, of_object }
+            }
+            _ => Error::Invalid(message),
+        }
+    }
+}
+
+/// An `ERROR` event of a watch carries a Status instead of an object.
+pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Error {
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+    let status = if status["kind"] == "Status" { status.clone() } else { Value::Null };
+    Status(status).error(what, target, code, None, Form::Read)
+}
+
+/// The real server names the object in `details` when the object is missing, and the namespace or
+/// nothing when something else is.
+fn names(details: &Value, target: &Target<'_>) -> bool {
+    let name = details["name"].as_str();
+    name.is_some() && name == target.name && details["kind"] == *target.resource.plural
+}
+
+/// Returns whether a cause is that a field cannot be changed. There is no reason of that name: ValidateImmutableField
+/// (apimachinery `pkg/api/validation/objectmeta.go`) and most rules of CRDs say it after the rejected value, and
+/// StatefulSets, Pods and PersistentVolumeClaims (kubernetes `pkg/apis/*/validation`) in their own words. A uid
+/// that does not fit is no field of the object.
+fn is_immutable(cause: &Value) -> bool {
+    let text = |key: &str| cause[key].as_str().unwrap_or_default();
+    let message = text("message");
+    let said = match text("reason") {
+        "FieldValueInvalid" => message.ends_with("immutable"),
+        "FieldValueForbidden" => ["immutable", "updates to ", "may not change"]
+            .iter()
+            .any(|words| message.contains(words)),
+        _ => false,
+    };
+    said && !text("field").starts_with("metadata.")
+}
+
+fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> String {
+    // Only a Status's own words: an HTML page of a proxy is no help in a log.
+    match status["message"].as_str() {
+        Some(message) if may_quote(target, code, message) => {
+            let reason = status["reason"].as_str().unwrap_or("refused");
+            format!("{what}: {code}: {}", log_line::printable(reason, 100))
+        }
+        Some(message) => format!("{what}: {code}: {}", log_line::printable(message, 500)),
+        None => format!("{what}: {code} without a Kubernetes Status"),
+    }
+}
+
+/// Returns whether a message may hold the content of a Secret: validation quotes rejected values, and so
+/// may a webhook or its failure (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
+fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
+    *target.resource == SECRETS && (matches!(code, 400 | 422 | 500) || is_denied(message))
+}
+
+/// Returns whether an admission webhook or policy rejected the object, with any code.
+fn is_denial(status: &Value) -> bool {
+    status["message"].as_str().is_some_and(is_denied)
+}
+
+/// The words of webhooks and of ValidatingAdmissionPolicies (apiserver
+/// `pkg/admission/plugin/webhook/errors/statuserror.go`,
+/// `pkg/admission/plugin/policy/validating/dispatcher.go`).
+fn is_denied(message: &str) -> bool {
+    ["denied the request", "denied request"].iter().any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resource::LEASES;
+
+    fn classify(code: u16, header: Option<&str>, status: Value) -> Error {
+        let target = LEASES.object("ns", "x");
+        let body = status.to_string();
+        let status = Status::of(body.as_bytes());
+        status.error("update leases ns/x on the hub", &target, code, header, Form::Read)
+    }
+
+    fn status(reason: &str, details: Value) -> Value {
+        json!({"kind": "Status", "reason": reason, "message": "because", "details": details})
+    }
+
+    #[test]
+    fn a_404_is_about_the_object_only_if_it_names_it() {
+        let object = json!({"name": "x", "kind": "leases"});
+        let namespace = json!({"name": "x", "kind": "namespaces"});
+        assert!(matches!(classify(404, None, status("NotFound", object)), Error::NotFound(_)));
+        assert!(matches!(classify(404, None, status("NotFound", namespace)), Error::NotServed(_)));
+        assert!(matches!(classify(404, None, status("NotFound", json!({}))), Error::NotServed(_)));
+        assert!(matches!(classify(404, None, Value::Null), Error::NotServed(_)));
+    }
+
+    #[test]
+    fn codes_become_what_the_caller_does() {
+        let none = || status("", json!({}));
+        assert!(matches!(classify(401, None, none()), Error::Unauthorized(_)));
+        assert!(matches!(classify(403, None, none()), Error::Forbidden(_)));
+        assert!(matches!(classify(409, None, none()), Error::Conflict(_)));
+        let exists = status("AlreadyExists", json!({}));
+        assert!(matches!(classify(409, None, exists), Error::AlreadyExists(_)));
+        assert!(matches!(classify(410, None, none()), Error::Gone(_)));
+        assert!(matches!(classify(422, None, none()), Error::Invalid(_)));
+        assert!(matches!(classify(307, None, none()), Error::BadPeer(_)));
+        let terminating =
+            status("Forbidden", json!({"causes": [{"reason": "NamespaceTerminating"}]}));
+        assert!(matches!(classify(403, None, terminating), Error::NamespaceTerminating(_)));
+        let future = status("Timeout", json!({"causes": [{"reason": "ResourceVersionTooLarge"}]}));
+        assert!(matches!(classify(504, None, future), Error::TooNew(_)));
+    }
+
+    #[test]
+    fn json_patch_that_does_not_fit_is_a_conflict() {
+        let patch = |code, details| {
+            let body = status("Invalid", details).to_string();
+            Status::of(body.as_bytes()).error(
+                "patch x",
+                &LEASES.object("ns", "x"),
+                code,
+                None,
+                Form::JsonPatch,
+            )
+        };
+        assert!(matches!(patch(422, json!({})), Error::Conflict(_)));
+        assert!(matches!(patch(400, json!({})), Error::Invalid(_)));
+        let causes = json!({"name": "x", "causes": [{"reason": "FieldValueInvalid"}]});
+        assert!(matches!(patch(422, causes), Error::Invalid(_)));
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_changed_is_told_from_a_bad_one() {
+        let of = |reason, field, message| {
+            let cause = json!({"reason": reason, "field": field, "message": message});
+            classify(422, None, status("Invalid", json!({"name": "x", "causes": [cause]})))
+        };
+        for (reason, message) in [
+            ("FieldValueInvalid", "Invalid value: 1: field is immutable"),
+            ("FieldValueInvalid", "Invalid value: \"object\": Value is immutable"),
+            ("FieldValueForbidden", "Forbidden: spec is immutable after creation except resources"),
+            (
+                "FieldValueForbidden",
+                "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
+            ),
+            (
+                "FieldValueForbidden",
+                "Forbidden: pod updates may not change fields other than `spec.tolerations`",
+            ),
+        ] {
+            assert!(matches!(of(reason, "spec.x", message), Error::Immutable(_)), "{message}");
+            assert!(matches!(of(reason, "metadata.uid", message), Error::Invalid(_)), "{message}");
+        }
+        for (reason, message) in [
+            ("FieldValueInvalid", "Invalid value: \"field is immutable\": must be a number"),
+            ("FieldValueForbidden", "Forbidden: must not be set"),
+            ("FieldValueRequired", "Required value: is immutable"),
+        ] {
+            assert!(matches!(of(reason, "spec.x", message), Error::Invalid(_)), "{message}");
+        }
+    }
+
+    #[test]
+    fn retry_after_comes_from_header_or_status_and_is_bounded() {
+        let after = |header, details| classify(429, header, status("", details)).retry_after();
+        assert_eq!(after(Some("7"), json!({})), Some(Duration::from_secs(7)));
+        assert_eq!(after(None, json!({"retryAfterSeconds": 3})), Some(Duration::from_secs(3)));
+        assert_eq!(after(Some("Wed, 21 Oct 2026 07:28:00 GMT"), json!({})), None);
+        assert_eq!(after(Some("99999999"), json!({})), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(after(Some("-1"), json!({"retryAfterSeconds": -1})), None);
+    }
+
+    #[test]
+    fn what_is_about_one_object_says_so() {
+        let about = |status: Value| match classify(429, Some("7"), status) {
+            Error::Unavailable { of_object, .. } => of_object,
+            other => panic!("{other:?}"),
+        };
+        assert!(!about(status("TooManyRequests", json!({}))));
+        assert!(!about(status("", json!({"name": "other", "kind": "leases"}))));
+        assert!(about(status("", json!({"name": "x", "kind": "leases"}))));
+        let denied = "admission webhook \"x\" denied the request: busy";
+        assert!(about(json!({"kind": "Status", "message": denied})));
+        assert!(!about(Value::Null));
+    }
+
+    #[test]
+    fn status_429_to_a_write_is_about_the_object() {
+        let of_object = |form, body: &[u8]| {
+            let (target, after) = (LEASES.collection("ns"), Some("60"));
+            match Status::of(body).error("create x", &target, 429, after, form) {
+                Error::Unavailable { of_object, .. } => of_object,
+                other => panic!("{other:?}"),
+            }
+        };
+        let webhook = status("TooManyRequests", json!({"retryAfterSeconds": 60})).to_string();
+        assert!(of_object(Form::Write, webhook.as_bytes()));
+        assert!(of_object(Form::JsonPatch, webhook.as_bytes()));
+        assert!(!of_object(Form::Read, webhook.as_bytes()));
+        let at_the_door = b"Too many requests, please try again later.";
+        assert!(!of_object(Form::Write, at_the_door));
+    }
+
+    #[test]
+    fn a_status_that_is_no_status_is_no_word_of_the_server() {
+        for body in ["", "null", "{}", r#"{"kind":"Lease"}"#, "<html>"] {
+            assert!(!Status::of(body.as_bytes()).is_present(), "{body}");
+        }
+        assert!(Status::of(br#"{"kind":"Status"}"#).is_present());
+        let causes = r#"{"a":1},"#.repeat(10_000);
+        let huge = format!(r#"{{"kind":"Status","details":{{"causes":[{causes}1]}}}}"#);
+        assert!(!Status::of(huge.as_bytes()).is_present());
+    }
+
+    #[test]
+    fn the_sentence_is_one_bounded_line() {
+        let long = json!({"kind": "Status", "message": "a\n\u{1b}[31m".repeat(1000)});
+        let text = classify(500, None, long).to_string();
+        assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
+        let target = LEASES.object("ns", "x");
+        let html = Status::of(b"<html>bad gateway</html>");
+        let html = html.error("x", &target, 502, None, Form::Read);
+        assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
+    }
+}

@@ -1,0 +1,177 @@
+//! TLS side of a connection: roots, client certificate, name to verify.
+//!
+//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that it cannot
+//! read and takes the name from the URL only (ureq src/tls/rustls.rs), hence this one.
+
+mod trust;
+
+use std::{
+    fmt,
+    io::{self, Read, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, StreamOwned,
+    crypto::{CryptoProvider, ring::default_provider},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    sign::{CertifiedKey, SingleCertAndKey},
+};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport, TransportAdapter,
+};
+
+use self::trust::verifier;
+use kubeconfig::config::{ClusterConfig, KeyPair};
+
+use crate::{
+    client::{buffers::GrowingBuffers, dial::left_of},
+    error::{Error, Result},
+};
+
+/// The time limit for a server that does not speak TLS, or not to us.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// The link of the connector chain that turns a TCP connection into TLS.
+pub(crate) struct TlsConnector {
+    config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+    proxied: bool,
+}
+
+impl TlsConnector {
+    /// Checks roots, certificate, key and name now, so that connecting can only fail for the peer.
+    ///
+    /// # Errors
+    /// `BadConfig` names the part that cannot be used.
+    pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
+        let server_name = match &config.server_name {
+            Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
+                Error::bad_config(format!("tls-server-name {name:?} is not a host name"))
+            })?),
+            None => None,
+        };
+        Ok(Self { config: Arc::new(client_config(config)?), server_name, proxied })
+    }
+
+    /// The leg to an https proxy is verified by the proxy's own name: ureq runs the chain for it
+    /// with a configuration that has no proxy (src/unversioned/transport/connect.rs).
+    fn name(
+        &self,
+        details: &ConnectionDetails,
+    ) -> std::result::Result<ServerName<'static>, ureq::Error> {
+        let proxy_leg = self.proxied && details.config.proxy().is_none();
+        match &self.server_name {
+            Some(name) if !proxy_leg => Ok(name.clone()),
+            _ => {
+                let host = details.uri.host().unwrap_or_default();
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                ServerName::try_from(host.to_owned())
+                    .map_err(|_| ureq::Error::Tls("the server's host is not a valid TLS name"))
+            }
+        }
+    }
+}
+
+impl<In: Transport> Connector<In> for TlsConnector {
+    type Out = Either<In, TlsTransport>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> std::result::Result<Option<Self::Out>, ureq::Error> {
+        let Some(transport) = chained else {
+            return Ok(None);
+        };
+        if !details.needs_tls() || transport.is_tls() {
+            return Ok(Some(Either::A(transport)));
+        }
+        let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)
+            .map_err(io::Error::other)?;
+        let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
+        // Its own limit, apart from that of name and address.
+        let mut timeout = left_of(details);
+        timeout.after = timeout.after.min(HANDSHAKE.into());
+        socket.set_timeout(timeout);
+        // The handshake is done here so that the connect timeout covers it.
+        tls.complete_io(&mut socket)?;
+        let buffers = GrowingBuffers::new(details);
+        Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(tls, socket) })))
+    }
+}
+
+impl fmt::Debug for TlsConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsConnector")
+    }
+}
+
+pub(crate) struct TlsTransport {
+    buffers: GrowingBuffers,
+    stream: StreamOwned<ClientConnection, TransportAdapter>,
+}
+
+impl Transport for TlsTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(
+        &mut self,
+        amount: usize,
+        timeout: NextTimeout,
+    ) -> std::result::Result<(), ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        self.stream.write_all(&self.buffers.output()[..amount])?;
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> std::result::Result<bool, ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        let amount = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.stream.get_mut().get_mut().is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for TlsTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsTransport")
+    }
+}
+
+fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::bad_config(format!("TLS cannot be set up: {e}")))?;
+    let builder =
+        builder.dangerous().with_custom_certificate_verifier(verifier(&config.trust, &provider)?);
+    let Some(identity) = &config.identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    // Not `with_client_auth_cert`: it refuses what webpki cannot read, such as the X.509 v1
+    // certificates that servers still accept. That key and certificate match is checked before.
+    let certified = SingleCertAndKey::from(key_pair(identity, &provider)?);
+    Ok(builder.with_client_cert_resolver(Arc::new(certified)))
+}
+
+fn key_pair(identity: &KeyPair, provider: &CryptoProvider) -> Result<CertifiedKey> {
+    let unusable = |what: &str| Error::bad_config(format!("the client {what} cannot be used"));
+    let chain = CertificateDer::pem_slice_iter(&identity.certificate)
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|_| unusable("certificate"))?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| unusable("key"))?;
+    let key = provider.key_provider.load_private_key(key).map_err(|_| unusable("key"))?;
+    Ok(CertifiedKey::new(chain, key))
+}

@@ -1,0 +1,205 @@
+//! Transport of one identity: the HTTP agent with its connections, and the headers.
+
+use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use ureq::{
+    Agent,
+    http::{HeaderName, HeaderValue, Request, Uri, header},
+    unversioned::transport::{ConnectProxyConnector, Connector, SocksConnector},
+};
+use zeroize::Zeroizing;
+
+use kubeconfig::config::{Auth, ClusterConfig, Trust};
+
+use crate::{
+    client::{
+        apart::Apart,
+        dial::{self, Dial, LazyResolver},
+        request::ApiRequest,
+        tls::TlsConnector,
+    },
+    error::{Error, Result},
+    lock::lock,
+};
+
+/// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
+const MAX_IDLE: Duration = Duration::from_secs(90);
+/// As many as remote-sync has workers by default: ureq keeps 3, and any other would begin with a handshake.
+const MOST_IDLE: usize = 8;
+
+pub(crate) struct Transport {
+    config: ClusterConfig,
+    server: Uri,
+    way: String,
+    agent: Agent,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Transport {
+    /// `whose` names the server in messages.
+    pub(crate) fn new(whose: &str, config: ClusterConfig, timeout: Duration) -> Result<Self> {
+        let server: Uri = config.server.parse().map_err(|_| bad_server(&config))?;
+        if server.host().is_none_or(str::is_empty) {
+            return Err(bad_server(&config));
+        }
+        let proxy = dial::proxy(config.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
+        let tls = TlsConnector::new(&config, proxy.is_some())?;
+        warn(whose, &config);
+        let way = way(&server, proxy.as_ref());
+        let connector =
+            ().chain(SocksConnector::default())
+                .chain(ConnectProxyConnector::default())
+                .chain(Dial)
+                .chain(tls);
+        let agent_config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            // Set in any case: by default ureq reads the environment by rules that are not Go's.
+            .proxy(proxy)
+            .user_agent(user_agent())
+            .accept_encoding("identity")
+            // 128 KiB each by default; the input begins with less.
+            .input_buffer_size(16 << 10)
+            .output_buffer_size(4 << 10)
+            // Less than the buffer: a full one would look like the end of the connection.
+            .max_response_header_size((16 << 10) - 1)
+            .max_idle_age(MAX_IDLE)
+            .max_idle_connections(MOST_IDLE)
+            .max_idle_connections_per_host(MOST_IDLE)
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
+            .timeout_global(Some(timeout))
+            .build();
+        let agent = Agent::with_parts(agent_config, Apart(connector), LazyResolver);
+        let headers = headers(&config)?;
+        Ok(Self { config, server, way, agent, headers })
+    }
+
+    pub(crate) fn config(&self) -> &ClusterConfig {
+        &self.config
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    pub(crate) fn host(&self) -> String {
+        self.server.authority().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The server's host and port, and the proxy's if there is one, for network errors.
+    pub(crate) fn way(&self) -> &str {
+        &self.way
+    }
+
+    /// Returns whether `other` differs only in headers, so that connections can be kept.
+    pub(crate) fn same_connection(&self, other: &ClusterConfig) -> bool {
+        let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.config;
+        *server == other.server
+            && *trust == other.trust
+            && *server_name == other.server_name
+            && *identity == other.identity
+            && *proxy == other.proxy
+    }
+
+    pub(crate) fn set_headers(&mut self, config: ClusterConfig) -> Result<()> {
+        self.headers = headers(&config)?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// Ends the requests that run on this transport, watches among them.
+    pub(crate) fn shut_down(self) {
+        self.agent.shutdown();
+    }
+
+    pub(crate) fn request(&self, request: &ApiRequest<'_>) -> Result<Request<Vec<u8>>> {
+        let mut builder = Request::builder()
+            .method(request.method.clone())
+            .uri(format!("{}{}", self.config.server, request.path()))
+            .header(header::ACCEPT, request.accept);
+        for (name, value) in &self.headers {
+            builder = builder.header(name, value);
+        }
+        if let Some((content_type, _)) = &request.body {
+            builder = builder.header(header::CONTENT_TYPE, *content_type);
+        }
+        let body = request.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
+        builder
+            .body(body)
+            .map_err(|_| Error::bad_config(format!("{} has no valid path", request.target)))
+    }
+}
+
+/// Host and port, never the user and password that a proxy's URL may have.
+fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
+    let address = |uri: &Uri| {
+        let host = uri.host().unwrap_or_default();
+        match (uri.port_u16(), uri.scheme_str()) {
+            (Some(port), _) => format!("{host}:{port}"),
+            (None, Some("http")) => format!("{host}:80"),
+            (None, _) => format!("{host}:443"),
+        }
+    };
+    match proxy {
+        Some(proxy) => format!("{} by proxy {}:{}", address(server), proxy.host(), proxy.port()),
+        None => address(server),
+    }
+}
+
+/// Logs a connection that nobody should use unknowingly.
+fn warn(whose: &str, config: &ClusterConfig) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let danger = match config.trust {
+        _ if config.server.starts_with("http:") => {
+            "plain HTTP: anyone in between can read and change everything"
+        }
+        Trust::Anything => "insecure-skip-tls-verify: anyone in between can impersonate the server",
+        Trust::Bundle(_) | Trust::System => return,
+    };
+    // Once, although each connection of a cluster is set up anew.
+    if lock(&WARNED).insert(format!("{whose} {danger}")) {
+        log::warn!(server = whose; "{danger}");
+    }
+}
+
+fn headers(config: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
+    let mut headers = Vec::new();
+    let authorization = match &config.auth {
+        Auth::None => None,
+        Auth::Token(token) => Some(format!("Bearer {}", **token)),
+        Auth::Basic(user, password) => {
+            Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{}", **password))))
+        }
+    };
+    let authorization = authorization.map(Zeroizing::new);
+    if let Some(authorization) = authorization {
+        let mut value = HeaderValue::from_str(&authorization)
+            .map_err(|_| Error::bad_config("the token holds characters that no header can"))?;
+        value.set_sensitive(true);
+        headers.push((header::AUTHORIZATION, value));
+    }
+    for (name, value) in &config.impersonate {
+        let unusable = || Error::bad_config(format!("impersonation header {name} cannot be sent"));
+        let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
+        headers.push((name.parse().map_err(|_| unusable())?, value));
+    }
+    Ok(headers)
+}
+
+fn user_agent() -> String {
+    let program = env::current_exe().ok();
+    let name = program.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
+    format!(
+        "{}/{} (linux/{})",
+        name.unwrap_or("sidecar"),
+        env!("CARGO_PKG_VERSION"),
+        env::consts::ARCH
+    )
+}
+
+fn bad_server(config: &ClusterConfig) -> Error {
+    Error::bad_config(format!("server {:?} is not a URL with a host", config.server))
+}

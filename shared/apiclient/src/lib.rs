@@ -1,0 +1,18 @@
+//! Client of the Kubernetes REST API: requests, watches, Leases, leader election.
+
+pub mod backoff;
+pub mod certificate;
+pub mod client;
+pub mod election;
+pub mod error;
+pub mod event;
+pub mod histogram;
+pub mod lease;
+pub mod lock;
+pub mod log_line;
+pub mod renewal;
+pub mod resource;
+pub mod stop;
+pub mod thread;
+pub mod time;
+pub mod watch;

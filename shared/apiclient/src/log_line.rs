@@ -1,0 +1,113 @@
+//! Log lines about objects, and text of others in them.
+
+use std::{fmt, time::Duration};
+
+use log::{
+    Level, Record,
+    kv::{ToValue, Value},
+};
+
+use crate::resource;
+
+/// A log line about an object or a collection: kind, namespace and name of the [`Target`](apiclient::resource::Target)
+/// come first.
+///
+/// ```ignore
+/// log_object!(Level::Warn, target, error:% = error; "lease renewal failed");
+/// ```
+#[macro_export]
+macro_rules! log_object {
+    (@value % $value:expr) => {
+        log::kv::Value::from_display(&$value)
+    };
+    (@value $value:expr) => {
+        log::kv::ToValue::to_value(&$value)
+    };
+    ($level:expr, $target:expr $(, $key:ident $(:$display:tt)? = $value:expr)*; $($text:tt)+) => {
+        $crate::log_line::write_object(
+            ($level, module_path!(), file!(), line!()),
+            &$target,
+            &[$((stringify!($key), $crate::log_object!(@value $($display)? $value))),*],
+            format_args!($($text)+),
+        )
+    };
+}
+
+/// Level, module, file and line of a log line.
+pub type Place<'a> = (Level, &'a str, &'a str, u32);
+
+/// Writes the line of [`log_object!`]: a function, as the code of so many lines would cost 1 % of a program.
+pub fn write_object(
+    place: Place<'_>,
+    target: &resource::Target<'_>,
+    keys: &[(&str, Value<'_>)],
+    text: fmt::Arguments<'_>,
+) {
+    let subject = [
+        ("kind", Value::from_display(target.resource)),
+        ("namespace", target.namespace.to_value()),
+        ("name", target.name.to_value()),
+    ];
+    write(place, &subject, keys, text);
+}
+
+/// Writes a line whose first keys say what it is about.
+pub fn write(
+    (level, module, file, line): Place<'_>,
+    subject: &[(&str, Value<'_>)],
+    keys: &[(&str, Value<'_>)],
+    text: fmt::Arguments<'_>,
+) {
+    if level > log::max_level() {
+        return;
+    }
+    let keys = [subject, keys].concat();
+    let mut record = Record::builder();
+    let record = record.level(level).target(module).module_path(Some(module));
+    let record = record.file(Some(file)).line(Some(line)).key_values(&keys);
+    log::logger().log(&record.args(text).build());
+}
+
+/// A time as log lines have it: in seconds, to the millisecond.
+pub fn seconds(time: Duration) -> f64 {
+    time.as_millis() as f64 / 1000.0
+}
+
+/// One line of at most `limit` characters that reads as it is written, whatever a server wrote.
+pub fn printable(text: &str, limit: usize) -> String {
+    text.chars().take(limit).map(|c| if c.is_control() || is_hidden(c) { ' ' } else { c }).collect()
+}
+
+/// Returns whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
+/// general categories Cf, Zl and Zp, in the planes that text uses).
+fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Text from others, in one line of bearable length.
+pub fn quoted(text: &str) -> String {
+    printable(text.trim(), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_wrote_cannot_forge_a_line() {
+        assert_eq!(
+            printable("gone\nE1121 12:00:00 fake\u{1b}[31m", 100),
+            "gone E1121 12:00:00 fake [31m"
+        );
+        assert_eq!(
+            printable("safe\u{202e}cod.exe\u{2028}E1121\u{200b}", 100),
+            "safe cod.exe E1121 "
+        );
+        assert_eq!(printable("naïve 漢字 🙂", 100), "naïve 漢字 🙂");
+        assert_eq!(printable("long", 2), "lo");
+        assert_eq!(quoted(" a\nb "), "a b");
+    }
+}

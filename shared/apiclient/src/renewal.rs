@@ -1,0 +1,241 @@
+//! Renewal of one Lease: state, answer and time give the next request. No I/O and no clock but in
+//! [`attempt`] and [`Now::read`].
+
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::{
+    backoff::{Backoff, Retry},
+    error::{Error, Result},
+    lease,
+};
+use serde_json::Value;
+
+/// Both clocks: one for waits, one for timestamps.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For waits.
+    pub instant: Instant,
+    /// For timestamps.
+    pub wall: SystemTime,
+}
+
+impl Now {
+    /// The present time.
+    pub fn read() -> Self {
+        Self { instant: Instant::now(), wall: SystemTime::now() }
+    }
+}
+
+/// The next action.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Nothing before this instant, or before something changes.
+    Wait(Instant),
+    /// Read the Lease.
+    Read,
+    /// Create this Lease.
+    Create(Value),
+    /// Replace the Lease by this: the renewal.
+    Replace(Value),
+}
+
+/// The meaning of an answer.
+#[derive(Debug, PartialEq)]
+pub enum RenewalOutcome {
+    /// The Lease is renewed, after this many failures.
+    Renewed {
+        /// In a row, before this success.
+        failures: u32,
+    },
+    /// One more request is needed, now.
+    Continue,
+    /// Not renewed; the next attempt comes within the period.
+    Failed(Retry),
+}
+
+/// The Lease after the last answer.
+#[derive(Debug)]
+enum Known {
+    Nothing,
+    Absent,
+    Lease(Value),
+}
+
+/// The renewal of one Lease.
+#[derive(Debug)]
+pub struct Renewal {
+    /// Namespace and name of a Lease that is ours to create.
+    own: Option<(String, String)>,
+    period: Duration,
+    known: Known,
+    /// The writes since the last success, whether they arrived or not.
+    sent: Vec<(String, Now)>,
+    renewed: Option<Now>,
+    not_before: Instant,
+    conflicts: u32,
+    backoff: Backoff,
+}
+
+/// After this many conflicts in a row the next attempt waits.
+const CONFLICTS_AT_ONCE: u32 = 3;
+/// The longest wait between two attempts, whatever the period.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+impl Renewal {
+    /// Renews our own Lease: creates it if there is none, and sets its `leaseDurationSeconds` to `period`.
+    pub fn of_own(namespace: &str, name: &str, period: Duration, now: Instant) -> Self {
+        let own = Some((namespace.to_owned(), name.to_owned()));
+        Self { own, ..Self::of_others(period, now) }
+    }
+
+    /// Renews a Lease that somebody else creates: only its `renewTime` is ours.
+    pub fn of_others(period: Duration, now: Instant) -> Self {
+        Self {
+            own: None,
+            period,
+            known: Known::Nothing,
+            sent: Vec::new(),
+            renewed: None,
+            not_before: now,
+            conflicts: 0,
+            backoff: Backoff::new(period.min(LONGEST_WAIT)).honoring(period),
+        }
+    }
+
+    /// The action that is due now, while renewing is `allowed`.
+    pub fn next(&self, allowed: bool, now: Now) -> Action {
+        if !allowed {
+            return Action::Wait(now.instant + self.period);
+        }
+        let due = self.due(now).max(self.not_before);
+        if due > now.instant {
+            return Action::Wait(due);
+        }
+        match (&self.known, &self.own) {
+            (Known::Absent, Some((namespace, name))) => {
+                let spec = lease::heartbeat(self.period, now.wall);
+                Action::Create(lease::new(namespace, name, spec))
+            }
+            (Known::Nothing | Known::Absent, _) => Action::Read,
+            (Known::Lease(lease), own) => {
+                Action::Replace(lease::renewed(lease, self.period, now.wall, own.is_some()))
+            }
+        }
+    }
+
+    /// Records that `action` goes out at `now`.
+    pub fn sending(&mut self, action: &Action, now: Now) {
+        let (Action::Create(lease) | Action::Replace(lease)) = action else { return };
+        // An older write is no renewal of this period.
+        self.sent.retain(|(_, at)| now.instant < at.instant + self.period);
+        self.sent.extend(renew_time(lease).map(|time| (time.to_owned(), now)));
+    }
+
+    /// Records the answer to `action`.
+    pub fn answered(
+        &mut self,
+        action: &Action,
+        answer: &Result<Value>,
+        now: Now,
+        random: f64,
+    ) -> RenewalOutcome {
+        match (action, answer) {
+            (Action::Read, Ok(lease)) => {
+                self.known = Known::Lease(lease.clone());
+                let time = renew_time(lease);
+                match self.sent.iter().find(|(sent, _)| time == Some(sent)) {
+                    // The answer to a write was lost, the write was not.
+                    Some((_, at)) => self.succeeded(*at),
+                    None => RenewalOutcome::Continue,
+                }
+            }
+            (_, Ok(lease)) => {
+                self.known = Known::Lease(lease.clone());
+                let at = self.sent.pop().map_or(now, |(_, at)| at);
+                self.succeeded(at)
+            }
+            (_, Err(error @ Error::NotFound(_))) => {
+                self.known = Known::Absent;
+                match self.own {
+                    Some(_) => RenewalOutcome::Continue,
+                    None => self.failed(error, now, random),
+                }
+            }
+            (_, Err(error @ (Error::Conflict(_) | Error::AlreadyExists(_)))) => {
+                self.known = Known::Nothing;
+                self.conflicts += 1;
+                match self.conflicts % CONFLICTS_AT_ONCE {
+                    0 => self.failed(error, now, random),
+                    _ => RenewalOutcome::Continue,
+                }
+            }
+            (_, Err(error)) => {
+                match (action, error) {
+                    // The Lease as read is no base for a write: read again.
+                    (_, Error::Immutable(_) | Error::Invalid(_))
+                    // We may not create it, but somebody else may have done so meanwhile.
+                    | (Action::Create(_), Error::Forbidden(_)) => self.known = Known::Nothing,
+                    _ => {}
+                }
+                self.failed(error, now, random)
+            }
+        }
+    }
+
+    /// Renews once per `period` from now on.
+    pub fn set_period(&mut self, period: Duration) {
+        self.period = period;
+        self.backoff.set_cap(period.min(LONGEST_WAIT));
+        self.backoff.set_pause(period);
+    }
+
+    /// Ends the wait after a failure: new credentials may succeed.
+    pub fn credentials_changed(&mut self, now: Instant) {
+        self.not_before = now;
+    }
+
+    /// The time between two renewals.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// The last success.
+    pub fn renewed(&self) -> Option<Now> {
+        self.renewed
+    }
+
+    /// Failures since the last success.
+    pub fn failures(&self) -> u32 {
+        self.backoff.failures()
+    }
+
+    /// One period after the last success by either clock: only the wall clock advances while a machine
+    /// sleeps.
+    fn due(&self, now: Now) -> Instant {
+        let Some(renewed) = self.renewed else {
+            return now.instant;
+        };
+        let slept = now.wall.duration_since(renewed.wall).is_ok_and(|past| past >= self.period);
+        if slept { now.instant } else { renewed.instant + self.period }
+    }
+
+    fn succeeded(&mut self, at: Now) -> RenewalOutcome {
+        self.renewed = Some(at);
+        self.sent.clear();
+        self.conflicts = 0;
+        RenewalOutcome::Renewed { failures: self.backoff.succeeded() }
+    }
+
+    fn failed(&mut self, error: &Error, now: Now, random: f64) -> RenewalOutcome {
+        let retry = self.backoff.failed(error, now.instant, random);
+        self.not_before = now.instant + retry.wait;
+        RenewalOutcome::Failed(retry)
+    }
+}
+
+fn renew_time(lease: &Value) -> Option<&str> {
+    lease["spec"]["renewTime"].as_str()
+}
+
+#[cfg(test)]
+mod tests;

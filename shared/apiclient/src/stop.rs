@@ -1,0 +1,146 @@
+//! Stop signal and waits: SIGTERM, SIGINT, and the only way to wait.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::lock::lock;
+
+/// Shared by all threads of a process: set once, and everything that waits is woken.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The time it was raised at.
+    raised: Option<Instant>,
+    wakes: u64,
+    children: Vec<Weak<Inner>>,
+}
+
+impl Stop {
+    /// The longest sleep in one piece: a suspended machine is noticed this late.
+    pub const SLICE: Duration = Duration::from_secs(15);
+    /// The time for pending work after the process was asked to stop.
+    pub const GRACE_PERIOD: Duration = Duration::from_millis(800);
+
+    /// A child for a part of the work, raised with this one or alone.
+    pub fn child(&self) -> Self {
+        let child = Self::default();
+        let mut state = self.lock();
+        child.lock().raised = state.raised;
+        state.children.retain(|child| child.strong_count() > 0);
+        state.children.push(Arc::downgrade(&child.0));
+        drop(state);
+        child
+    }
+
+    /// Asks all threads to end.
+    pub fn raise(&self) {
+        let children = {
+            let mut state = self.lock();
+            state.raised.get_or_insert_with(Instant::now);
+            std::mem::take(&mut state.children)
+        };
+        self.0.changed.notify_all();
+        children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).raise());
+    }
+
+    /// Returns whether it was raised.
+    pub fn raised(&self) -> bool {
+        self.lock().raised.is_some()
+    }
+
+    /// The time since it was raised.
+    pub fn raised_for(&self) -> Duration {
+        self.lock().raised.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    /// Waits; returns early, with `true`, once it is raised.
+    pub fn wait(&self, time: Duration) -> bool {
+        let state = self.lock();
+        let (state, _) = self
+            .0
+            .changed
+            .wait_timeout_while(state, time, |state| state.raised.is_none())
+            .unwrap_or_else(|e| e.into_inner());
+        state.raised.is_some()
+    }
+
+    /// Waits until it is raised.
+    pub fn wait_until_raised(&self) {
+        let state = self.lock();
+        drop(self.0.changed.wait_while(state, |state| state.raised.is_none()));
+    }
+
+    /// Reports a change: every [`Stop::wait_for_change`] returns.
+    pub fn wake(&self) {
+        self.lock().wakes += 1;
+        self.0.changed.notify_all();
+    }
+
+    /// The number of calls of [`Stop::wake`]; read it before the state that may change.
+    pub fn wakes(&self) -> u64 {
+        self.lock().wakes
+    }
+
+    /// Waits until `deadline`, a wake after `seen`, or until it is raised; `true` in the last case.
+    pub fn wait_for_change(&self, seen: u64, deadline: Instant) -> bool {
+        let state = self.lock();
+        let time = deadline.saturating_duration_since(Instant::now());
+        let (state, _) = self
+            .0
+            .changed
+            .wait_timeout_while(state, time, |state| state.raised.is_none() && state.wakes == seen)
+            .unwrap_or_else(|e| e.into_inner());
+        state.raised.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn raise_ends_every_wait() {
+        let stop = Stop::default();
+        let waiter = stop.clone();
+        let thread = thread::spawn(move || waiter.wait(Duration::from_secs(3600)));
+        stop.raise();
+        assert!(thread.join().unwrap());
+        assert!(stop.raised() && stop.wait(Duration::from_secs(3600)));
+        stop.wait_until_raised();
+    }
+
+    #[test]
+    fn a_child_ends_with_its_parent_or_alone() {
+        let stop = Stop::default();
+        let (first, second) = (stop.child(), stop.child());
+        first.raise();
+        assert!(first.raised() && !stop.raised() && !second.raised());
+        stop.raise();
+        assert!(second.raised() && stop.child().raised());
+    }
+
+    #[test]
+    fn a_wake_between_look_and_wait_is_not_lost() {
+        let stop = Stop::default();
+        let seen = stop.wakes();
+        stop.wake();
+        let far = Instant::now() + Duration::from_secs(3600);
+        assert!(!stop.wait_for_change(seen, far));
+    }
+}

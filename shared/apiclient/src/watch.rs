@@ -1,0 +1,461 @@
+//! Watcher of one object or a collection: list, then watch, forever, in bounded memory.
+
+mod events;
+mod follow;
+mod list;
+mod list_watch;
+
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+
+use log::Level;
+
+use kubeconfig::{json::Document, memory::Budget};
+
+use crate::{
+    backoff::{Backoff, Retry},
+    client::Client,
+    error::{Error, Result},
+    log_line::seconds,
+    log_object,
+    stop::Stop,
+};
+
+use self::{
+    events::{EventType, Events, WatchEvent},
+    list_watch::ListWatch,
+};
+
+pub use self::{
+    follow::{LastError, follow},
+    list_watch::{Selection, list},
+};
+
+/// The margin for a server that does not end a watch in time.
+const OVERTIME: Duration = Duration::from_secs(30);
+/// client-go's longest wait between lists (`tools/cache/reflector.go:62-67`).
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The longest wait that a server can ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest wait between lists of a collection that cannot be watched: each list is all of it.
+const LONGEST_WAIT_FOR_ALL: Duration = Duration::from_secs(300);
+/// Unopened watches in a row up to this number mean a network that comes and goes. After more of them a
+/// list stands in, as without the right to watch or behind a gateway that holds answers back.
+const TRIES_TO_WATCH: u32 = 3;
+/// How many times a page is halved: 500 objects become 62.
+const MOST_HALVED: u32 = 3;
+/// A watch that ends sooner than this without an event counts as failed (`reflector.go:1091`).
+const TOO_SHORT: Duration = Duration::from_secs(1);
+/// A watch that its server ends sooner than this without an event, as gateways do, counts as failed too.
+const TOO_QUIET: Duration = Duration::from_secs(10);
+
+/// The changes of the selection, in order.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A list begins; one that began before and was not completed is void.
+    Init {
+        /// The resourceVersions of this server may have gone back, as after a restore: the known state may
+        /// be newer than the list.
+        rewound: bool,
+    },
+    /// An object of the list that has begun.
+    InitApply(Document),
+    /// The list is complete: what is not in it is gone.
+    InitDone,
+    /// A watch is established: from now on changes are reported as they come.
+    Watching,
+    /// An object is new or changed.
+    Apply(Document),
+    /// An object was deleted, or belongs to the selection no more; this is its last state.
+    Delete(Document),
+    /// A request failed and will be tried again; the known state stays.
+    Failed(&'a Error),
+}
+
+/// The state of an endless list-and-watch, which outlives the run and its client.
+#[derive(Debug)]
+pub struct Watcher {
+    state: State,
+    rewound: bool,
+    backoff: Backoff,
+    /// Watches in a row that could not be opened, or brought nothing but a failure.
+    unopened: u32,
+    /// The last watch was refused in its own stream: the success of a list says nothing about it.
+    refused: bool,
+    pages: Pages,
+    /// Host and port of the server that gave the version.
+    server: String,
+}
+
+/// The size of a list's pages, by how the lists before it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pages {
+    /// Halved so many times.
+    halved: u32,
+    /// None at all: they expired before they were read.
+    whole: bool,
+}
+
+/// The next request.
+#[derive(Debug, PartialEq)]
+enum State {
+    /// A list of the newest state.
+    Newest,
+    /// A list that is no older than this version.
+    Since(String),
+    /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
+    At(String),
+}
+
+type On<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
+
+impl Default for Watcher {
+    fn default() -> Self {
+        let backoff = Backoff::new(LONGEST_WAIT).honoring(LONGEST_PAUSE);
+        Self {
+            state: State::Newest,
+            rewound: false,
+            backoff,
+            unopened: 0,
+            refused: false,
+            pages: Pages::default(),
+            server: String::new(),
+        }
+    }
+}
+
+impl Watcher {
+    /// Forgets the state, as for another server with the same name: the next run lists anew.
+    pub fn reset(&mut self) {
+        self.pages = Pages::default();
+        (self.state, self.rewound) = (State::Newest, true);
+    }
+
+    /// Continues with a list instead of a watch, as after a lost connection: a watch does not report that a
+    /// server went back meanwhile.
+    pub fn relist(&mut self) {
+        self.pages = Pages::default();
+        if let State::At(version) = &mut self.state {
+            self.state = State::Since(std::mem::take(version));
+        }
+    }
+
+    /// Continues until `on` breaks or `stop` is raised; to end a silent watch, close the client too.
+    /// Failures are logged once and tried again, and are never reported as an absence.
+    pub fn run(
+        &mut self,
+        client: &Client,
+        selection: &Selection<'_>,
+        stop: &Stop,
+        on: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+    ) {
+        let list_watch = ListWatch { client, selection, stop };
+        while !stop.raised() {
+            let went = match &self.state {
+                State::At(version) => self.watch(&list_watch, &version.clone(), on),
+                State::Newest | State::Since(_) => self.list(&list_watch, on),
+            };
+            match went {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return,
+                // The client may have been closed with `stop`.
+                Err(_) if stop.raised() => return,
+                Err(error) => {
+                    self.move_on(&error);
+                    let wait = self.failed(&list_watch, &error);
+                    if on(Event::Failed(&error)).is_break() {
+                        return;
+                    }
+                    stop.wait(wait);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
+        // What another server gave is no version to list from.
+        let _ = self.follow_server(list_watch.client);
+        let page = self.pages.size(list_watch.selection.page);
+        let listed = list_watch.list((&self.state, page), self.rewound, on);
+        self.pages.learn(listed.as_ref().err(), self.state == State::Newest);
+        let ControlFlow::Continue(version) = listed? else {
+            return Ok(ControlFlow::Break(()));
+        };
+        (self.state, self.rewound) = (State::At(version), false);
+        if self.unopened < TRIES_TO_WATCH && !self.refused {
+            self.succeeded(list_watch);
+        }
+        Ok(on(Event::InitDone))
+    }
+
+    fn watch(
+        &mut self,
+        list_watch: &ListWatch<'_>,
+        version: &str,
+        on: &mut On<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let asked = list_watch.client.watch_time().as_secs();
+        let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
+        let request = list_watch.selection.watch(version, seconds);
+        let client = list_watch.client;
+        let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
+        let longest = Duration::from_secs(seconds) + OVERTIME;
+        let opened = Events::open(list_watch.client, &request, &budget, longest);
+        let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
+        if self.follow_server(list_watch.client) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if on(Event::Watching).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut events = 0_u64;
+        let mut too_short = TOO_SHORT;
+        let ended = loop {
+            let WatchEvent { kind, document } = match stream.next() {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    too_short = TOO_QUIET;
+                    break stream.lost("the server ended it");
+                }
+                Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
+                // An error that the server sends as an event.
+                Err(error) => return Err(self.refuse(error)),
+            };
+            if kind != EventType::Bookmark {
+                list_watch.is_asked_for(&document).map_err(|error| self.refuse(error))?;
+            }
+            events += 1;
+            (self.unopened, self.refused) = (0, false);
+            self.succeeded(list_watch);
+            if let Some(version) = usable(document.version()) {
+                self.state = State::At(version.to_owned());
+            }
+            let event = match kind {
+                EventType::Bookmark => continue,
+                EventType::Deleted => Event::Delete(document),
+                EventType::Changed => Event::Apply(document),
+            };
+            if on(event).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        };
+        let lasted = started.elapsed();
+        if events == 0 && lasted < too_short {
+            self.unopened = self.unopened.saturating_add(1);
+            return Err(ended);
+        }
+        // Streams end: by the server's clock, a balancer or a change of credentials. The next one continues
+        // from the same version. After one without even a bookmark only a list can tell: a server that was
+        // restored from a backup answers a version from its future with silence.
+        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        log_object!(Level::Debug, target, server = server, error:% = ended; "watch ended");
+        if events == 0 {
+            (self.unopened, self.refused) = (0, false);
+            self.state = State::Since(version.to_owned());
+        }
+        if lasted < TOO_SHORT {
+            list_watch.stop.wait(TOO_SHORT);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Notes the client's server, and returns whether it is another one than before, as its files may lead elsewhere. The
+    /// version of one says nothing about another, which may well accept it: a list of the newest state is next.
+    fn follow_server(&mut self, client: &Client) -> bool {
+        let before = std::mem::replace(&mut self.server, client.host());
+        let elsewhere = before != self.server && !before.is_empty();
+        if elsewhere {
+            self.reset();
+        }
+        elsewhere
+    }
+
+    /// A watch brought a failure: a list goes on, as client-go's does (`reflector.go`, watch).
+    fn refuse(&mut self, error: Error) -> Error {
+        self.unopened = self.unopened.saturating_add(1);
+        self.refused = true;
+        self.relist();
+        error
+    }
+
+    /// Chooses the next request after a failure.
+    fn move_on(&mut self, error: &Error) {
+        match (error, &mut self.state) {
+            (Error::Gone(_), _) => self.state = State::Newest,
+            (Error::TooNew(_), _) => self.reset(),
+            // The server may object to the version.
+            (Error::Invalid(_) | Error::BadConfig(_), _) => self.state = State::Newest,
+            (_, State::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
+            _ => {}
+        }
+    }
+
+    fn succeeded(&mut self, list_watch: &ListWatch<'_>) {
+        let failures = self.backoff.succeeded();
+        if failures > 0 {
+            let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+            log_object!(
+                Level::Info, target, server = server, failures = failures;
+                "readable again"
+            );
+        }
+    }
+
+    /// Records a failure and logs it; returns how long to wait.
+    fn failed(&mut self, list_watch: &ListWatch<'_>, error: &Error) -> Duration {
+        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        let retry = self.back_off(error, target.name.is_none());
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(retry.wait);
+        log_object!(
+            level, target, server = server, error:% = error, retry_in = retry_in;
+            "list or watch failed, keeping the last known state"
+        );
+        retry.wait
+    }
+
+    /// Records a failure; of a collection each list is `expensive`.
+    fn back_off(&mut self, error: &Error, expensive: bool) -> Retry {
+        let is_blind = self.unopened >= TRIES_TO_WATCH;
+        self.backoff.set_cap(match is_blind && expensive {
+            true => LONGEST_WAIT_FOR_ALL,
+            false => LONGEST_WAIT,
+        });
+        self.backoff.failed(error, Instant::now(), fastrand::f64())
+    }
+}
+
+impl Pages {
+    fn size(self, full: u32) -> u32 {
+        if self.whole || full == 0 { 0 } else { (full >> self.halved).max(1) }
+    }
+
+    /// A page that does not arrive is asked for again, smaller; and a list whose pages expire as one, as
+    /// client-go does (`tools/pager/pager.go`, FullListIfExpired).
+    fn learn(&mut self, error: Option<&Error>, newest: bool) {
+        self.halved = match error {
+            None => self.halved.saturating_sub(1),
+            Some(Error::Unreachable(_)) => (self.halved + 1).min(MOST_HALVED),
+            Some(_) => self.halved,
+        };
+        self.whole = newest && matches!(error, Some(Error::Gone(_)));
+    }
+}
+
+impl State {
+    fn first_page(&self, page: u32) -> String {
+        let limit = if page == 0 { String::new() } else { format!("limit={page}") };
+        match self {
+            Self::Since(version) if !version.is_empty() => {
+                let and = if page == 0 { "" } else { "&" };
+                format!("{limit}{and}resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+            }
+            _ => limit,
+        }
+    }
+}
+
+/// A resourceVersion of the form that API servers use: a number of at most 64 bits (KEP-5504). With any
+/// other a request might never succeed again.
+fn usable(version: &str) -> Option<&str> {
+    let digits = version.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && (1..=20).contains(&version.len())).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(version: &str) -> Watcher {
+        Watcher { state: State::At(version.to_owned()), ..Watcher::default() }
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        for good in ["0", "7", "18446744073709551615"] {
+            assert_eq!(usable(good), Some(good));
+        }
+        for bad in ["", "zzz", "-1", "7&watch", "1.5", "٣", &"9".repeat(21), &"9".repeat(66_000)] {
+            assert_eq!(usable(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_objects_to_is_not_asked_again() {
+        let sentence = || "no".to_owned();
+        for (error, state, rewound) in [
+            (Error::Gone(sentence()), State::Newest, false),
+            (Error::TooNew(sentence()), State::Newest, true),
+            (Error::Invalid(sentence()), State::Newest, false),
+            (Error::bad_config(sentence()), State::Newest, false),
+            (Error::Forbidden(sentence()), State::At("7".into()), false),
+            (Error::Unreachable(sentence()), State::At("7".into()), false),
+        ] {
+            let mut watcher = at("7");
+            watcher.move_on(&error);
+            assert_eq!((&watcher.state, watcher.rewound), (&state, rewound), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_stands_in_for_a_watch_that_cannot_be_opened() {
+        let mut watcher = at("7");
+        watcher.unopened = TRIES_TO_WATCH;
+        watcher.move_on(&Error::Forbidden("no".into()));
+        assert_eq!(watcher.state, State::Since("7".into()));
+        // Its own failures do not change that.
+        watcher.move_on(&Error::Unreachable("gone".into()));
+        assert_eq!(watcher.state, State::Since("7".into()));
+    }
+
+    #[test]
+    fn lists_that_stand_in_keep_a_pace_by_what_they_cost() {
+        let mut watcher = at("7");
+        watcher.unopened = TRIES_TO_WATCH;
+        let forbidden = Error::Forbidden("no".into());
+        let mut longest = |expensive| {
+            let waits = (0..200).map(|_| watcher.back_off(&forbidden, expensive).wait);
+            waits.max().unwrap_or_default()
+        };
+        let (one, all) = (longest(false), longest(true));
+        assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");
+        assert!(all <= LONGEST_WAIT_FOR_ALL && all > LONGEST_WAIT, "{all:?}");
+    }
+
+    #[test]
+    fn lost_pages_get_smaller_and_expired_lists_have_one() {
+        let (mut pages, lost) = (Pages::default(), Error::Unreachable("no answer in time".into()));
+        let sizes = [(); 5].map(|()| {
+            pages.learn(Some(&lost), true);
+            pages.size(500)
+        });
+        assert_eq!(sizes, [250, 125, 62, 62, 62]);
+        pages.learn(Some(&Error::Forbidden("no".into())), true);
+        assert_eq!((pages.size(500), pages.size(0), pages.size(3)), (62, 0, 1));
+        pages.learn(None, true);
+        assert_eq!(pages.size(500), 125, "larger again, step by step");
+        let gone = Error::Gone("expired".into());
+        pages.learn(Some(&gone), false);
+        assert_eq!(pages.size(500), 125, "a version that is too old is no page");
+        pages.learn(Some(&gone), true);
+        assert_eq!(pages.size(500), 0);
+        pages.learn(Some(&lost), true);
+        assert_eq!(pages.size(500), 62, "not for ever");
+        let mut watcher = Watcher { pages, ..at("7") };
+        watcher.relist();
+        assert_eq!(watcher.pages.size(500), 500, "another connection");
+    }
+
+    #[test]
+    fn first_page_asks_for_the_newest_state_or_no_older_one() {
+        assert_eq!(State::Newest.first_page(0), "");
+        assert_eq!(State::Newest.first_page(500), "limit=500");
+        let since = State::Since("7".into());
+        let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
+        assert_eq!(since.first_page(0), not_older);
+        assert_eq!(since.first_page(500), format!("limit=500&{not_older}"));
+        assert_eq!(State::Since(String::new()).first_page(0), "");
+    }
+}

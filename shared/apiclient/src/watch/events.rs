@@ -1,0 +1,177 @@
+//! Events of one watch request.
+
+use std::{
+    fmt,
+    io::{self, BufRead},
+    time::{Duration, Instant},
+};
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use kubeconfig::{
+    json::{Bytes, Document, Object, Word},
+    memory::Budget,
+};
+
+use crate::{
+    client::{
+        Client,
+        request::{ApiRequest, reason},
+        status,
+    },
+    error::{Error, Result},
+};
+
+/// An event of a watch.
+#[derive(Debug)]
+pub(super) struct WatchEvent {
+    pub(super) kind: EventType,
+    pub(super) document: Document,
+}
+
+/// The change of the object of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventType {
+    Changed,
+    Deleted,
+    /// No change; only its resourceVersion is of interest.
+    Bookmark,
+}
+
+/// The connection of a watch.
+pub(super) struct Events<'a, 'b> {
+    client: &'a Client,
+    request: &'b ApiRequest<'a>,
+    body: Bytes<'b>,
+    budget: &'b Budget,
+    /// The end in any case, even if the server does not end the watch as requested.
+    end: Instant,
+    last: Instant,
+}
+
+impl<'a, 'b> Events<'a, 'b> {
+    /// Opens a watch that ends after `longest` at the latest.
+    pub(super) fn open(
+        client: &'a Client,
+        request: &'b ApiRequest<'a>,
+        budget: &'b Budget,
+        longest: Duration,
+    ) -> Result<Self> {
+        let bytes = client.send(request)?.into_body().into_reader();
+        let body = Bytes::new(bytes, budget);
+        let now = Instant::now();
+        Ok(Self { client, request, body, budget, end: now + longest, last: now })
+    }
+
+    /// The next event; `None` when the watch ended between two.
+    pub(super) fn next(&mut self) -> Result<Option<WatchEvent>> {
+        if !self.begins()? {
+            return Ok(None);
+        }
+        let mut json = self.body.json();
+        let event = (&mut json).deserialize_map(Fields(self.budget));
+        let (kind, document) =
+            event.map_err(|e| self.client.unread(self.request, e, "an event"))?;
+        self.last = Instant::now();
+        self.client.mark_heard();
+        match (kind, document) {
+            (Type::Known(kind), Some(document)) => Ok(Some(WatchEvent { kind, document })),
+            (Type::Error, Some(Document::Whole(object))) => {
+                Err(status::watch_error(&self.what(), &self.request.target, &object))
+            }
+            _ => Err(self.client.odd(self.request, "an event of no known type")),
+        }
+    }
+
+    /// Waits for the first byte of an event; `false` at the end of the watch. Blanks are no sign of life.
+    fn begins(&mut self) -> Result<bool> {
+        self.budget.reset();
+        loop {
+            let now = Instant::now();
+            if now >= self.end {
+                return Ok(false);
+            }
+            if now.saturating_duration_since(self.last) >= self.client.silence() {
+                return Err(self.lost("silent for too long"));
+            }
+            let (length, blanks) = match self.body.fill_buf() {
+                Ok([]) => return Ok(false),
+                Ok(bytes) => {
+                    let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace());
+                    (bytes.len(), blanks.count())
+                }
+                Err(error) if is_pause(&error) => continue,
+                Err(error) => return Err(self.lost(&reason(&error.into()))),
+            };
+            self.body.consume(blanks);
+            if blanks < length {
+                return Ok(true);
+            }
+            self.budget.reset();
+        }
+    }
+
+    pub(super) fn lost(&self, why: &str) -> Error {
+        self.client.unreachable(self.request, why)
+    }
+
+    fn what(&self) -> String {
+        self.client.describe(self.request)
+    }
+}
+
+/// Returns whether the read timed out; ureq hides its time-out in an I/O error of kind Other.
+fn is_pause(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
+    matches!(inner, Some(ureq::Error::Timeout(_)))
+}
+
+/// The type of an event, and its object.
+struct Fields<'a>(&'a Budget);
+
+impl<'de> Visitor<'de> for Fields<'_> {
+    type Value = (Type, Option<Document>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut fields: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        let (mut kind, mut document) = (Type::Unknown, None);
+        while let Some(field) = fields.next_key_seed(Word(&["type", "object"]))? {
+            match field {
+                Some("type") => {
+                    let word = fields.next_value_seed(Word(&TYPES))?;
+                    kind = word.map_or(Type::Unknown, Type::of);
+                }
+                Some(_) => document = Some(fields.next_value_seed(Object(self.0))?),
+                None => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok((kind, document))
+    }
+}
+
+const TYPES: [&str; 5] = ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"];
+
+/// The `type` of an event.
+enum Type {
+    Known(EventType),
+    Error,
+    Unknown,
+}
+
+impl Type {
+    fn of(word: &str) -> Self {
+        match word {
+            "ADDED" | "MODIFIED" => Self::Known(EventType::Changed),
+            "DELETED" => Self::Known(EventType::Deleted),
+            "BOOKMARK" => Self::Known(EventType::Bookmark),
+            "ERROR" => Self::Error,
+            _ => Self::Unknown,
+        }
+    }
+}

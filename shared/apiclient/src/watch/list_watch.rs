@@ -1,0 +1,148 @@
+//! Selection that is listed and watched, and its lists: page by page, never more than an object in memory.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use kubeconfig::json::Document;
+
+use crate::{
+    client::{
+        Client, LONGEST_LIST,
+        request::{ApiRequest, JSON, METADATA, METADATA_LIST},
+    },
+    error::{Error, Result},
+    resource::Target,
+    stop::Stop,
+};
+
+use super::{
+    Event, On, State,
+    list::{Page, encoded, read_page},
+};
+
+/// The objects to list and watch.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    /// A collection, or one object of it if it has a name.
+    pub target: Target<'a>,
+    /// A label selector, or empty.
+    pub labels: &'a str,
+    /// Of each object nothing but its metadata is sent.
+    pub metadata_only: bool,
+    /// Objects in a page of a list; 0 asks for all at once.
+    pub page: u32,
+}
+
+impl<'a> Selection<'a> {
+    /// Whole objects, whatever their labels are, in one answer.
+    pub fn all(target: Target<'a>) -> Self {
+        Self { target, labels: "", metadata_only: false, page: 0 }
+    }
+
+    fn list(&self, query: &str) -> ApiRequest<'a> {
+        let accept = if self.metadata_only { METADATA_LIST } else { JSON };
+        ApiRequest { accept, ..ApiRequest::list(self.target, &self.query(query)) }
+    }
+
+    pub(super) fn watch(&self, version: &str, seconds: u64) -> ApiRequest<'a> {
+        let query = format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
+        );
+        let accept = if self.metadata_only { METADATA } else { JSON };
+        ApiRequest { accept, ..ApiRequest::watch(self.target, &self.query(&query)) }
+    }
+
+    fn query(&self, query: &str) -> String {
+        match self.labels {
+            "" => query.to_owned(),
+            labels if query.is_empty() => format!("labelSelector={}", encoded(labels)),
+            labels => format!("labelSelector={}&{query}", encoded(labels)),
+        }
+    }
+}
+
+/// The selection, its server, and the end.
+pub(super) struct ListWatch<'a> {
+    pub(super) client: &'a Client,
+    pub(super) selection: &'a Selection<'a>,
+    pub(super) stop: &'a Stop,
+}
+
+/// Reads the selection once, in its present state, until `each` breaks or `stop` is raised.
+///
+/// # Errors
+/// As the server says; the items before were not all.
+pub fn list(
+    client: &Client,
+    selection: &Selection<'_>,
+    stop: &Stop,
+    each: &mut dyn FnMut(Document) -> ControlFlow<()>,
+) -> Result<()> {
+    let list_watch = ListWatch { client, selection, stop };
+    let ended =
+        list_watch.list((&State::Newest, selection.page), false, &mut |event| match event {
+            Event::InitApply(document) => each(document),
+            _ => ControlFlow::Continue(()),
+        });
+    ended.map(drop)
+}
+
+impl ListWatch<'_> {
+    /// Reads a list of this state, in pages of this many objects (0 is all in one); returns its
+    /// resourceVersion, or breaks before its end. The client's files may lead elsewhere meanwhile: a list is of the server
+    /// that it began on, or none.
+    pub(super) fn list(
+        &self,
+        (state, page): (&State, u32),
+        rewound: bool,
+        on: &mut On<'_>,
+    ) -> Result<ControlFlow<(), String>> {
+        let (mut query, mut begun) = (state.first_page(page), false);
+        let (deadline, server) = (Instant::now() + LONGEST_LIST, self.client.host());
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // A list of one object is a request as any other.
+            let timeout = self.selection.target.name.is_none().then_some(left);
+            let request = ApiRequest { timeout, ..self.selection.list(&query) };
+            let answer = self.client.send(&request)?;
+            if !begun && on(Event::Init { rewound }).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            begun = true;
+            let limit = if self.selection.page == 0 { request.limit() } else { u64::MAX };
+            let body = answer.into_body().into_with_config().limit(limit).reader();
+            let read = read_page(self.client, &request, body, &mut |item| {
+                self.is_asked_for(&item)?;
+                Ok(on(Event::InitApply(item)))
+            })?;
+            let ControlFlow::Continue(Page { version, next }) = read else {
+                return Ok(ControlFlow::Break(()));
+            };
+            self.client.mark_heard();
+            if self.client.host() != server {
+                let what = self.client.describe(&request);
+                return Err(Error::TooNew(format!("{what}: it is another server than before")));
+            }
+            let Some(token) = next else { return Ok(ControlFlow::Continue(version)) };
+            if self.stop.raised() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if Instant::now() >= deadline {
+                let what = self.client.describe(&request);
+                return Err(Error::Gone(format!("{what}: the list took too long")));
+            }
+            query = format!("limit={page}&continue={token}");
+        }
+    }
+
+    /// A server or proxy that ignores the field selector must not pass another object off.
+    pub(super) fn is_asked_for(&self, object: &Document) -> Result<()> {
+        let target = self.selection.target;
+        if target.name.is_none_or(|name| object.name() == name) {
+            return Ok(());
+        }
+        let whose = self.client.whose();
+        Err(Error::BadPeer(format!(
+            "watch {target} on {whose}: the answer is about another object"
+        )))
+    }
+}

@@ -1,0 +1,77 @@
+//! Service account of the pod as a configuration (client-go rest/config.go:546-583).
+
+use std::{ffi::OsString, sync::Once};
+
+use super::{Env, bundle, document::read_limited, server_url, user::file_token};
+use crate::{
+    config::{Auth, ClusterConfig, Trust},
+    error::{ConfigError, Result},
+};
+
+/// The API server of the cluster that this pod runs in, as its service account.
+///
+/// # Errors
+/// `BadConfig` outside a cluster, or if the token is missing or cannot be used.
+pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
+    let server = server(env)?;
+    let token = env.service_account.join("token");
+    let first = match read_limited(&token).map(|bytes| file_token(&bytes)) {
+        Ok(Some(first)) => first,
+        Ok(None) => return Err(fail(&format!("{} holds no usable token", token.display()))),
+        Err(error) => {
+            return Err(fail(&format!("{} cannot be read: {error}", token.display())));
+        }
+    };
+    Ok(ClusterConfig {
+        server,
+        trust: trust(env),
+        server_name: None,
+        identity: None,
+        auth: Auth::Token(first),
+        impersonate: Vec::new(),
+        proxy: None,
+        namespace: namespace(env),
+    })
+}
+
+fn server(env: &Env<'_>) -> Result<String> {
+    let text = |name| env.get(name).map(OsString::into_string);
+    let (Some(Ok(host)), Some(Ok(port))) =
+        (text("KUBERNETES_SERVICE_HOST"), text("KUBERNETES_SERVICE_PORT"))
+    else {
+        return Err(fail("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set"));
+    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    server_url(&format!("https://{host}:{port}"))
+        .ok_or_else(|| fail("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address"))
+}
+
+/// The trust in the cluster's authority; without one the system's roots, as in client-go.
+fn trust(env: &Env<'_>) -> Trust {
+    let path = env.service_account.join("ca.crt");
+    read_limited(&path).ok().and_then(bundle).unwrap_or_else(|| {
+        static WARNED: Once = Once::new();
+        // The file is read again every minute.
+        WARNED.call_once(|| {
+            log::warn!(
+                path:% = path.display();
+                "the file has no certificate, trusting the system's roots"
+            );
+        });
+        Trust::System
+    })
+}
+
+/// clientcmd/client_config.go:646-661.
+pub(super) fn namespace(env: &Env<'_>) -> Option<String> {
+    let given = env.get("POD_NAMESPACE").and_then(|name| name.into_string().ok());
+    given.or_else(|| {
+        let bytes = read_limited(&env.service_account.join("namespace")).ok()?;
+        let name = str::from_utf8(&bytes).ok()?.trim();
+        (!name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+fn fail(what: &str) -> ConfigError {
+    ConfigError::from(format!("no in-cluster configuration: {what}"))
+}

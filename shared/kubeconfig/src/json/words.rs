@@ -1,0 +1,78 @@
+//! Keys and words of a short list, read without a copy of anything else.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Visitor};
+
+use crate::memory::Budget;
+
+/// A text that is one of these or irrelevant; it is never copied, however long it is.
+pub struct Word<'a>(pub &'a [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Word<'_> {
+    type Value = Option<&'static str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Self::Value, D::Error> {
+        text.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Word<'_> {
+    type Value = Option<&'static str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a word")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().copied().find(|word| *word == text))
+    }
+}
+
+/// The key of an entry, for a map with so many already; `None` if there is no room for it.
+pub(super) struct Key<'a> {
+    pub(super) budget: &'a Budget,
+    pub(super) entries: usize,
+}
+
+/// The relevant fields of an object and of its metadata.
+#[derive(Clone, Copy)]
+pub(super) enum Field {
+    ManagedFields,
+    Metadata,
+    Name,
+    Namespace,
+    Other,
+    ResourceVersion,
+    Uid,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = (Field, Option<String>);
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = (Field, Option<String>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        let field = match key {
+            "managedFields" => Field::ManagedFields,
+            "metadata" => Field::Metadata,
+            "name" => Field::Name,
+            "namespace" => Field::Namespace,
+            "resourceVersion" => Field::ResourceVersion,
+            "uid" => Field::Uid,
+            _ => Field::Other,
+        };
+        let charged = self.budget.charge_entry(self.entries) && self.budget.charge_text(key.len());
+        Ok((field, charged.then(|| key.to_owned())))
+    }
+}

@@ -1,0 +1,37 @@
+//! Client for the local cluster, as the flags say.
+
+use std::{path::PathBuf, time::Duration};
+
+use apiclient::{
+    client::{Client, Reload, RequestMetrics, Timeouts},
+    error::Result,
+};
+use kubeconfig::Env;
+
+use crate::flags::Flags;
+
+/// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a
+/// request.
+///
+/// # Errors
+/// `BadConfig` when its kubeconfig cannot be used.
+pub fn own_cluster(flags: &Flags, request: Duration) -> Result<Client> {
+    own_cluster_counting(flags, request, RequestMetrics::default())
+}
+
+/// The same, adding to the request counts of earlier clients.
+///
+/// # Errors
+/// `BadConfig` when its kubeconfig cannot be used.
+pub fn own_cluster_counting(
+    flags: &Flags,
+    request: Duration,
+    requests: RequestMetrics,
+) -> Result<Client> {
+    let file = flags.some("kubeconfig").map(PathBuf::from);
+    let master = flags.some("master").map(str::to_owned);
+    let load = move || Ok(kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process())?);
+    let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+    let timeouts = Timeouts::with_request(request);
+    Client::counting("the local cluster", config, reload, timeouts, requests)
+}

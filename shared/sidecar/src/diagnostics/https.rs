@@ -1,0 +1,254 @@
+//! The endpoint by HTTPS, for probes that want it so: with a certificate that nobody verifies, for clients of TLS 1.2
+//! and later. Flags and their values are those of Kubernetes' servers (component-base `cli/flag/ciphersuites_flag.go`,
+//! library-go `pkg/config/serving/options.go`).
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustls::{
+    CipherSuite, DEFAULT_VERSIONS, ServerConfig, ServerConnection, StreamOwned,
+    SupportedCipherSuite, SupportedProtocolVersion,
+    crypto::{CryptoProvider, ring::default_provider},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::NoServerSessionStorage,
+    sign::{CertifiedKey, SingleCertAndKey},
+    version::TLS13,
+};
+use zeroize::Zeroizing;
+
+use super::{HttpsListener, Listener, bind, connection::ClientStream};
+use apiclient::error::{Error, Result};
+
+use crate::flags::Flags;
+
+/// The time limit for handshake and request: several round trips.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a response that wait in a TLS connection: one record.
+const MOST_BUFFERED: usize = 16 << 10;
+/// The cipher suites of TLS 1.2 that go with the certificate's key, by Go's names.
+const SUITES: [(&str, CipherSuite); 3] = [
+    (
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+];
+
+static ONLY_TLS13: [&SupportedProtocolVersion; 1] = [&TLS13];
+
+/// What the flags `listen`, `tls-min-version` and `tls-cipher-suites` say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpsSettings {
+    host: String,
+    port: u16,
+    /// Nothing older than TLS 1.3.
+    only_tls13: bool,
+    /// Names of cipher suites; empty for all.
+    suites: Vec<String>,
+}
+
+impl HttpsSettings {
+    /// The flags' values; `None` without an address.
+    ///
+    /// # Errors
+    /// One sentence that names the flag.
+    pub fn of(flags: &Flags) -> std::result::Result<Option<Self>, String> {
+        let only_tls13 = match flags.text("tls-min-version") {
+            // A minimum: nothing older than 1.2 is spoken anyway.
+            "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
+            "VersionTLS13" => true,
+            other => {
+                return Err(format!(
+                    "-tls-min-version is VersionTLS12 or VersionTLS13, not {other:?}"
+                ));
+            }
+        };
+        let suites: Vec<_> =
+            flags.list("tls-cipher-suites").into_iter().map(str::to_owned).collect();
+        if let Some(name) = suites.iter().find(|name| !name.starts_with("TLS_")) {
+            return Err(format!("-tls-cipher-suites: {name:?} is no cipher suite"));
+        }
+        let Some(listen) = flags.some("listen") else { return Ok(None) };
+        let (host, port) = listen.rsplit_once(':').unwrap_or((listen, ""));
+        match port.parse() {
+            Ok(port) if port > 0 => {
+                Ok(Some(Self { host: host.to_owned(), port, only_tls13, suites }))
+            }
+            _ => Err(format!(
+                "-listen is an address and a port, such as 0.0.0.0:8443, not {listen:?}"
+            )),
+        }
+    }
+
+    /// Listens with this certificate and its key, in DER and PKCS #8.
+    ///
+    /// # Errors
+    /// `BadConfig` when the address cannot be bound, or with a key that is none.
+    pub fn listen(&self, certificate: Vec<u8>, key: Zeroizing<Vec<u8>>) -> Result<HttpsListener> {
+        let config = self.server_config(certificate, &key).map_err(|error| {
+            Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
+        })?;
+        let config = Arc::new(config);
+        let stream = move |socket| {
+            let mut tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+            tls.set_buffer_limit(Some(MOST_BUFFERED));
+            Ok(Box::new(TlsStream(StreamOwned::new(tls, socket))) as Box<dyn ClientStream>)
+        };
+        let socket = bind("address", "-listen", &self.host, self.port)?;
+        Ok(HttpsListener(Listener { socket, stream: Box::new(stream) }))
+    }
+
+    fn server_config(
+        &self,
+        certificate: Vec<u8>,
+        key: &[u8],
+    ) -> std::result::Result<ServerConfig, rustls::Error> {
+        let mut provider = default_provider();
+        provider.cipher_suites.retain(|suite| self.allows(suite));
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+        let key = provider.key_provider.load_private_key(key.clone_key())?;
+        let certificate = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
+        let versions = versions(&provider);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(versions)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)));
+        // A probe comes each 10 s and starts anew: sessions would only cost memory.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+
+    /// As in Go, the suites of TLS 1.3 are not for choice.
+    fn allows(&self, suite: &SupportedCipherSuite) -> bool {
+        let known = |(name, known): &(&str, CipherSuite)| {
+            *known == suite.suite()
+                && (self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == name))
+        };
+        suite.tls13().is_some() || !self.only_tls13 && SUITES.iter().any(known)
+    }
+}
+
+/// Without a suite for it, TLS 1.2 is not spoken.
+fn versions(provider: &CryptoProvider) -> &'static [&'static SupportedProtocolVersion] {
+    match provider.cipher_suites.iter().all(|suite| suite.tls13().is_some()) {
+        true => &ONLY_TLS13,
+        false => DEFAULT_VERSIONS,
+    }
+}
+
+/// A client's TLS over its socket.
+struct TlsStream(StreamOwned<ServerConnection, TcpStream>);
+
+impl Read for TlsStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for TlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl ClientStream for TlsStream {
+    fn socket(&self) -> &TcpStream {
+        &self.0.sock
+    }
+
+    fn wants_write(&self) -> bool {
+        self.0.conn.wants_write()
+    }
+
+    fn close(&mut self) {
+        self.0.conn.send_close_notify();
+    }
+
+    fn request_timeout(&self) -> Duration {
+        REQUEST_TIMEOUT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Shutdown, thread};
+
+    use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
+    use rustix::net::sockopt::set_socket_send_buffer_size;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
+
+    use super::*;
+    use crate::diagnostics::{Report, start};
+    use apiclient::stop::Stop;
+
+    /// More than a socket takes at once, and less than all clients may leave unread.
+    const LARGE: usize = 3 << 19;
+
+    struct Large;
+
+    impl Report for Large {
+        fn healthy(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+
+        fn ready(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+
+        fn metrics(&self) -> String {
+            "x".repeat(LARGE)
+        }
+    }
+
+    #[test]
+    fn slow_half_closed_client_gets_the_whole_response() {
+        let Made { cert, signing_key } = generate_simple_self_signed(["localhost".into()]).unwrap();
+        let settings = HttpsSettings {
+            host: "127.0.0.1".into(),
+            port: 0,
+            only_tls13: false,
+            suites: Vec::new(),
+        };
+        let listener = settings.listen(cert.der().to_vec(), signing_key.serialize_der().into());
+        let HttpsListener(listener) = listener.unwrap();
+        // That of its clients too: by default the system keeps megabytes.
+        set_socket_send_buffer_size(&listener.socket, 64 << 10).unwrap();
+        let address = listener.socket.local_addr().unwrap();
+        let stop = Stop::default();
+        start(vec![listener], &stop, Large).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+        let socket = TcpStream::connect(address).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = StreamOwned::new(ClientConnection::new(config, name).unwrap(), socket);
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        // Without a goodbye of TLS, after which nothing more would be read from it.
+        client.sock.shutdown(Shutdown::Write).unwrap();
+        // The server fills what it can.
+        thread::sleep(Duration::from_millis(300));
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body.len(), LARGE);
+        stop.raise();
+    }
+}

@@ -1,0 +1,379 @@
+//! Go's command line from one table, which serves parsing, `-help` and the block in REFERENCE.md.
+
+mod duration;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, ffi::OsString, fmt::Write, time::Duration};
+
+use kubeconfig::Reach;
+use lexopt::{Arg, Parser};
+
+pub use self::duration::duration;
+use self::duration::seconds;
+use crate::version;
+
+/// One flag.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Without dashes.
+    pub name: &'static str,
+    /// The kind of its value.
+    pub kind: FlagKind,
+    /// As it would be typed; empty for none.
+    pub default: &'static str,
+    /// Its effect, in a sentence.
+    pub help: &'static str,
+}
+
+/// The kinds of values of flags; the names are those of Go's usage text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagKind {
+    /// `-x` or `-x=false`; never a separate value, as in Go.
+    Bool,
+    /// A time as Go writes it: `1m30s`.
+    Duration,
+    /// A whole number.
+    Int,
+    /// May be repeated; values are put together with commas.
+    List,
+    /// Two values, each an argument of its own; they are put together with a blank.
+    Pair,
+    /// A flag of the program that this one replaces, accepted without an effect: it asks for nothing that users
+    /// would miss. Its help text says why, and `-help` does not list it.
+    Ignored,
+    /// 0 to 65535.
+    Port,
+    /// A flag of the program that this one replaces, without an effect here; its help text says why, and
+    /// `-help` does not list it.
+    Refused,
+    /// A time as Go writes it, or a number of seconds.
+    Seconds,
+    /// Anything.
+    String,
+}
+
+/// The request of a command line.
+#[derive(Debug)]
+pub enum Invocation<T> {
+    /// Print this and exit 0.
+    Print(String),
+    /// Do the work.
+    Run(T),
+}
+
+/// The values of all flags of the table, checked for their kind.
+#[derive(Clone, Debug)]
+pub struct Flags {
+    values: BTreeMap<&'static str, String>,
+    given: Vec<&'static str>,
+}
+
+/// Longer times are a mistake: nobody trusts a leader for longer.
+const DAY: Duration = Duration::from_secs(86_400);
+/// The least similarity for a "did you mean" suggestion.
+const ALIKE: f64 = 0.8;
+
+/// A row of a table.
+pub const fn flag(
+    name: &'static str,
+    kind: FlagKind,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
+    Flag { name, kind, default, help }
+}
+
+/// The flags that every program has; `metrics_port` is the program's own default.
+pub fn common(metrics_port: &'static str) -> [Flag; 9] {
+    [
+        flag("help", FlagKind::Bool, "false", "Print this help and exit."),
+        flag(
+            "kubeconfig",
+            FlagKind::String,
+            "",
+            "Kubeconfig of the local cluster; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
+        ),
+        flag("logging-format", FlagKind::String, "text", "Log lines as text or json."),
+        flag("master", FlagKind::String, "", "URL of the API server, instead of the kubeconfig's."),
+        flag(
+            "metrics-host",
+            FlagKind::String,
+            "0.0.0.0",
+            "Address for /healthz, /readyz and /metrics; 0.0.0.0 and :: both mean all addresses, IPv4 and IPv6.",
+        ),
+        flag(
+            "metrics-port",
+            FlagKind::Port,
+            metrics_port,
+            "Port for these endpoints; 0 disables them.",
+        ),
+        flag(
+            "namespace",
+            FlagKind::String,
+            "",
+            "The program's namespace; without it POD_NAMESPACE, then the service account's.",
+        ),
+        flag("v", FlagKind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
+        flag("version", FlagKind::Bool, "false", "Print the version and exit."),
+    ]
+}
+
+/// The flag of programs that read kubeconfigs of the hub or of remotes from files.
+pub const FILES_ANYWHERE: Flag = flag(
+    "kubeconfig-files-anywhere",
+    FlagKind::Bool,
+    "false",
+    "Let kubeconfigs of other clusters refer to files outside their own directory.",
+);
+
+/// Reads a command line against `table`.
+///
+/// # Errors
+/// One sentence: an unknown flag, a missing or unfit value, a stray argument.
+pub fn parse(
+    program: &str,
+    table: &[Flag],
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Invocation<Flags>, String> {
+    let mut values: BTreeMap<_, _> =
+        table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
+    let mut given = Vec::new();
+    let mut parser = Parser::from_args(long_form(table, arguments));
+    while let Some(argument) = parser.next().map_err(|e| e.to_string())? {
+        let name = match argument {
+            Arg::Long(name) => name.to_owned(),
+            Arg::Short(c) => return Err(unknown(table, &c.to_string())),
+            Arg::Value(value) => {
+                return Err(format!("unexpected argument {value:?}; booleans are set as -x=true"));
+            }
+        };
+        let Some(flag) = table.iter().find(|flag| flag.name == name || flag.name == alias(&name))
+        else {
+            return Err(unknown(table, &name));
+        };
+        let value = match (flag.kind, parser.optional_value()) {
+            (_, Some(value)) => {
+                value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))?
+            }
+            (FlagKind::Bool | FlagKind::Refused, None) => "true".to_owned(),
+            (_, None) => return Err(format!("flag needs an argument: -{name}")),
+        };
+        let mut value = checked(flag, value)?;
+        if flag.kind == FlagKind::List && given.contains(&flag.name) {
+            value = format!("{},{value}", values[flag.name]);
+        }
+        values.insert(flag.name, value);
+        given.push(flag.name);
+    }
+    let flags = Flags { values, given };
+    Ok(if flags.switch("help") {
+        Invocation::Print(help(program, table))
+    } else if flags.switch("version") {
+        Invocation::Print(version::line(program, version::REVISION))
+    } else {
+        Invocation::Run(flags)
+    })
+}
+
+/// The text of `-help`, sorted by name as in Go.
+pub fn help(program: &str, table: &[Flag]) -> String {
+    let mut flags: Vec<_> = table.iter().filter(|flag| is_listed(flag)).collect();
+    flags.sort_unstable_by_key(|flag| flag.name);
+    let mut text = format!("Usage of {program}:\n");
+    for flag in flags {
+        let value = match flag.kind {
+            FlagKind::Bool | FlagKind::Ignored | FlagKind::Refused => "",
+            FlagKind::Duration | FlagKind::Seconds => " duration",
+            FlagKind::Int | FlagKind::Port => " int",
+            FlagKind::List => " strings",
+            FlagKind::Pair => " string string",
+            FlagKind::String => " string",
+        };
+        let default = match flag.default {
+            "" | "false" => String::new(),
+            default => format!(" (default {default})"),
+        };
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "  -{}{value}\n    \t{}{default}", flag.name, flag.help);
+    }
+    text
+}
+
+impl Flags {
+    /// A value; empty if the flag has no default and was not given.
+    pub fn text(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", String::as_str)
+    }
+
+    /// A value, unless it is empty.
+    pub fn some(&self, name: &str) -> Option<&str> {
+        Some(self.text(name)).filter(|value| !value.is_empty())
+    }
+
+    /// A value that must not be empty.
+    ///
+    /// # Errors
+    /// One sentence: it is empty.
+    pub fn required(&self, name: &str) -> Result<String, String> {
+        self.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
+    }
+
+    /// The value of an `Int` or `Port` flag.
+    pub fn number(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or_default()
+    }
+
+    /// The value of a `Duration` or `Seconds` flag; a negative one is no time at all.
+    pub fn duration(&self, name: &str) -> Duration {
+        seconds(self.text(name)).unwrap_or_default()
+    }
+
+    /// The value of a `Duration` flag that is a wait.
+    ///
+    /// # Errors
+    /// One sentence: no time at all, or so much that it is a mistake.
+    pub fn period(&self, name: &str) -> Result<Duration, String> {
+        let period = self.duration(name);
+        if period.is_zero() || period > DAY {
+            let given = self.text(name);
+            return Err(format!("-{name} is a time above zero, up to 24h, not {given:?}"));
+        }
+        Ok(period)
+    }
+
+    /// The values of a `List` flag, without empty ones.
+    pub fn list(&self, name: &str) -> Vec<&str> {
+        self.text(name).split(',').map(str::trim).filter(|value| !value.is_empty()).collect()
+    }
+
+    /// The value of a `Bool` flag.
+    pub fn switch(&self, name: &str) -> bool {
+        truth(self.text(name)) == Some(true)
+    }
+
+    /// The files that kubeconfigs of other clusters may name, by `kubeconfig-files-anywhere`.
+    pub fn reach(&self) -> Reach {
+        if self.switch("kubeconfig-files-anywhere") { Reach::Anywhere } else { Reach::Beside }
+    }
+
+    /// The flags `once` and `wait-timeout` together: a single pass and its time limit.
+    ///
+    /// # Errors
+    /// One sentence: a deadline without `-once`.
+    pub fn once(&self) -> Result<Option<Duration>, String> {
+        match self.switch("once") {
+            true => Ok(Some(self.duration("wait-timeout"))),
+            false if self.is_given("wait-timeout") => {
+                Err("-wait-timeout belongs to -once".to_owned())
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// Returns whether a flag was on the command line, with any value.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
+    }
+
+    /// The flags that were given, for the log; user and password of a URL are left out.
+    pub fn given(&self) -> String {
+        let shown = |name: &&str| format!("-{name}={}", without_password(self.text(name)));
+        self.given.iter().map(shown).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Rewrites arguments into the one form that Go and lexopt agree on, `--name=value`: lexopt takes
+/// `-name` for a bundle of short flags. As in Go, whatever follows a flag that is not a switch is its
+/// value, also when it begins with a dash.
+fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments = arguments.into_iter();
+    let mut long = Vec::new();
+    while let Some(argument) = arguments.next() {
+        let flag = argument.to_str().and_then(|text| {
+            let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
+            (!name.is_empty()).then_some(name)
+        });
+        let Some(flag) = flag else {
+            long.push(argument);
+            continue;
+        };
+        let mut whole = OsString::from(format!("--{flag}"));
+        let takes_value =
+            |kind| !matches!(kind, FlagKind::Bool | FlagKind::Refused) && !flag.contains('=');
+        let known = table.iter().find(|known| known.name == flag && takes_value(known.kind));
+        if let Some(known) = known
+            && let Some(value) = arguments.next()
+        {
+            whole.push("=");
+            whole.push(value);
+            if known.kind == FlagKind::Pair
+                && let Some(second) = arguments.next()
+            {
+                whole.push(" ");
+                whole.push(second);
+            }
+        }
+        long.push(whole);
+    }
+    long
+}
+
+/// Returns whether a flag does something here.
+fn is_listed(flag: &Flag) -> bool {
+    !matches!(flag.kind, FlagKind::Ignored | FlagKind::Refused)
+}
+
+/// Go's flag package has `-h` too.
+fn alias(name: &str) -> &str {
+    if name == "h" { "help" } else { name }
+}
+
+/// The error for an unknown flag, with the flag that was perhaps meant.
+fn unknown(table: &[Flag], name: &str) -> String {
+    let known = table.iter().filter(|flag| is_listed(flag)).map(|flag| flag.name);
+    let likeness = |known: &str| strsim::jaro_winkler(known, name);
+    let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest.filter(|nearest| likeness(nearest) >= ALIKE) {
+        Some(nearest) => {
+            format!("flag provided but not defined: -{name}; did you mean -{nearest}?")
+        }
+        None => format!("flag provided but not defined: -{name}"),
+    }
+}
+
+fn checked(flag: &Flag, value: String) -> Result<String, String> {
+    let (fits, wanted) = match flag.kind {
+        FlagKind::Bool => (truth(&value).is_some(), "true or false"),
+        FlagKind::Duration => (duration(&value).is_some(), "a duration such as 30s or 1m30s"),
+        FlagKind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
+        FlagKind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
+        FlagKind::Refused => {
+            return Err(format!("-{} has no meaning here: {}", flag.name, flag.help));
+        }
+        FlagKind::Seconds => {
+            (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
+        }
+        FlagKind::Ignored | FlagKind::List | FlagKind::String => (true, ""),
+        FlagKind::Pair => (value.contains(' '), "two values"),
+    };
+    if fits {
+        return Ok(value);
+    }
+    Err(format!("invalid value {value:?} for flag -{}: it takes {wanted}", flag.name))
+}
+
+/// strconv.ParseBool.
+fn truth(value: &str) -> Option<bool> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn without_password(value: &str) -> String {
+    let Some((head, host)) = value.rsplit_once('@') else { return value.to_owned() };
+    let scheme = head.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+    format!("{scheme}***@{host}")
+}

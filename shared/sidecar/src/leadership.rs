@@ -1,0 +1,317 @@
+//! Leadership: only one replica works at a time, and it knows when it has to stop. The election runs in a
+//! thread of its own.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, channel},
+    },
+    time::{Duration, Instant},
+};
+
+use log::Level;
+
+use apiclient::{
+    client::Client,
+    election::{self, Candidate, ElectionTiming, JITTER},
+    error::{Error, Result},
+    lock::lock,
+    log_object,
+    resource::{LEASES, Target},
+    stop::Stop,
+};
+
+use crate::{client::own_cluster, flags::Flags, runtime};
+
+/// The lead, as far as this replica can be sure of it.
+pub struct Leadership {
+    state: Mutex<LeaderState>,
+    stop: Stop,
+    /// `None` for a single replica.
+    election: Option<(Client, ElectionTiming)>,
+    /// Closed when the thread of the election has ended.
+    ended: Mutex<Option<Receiver<()>>>,
+}
+
+/// The result of the last attempt to acquire or renew the lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeaderState {
+    Unknown,
+    Follows,
+    Leads {
+        /// `None` for a single replica.
+        until: Option<Instant>,
+    },
+}
+
+/// The reaction of a program to the loss of the lead.
+#[derive(Clone, Copy, Debug)]
+pub enum OnLoss {
+    /// It exits: [`Leadership::wait_until_lost`] says why.
+    Exit,
+    /// It pauses and stays a candidate; this logs what pauses.
+    Pause(fn(&Target<'_>)),
+}
+
+/// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
+/// NewLeaderElector).
+///
+/// # Errors
+/// One sentence: times that do not fit together.
+pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
+    let [lease, renew, retry] = [
+        "leader-election-lease-duration",
+        "leader-election-renew-deadline",
+        "leader-election-retry-period",
+    ]
+    .map(|name| flags.period(name));
+    let timing = ElectionTiming { lease: lease?, renew: renew?, retry: retry? };
+    if timing.lease < Duration::from_secs(1) {
+        return Err("-leader-election-lease-duration is at least 1s: a Lease counts seconds".into());
+    }
+    if timing.lease <= timing.renew {
+        return Err(
+            "-leader-election-lease-duration is longer than -leader-election-renew-deadline".into(),
+        );
+    }
+    if timing.renew <= timing.retry.mul_f64(JITTER) {
+        return Err(format!(
+            "-leader-election-renew-deadline is longer than {JITTER} times -leader-election-retry-period"
+        ));
+    }
+    Ok(timing)
+}
+
+impl Leadership {
+    /// The leadership of a single replica.
+    pub fn without_election(stop: &Stop) -> Arc<Self> {
+        Self::new(LeaderState::Leads { until: None }, None, stop)
+    }
+
+    /// The leadership of a candidate in the local cluster; the election has not started.
+    ///
+    /// # Errors
+    /// `BadConfig` when the kubeconfig of that cluster cannot be used.
+    pub fn of_candidate(timing: ElectionTiming, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
+        // Half of the deadline for a request leaves time for another one.
+        let client = own_cluster(flags, timing.renew / 2)?;
+        Ok(Self::new(LeaderState::Unknown, Some((client, timing)), stop))
+    }
+
+    /// Starts the election by the Lease `namespace/name`, until `stop` is raised, for a program that exits
+    /// when it loses the lead.
+    ///
+    /// # Errors
+    /// `BadConfig` when the kubeconfig of the cluster cannot be used, or the system gives no thread.
+    pub fn campaign(
+        lease: (&str, &str),
+        timing: ElectionTiming,
+        flags: &Flags,
+        stop: &Stop,
+    ) -> Result<Arc<Self>> {
+        let leadership = Self::of_candidate(timing, flags, stop)?;
+        leadership.start(lease, OnLoss::Exit)?;
+        Ok(leadership)
+    }
+
+    /// Starts the election by the Lease `namespace/name`, until `stop` is raised. A single replica has
+    /// none.
+    ///
+    /// # Errors
+    /// `BadConfig` when the system gives no thread.
+    pub fn start(self: &Arc<Self>, (namespace, name): (&str, &str), on_loss: OnLoss) -> Result<()> {
+        let Some((client, timing)) = self.election.clone() else { return Ok(()) };
+        let (end, ended) = channel();
+        *lock(&self.ended) = Some(ended);
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let leadership = self.clone();
+        runtime::spawn("election", move || {
+            let target = LEASES.object(&namespace, &name);
+            let candidate = Candidate::new(election::identity(), timing);
+            election::run(&client, &target, candidate, &leadership.stop, &|candidate| {
+                let (before, after) = leadership.record(candidate, Instant::now());
+                log_change(before, after, candidate.holder(), &target, on_loss);
+            });
+            drop(end);
+        })
+    }
+
+    fn new(
+        state: LeaderState,
+        election: Option<(Client, ElectionTiming)>,
+        stop: &Stop,
+    ) -> Arc<Self> {
+        let (state, ended) = (Mutex::new(state), Mutex::default());
+        Arc::new(Self { state, stop: stop.clone(), election, ended })
+    }
+
+    /// The client of the election, if there is one.
+    pub fn client(&self) -> Option<&Client> {
+        self.election.as_ref().map(|(client, _)| client)
+    }
+
+    /// Returns whether this replica can be sure that it is the leader.
+    pub fn leads(&self) -> bool {
+        self.state().leads(Instant::now())
+    }
+
+    /// Returns whether another replica is known to be the leader.
+    pub fn follows(&self) -> bool {
+        self.state() == LeaderState::Follows
+    }
+
+    /// Waits for the lead; `false` at the end of the process.
+    pub fn wait_until_leading(&self) -> bool {
+        loop {
+            let seen = self.stop.wakes();
+            if self.leads() {
+                return true;
+            }
+            if self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
+                return false;
+            }
+        }
+    }
+
+    /// Waits while this replica is the leader, or until the end of the process. The time limit holds even
+    /// while a request is pending: others take over when it has passed.
+    ///
+    /// # Errors
+    /// `LeadLost` when another replica is the leader, or soon may be. Pending work must not overlap with
+    /// the next leader's, so the process has to exit.
+    pub fn wait_until_lost(&self) -> Result<()> {
+        loop {
+            let seen = self.stop.wakes();
+            let now = Instant::now();
+            let until = match self.state() {
+                state if !state.leads(now) => {
+                    let why = match state {
+                        LeaderState::Follows => "another replica is the leader",
+                        _ => "the Lease could not be renewed in time",
+                    };
+                    return Err(Error::LeadLost(format!("lost leader election: {why}")));
+                }
+                LeaderState::Leads { until: Some(until) } => until.min(now + Stop::SLICE),
+                _ => now + Stop::SLICE,
+            };
+            if self.stop.wait_for_change(seen, until) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits briefly for the Lease to be released, after `stop` was `raised`.
+    pub fn wait_for_release(&self, raised: Instant) {
+        if let Some(ended) = lock(&self.ended).take() {
+            let _ = ended.recv_timeout(Stop::GRACE_PERIOD.saturating_sub(raised.elapsed()));
+        }
+    }
+
+    fn state(&self) -> LeaderState {
+        *lock(&self.state)
+    }
+
+    /// Records the result of an attempt; returns the state before it and after it. The beginning and the
+    /// end of the lead wake all waiting threads, a renewal does not.
+    fn record(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
+        let after = match candidate.leads_until() {
+            Some(until) => LeaderState::Leads { until: Some(until) },
+            None if candidate.stands_by(now) => LeaderState::Follows,
+            None => LeaderState::Unknown,
+        };
+        let before = std::mem::replace(&mut *lock(&self.state), after);
+        if before.leads(now) != after.leads(now) {
+            self.stop.wake();
+        }
+        (before, after)
+    }
+}
+
+fn log_change(
+    before: LeaderState,
+    after: LeaderState,
+    holder: &str,
+    target: &Target<'_>,
+    on_loss: OnLoss,
+) {
+    match (before, after, on_loss) {
+        (LeaderState::Leads { .. }, LeaderState::Leads { .. }, _) => return,
+        (_, LeaderState::Leads { .. }, _) => {
+            log_object!(Level::Info, target; "became the leader");
+        }
+        // The error with which the program exits says it.
+        (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
+        (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
+        _ => {}
+    }
+    if after == LeaderState::Follows && before != LeaderState::Follows {
+        log_object!(Level::Info, target, leader = holder; "standing by");
+    }
+}
+
+impl LeaderState {
+    fn leads(self, now: Instant) -> bool {
+        match self {
+            Self::Leads { until } => until.is_none_or(|until| now < until),
+            Self::Unknown | Self::Follows => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn leading(until: Instant) -> Arc<Leadership> {
+        Leadership::new(LeaderState::Leads { until: Some(until) }, None, &Stop::default())
+    }
+
+    #[test]
+    fn the_lead_ends_with_its_time_whoever_is_busy() {
+        let now = Instant::now();
+        let leadership = leading(now + Duration::from_millis(50));
+        assert!(leadership.leads() && leadership.wait_until_leading());
+        let lost = leadership.wait_until_lost().unwrap_err();
+        assert_eq!(
+            lost.to_string(),
+            "lost leader election: the Lease could not be renewed in time"
+        );
+        assert!(now.elapsed() >= Duration::from_millis(50) && !leadership.leads());
+    }
+
+    #[test]
+    fn the_lead_of_another_ends_it_at_once() {
+        let leadership = leading(Instant::now() + Duration::from_secs(3600));
+        let other = leadership.clone();
+        let thread = std::thread::spawn(move || other.wait_until_lost());
+        *lock(&leadership.state) = LeaderState::Follows;
+        leadership.stop.wake();
+        let lost = thread.join().unwrap().unwrap_err();
+        assert_eq!(lost.to_string(), "lost leader election: another replica is the leader");
+        assert!(leadership.follows());
+    }
+
+    #[test]
+    fn one_that_is_alone_leads_until_it_is_asked_to_end() {
+        let stop = Stop::default();
+        let leadership = Leadership::without_election(&stop);
+        assert!(leadership.leads() && leadership.wait_until_leading());
+        stop.raise();
+        assert_eq!(leadership.wait_until_lost(), Ok(()));
+        leadership.wait_for_release(Instant::now());
+    }
+
+    #[test]
+    fn only_a_change_wakes_those_who_wait() {
+        let stop = Stop::default();
+        let leadership = Leadership::new(LeaderState::Unknown, None, &stop);
+        let candidate = Candidate::new("a".to_owned(), election::TIMING);
+        leadership.record(&candidate, Instant::now());
+        assert_eq!(stop.wakes(), 0);
+        *lock(&leadership.state) = LeaderState::Leads { until: None };
+        leadership.record(&candidate, Instant::now());
+        assert_eq!(stop.wakes(), 1);
+    }
+}

@@ -1,0 +1,11 @@
+//! Frame of a program: flags, log, endpoint, metrics, signals, leadership, exit codes.
+
+pub mod client;
+pub mod diagnostics;
+pub mod flags;
+pub mod leadership;
+pub mod logging;
+pub mod metrics;
+pub mod renewal;
+pub mod runtime;
+pub mod version;

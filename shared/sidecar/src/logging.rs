@@ -1,0 +1,247 @@
+//! Log lines on stderr, as klog writes them or as JSON; a full or closed pipe costs lines, never time.
+
+use std::{
+    io::{self, Write},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    time::{Duration, SystemTime},
+};
+
+use env_logger::{Builder, Target};
+use log::{
+    Level, LevelFilter, Record,
+    kv::{self, Key, Value, VisitSource, VisitValue},
+};
+use serde_json::json;
+
+use apiclient::{log_line::printable, thread::start_thread};
+
+use crate::{flags::Flags, version::VERSION};
+
+/// Lines that wait for a slow reader; more are dropped.
+const QUEUE: usize = 256;
+/// Longer messages and values are cut.
+const LONGEST_TEXT: usize = 2000;
+/// The keys of log lines, for filtering: each means the same in all programs. README has this table, and a test
+/// holds both to the sources.
+pub const KEYS: &[(&str, &str)] = &[
+    ("cluster", "name of the cluster, on the hub"),
+    ("remote", "name of the remote cluster, as metrics have it; `own` is the local cluster"),
+    ("kind", "resource and group of the object, as kubectl takes them"),
+    ("namespace", "namespace of the object"),
+    ("name", "name of the object"),
+    ("server", "API server, as errors name it; in remote-sync `cluster` and the remote's name"),
+    ("agent", "name of the agent, on the hub"),
+    ("leader", "replica that is the leader, as its Lease says"),
+    ("target", "namespace and name of the copy"),
+    ("action", "what is done, or would be"),
+    ("state", "state of a pair, as metrics have it"),
+    ("fields", "fields that would be written, without their values"),
+    ("reason", "what a state or a change comes from"),
+    ("error", "what went wrong"),
+    ("event", "reason of the Event that goes with the line"),
+    ("uid", "uid of a cluster's Namespace kube-system"),
+    ("count", "number of things of the kind that the message names"),
+    ("failures", "failed attempts in a row"),
+    ("retry_in", "seconds until the next attempt"),
+    ("took", "seconds that something took"),
+    ("silence", "seconds without a response"),
+    ("period", "seconds between two renewals"),
+    ("skew", "seconds by which the server's clock is ahead"),
+    ("path", "file or directory"),
+    ("files", "number of files"),
+    ("version", "version of the program"),
+    ("flags", "flags that were given"),
+];
+
+/// A process that has to end quickly, after a signal or because another replica may take over, waits for a slow reader
+/// until so long after that: on a busy machine, too, its last line is written.
+const LAST_LINES: Duration = Duration::from_millis(500);
+/// It waits so long in any case: other work may have used up that time.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+/// The same if nobody waits for the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Sets up the log for `program` and writes its first line, with version and flags.
+///
+/// # Errors
+/// A sentence, when `-logging-format` is neither text nor json.
+pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
+    let format = match flags.text("logging-format") {
+        "text" => klog,
+        "json" => json_line,
+        other => return Err(format!("-logging-format is text or json, not {other:?}")),
+    };
+    let level = match flags.number("v") {
+        ..=1 => LevelFilter::Info,
+        _ => LevelFilter::Debug,
+    };
+    let (sender, entries) = sync_channel(QUEUE);
+    start_thread("log", move || write_out(&entries))
+        .map_err(|e| format!("no thread for the log: {e}"))?;
+    let log = Log(sender.clone());
+    let mut builder = Builder::new();
+    // The lines of other libraries name connections and frames, nothing that a user can act on.
+    builder.filter_level(LevelFilter::Off);
+    for module in
+        [&*program.replace('-', "_"), "apiclient", "hub_kubeconfig_dumper", "kubeconfig", "sidecar"]
+    {
+        builder.filter_module(module, level);
+    }
+    builder
+        .format(move |out, record| format(out, SystemTime::now(), record))
+        .target(Target::Pipe(Box::new(Lines(sender))))
+        .init();
+    log::info!(version = VERSION, flags:% = flags.given(); "{program} starts");
+    Ok(log)
+}
+
+/// The handle that flushes the log at exit.
+pub struct Log(SyncSender<Entry>);
+
+impl Log {
+    /// Gives the last lines a moment to leave before the process ends, which has to be quick if it was told so, that long
+    /// ago.
+    pub fn finish(self, told: Option<Duration>) {
+        let (done, written) = sync_channel(1);
+        if self.0.try_send(Entry::End(done)).is_ok() {
+            let _ = written.recv_timeout(time_left(told));
+        }
+    }
+}
+
+fn time_left(told: Option<Duration>) -> Duration {
+    told.map_or(LAST_WORDS, |ago| LAST_LINES.saturating_sub(ago).max(LAST_MOMENT))
+}
+
+enum Entry {
+    Line(Vec<u8>),
+    End(SyncSender<()>),
+}
+
+fn write_out(entries: &Receiver<Entry>) {
+    while let Ok(entry) = entries.recv() {
+        // There is nowhere to report a closed stderr.
+        let _ = match entry {
+            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
+            Entry::End(done) => done.send(()).is_ok(),
+        };
+    }
+}
+
+/// env_logger writes a whole line at a time.
+struct Lines(SyncSender<Entry>);
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Full: the line is dropped.
+        let _ = self.0.try_send(Entry::Line(line.to_vec()));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `I1121 12:00:00.000000       1 run.rs:42] text key=value` (klog's header; the process number is always 1
+/// in a container). Values are quoted where a blank or a quote would make them two.
+fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
+    let letter = match record.level() {
+        Level::Error => 'E',
+        Level::Warn => 'W',
+        _ => 'I',
+    };
+    let time = humantime::format_rfc3339_micros(now).to_string();
+    let (date, clock) = (time[5..10].replace('-', ""), &time[11..26]);
+    write!(
+        out,
+        "{letter}{date} {clock} {:>7} {}] {}",
+        std::process::id(),
+        place(record),
+        text(record)
+    )?;
+    for (key, value) in pairs(record) {
+        match value {
+            serde_json::Value::String(text) if needs_no_quotes(&text) => {
+                write!(out, " {key}={text}")
+            }
+            value => write!(out, " {key}={value}"),
+        }?;
+    }
+    writeln!(out)
+}
+
+fn needs_no_quotes(text: &str) -> bool {
+    !text.is_empty() && !text.contains([' ', '"', '=', '\\'])
+}
+
+/// The fields of Kubernetes' own JSON logs (component-base `logs/json`), where keys stand beside `msg`: `ts` is
+/// in milliseconds.
+fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut line = json!({
+        "ts": since.as_micros() as f64 / 1000.0,
+        "level": record.level().as_str().to_ascii_lowercase(),
+        "caller": place(record),
+        "msg": text(record),
+    });
+    if let Some(line) = line.as_object_mut() {
+        line.extend(pairs(record));
+    }
+    writeln!(out, "{line}")
+}
+
+/// The keys of a line with their values: numbers as they are, all else in one line of text. A key without a
+/// value is left out, as the namespace of an object that is in none.
+#[derive(Default)]
+struct Pairs(Vec<(String, serde_json::Value)>);
+
+impl<'kvs> VisitSource<'kvs> for Pairs {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
+        let mut presence = Presence(true);
+        value.visit(&mut presence)?;
+        if !presence.0 {
+            return Ok(());
+        }
+        let number = value.to_u64().map(Into::into).or_else(|| value.to_f64().map(Into::into));
+        let value = number.unwrap_or_else(|| printable(&value.to_string(), LONGEST_TEXT).into());
+        if value != "" {
+            self.0.push((key.to_string(), value));
+        }
+        Ok(())
+    }
+}
+
+/// Set unless the value is null.
+struct Presence(bool);
+
+impl<'v> VisitValue<'v> for Presence {
+    fn visit_any(&mut self, _: Value<'_>) -> Result<(), kv::Error> {
+        Ok(())
+    }
+
+    fn visit_null(&mut self) -> Result<(), kv::Error> {
+        self.0 = false;
+        Ok(())
+    }
+}
+
+fn pairs(record: &Record<'_>) -> Vec<(String, serde_json::Value)> {
+    let mut pairs = Pairs::default();
+    // It cannot fail: the visitor above never does.
+    let _ = record.key_values().visit(&mut pairs);
+    pairs.0
+}
+
+fn text(record: &Record<'_>) -> String {
+    printable(&record.args().to_string(), LONGEST_TEXT)
+}
+
+fn place(record: &Record<'_>) -> String {
+    let file = record.file().unwrap_or_default();
+    let file = file.rsplit('/').next().unwrap_or(file);
+    format!("{file}:{}", record.line().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+use super::*;
+
+type Format = fn(&mut dyn Write, SystemTime, &Record<'_>) -> io::Result<()>;
+
+fn line(format: Format, keys: &[(&str, kv::Value<'_>)]) -> String {
+    let mut out = Vec::new();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_micros(1_000_000_000_123_456);
+    let mut record = Record::builder();
+    let record = record.level(Level::Warn).file(Some("src/run.rs")).line(Some(42));
+    let record = record.key_values(&keys);
+    format(&mut out, now, &record.args(format_args!("gone \"x\"")).build()).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn text_is_klogs() {
+    let text = line(klog, &[]);
+    assert!(text.starts_with("W0909 01:46:40.123456 "), "{text}");
+    assert!(text.ends_with(" run.rs:42] gone \"x\"\n"), "{text}");
+}
+
+#[test]
+fn keys_follow_the_text_and_are_quoted_where_needed() {
+    let error = "refused \"x\"\nE1121 fake";
+    let keys = [
+        ("name", kv::Value::from("widget-1")),
+        ("error", kv::Value::from(error)),
+        ("retry_in", kv::Value::from(1.5)),
+        ("failures", kv::Value::from(3)),
+        ("reason", kv::Value::from("")),
+        ("namespace", kv::Value::null()),
+    ];
+    let text = line(klog, &keys);
+    let end = r#" name=widget-1 error="refused \"x\" E1121 fake" retry_in=1.5 failures=3"#;
+    assert!(text.ends_with(&format!("{end}\n")), "{text}");
+    let value: serde_json::Value = serde_json::from_str(&line(json_line, &keys)).unwrap();
+    assert_eq!(value["name"], "widget-1");
+    assert_eq!(value["error"], "refused \"x\" E1121 fake");
+    assert_eq!(value["retry_in"], 1.5);
+    assert_eq!(value["failures"], 3);
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    let value: serde_json::Value = serde_json::from_str(&line(json_line, &[])).unwrap();
+    assert_eq!(value["msg"], "gone \"x\"");
+    assert_eq!(value["level"], "warn");
+    assert_eq!(value["ts"], 1_000_000_000_123.456);
+}
+
+#[test]
+fn full_pipe_drops_lines_and_never_blocks() {
+    let (sender, _lines) = sync_channel(1);
+    let mut lines = Lines(sender);
+    for _ in 0..1000 {
+        assert_eq!(lines.write(b"line\n").unwrap(), 5);
+    }
+}
+
+/// A second after the signal the process has to be gone; other work may take 0.8 s of it.
+#[test]
+fn last_lines_have_time_on_a_busy_machine_and_the_end_is_quick() {
+    let left = |told: Option<u64>| time_left(told.map(Duration::from_millis)).as_millis();
+    assert_eq!(
+        [Some(0), Some(300), Some(450), Some(800), None].map(left),
+        [500, 200, 100, 100, 2000]
+    );
+}

@@ -1,0 +1,282 @@
+//! Metrics in Prometheus' text format: those that every program has about itself and its requests.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display, Write},
+    fs,
+    time::SystemTime,
+};
+
+use rustix::process::{Resource, getrlimit};
+
+use apiclient::{
+    client::{Client, RequestMetrics},
+    histogram::Histogram,
+};
+
+use crate::version::{REVISION, VERSION};
+
+/// The name, the type and the meaning of a family of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+}
+
+impl Family {
+    /// A value that goes up and down; `help` is a sentence.
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: "gauge", help }
+    }
+
+    /// A value that only grows.
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: "counter", help }
+    }
+
+    /// The numbers of values at or below each of some bounds.
+    pub const fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: "histogram", help }
+    }
+}
+
+/// Samples by family; printing gives the text of `/metrics`.
+#[derive(Debug, Default)]
+pub struct Metrics(BTreeMap<Family, String>);
+
+const BUILD: Family =
+    Family::gauge("sidecar_build_info", "The program, its version and its commit; always 1.");
+const STARTED: Family = Family::gauge(
+    "process_start_time_seconds",
+    "Start time of the process since unix epoch in seconds.",
+);
+const CPU: Family = Family::counter(
+    "process_cpu_seconds_total",
+    "Total user and system CPU time spent in seconds.",
+);
+const RESIDENT: Family =
+    Family::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
+const VIRTUAL: Family =
+    Family::gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.");
+const OPEN_FILES: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
+const MOST_FILES: Family =
+    Family::gauge("process_max_fds", "Maximum number of open file descriptors.");
+const REQUESTS: Family = Family::counter(
+    "rest_client_requests_total",
+    "Number of HTTP requests, partitioned by status code, method, and host.",
+);
+const DURATION: Family = Family::histogram(
+    "rest_client_request_duration_seconds",
+    "Request latency in seconds, up to the response headers. Broken down by verb and host.",
+);
+const SKEW: Family = Family::gauge(
+    "sidecar_clock_skew_seconds",
+    "Seconds by which the server's clock is ahead of ours, from its last response.",
+);
+
+/// The job of a program.
+pub const LAST_SUCCESS: Family = Family::gauge(
+    "sidecar_last_success_timestamp_seconds",
+    "Time of the program's last success, in seconds since the epoch.",
+);
+/// See [`LAST_SUCCESS`].
+pub const FAILURES: Family =
+    Family::gauge("sidecar_consecutive_failures", "Failures since the last success.");
+/// Leader election, as in client-go.
+pub const LEADER: Family = Family::gauge(
+    "leader_election_master_status",
+    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
+);
+/// Credentials that are followed, as in controller-runtime; the next one too.
+pub const CERTIFICATE_READS: Family =
+    Family::counter("certwatcher_read_certificate_total", "Total number of certificate reads.");
+/// See [`CERTIFICATE_READS`].
+pub const CERTIFICATE_ERRORS: Family = Family::counter(
+    "certwatcher_read_certificate_errors_total",
+    "Total number of certificate read errors.",
+);
+/// The client certificate in use.
+pub const CERTIFICATE_EXPIRES: Family = Family::gauge(
+    "sidecar_certificate_expiration_timestamp_seconds",
+    "Expiry of the client certificate for the hub, in seconds since the epoch.",
+);
+
+impl Metrics {
+    /// Adds a sample of a gauge or a counter.
+    pub fn add(&mut self, family: Family, labels: &[(&str, &str)], value: impl Display) {
+        self.sample(family, "", labels, value);
+    }
+
+    /// Adds the samples of a histogram.
+    pub fn add_histogram(&mut self, family: Family, labels: &[(&str, &str)], values: &Histogram) {
+        let mut count = 0;
+        for (index, part) in values.counts.iter().enumerate() {
+            count += part;
+            let bound =
+                values.bounds.get(index).map_or_else(|| "+Inf".to_owned(), ToString::to_string);
+            self.sample(family, "_bucket", &[labels, &[("le", &bound)]].concat(), count);
+        }
+        self.sample(family, "_sum", labels, values.sum);
+        self.sample(family, "_count", labels, count);
+    }
+
+    /// Adds the metrics of the process, Prometheus' standard set; it began at `started`.
+    pub fn add_process(&mut self, name: &str, started: SystemTime) {
+        let labels = [("name", name), ("version", VERSION), ("revision", REVISION)];
+        self.add(BUILD, &labels, 1);
+        self.add(STARTED, &[], timestamp(started));
+        let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        // Without the descriptor of this read.
+        self.add(OPEN_FILES, &[], files.saturating_sub(1));
+        if let Some(most) = getrlimit(Resource::Nofile).current {
+            self.add(MOST_FILES, &[], most);
+        }
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let Some(usage) = Usage::of(&stat) else { return };
+        self.add(CPU, &[], usage.cpu);
+        self.add(VIRTUAL, &[], usage.address_space);
+        self.add(RESIDENT, &[], usage.resident);
+    }
+
+    /// Adds the requests of a client and the clock of its server; `target` distinguishes it from the others.
+    pub fn add_client(&mut self, target: &str, client: &Client) {
+        if let Some(clock) = client.clock() {
+            self.add(SKEW, &[("host", &client.host()), ("target", target)], clock.ahead);
+        }
+        self.add_requests(target, client.requests());
+    }
+
+    /// Adds the requests to a server, which may be away.
+    pub fn add_requests(&mut self, target: &str, requests: &RequestMetrics) {
+        let counts = requests.counts();
+        let host = ("host", counts.host.as_str());
+        for ((method, code), count) in &counts.answers {
+            let labels = [("code", &**code), host, ("method", method), ("target", target)];
+            self.add(REQUESTS, &labels, count);
+        }
+        for (method, durations) in &counts.durations {
+            // client-go's label with another name.
+            let labels = [host, ("target", target), ("verb", method)];
+            self.add_histogram(DURATION, &labels, durations);
+        }
+    }
+
+    fn sample(
+        &mut self,
+        family: Family,
+        suffix: &str,
+        labels: &[(&str, &str)],
+        value: impl Display,
+    ) {
+        let text = self.0.entry(family).or_default();
+        text.push_str(family.name);
+        text.push_str(suffix);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{before}{label}=\"{}\"", escaped(value));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(text, "{end} {value}");
+    }
+}
+
+impl Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (Family { name, kind, help }, samples) in &self.0 {
+            write!(f, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The value of a label in the text format.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+/// Seconds since the epoch.
+pub fn timestamp(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// The fields of `/proc/self/stat` (man 5 proc_pid_stat).
+#[derive(Debug, PartialEq)]
+struct Usage {
+    /// In seconds.
+    cpu: f64,
+    /// In bytes, as the next one.
+    address_space: u64,
+    resident: u64,
+}
+
+impl Usage {
+    fn of(stat: &str) -> Option<Self> {
+        // The name of the program, in parentheses, may hold anything.
+        let fields: Vec<u64> = stat
+            .rsplit(')')
+            .next()?
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or_default())
+            .collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        // A tick is 10 ms on every architecture that Linux runs containers on.
+        let cpu = (field(14)? + field(15)?) as f64 / 100.0;
+        let resident = field(24)?.saturating_mul(rustix::param::page_size() as u64);
+        Some(Self { cpu, address_space: field(23)?, resident })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Family = Family::gauge("a", "First.");
+    const B: Family = Family::counter("b_total", "Second.");
+    const C: Family = Family::histogram("c_seconds", "Third.");
+
+    #[test]
+    fn samples_of_a_family_are_together() {
+        let mut metrics = Metrics::default();
+        metrics.add(B, &[("x", "1"), ("y", "")], 2);
+        metrics.add(A, &[], 0.5);
+        metrics.add(B, &[("x", "\"2\"\\\n\u{200b}")], 3);
+        let text = "# HELP a First.\n# TYPE a gauge\na 0.5\n\
+            # HELP b_total Second.\n# TYPE b_total counter\n\
+            b_total{x=\"1\",y=\"\"} 2\nb_total{x=\"\\\"2\\\"\\\\\\n\u{200b}\"} 3\n";
+        assert_eq!(metrics.to_string(), text);
+    }
+
+    #[test]
+    fn the_buckets_of_a_histogram_are_cumulative() {
+        let (mut metrics, mut values) = (Metrics::default(), Histogram::new(&[0.1, 1.0]));
+        [0.1, 0.5, 0.2, 7.0].into_iter().for_each(|value| values.add(value));
+        metrics.add_histogram(C, &[("x", "1")], &values);
+        let text = "# HELP c_seconds Third.\n# TYPE c_seconds histogram\n\
+            c_seconds_bucket{x=\"1\",le=\"0.1\"} 1\nc_seconds_bucket{x=\"1\",le=\"1\"} 3\n\
+            c_seconds_bucket{x=\"1\",le=\"+Inf\"} 4\nc_seconds_sum{x=\"1\"} 7.8\n\
+            c_seconds_count{x=\"1\"} 4\n";
+        assert_eq!(metrics.to_string(), text);
+    }
+
+    #[test]
+    fn the_process_is_described_by_the_standard_set() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 120 30 0 0 20 0 4 0 99 4096000 25 1844";
+        let expected = Usage {
+            cpu: 1.5,
+            address_space: 4_096_000,
+            resident: 25 * rustix::param::page_size() as u64,
+        };
+        assert_eq!(Usage::of(stat), Some(expected));
+        assert_eq!(Usage::of(""), None);
+        let mut metrics = Metrics::default();
+        metrics.add_process("x", SystemTime::UNIX_EPOCH);
+        let text = metrics.to_string();
+        for name in ["cpu_seconds_total", "open_fds", "max_fds", "resident_memory_bytes"] {
+            let sample = text.lines().find(|line| line.starts_with(&format!("process_{name} ")));
+            let value = sample.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            assert!(value.is_some_and(|value| value >= 0.0), "{name} in\n{text}");
+        }
+    }
+}

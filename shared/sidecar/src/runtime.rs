@@ -1,0 +1,167 @@
+//! Frame of a program: command line, signals, log, and the one table of exit codes.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use apiclient::{
+    error::{Error, Result},
+    stop::Stop,
+    thread::start_thread,
+};
+
+use crate::{
+    flags::{self, Flag, Flags, Invocation},
+    logging,
+};
+
+const STOPPED: u8 = 0;
+const REFUSED: u8 = 1;
+const USAGE: u8 = 2;
+const ABSENT: u8 = 3;
+
+/// Exit codes and their meanings; docs/operations.md has the same table.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (STOPPED, "stopped by SIGTERM or SIGINT, or done, or `-help` or the like was printed"),
+    (
+        REFUSED,
+        "an error at the start, such as an unusable kubeconfig or a port in use; leadership was lost; or what was to be done once is not done",
+    ),
+    (USAGE, "invalid flags, as in Go"),
+    (ABSENT, "with `-once` or `-explain`: the object does not exist"),
+];
+
+/// The end of a program when nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By a signal.
+    Stopped,
+    /// Its work is done.
+    Done,
+}
+
+/// Runs the program `name`: `check` turns flags into settings, into a text to print, or into a sentence
+/// about the problem; `run` works until it is stopped.
+pub fn main<Settings>(
+    name: &'static str,
+    table: &[Flag],
+    check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
+    run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
+) -> ExitCode {
+    main_with(name, table, Ok(env::args_os().skip(1).collect()), check, run)
+}
+
+/// As [`main`], with these arguments, or with the sentence that refuses them.
+pub fn main_with<Settings>(
+    name: &'static str,
+    table: &[Flag],
+    arguments: std::result::Result<Vec<OsString>, String>,
+    check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
+    run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
+) -> ExitCode {
+    // First of all: process 1 ignores signals that have no handler.
+    let stop = stop_on_signals();
+    keep_memory_private();
+    let flags = match arguments.and_then(|arguments| flags::parse(name, table, arguments)) {
+        Ok(Invocation::Print(text)) => return print(&text),
+        Ok(Invocation::Run(flags)) => flags,
+        Err(sentence) => return usage(name, &sentence),
+    };
+    let settings = match check(&flags) {
+        Ok(Invocation::Print(text)) => return print(&text),
+        Ok(Invocation::Run(settings)) => settings,
+        Err(sentence) => return usage(name, &sentence),
+    };
+    let log = match logging::start(name, &flags) {
+        Ok(log) => log,
+        Err(sentence) => return usage(name, &sentence),
+    };
+    let result = match &stop {
+        Ok(stop) => run(&settings, &flags, stop),
+        Err(error) => Err(error.clone()),
+    };
+    match &result {
+        Ok(End::Stopped) => log::info!("stopped by a signal"),
+        Ok(End::Done) => log::info!("done"),
+        Err(error) => log::error!(error:% = error; "exiting with an error"),
+    }
+    let quickly = matches!(result, Ok(End::Stopped) | Err(Error::LeadLost(_)));
+    log.finish(stop.ok().filter(|_| quickly).map(|stop| stop.raised_for()));
+    ExitCode::from(match result {
+        Ok(_) => STOPPED,
+        Err(Error::NotFound(_)) => ABSENT,
+        Err(_) => REFUSED,
+    })
+}
+
+/// Takes over SIGTERM and SIGINT. It comes before anything else: process 1 of a container ignores a
+/// signal without a handler.
+///
+/// # Errors
+/// `BadConfig` when the system refuses the handlers.
+fn stop_on_signals() -> Result<Stop> {
+    let stop = Stop::default();
+    let refused = |e| Error::bad_config(format!("signals cannot be handled: {e}"));
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(refused)?;
+    let raise = stop.clone();
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            raise.raise();
+        }
+    };
+    start_thread("signals", wait).map_err(refused)?;
+    Ok(stop)
+}
+
+/// Starts a thread that ends with the process: nobody joins it.
+///
+/// # Errors
+/// `BadConfig` when the system gives none.
+pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let refused = |e| Error::bad_config(format!("no thread for {name}: {e}"));
+    start_thread(name, work).map_err(refused)
+}
+
+/// As [`spawn`], with the part of the program that its threads share.
+///
+/// # Errors
+/// `BadConfig` when the system gives none.
+pub fn spawn_with<T: Send + Sync + 'static>(
+    name: &'static str,
+    shared: &Arc<T>,
+    work: impl FnOnce(&T) + Send + 'static,
+) -> Result<()> {
+    let shared = shared.clone();
+    spawn(name, move || work(&shared))
+}
+
+/// Keeps private keys in memory: a crash must not write them to a disk, nor may other processes of this
+/// user read them, such as those of other containers where a pod shares its process namespace.
+fn keep_memory_private() {
+    // A failure of either is no reason to stop.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+fn print(text: &str) -> ExitCode {
+    // Whoever reads it may have closed the pipe.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::from(STOPPED)
+}
+
+/// Prints the cause alone: most people see only the last lines of a log.
+fn usage(name: &str, sentence: &str) -> ExitCode {
+    let _ =
+        io::stderr().write_all(format!("{sentence}\nRun '{name} -help' for usage.\n").as_bytes());
+    ExitCode::from(USAGE)
+}
