@@ -1,7 +1,10 @@
 //! docs/migration.md: its commands run on the real control plane with OCM's own agent. There are no nodes, so what a
 //! kubelet would do is played: a Deployment with replicas is a process that runs.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use apiclient::{error::Error, resource::Resource};
 use serde_json::{Value, json};
@@ -280,9 +283,11 @@ fn from_sync_controller_and_back() {
     let log = remote_sync("sync dry run", &[&more]).output().expect("it runs").stderr;
     let log = String::from_utf8_lossy(&log);
     assert!(log.contains("dry run"), "{log}");
-    let rights = remote_sync("sync rights", &[&kind_and_hub, &more]).output().expect("it runs");
-    let rights = String::from_utf8_lossy(&rights.stdout);
-    assert!(rights.contains("ClusterRole"), "{rights}");
+    let mut rights = remote_sync("sync rights", &[&kind_and_hub, &more]);
+    let rights = rights.stdout(Stdio::piped()).output().expect("it runs");
+    let [rights, errors] =
+        [&rights.stdout, &rights.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(rights.contains("ClusterRole"), "{rights}{errors}");
     run("sync stop", &managed, "managed", "cluster1");
     assert_eq!(replicas(&managed, "sync-system", "sync-controller"), Some(0));
     let here = [("hub.kubeconfig", &*hub.kubeconfig.display().to_string())];

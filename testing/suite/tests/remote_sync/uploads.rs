@@ -26,7 +26,9 @@ fn create(stage: &Stage, target: &Place, name: &str, kind: &str, metadata: &Valu
     let mut metadata = metadata.clone();
     metadata["ownerReferences"] = json!([{"apiVersion": WIDGETS.resource.api_version(),
         "kind": WIDGETS.resource.kind, "name": target.name, "uid": target.uid(), "controller": true}]);
-    let data = json!({"data": BASE64_STANDARD.encode("data1")});
+    // Without a user name the server refuses the type basic-auth.
+    let [data, username] = ["data1", "me"].map(|value| BASE64_STANDARD.encode(value));
+    let data = json!({"data": data, "username": username});
     let secret = json!({"type": kind, "metadata": metadata, "data": data});
     stage.target_secret(name).create(&secret);
 }
