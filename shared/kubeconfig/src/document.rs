@@ -18,7 +18,6 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{ConfigError, Result},
-    json,
     secret::Data,
     yaml::{self, YamlError},
 };
@@ -267,7 +266,7 @@ pub(super) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// Parses the text of a kubeconfig: JSON, or else YAML. A parser's own words may quote a credential, so the
+/// Parses the text of a kubeconfig, YAML or JSON. A parser's own words may quote a credential, so the
 /// error has only the place.
 ///
 /// # Errors
@@ -278,14 +277,6 @@ pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
     if text.contains('\0') {
         return Err("has a NUL byte".into());
     }
-    let too_large = || Err(format!("needs more than {} KiB of memory", BUDGET >> 10));
-    if text.trim_start().starts_with('{') {
-        match json::parse(text.as_bytes(), BUDGET) {
-            Ok(value) => return Ok(value),
-            Err(json::JsonError::TooLarge) => return too_large(),
-            Err(json::JsonError::Syntax) => {}
-        }
-    }
     match yaml::parse(text, BUDGET) {
         Ok(value) => Ok(value),
         Err(YamlError::Syntax(line, column)) => {
@@ -294,7 +285,7 @@ pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
         Err(YamlError::Unusual) => {
             Err("is not one YAML document of maps, lists and texts, without tags".into())
         }
-        Err(YamlError::TooLarge) => too_large(),
+        Err(YamlError::TooLarge) => Err(format!("needs more than {} KiB of memory", BUDGET >> 10)),
     }
 }
 

@@ -1,20 +1,15 @@
-//! YAML of peers, parsed within a budget of memory and with it of time; and YAML for others, as Go writes
-//! it.
+//! YAML of peers, and with it JSON, read within a budget of memory and so of time; and YAML for others, as Go
+//! writes it.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-use crate::{
-    json::push,
-    memory::{Budget, VALUE},
-};
-
 /// Nothing that people write is nested deeper.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Lines that begin with `%`: one says the version, others name tags, which are refused.
-const MOST_DIRECTIVES: usize = 8;
+const MAX_DIRECTIVES: usize = 8;
 
 /// The reason why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +29,15 @@ pub enum YamlError {
 /// The reason why it is refused.
 pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     let directives = text.lines().filter(|line| line.starts_with('%'));
-    if directives.count() > MOST_DIRECTIVES {
+    if directives.count() > MAX_DIRECTIVES {
         return Err(YamlError::Unusual);
     }
-    let budget = Budget::new(limit);
-    let mut builder =
-        Builder { budget: &budget, open: Vec::new(), anchors: BTreeMap::new(), root: None };
+    let mut builder = Builder {
+        budget: Budget { left: limit },
+        open: Vec::new(),
+        anchors: BTreeMap::new(),
+        root: None,
+    };
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
         let (event, _) = event
@@ -49,16 +47,64 @@ pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
             return Err(YamlError::Unusual);
         }
         builder.add(event)?;
-        if budget.is_exceeded() {
-            return Err(YamlError::TooLarge);
-        }
     }
     Ok(builder.root.unwrap_or_default())
 }
 
+/// What is left of the limit. Memory is charged before it is taken.
+struct Budget {
+    left: usize,
+}
+
+impl Budget {
+    /// A value by itself, also as an item of a list, which has room for twice as many.
+    const VALUE: usize = 3 * size_of::<Value>();
+    /// The room for the first items of a list.
+    const LIST: usize = 4 * size_of::<Value>();
+    /// Entries of the first node of a `BTreeMap`, and its size.
+    const NODE: (usize, usize) = (11, 672);
+    /// An entry beyond the first node: nodes are half empty at worst, and one in seven has nodes below.
+    const ENTRY: usize = 160;
+    /// The least that an allocation takes.
+    const ALLOCATION: usize = 16;
+
+    fn charge(&mut self, bytes: usize) -> Result<(), YamlError> {
+        self.left = self.left.checked_sub(bytes).ok_or(YamlError::TooLarge)?;
+        Ok(())
+    }
+
+    fn charge_text(&mut self, text: &str) -> Result<(), YamlError> {
+        self.charge(Self::ALLOCATION + text.len() + text.len() / 4)
+    }
+
+    /// Charges a place in a map that has so many entries already.
+    fn charge_entry(&mut self, entries: usize) -> Result<(), YamlError> {
+        self.charge(match entries {
+            0 => Self::NODE.1,
+            entries if entries < Self::NODE.0 => 0,
+            _ => Self::ENTRY,
+        })
+    }
+
+    /// Charges all parts of a copy of `value`.
+    fn charge_copy(&mut self, value: &Value) -> Result<(), YamlError> {
+        self.charge(Self::VALUE)?;
+        match value {
+            Value::String(text) => self.charge_text(text),
+            Value::Array(items) => items.iter().try_for_each(|item| self.charge_copy(item)),
+            Value::Object(map) => map.iter().enumerate().try_for_each(|(entries, (key, value))| {
+                self.charge_entry(entries)?;
+                self.charge_text(key)?;
+                self.charge_copy(value)
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        }
+    }
+}
+
 /// The document as far as it was read.
-struct Builder<'a> {
-    budget: &'a Budget,
+struct Builder {
+    budget: Budget,
     /// From the outermost to the innermost.
     open: Vec<Collection>,
     /// By the number that the parser gives them.
@@ -78,17 +124,17 @@ enum Content {
     Map(Map<String, Value>, Option<String>),
 }
 
-impl Builder<'_> {
+impl Builder {
     fn add(&mut self, event: Event<'_>) -> Result<(), YamlError> {
-        // It took time in any case.
-        self.budget.charge(VALUE);
+        // Every event takes time, even one without a value.
+        self.budget.charge(Budget::VALUE)?;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar(&text, style, tag.as_deref())?;
-                self.budget.charge_text(text.len());
-                self.put(value, anchor)
+                self.budget.charge_text(&text)?;
+                self.put(scalar(&text, style, tag.as_deref())?, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
+                self.budget.charge(Budget::LIST)?;
                 self.begin(Content::List(Vec::new()), anchor, tag.as_ref())
             }
             Event::MappingStart(_, anchor, tag) => {
@@ -105,8 +151,8 @@ impl Builder<'_> {
             },
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).ok_or(YamlError::Unusual)?;
-                let value = self.copy(value)?;
-                self.put(value, 0)
+                self.budget.charge_copy(value)?;
+                self.put(value.clone(), 0)
             }
             Event::UnresolvedAlias(_) => Err(YamlError::Unusual),
             _ => Ok(()),
@@ -119,7 +165,7 @@ impl Builder<'_> {
         anchor: usize,
         tag: Option<&Cow<'_, Tag>>,
     ) -> Result<(), YamlError> {
-        if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) || self.open.len() >= DEEPEST {
+        if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) || self.open.len() >= MAX_DEPTH {
             return Err(YamlError::Unusual);
         }
         self.open.push(Collection { anchor, content });
@@ -129,47 +175,22 @@ impl Builder<'_> {
     /// A value is whole.
     fn put(&mut self, value: Value, anchor: usize) -> Result<(), YamlError> {
         if anchor != 0 {
-            let copy = self.copy(&value)?;
-            self.budget.charge(2 * VALUE);
-            self.anchors.insert(anchor, copy);
+            self.budget.charge(Budget::ENTRY)?;
+            self.budget.charge_copy(&value)?;
+            self.anchors.insert(anchor, value.clone());
         }
         match self.open.last_mut().map(|collection| &mut collection.content) {
             None => self.root = Some(value),
-            Some(Content::List(list)) => push(list, value, self.budget),
+            Some(Content::List(list)) => list.push(value),
             Some(Content::Map(map, key)) => match key.take() {
                 None => *key = Some(text_of(value).ok_or(YamlError::Unusual)?),
                 Some(key) => {
-                    self.budget.charge_entry(map.len());
+                    self.budget.charge_entry(map.len())?;
                     map.insert(key, value);
                 }
             },
         }
         Ok(())
-    }
-
-    /// A copy of `value`, if there is room for it.
-    fn copy(&self, value: &Value) -> Result<Value, YamlError> {
-        charge(value, self.budget);
-        if self.budget.is_exceeded() { Err(YamlError::TooLarge) } else { Ok(value.clone()) }
-    }
-}
-
-/// Charges all parts of `value`, as far as there is room.
-fn charge(value: &Value, budget: &Budget) {
-    if !budget.charge(VALUE) {
-        return;
-    }
-    match value {
-        Value::String(text) => drop(budget.charge_text(text.len())),
-        Value::Array(items) => items.iter().for_each(|item| charge(item, budget)),
-        Value::Object(map) => {
-            for (entries, (key, value)) in map.iter().enumerate() {
-                budget.charge_entry(entries);
-                budget.charge_text(key.len());
-                charge(value, budget);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -209,21 +230,7 @@ fn number(text: &str) -> Option<Number> {
     }
     let whole =
         text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
-    whole.ok().or_else(|| decimal(text.starts_with('-'), digits))
-}
-
-/// A number with a point or an exponent, read as JSON, whose reader is there anyway: that of the standard library has
-/// 15 KB of tables and code.
-fn decimal(negative: bool, digits: &str) -> Option<Number> {
-    let (sign, zero) =
-        (if negative { "-" } else { "" }, if digits.starts_with('.') { "0" } else { "" });
-    // JSON wants digits on both sides of the point.
-    let behind = if digits.ends_with('.') { "0" } else { "" };
-    let json = format!("{sign}{zero}{digits}{behind}").replace(".e", ".0e").replace(".E", ".0E");
-    match serde_json::from_slice(json.as_bytes()) {
-        Ok(Value::Number(number)) => Some(number),
-        _ => None,
-    }
+    whole.ok().or_else(|| Number::from_f64(text.parse().ok()?))
 }
 
 /// A key, as texts that are not quoted may look like something else.

@@ -22,6 +22,17 @@ fn values_are_those_of_the_core_schema() {
 }
 
 #[test]
+fn json_is_yaml_too() {
+    for text in [
+        "{\n\t\"a\": [\n\t\t1,\n\t\t{\"b\":\"c\"}\n\t]\n}\n",
+        r#"{"a": "\ud83d\ude00 x\/y\b\f\n\r\t\u00e9\"\\", "b": "  x  ", "": ""}"#,
+        "{\"a\"\n:\n[1E5,-0.5,null,true],\"b\":{\"c\":[],\"d\":{}}}",
+    ] {
+        assert_eq!(parse(text, LIMIT).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    }
+}
+
+#[test]
 fn decimals_may_lack_digits_on_one_side_of_the_point() {
     let decimals = "[-1.5, +2.5, .5, -.5, 1., 1.e2, 1.5E-1, 1.2.3, 1 .5, 1e999, 1.5x]";
     let expected =
