@@ -6,11 +6,11 @@ use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 use apiclient::{
     client::Patch,
     error::{Error, Result},
+    json::Document,
     log_object,
     resource::Target,
     watch::{self, Selection},
 };
-use kubeconfig::json::Document;
 use log::Level;
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ use std::{
 use serde_json::Value;
 use ureq::http::Method;
 
-use kubeconfig::{config::ClusterConfig, memory};
+use kubeconfig::config::ClusterConfig;
 
 use crate::{
     certificate,
@@ -32,6 +32,7 @@ use crate::{
     },
     error::Result,
     lock::lock,
+    memory,
     resource::Target,
 };
 

@@ -12,14 +12,14 @@ use std::{
 
 use log::Level;
 
-use kubeconfig::{json::Document, memory::Budget};
-
 use crate::{
     backoff::{Backoff, Retry},
     client::Client,
     error::{Error, Result},
+    json::Document,
     log_line::seconds,
     log_object,
+    memory::Budget,
     stop::Stop,
 };
 

@@ -6,8 +6,6 @@ mod document;
 pub mod error;
 mod hub;
 mod incluster;
-pub mod json;
-pub mod memory;
 pub mod secret;
 mod user;
 pub mod yaml;

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use apiclient::{
     client::Client,
     error::Result,
+    json::Document,
     resource::Target,
     stop::Stop,
     watch::{self, Selection},
 };
-use kubeconfig::json::Document;
 use serde_json::Value;
 
 /// The objects of a collection, or those of this name in it, with these labels.

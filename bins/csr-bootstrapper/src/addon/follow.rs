@@ -3,11 +3,11 @@
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use apiclient::{
+    json::Document,
     log_object,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::Document;
 use log::Level;
 use sidecar::runtime;
 

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use apiclient::{
     error::Result,
+    json::Document,
     resource::LEASES,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::Document;
 
 use super::{
     availability::AddOnLease, cluster_of, managed_cluster_addon::AddOnNamespace, start_watches,

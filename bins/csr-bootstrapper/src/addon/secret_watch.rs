@@ -4,10 +4,10 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use apiclient::{
     error::Result,
+    json::Document,
     resource::SECRETS,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::Document;
 
 use super::{
     cluster_of, managed_cluster_addon::AddOnNamespace, registration::RegistrationSecret,

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use apiclient::{
+    json::Document,
     log_object,
     resource::Resource,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::Document;
 use log::Level;
 
 use super::nodes::Nodes;

@@ -9,12 +9,13 @@ use std::{
 use apiclient::{
     client::{Client, Reload, Timeouts},
     error::{Error, Result},
+    json::Document,
     lock::lock,
     resource::Target,
     stop::Stop,
     watch::{self, Selection},
 };
-use kubeconfig::{config::ClusterConfig, json::Document};
+use kubeconfig::config::ClusterConfig;
 use sidecar::runtime;
 
 use super::{

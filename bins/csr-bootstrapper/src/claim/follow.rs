@@ -5,12 +5,12 @@ use std::{ops::ControlFlow, time::Duration};
 use apiclient::{
     client::Client,
     error::{Error, Result},
+    json::Document,
     log_object,
     resource::Resource,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::Document;
 use log::Level;
 
 use super::{ClaimKind, Claims};

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::{client::Client, log_line::quoted};
-use kubeconfig::json;
+use apiclient::{client::Client, json, log_line::quoted};
 
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).

@@ -9,8 +9,7 @@ use std::{
     },
 };
 
-use apiclient::{client::USUAL_OBJECT, lock::lock};
-use kubeconfig::json;
+use apiclient::{client::USUAL_OBJECT, json, lock::lock};
 use serde_json::Value;
 
 use crate::model::key::ObjectKey;

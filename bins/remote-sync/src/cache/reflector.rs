@@ -12,12 +12,12 @@ use std::{
 use apiclient::{
     backoff::Backoff,
     error::{Error, Result},
+    json::{Document, Head},
     log_line::seconds,
     resource::Target,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::{Document, Head};
 use serde_json::Value;
 
 use crate::{

@@ -9,13 +9,14 @@ use std::{
 
 use apiclient::{
     error::{Error, Result},
+    json::Document,
     lock::lock,
     log_line::seconds,
     resource::SECRETS,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::{self, Env, json::Document};
+use kubeconfig::{self, Env};
 use sidecar::{flags::Flags, runtime};
 
 use crate::{

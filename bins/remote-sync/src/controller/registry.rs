@@ -8,14 +8,12 @@ use std::{
 
 use apiclient::{
     error::{Error, Result},
+    json::{Document, Head},
     log_object,
     resource::{SECRETS, valid_label},
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::{
-    config::ClusterConfig,
-    json::{Document, Head},
-};
+use kubeconfig::config::ClusterConfig;
 use log::Level;
 use serde_json::Value;
 use sidecar::runtime;

@@ -1,6 +1,6 @@
 //! Cached objects: the few hundred bytes of a document that decisions depend on.
 
-use kubeconfig::json;
+use apiclient::json;
 use serde_json::Value;
 
 use crate::model::{

@@ -8,10 +8,10 @@ use std::{
 
 use apiclient::{
     error::Result,
+    json,
     lock::lock,
     time::{micro_time, parse_micro_time},
 };
-use kubeconfig::json;
 use serde_json::{Value, json};
 
 use crate::{

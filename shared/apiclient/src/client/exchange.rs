@@ -12,11 +12,6 @@ use ureq::{
     http::{self, Request, Response},
 };
 
-use kubeconfig::{
-    json::{Bytes, Document, Object},
-    memory::{Budget, Refusal},
-};
-
 use crate::{
     client::{
         apart::apart,
@@ -24,7 +19,9 @@ use crate::{
         status,
     },
     error::{Error, Result},
+    json::{Bytes, Document, Object},
     lock::lock,
+    memory::{Budget, Refusal},
     time,
 };
 

@@ -173,7 +173,7 @@ impl<'a> ApiRequest<'a> {
     }
 }
 
-/// The size limit of an object (see [`Budget`](kubeconfig::memory::Budget), which counts by object).
+/// The size limit of an object (see [`Budget`](crate::memory::Budget), which counts by object).
 const OBJECT_LIMIT: u64 = 4 << 20;
 /// A Lease has some 500 bytes; several of them are held in several copies each.
 const LEASE: usize = 128 << 10;

@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use crate::{
     error::Error,
-    log_line,
+    json, log_line,
     resource::{SECRETS, Target},
 };
-use kubeconfig::json;
 
 /// The longest Retry-After that is honored.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);

@@ -8,11 +8,6 @@ use std::{
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use kubeconfig::{
-    json::{Bytes, Document, Object, Word},
-    memory::Budget,
-};
-
 use crate::{
     client::{
         Client,
@@ -20,6 +15,8 @@ use crate::{
         status,
     },
     error::{Error, Result},
+    json::{Bytes, Document, Object, Word},
+    memory::Budget,
 };
 
 /// An event of a watch.

@@ -5,11 +5,10 @@ use std::{ops::ControlFlow, sync::Mutex};
 use log::Level;
 use serde_json::Value;
 
-use kubeconfig::json::Document;
-
 use crate::{
     client::{Client, request::ApiRequest},
     error::Error,
+    json::Document,
     lock::lock,
     log_object,
     resource::Target,

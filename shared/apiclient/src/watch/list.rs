@@ -7,14 +7,11 @@ use serde::de::{
 };
 use serde_json::Value;
 
-use kubeconfig::{
-    json::{Bytes, Document, Object, Tree, Word},
-    memory::Budget,
-};
-
 use crate::{
     client::{Client, request::ApiRequest},
     error::{Error, Result},
+    json::{Bytes, Document, Object, Tree, Word},
+    memory::Budget,
 };
 
 /// The list metadata of a page.

@@ -2,14 +2,13 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use kubeconfig::json::Document;
-
 use crate::{
     client::{
         Client, LONGEST_LIST,
         request::{ApiRequest, JSON, METADATA, METADATA_LIST},
     },
     error::{Error, Result},
+    json::Document,
     resource::Target,
     stop::Stop,
 };

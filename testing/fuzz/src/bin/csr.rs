@@ -31,10 +31,10 @@ mod certificate {
 
 use std::time::{Duration, Instant, SystemTime};
 
-use apiclient::{certificate::chain, client::USUAL_OBJECT};
+use apiclient::{certificate::chain, client::USUAL_OBJECT, json};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use fuzz::{HUGE, KEY, REQUEST, assert_one_line, bounded, expand, pem};
-use kubeconfig::{check_pair, json, secret::Data};
+use kubeconfig::{check_pair, secret::Data};
 use serde_json::{Value, json};
 
 use crate::{

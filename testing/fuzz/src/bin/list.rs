@@ -13,12 +13,12 @@ use std::{
 
 use apiclient::{
     client::USUAL_OBJECT,
+    json::{self, Document},
     resource::Resource,
     stop::Stop,
     watch::{self, Selection},
 };
 use fuzz::{answer, assert_one_line, bounded, client_with, close_delimited, expand, memory_bound};
-use kubeconfig::json::{self, Document};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 

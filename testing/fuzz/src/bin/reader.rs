@@ -27,9 +27,8 @@ mod settings {
     pub(crate) const OWN: &str = "own";
 }
 
-use apiclient::client::USUAL_OBJECT;
+use apiclient::{client::USUAL_OBJECT, json};
 use fuzz::{HUGE, bounded, expand};
-use kubeconfig::json;
 use serde_json::{Value, json};
 
 use crate::{

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use apiclient::{
     client::{Client, Patch, Reload, Timeouts},
     error::Error,
+    json::Document,
     resource::{LEASES, Resource, Target},
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
 use dev_apiserver::{Action, Rule, Server};
-use kubeconfig::json::Document;
 use serde_json::json;
 
 use crate::{access, body, client, lease, server};

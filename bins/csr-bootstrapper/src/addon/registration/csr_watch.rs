@@ -9,11 +9,11 @@ use std::{
 use apiclient::{
     client::Client,
     error::Result,
+    json::Document,
     lock::lock,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::json::Document;
 use sidecar::runtime;
 
 use crate::{

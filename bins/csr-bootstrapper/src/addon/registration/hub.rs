@@ -7,11 +7,11 @@ use std::{
 
 use apiclient::{
     error::{Error, Result},
+    json::Document,
     log_line::seconds,
     log_object,
     watch::{self, Selection},
 };
-use kubeconfig::json::Document;
 use log::Level;
 
 use super::{CertificateRegistration, Context, Registration};

@@ -407,6 +407,6 @@ fn numbers_stay_what_they_are() {
         "18446744073709551615",
         "1e-7",
     ] {
-        assert_eq!(kubeconfig::json::parse(text.as_bytes(), 1 << 10).unwrap().to_string(), text);
+        assert_eq!(apiclient::json::parse(text.as_bytes(), 1 << 10).unwrap().to_string(), text);
     }
 }

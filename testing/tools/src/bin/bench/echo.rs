@@ -10,10 +10,11 @@ use std::{
 
 use apiclient::{
     client::{Client, Reload, Timeouts},
+    json::Document,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::{self, Reach, json::Document};
+use kubeconfig::{self, Reach};
 use suite::{cluster::Cluster, sync::WIDGETS};
 
 /// Which number of which object, and when it was first told of.

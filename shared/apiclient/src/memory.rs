@@ -5,9 +5,11 @@ use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     error, fmt,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use crate::lock::lock;
 
 /// A `serde_json::Value`.
 pub const VALUE: usize = 32;
@@ -275,11 +277,6 @@ impl Drop for Slot {
         drop(queue);
         self.slots.changed.notify_all();
     }
-}
-
-/// Locks `mutex`, also after another thread's panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
