@@ -4,11 +4,10 @@
 //! A side that is restricted to namespaces has a Role in each, and a small ClusterRole for what is in none: the
 //! cluster's identity, which is the uid of a Namespace, and the kinds' definitions.
 
-use std::{collections::BTreeMap, slice};
+use std::{collections::BTreeMap, fmt, slice};
 
 use apiclient::resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS};
-use kubeconfig::yaml;
-use serde_json::{Value, json};
+use kubeconfig::yaml::quoted;
 
 use crate::{
     model::{mapping::CLUSTER, mode::Mode},
@@ -23,17 +22,34 @@ const GET: &[&str] = &["get"];
 /// This right cannot be restricted to a name.
 const CREATE: &[&str] = &["create"];
 
-/// A rule of a role; without `names` it is for all objects.
-fn rule(group: &str, resources: &[String], names: &[String], verbs: &[&str]) -> Value {
-    let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
-    if !names.is_empty() {
-        rule["resourceNames"] = json!(names);
+/// A rule of a role.
+#[derive(Clone)]
+struct PolicyRule {
+    group: String,
+    resources: Vec<String>,
+    /// Without names it is for all objects.
+    names: Vec<String>,
+    verbs: Vec<String>,
+}
+
+/// A ClusterRole, or the Role of a namespace.
+struct Role {
+    name: String,
+    namespace: Option<String>,
+    rules: Vec<PolicyRule>,
+}
+
+fn rule(group: &str, resources: &[String], names: &[String], verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        group: group.to_owned(),
+        resources: resources.to_vec(),
+        names: names.to_vec(),
+        verbs: verbs.iter().copied().map(str::to_owned).collect(),
     }
-    rule
 }
 
 /// A rule for the core group.
-fn core(resource: &str, names: &[String], verbs: &[&str]) -> Value {
+fn core(resource: &str, names: &[String], verbs: &[&str]) -> PolicyRule {
     rule("", &[resource.to_owned()], names, verbs)
 }
 
@@ -41,9 +57,9 @@ fn core(resource: &str, names: &[String], verbs: &[&str]) -> Value {
 #[derive(Default)]
 struct SideRules {
     /// For objects in namespaces.
-    inside: Vec<Value>,
+    inside: Vec<PolicyRule>,
     /// For the others.
-    outside: Vec<Value>,
+    outside: Vec<PolicyRule>,
 }
 
 /// All roles as YAML documents.
@@ -53,37 +69,61 @@ pub(crate) fn print(settings: &Settings) -> String {
     let mut roles = side("source", &sources, source(settings));
     roles.extend(side("target", &fixed, target(settings)));
     roles.extend(local(settings).into_iter().map(|(ns, rules)| role(NAME, Some(ns), rules)));
-    roles.iter().map(document).collect::<Vec<_>>().join("---\n")
+    roles.iter().map(Role::to_string).collect::<Vec<_>>().join("---\n")
 }
 
-/// A role, after a comment line for each rule that could not be named.
-fn document(role: &Value) -> String {
-    let remarks: String =
-        role["rules"].as_array().into_iter().flatten().filter_map(remark).collect();
-    remarks + &yaml::print(role)
-}
-
-/// The comment line for a rule about all Secrets, or everything.
-fn remark(rule: &Value) -> Option<String> {
-    let words = |field: &str| {
-        let words = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-        words.collect::<Vec<_>>().join(", ")
-    };
-    let (resources, verbs) = (words("resources"), words("verbs"));
-    let why = match (&*resources, &*verbs) {
-        _ if rule.get("resourceNames").is_some() => return None,
-        ("*", _) => "it is for everything; -namespace-policy never does without it",
-        ("secrets", "create") => {
-            "no role can name what is created; where each Secret exists, leave the rule out"
+/// YAML, after a comment line for each rule that could not be named.
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rules.iter().filter_map(PolicyRule::remark).try_for_each(|line| f.write_str(&line))?;
+        let kind = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
+        writeln!(f, "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:")?;
+        writeln!(f, "  name: {}", quoted(&self.name))?;
+        if let Some(namespace) = &self.namespace {
+            writeln!(f, "  namespace: {}", quoted(namespace))?;
         }
-        ("secrets", _) => "the names are not known, so it is for all",
-        _ => return None,
-    };
-    Some(format!("# {resources}: {verbs}: {why}\n"))
+        writeln!(f, "rules:")?;
+        self.rules.iter().try_for_each(|rule| write!(f, "{rule}"))
+    }
+}
+
+impl fmt::Display for PolicyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let group = slice::from_ref(&self.group);
+        for (key, words) in [
+            ("- apiGroups", group),
+            ("  resourceNames", &self.names),
+            ("  resources", &self.resources),
+            ("  verbs", &self.verbs),
+        ] {
+            if !words.is_empty() {
+                writeln!(f, "{key}:")?;
+                words.iter().try_for_each(|word| writeln!(f, "  - {}", quoted(word)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PolicyRule {
+    /// The comment line for a rule about all Secrets, or everything.
+    fn remark(&self) -> Option<String> {
+        let (resources, verbs) = (self.resources.join(", "), self.verbs.join(", "));
+        let why = match (&*resources, &*verbs) {
+            _ if !self.names.is_empty() => return None,
+            ("*", _) => "it is for everything; -namespace-policy never does without it",
+            ("secrets", "create") => {
+                "no role can name what is created; where each Secret exists, leave the rule out"
+            }
+            ("secrets", _) => "the names are not known, so it is for all",
+            _ => return None,
+        };
+        Some(format!("# {resources}: {verbs}: {why}\n"))
+    }
 }
 
 /// One ClusterRole, or with `namespaces` a small one and a Role in each.
-fn side(side: &str, namespaces: &[&str], rules: SideRules) -> Vec<Value> {
+fn side(side: &str, namespaces: &[&str], rules: SideRules) -> Vec<Role> {
     let (name, SideRules { inside, outside }) = (format!("{NAME}-{side}"), rules);
     if namespaces.is_empty() {
         return vec![role(&name, None, [inside, outside].concat())];
@@ -92,17 +132,8 @@ fn side(side: &str, namespaces: &[&str], rules: SideRules) -> Vec<Value> {
     [role(&name, None, outside)].into_iter().chain(roles).collect()
 }
 
-fn role(name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Value {
-    let mut metadata = json!({"name": name});
-    if let Some(namespace) = namespace {
-        metadata["namespace"] = namespace.into();
-    }
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": if namespace.is_some() { "Role" } else { "ClusterRole" },
-        "metadata": metadata,
-        "rules": rules,
-    })
+fn role(name: &str, namespace: Option<&str>, rules: Vec<PolicyRule>) -> Role {
+    Role { name: name.to_owned(), namespace: namespace.map(str::to_owned), rules }
 }
 
 fn source(settings: &Settings) -> SideRules {
@@ -139,7 +170,7 @@ fn source(settings: &Settings) -> SideRules {
 }
 
 /// The right to read the kinds' definitions, which is done before a target is deleted.
-fn definitions(settings: &Settings) -> Option<Value> {
+fn definitions(settings: &Settings) -> Option<PolicyRule> {
     let defined = settings.resources.iter().filter(|(_, wanted)| !wanted.group.is_empty());
     let names: Vec<_> = defined.map(|(_, wanted)| wanted.to_string()).collect();
     let kind = &CUSTOM_RESOURCE_DEFINITIONS;
@@ -168,7 +199,7 @@ fn target(settings: &Settings) -> SideRules {
     SideRules { inside, outside: target_namespaces(settings) }
 }
 
-fn target_namespaces(settings: &Settings) -> Vec<Value> {
+fn target_namespaces(settings: &Settings) -> Vec<PolicyRule> {
     let identity = || core("namespaces", &[SYSTEM.to_owned()], GET);
     match &settings.mapping.fixed {
         _ if !settings.create_namespaces => vec![identity()],
@@ -182,9 +213,9 @@ fn target_namespaces(settings: &Settings) -> Vec<Value> {
 }
 
 /// The rules for the leader election Lease and remotes' kubeconfigs, by namespace.
-fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
+fn local(settings: &Settings) -> BTreeMap<&str, Vec<PolicyRule>> {
     const READ: [&str; 3] = ["get", "list", "watch"];
-    let mut roles: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let mut roles: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
     if let Some(election) = &settings.election {
         let rules = roles.entry(&election.namespace).or_default();
         let (group, leases) = (&*LEASES.group, [LEASES.plural.to_string()]);

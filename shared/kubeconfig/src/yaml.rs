@@ -300,7 +300,7 @@ const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", 
 
 /// A text as it is, if it cannot be taken for another value; else as in JSON, which is YAML too. One that
 /// begins with a digit might be a number or a time of YAML 1.1.
-fn quoted(text: &str) -> Cow<'_, str> {
+pub fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);
     let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
