@@ -1,9 +1,7 @@
 //! Bootstrap kubeconfig: the hub that it leads to, and the connection there.
 
-use kubeconfig::{
-    Hub,
-    config::{Auth, ClusterConfig, KeyPair},
-};
+use crate::hub::Hub;
+use kubeconfig::config::{Auth, ClusterConfig, KeyPair};
 
 /// The server of `hub`, by which hubs are told apart.
 pub(crate) fn server_of(hub: &Hub) -> &str {

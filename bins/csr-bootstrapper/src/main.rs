@@ -13,6 +13,7 @@ mod command;
 mod conditions;
 mod digest;
 mod files;
+mod hub;
 mod hub_selection;
 mod identity;
 mod managed_namespace;

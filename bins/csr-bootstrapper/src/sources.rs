@@ -8,13 +8,14 @@ use apiclient::{
     resource::SECRETS,
     watch,
 };
-use kubeconfig::{self, Hub, Reach, secret};
+use kubeconfig::{self, Reach, secret};
 use log::Level;
 use serde_json::Value;
 
 use crate::{
     agent::Agent,
     bootstrap::{BootstrapCandidate, BootstrapKubeconfig},
+    hub::Hub,
     settings::{BootstrapSource, Settings},
 };
 
@@ -72,8 +73,8 @@ fn follow_file(agent: &Agent, path: &Path, adopt: &mut Adopt<'_>) {
 }
 
 fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
-    let (hub, config) = kubeconfig::hub_from_file(path, reach)?;
-    Ok(BootstrapKubeconfig { hub, config })
+    let (cluster, config) = kubeconfig::cluster_from_file(path, reach)?;
+    Ok(BootstrapKubeconfig { hub: cluster.into(), config })
 }
 
 fn follow_secret(agent: &Agent, (index, name): (usize, &str), adopt: &mut Adopt<'_>) {

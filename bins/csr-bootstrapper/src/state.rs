@@ -11,7 +11,6 @@ use apiclient::{
     client::{self, Client},
     stop::Stop,
 };
-use kubeconfig::Hub;
 use serde_json::Value;
 
 use crate::{
@@ -21,6 +20,7 @@ use crate::{
     capacity::Capacity,
     claim::{ClaimKind, Claims},
     conditions::Condition,
+    hub::Hub,
     hub_selection::HubCandidates,
     identity::AgentNames,
     managed_namespace::Applied,

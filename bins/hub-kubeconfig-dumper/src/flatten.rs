@@ -1,11 +1,10 @@
 //! Kubeconfig in one piece: the content of the files that it names becomes part of it, as with `kubectl
 //! config view --flatten`. A single file cannot be read half before and half after a rotation.
 
-use std::path::Path;
-
 use apiclient::error::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hub_kubeconfig_dumper::{Content, Files};
+use kubeconfig::referenced_key;
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
@@ -64,9 +63,8 @@ fn inline(
     files: &Files,
 ) -> std::result::Result<(), String> {
     let name = part.get(field).and_then(Value::as_str).unwrap_or_default();
-    // As in kubeconfig: a path means the key of the same file name.
-    let key = Path::new(name).file_name().and_then(|name| name.to_str());
-    let Some(content) = key.and_then(|key| files.get(key)) else { return Ok(()) };
+    let content = referenced_key(name).and_then(|key| files.get(key));
+    let Some(content) = content else { return Ok(()) };
     let value = if data == "token" {
         let token = str::from_utf8(content).map_err(|_| "has a tokenFile that is not UTF-8")?;
         token.trim().to_owned()

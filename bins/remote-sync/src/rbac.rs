@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, fmt, slice};
 
 use apiclient::resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS};
-use kubeconfig::yaml::quoted;
+use kubeconfig::quoted;
 
 use crate::{
     model::{mapping::CLUSTER, mode::Mode},

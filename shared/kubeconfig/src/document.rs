@@ -1,13 +1,6 @@
-//! Kubeconfig document: its text, its named entries, and the files that they name.
+//! Kubeconfig document: its text and its named entries.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io::{self, ErrorKind, Read},
-    os::unix::fs::FileTypeExt,
-    path::{Component, Path, PathBuf},
-    result,
-};
+use std::{collections::BTreeMap, io::ErrorKind, path::Path, result};
 
 use base64::{
     Engine, alphabet,
@@ -18,15 +11,14 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{ConfigError, Result},
+    files::{Files, Reach, read_limited},
     secret::Data,
+    types::{Entry, typed},
     yaml::{self, YamlError},
 };
 
-/// The size limit of a kubeconfig: it has a few KiB, and a hostile one costs no more.
-const LIMIT: usize = 1 << 20;
-
-/// Its memory limit, in bytes: some 1,500 clusters, contexts and users, or one large authority.
-const BUDGET: usize = 3 << 20;
+/// Memory limit of a kubeconfig: some 1,500 clusters, contexts and users, or one large authority.
+const MAX_MEMORY: usize = 3 << 20;
 
 /// Go's decoder does not mind bits beyond the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -34,44 +26,19 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// One kubeconfig, parsed: every list is one of named maps.
-pub(super) struct Kubeconfig<'a> {
+/// One kubeconfig. Its entries get their types when they are used: those of other contexts may be anything.
+pub(crate) struct Kubeconfig<'a> {
     source: String,
     files: Files<'a>,
     /// Empty if there is none.
-    pub(super) current_context: String,
+    pub(crate) current_context: String,
+    /// By kind and name, without fields that are null.
     entries: BTreeMap<(&'static str, String), Map<String, Value>>,
 }
 
-/// The meaning of the file names in a kubeconfig.
-enum Files<'a> {
-    /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
-    Directory(PathBuf, Reach),
-    /// Keys of the same Secret.
-    Keys(&'a Data),
-}
-
-/// The files that a kubeconfig may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Any file: the kubeconfig is the administrator's own.
-    Anywhere,
-    /// Files of its own directory. The kubeconfig may come from a Secret, whose writer chooses the server
-    /// and must not get the pod's own token, for example. Only the authority of the pod's own cluster,
-    /// which is no secret, may be named elsewhere.
-    Beside,
-}
-
-/// The authority of its cluster in every pod (kubernetes `plugin/pkg/admission/serviceaccount`,
-/// DefaultAPITokenMountPath; `/var/run` is a link to `/run`).
-const CLUSTER_AUTHORITIES: [&str; 2] = [
-    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
-    "/run/secrets/kubernetes.io/serviceaccount/ca.crt",
-];
-
 impl Kubeconfig<'static> {
     /// Reads a file; `None` if there is none.
-    pub(super) fn read(path: &Path, reach: Reach) -> Result<Option<Self>> {
+    pub(crate) fn read(path: &Path, reach: Reach) -> Result<Option<Self>> {
         let source = format!("kubeconfig {}", path.display());
         let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
         match read_limited(path) {
@@ -84,7 +51,7 @@ impl Kubeconfig<'static> {
 
 impl<'a> Kubeconfig<'a> {
     /// Reads the key `kubeconfig` of a Secret.
-    pub(super) fn of_secret(name: &str, data: &'a Data) -> Result<Self> {
+    pub(crate) fn of_secret(name: &str, data: &'a Data) -> Result<Self> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
             Some(bytes) => Self::parse(source, bytes, Files::Keys(data)),
@@ -93,27 +60,26 @@ impl<'a> Kubeconfig<'a> {
     }
 
     fn parse(source: String, bytes: &[u8], files: Files<'a>) -> Result<Self> {
-        let mut document =
-            Self { source, files, current_context: String::new(), entries: BTreeMap::new() };
-        match parse_text(bytes).and_then(|root| document.fill(root)) {
+        let (current_context, entries) = (String::new(), BTreeMap::new());
+        let mut document = Self { source, files, current_context, entries };
+        match parse(bytes).and_then(|root| document.fill(root)) {
             Ok(()) => Ok(document),
             Err(what) => Err(document.fail(&what)),
         }
     }
 
     fn fill(&mut self, root: Value) -> result::Result<(), String> {
-        let mut root = object(root).ok_or("is not a map of fields")?;
+        let mut root = fields(root).ok_or("is not a map of fields")?;
         for (field, known) in [("apiVersion", "v1"), ("kind", "Config")] {
-            if text(root.get(field)).is_none_or(|found| !["", known].contains(&found)) {
+            if !text(root.remove(field)).is_some_and(|found| found.is_empty() || found == known) {
                 return Err(format!("is not a kubeconfig: its {field} is not {known}"));
             }
         }
-        let current =
-            text(root.get("current-context")).ok_or("has a current-context that is not text")?;
-        self.current_context = current.to_owned();
+        self.current_context =
+            text(root.remove("current-context")).ok_or("has a current-context that is not text")?;
         for kind in ["cluster", "context", "user"] {
             let items = match root.remove(&format!("{kind}s")) {
-                None | Some(Value::Null) => Vec::new(),
+                None => Vec::new(),
                 Some(Value::Array(items)) => items,
                 Some(_) => return Err(format!("has {kind}s that are not a list")),
             };
@@ -133,89 +99,71 @@ impl<'a> Kubeconfig<'a> {
     }
 
     /// The entry of that name in the list `clusters`, `contexts` or `users`.
-    pub(super) fn entry(&'a self, kind: &'static str, name: &str) -> Option<NamedEntry<'a>> {
-        let ((kind, name), fields) = self.entries.get_key_value(&(kind, name.to_owned()))?;
-        Some(NamedEntry { of: Some((self, fields)), kind, name })
+    pub(crate) fn entry<T: Entry>(&'a self, name: &str) -> Option<Result<NamedEntry<'a, T>>> {
+        let ((_, name), fields) = self.entries.get_key_value(&(T::KIND, name.to_owned()))?;
+        let mut entry = NamedEntry { document: Some(self), name, value: T::default() };
+        match typed(fields) {
+            Ok(value) => entry.value = value,
+            Err(what) => return Some(Err(entry.fail(&what))),
+        }
+        Some(Ok(entry))
     }
 
-    pub(super) fn fail(&self, what: &str) -> ConfigError {
+    pub(crate) fn fail(&self, what: &str) -> ConfigError {
         ConfigError::of(&self.source, what.to_owned())
+    }
+
+    pub(crate) fn nothing(&self) -> ConfigError {
+        self.fail("has no configuration: no current-context with a cluster")
+    }
+
+    pub(crate) fn no_context(&self) -> ConfigError {
+        self.fail(&format!("has no context {:?}, which is its current one", self.current_context))
     }
 }
 
 /// A cluster, context or user; the default is a missing one, without fields.
 #[derive(Default)]
-pub(super) struct NamedEntry<'a> {
-    of: Option<(&'a Kubeconfig<'a>, &'a Map<String, Value>)>,
-    kind: &'static str,
-    name: &'a str,
+pub(crate) struct NamedEntry<'a, T> {
+    document: Option<&'a Kubeconfig<'a>>,
+    pub(crate) name: &'a str,
+    pub(crate) value: T,
 }
 
-impl<'a> NamedEntry<'a> {
+impl<T: Entry> NamedEntry<'_, T> {
     /// An error about this entry.
-    pub(super) fn fail(&self, what: &str) -> ConfigError {
-        let source = self.of.map_or("kubeconfig", |(document, _)| &document.source);
-        let entry = format!("{} {:?}", self.kind, self.name);
-        ConfigError::of_entry(source, &entry, what)
+    pub(crate) fn fail(&self, what: &str) -> ConfigError {
+        let source = self.document.map_or("kubeconfig", |document| &document.source);
+        ConfigError::of_entry(source, &format!("{} {:?}", T::KIND, self.name), what)
     }
 
-    /// The value of a field, unless it is null.
-    pub(super) fn value(&self, field: &str) -> Option<&'a Value> {
-        self.of?.1.get(field).filter(|value| !value.is_null())
-    }
-
-    /// The text of a field; an empty one counts as none, as in Go.
-    pub(super) fn text(&self, field: &str) -> Result<Option<&'a str>> {
-        let text = text(self.value(field)).ok_or_else(|| self.wrong(field, "text"))?;
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
-
-    pub(super) fn flag(&self, field: &str) -> Result<bool> {
-        let flag = self.value(field).map_or(Some(false), Value::as_bool);
-        flag.ok_or_else(|| self.wrong(field, "true or false"))
-    }
-
-    /// The bytes of `field-data`, or of the file that `field` names. A BOM before PEM would hide its
-    /// first item.
-    pub(super) fn content(&self, field: &str) -> Result<Option<Zeroizing<Vec<u8>>>> {
-        let data = format!("{field}-data");
-        let bytes = match (self.text(field)?, self.text(&data)?) {
-            (None, None) => return Ok(None),
-            (Some(name), None) => self.read(field, name)?,
-            (None, Some(text)) => {
-                let decoded = BASE64.decode(text.replace(['\r', '\n'], ""));
-                decoded.map(Zeroizing::new).map_err(|_| self.wrong(&data, "base64"))?
+    /// The bytes of `data`, the field `field-data`, or of the file `name`, that of `field`. A BOM before PEM
+    /// would hide its first item.
+    pub(crate) fn content(
+        &self,
+        field: &str,
+        name: &str,
+        data: &str,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>> {
+        let bytes = match (name, data) {
+            ("", "") => return Ok(None),
+            (name, "") => self.read(field, name)?,
+            ("", data) => {
+                let decoded = BASE64.decode(data.replace(['\r', '\n'], ""));
+                let not_base64 = |_| self.fail(&format!("is unusable: {field}-data is not base64"));
+                Zeroizing::new(decoded.map_err(not_base64)?)
             }
-            (Some(_), Some(_)) => return Err(self.fail(&format!("has both {field} and {data}"))),
+            _ => return Err(self.fail(&format!("has both {field} and {field}-data"))),
         };
         let bare = bytes.strip_prefix("\u{feff}".as_bytes()).map(<[u8]>::to_vec);
         Ok(Some(bare.map_or(bytes, Zeroizing::new)))
     }
 
     /// The content of the file or key `name`, the value of `field`.
-    pub(super) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
-        let files = self.of.map(|(document, _)| &document.files);
-        let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);
-        let bytes = match files {
-            Some(Files::Keys(data)) => {
-                let key = Path::new(name).file_name().and_then(|key| key.to_str());
-                match key.and_then(|key| data.get(key)) {
-                    Some(bytes) => Ok(bytes.clone()),
-                    None if of_cluster => read_limited(Path::new(name)).map_err(|e| e.to_string()),
-                    None => Err("the Secret has no such key".to_owned()),
-                }
-            }
-            Some(Files::Directory(directory, reach)) => {
-                let path = directory.join(name);
-                let own = || is_beside(name, directory) && !is_of_account(&path);
-                match of_cluster || *reach == Reach::Anywhere || own() {
-                    true => read_limited(&path).map_err(|why| why.to_string()),
-                    false => Err("it is not in the directory of the kubeconfig, see \
-                        -kubeconfig-files-anywhere"
-                        .to_owned()),
-                }
-            }
-            None => Err("there is no such entry".to_owned()),
+    pub(crate) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
+        let bytes = match self.document {
+            Some(document) => document.files.read(field, name),
+            None => Err("there is no such entry".into()),
         };
         // A value that does not look like a path may be a key or token in the wrong field.
         let is_path = name.len() <= 100 && name.contains(['/', '.']) && !name.contains(['\n', '~']);
@@ -224,117 +172,47 @@ impl<'a> NamedEntry<'a> {
             self.fail(&format!("has a {field} {shown:?} that cannot be read: {why}"))
         })
     }
-
-    pub(super) fn wrong(&self, field: &str, kind: &str) -> ConfigError {
-        self.fail(&format!("is unusable: {field} is not {kind}"))
-    }
 }
 
-/// Returns whether `name` leads to a file in `directory` or below, by its components alone: links there are
-/// the directory owner's.
-fn is_beside(name: &str, directory: &Path) -> bool {
-    let inside = |path: &Path| {
-        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-    };
-    match Path::new(name) {
-        // Everything is below the root.
-        _ if std::path::absolute(directory).is_ok_and(|path| path.parent().is_none()) => false,
-        path if path.is_absolute() => std::path::absolute(directory)
-            .is_ok_and(|directory| path.strip_prefix(directory).is_ok_and(inside)),
-        path => inside(path),
-    }
-}
-
-/// Returns whether a file belongs to the pod's own identity, wherever the kubeconfig is.
-fn is_of_account(path: &Path) -> bool {
-    let path = path.canonicalize();
-    let folders = CLUSTER_AUTHORITIES.iter().filter_map(|file| Path::new(file).parent());
-    path.is_ok_and(|path| folders.into_iter().any(|folder| path.starts_with(folder)))
-}
-
-/// Reads a file up to the limit.
-pub(super) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    // Opening a pipe would wait for a writer.
-    if fs::metadata(path)?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a pipe"));
-    }
-    let mut bytes = Zeroizing::new(Vec::new());
-    File::open(path)?.take(LIMIT as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > LIMIT {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(bytes)
-}
-
-/// Parses the text of a kubeconfig, YAML or JSON. A parser's own words may quote a credential, so the
-/// error has only the place.
-///
-/// # Errors
-/// The problem, as the predicate of a sentence about it.
-pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
+/// Parses the text of a kubeconfig, YAML or JSON. The error, a predicate, has only the place: a parser's own
+/// words may quote a credential.
+pub fn parse(bytes: &[u8]) -> result::Result<Value, String> {
     let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.contains('\0') {
         return Err("has a NUL byte".into());
     }
-    match yaml::parse(text, BUDGET) {
-        Ok(value) => Ok(value),
-        Err(YamlError::Syntax(line, column)) => {
-            Err(format!("is not YAML: line {line}, column {column}"))
+    yaml::parse(text, MAX_MEMORY).map_err(|error| match error {
+        YamlError::Syntax(line, column) => format!("is not YAML: line {line}, column {column}"),
+        YamlError::Unusual => {
+            "is not one YAML document of maps, lists and texts, without tags".into()
         }
-        Err(YamlError::Unusual) => {
-            Err("is not one YAML document of maps, lists and texts, without tags".into())
-        }
-        Err(YamlError::TooLarge) => Err(format!("needs more than {} KiB of memory", BUDGET >> 10)),
-    }
+        YamlError::TooLarge => format!("needs more than {} KiB of memory", MAX_MEMORY >> 10),
+    })
 }
 
 fn entry(kind: &str, item: Value) -> Option<(String, Map<String, Value>)> {
-    let mut item = object(item)?;
-    let fields = object(item.remove(kind).unwrap_or_default())?;
-    Some((text(item.get("name"))?.to_owned(), fields))
+    let mut item = fields(item)?;
+    Some((text(item.remove("name"))?, fields(item.remove(kind).unwrap_or_default())?))
 }
 
-/// The merge key `<<` is not resolved: ignoring it would silently lose fields.
-fn object(value: Value) -> Option<Map<String, Value>> {
+/// The fields that are not null. The merge key `<<` is not resolved: ignoring it would silently lose fields.
+fn fields(value: Value) -> Option<Map<String, Value>> {
     match value {
         Value::Null => Some(Map::new()),
-        Value::Object(map) if !map.contains_key("<<") => Some(map),
+        Value::Object(mut map) if !map.contains_key("<<") => {
+            map.retain(|_, value| !value.is_null());
+            Some(map)
+        }
         _ => None,
     }
 }
 
 /// A text or nothing, which is the empty text.
-fn text(value: Option<&Value>) -> Option<&str> {
-    value.filter(|value| !value.is_null()).map_or(Some(""), Value::as_str)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn path_beside_the_kubeconfig_cannot_lead_elsewhere() {
-        let directory = Path::new("/spoke/hub");
-        for good in
-            ["tls.crt", "./tls.crt", "certs/tls.crt", "/spoke/hub/tls.crt", "/spoke/hub/a/b"]
-        {
-            assert!(is_beside(good, directory), "{good}");
-        }
-        for bad in [
-            "../tls.crt",
-            "a/../../b",
-            "/etc/passwd",
-            "/spoke/hub2/tls.crt",
-            "/spoke/hub/../x",
-            "/var/run/secrets/kubernetes.io/serviceaccount/token",
-        ] {
-            assert!(!is_beside(bad, directory), "{bad}");
-        }
-        for name in ["tls.crt", "/tls.crt", "var/run/secrets/x"] {
-            assert!(!is_beside(name, Path::new("/")), "{name}");
-        }
-        let here = std::env::current_dir().unwrap();
-        assert!(is_beside(here.join("x/a").to_str().unwrap(), Path::new("x")));
+fn text(value: Option<Value>) -> Option<String> {
+    match value {
+        None => Some(String::new()),
+        Some(Value::String(text)) => Some(text),
+        Some(_) => None,
     }
 }

@@ -2,26 +2,23 @@
 
 use std::{ffi::OsString, sync::Once};
 
-use super::{Env, bundle, document::read_limited, server_url, user::file_token};
 use crate::{
+    Env,
+    cluster::{bundle, server_url},
     config::{Auth, ClusterConfig, Trust},
     error::{ConfigError, Result},
+    files::read_limited,
+    user::file_token,
 };
 
 /// The API server of the cluster that this pod runs in, as its service account.
-///
-/// # Errors
-/// `BadConfig` outside a cluster, or if the token is missing or cannot be used.
 pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
     let server = server(env)?;
     let token = env.service_account.join("token");
-    let first = match read_limited(&token).map(|bytes| file_token(&bytes)) {
-        Ok(Some(first)) => first,
-        Ok(None) => return Err(fail(&format!("{} holds no usable token", token.display()))),
-        Err(error) => {
-            return Err(fail(&format!("{} cannot be read: {error}", token.display())));
-        }
-    };
+    let unusable = |what: &str| fail(&format!("{} {what}", token.display()));
+    let bytes = read_limited(&token);
+    let bytes = bytes.map_err(|error| unusable(&format!("cannot be read: {error}")))?;
+    let first = file_token(&bytes).ok_or_else(|| unusable("holds no usable token"))?;
     Ok(ClusterConfig {
         server,
         trust: trust(env),
@@ -63,7 +60,7 @@ fn trust(env: &Env<'_>) -> Trust {
 }
 
 /// clientcmd/client_config.go:646-661.
-pub(super) fn namespace(env: &Env<'_>) -> Option<String> {
+pub(crate) fn namespace(env: &Env<'_>) -> Option<String> {
     let given = env.get("POD_NAMESPACE").and_then(|name| name.into_string().ok());
     given.or_else(|| {
         let bytes = read_limited(&env.service_account.join("namespace")).ok()?;

@@ -1,36 +1,38 @@
 //! kubeconfig: its sources, the merge of several files, and the entries that count. The yardstick is
 //! client-go v0.34.3, `tools/clientcmd`; intended differences are noted.
 
+mod cluster;
 pub mod config;
 mod document;
 pub mod error;
-mod hub;
+mod files;
 mod incluster;
 pub mod secret;
+mod types;
 mod user;
-pub mod yaml;
+mod yaml;
 
 use std::{
     env::split_paths,
     ffi::OsString,
-    fs, mem,
+    fs,
     path::{Path, PathBuf},
 };
 
-use http::Uri;
-use rustls::{
-    RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
-};
 use serde_json::Value;
-use zeroize::Zeroizing;
 
-use self::document::{Kubeconfig, NamedEntry};
 pub use self::{
-    document::{Reach, parse_text as parse},
-    hub::Hub,
+    cluster::CurrentCluster,
+    document::parse,
+    files::{Reach, referenced_key},
     incluster::in_cluster,
+    types::Cluster,
     user::check_pair,
+    yaml::quoted,
+};
+use self::{
+    document::{Kubeconfig, NamedEntry},
+    types::{AuthInfo, Context, Entry},
 };
 
 use crate::{
@@ -66,9 +68,6 @@ impl Env<'_> {
 
 /// Looks where controller-runtime looks: `-kubeconfig`, the files of `KUBECONFIG`, the pod's service
 /// account, `$HOME/.kube/config`. `master` replaces the server of a file, never that of the pod.
-///
-/// # Errors
-/// `BadConfig` if what was found cannot be used, or if nothing was found.
 pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<ClusterConfig> {
     let master = master.filter(|url| !url.is_empty());
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
@@ -99,37 +98,32 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
 
 /// Reads exactly this file, and those that it names within its `reach`. Without configuration in it there is
 /// no second place to look, unlike client-go: a client of the hub must not end up at its own cluster.
-///
-/// # Errors
-/// `BadConfig` if the file or one that it names is missing or cannot be used.
 pub fn from_file(path: &Path, reach: Reach) -> Result<ClusterConfig> {
     settled(path, || only(existing(path, reach)?, None))
 }
 
-/// Reads exactly this file, as [`from_file`] does, and the hub that it leads to.
-///
-/// # Errors
-/// `BadConfig` if the file or one that it names is missing or cannot be used.
-pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, ClusterConfig)> {
-    let document = || existing(path, reach);
-    settled(path, || Ok((Hub::of(&document()?)?, only(document()?, None)?)))
+/// Reads exactly this file, as [`from_file`] does, with the cluster as it is written there.
+pub fn cluster_from_file(path: &Path, reach: Reach) -> Result<(CurrentCluster, ClusterConfig)> {
+    settled(path, || {
+        let document = existing(path, reach)?;
+        Ok((CurrentCluster::of(&document)?, only(document, None)?))
+    })
+}
+
+/// The cluster as it is written in the key `kubeconfig` of the Secret `name`.
+pub fn cluster_from_secret(name: &str, data: &Data) -> Result<CurrentCluster> {
+    CurrentCluster::of(&Kubeconfig::of_secret(name, data)?)
 }
 
 /// Reads the key `kubeconfig` of the Secret `name`. A file name in it means the key of that name: OCM
 /// writes `tls.crt`, and copies a CA path from another place. From the disk it reads nothing but the
 /// authority of the pod's own cluster, if that is named and is not a key: the kubeconfig of a hub that
 /// manages itself has it.
-///
-/// # Errors
-/// `BadConfig` if a key is missing or cannot be used.
 pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
     only(Kubeconfig::of_secret(name, data)?, None)
 }
 
 /// As [`from_secret`], of a Secret as the server sends it.
-///
-/// # Errors
-/// `BadConfig` if a key is missing or cannot be used.
 pub fn from_secret_object(secret: &Value) -> Result<ClusterConfig> {
     from_secret(&secret::name(secret), &secret::data(secret)?)
 }
@@ -137,21 +131,16 @@ pub fn from_secret_object(secret: &Value) -> Result<ClusterConfig> {
 /// Checks the key `kubeconfig` of the Secret `name` for programs that only pass it on: it parses, it names
 /// a server, and the other keys that it names are there and fit. Other credentials of its readers, such as
 /// `exec` or files of their own, are not checked.
-///
-/// # Errors
-/// `BadConfig` if a key is missing or cannot be used.
 pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     let documents = [Kubeconfig::of_secret(name, data)?];
-    let context = current_context(&documents)?;
-    let cluster = find(&documents, "cluster", context.text("cluster")?.unwrap_or_default());
-    let cluster = cluster.ok_or_else(|| nothing_in(&documents[0]))?;
-    server(&cluster, None)?;
-    let ca = cluster.text("certificate-authority")?;
-    if ca.is_none_or(|ca| !Path::new(ca).is_absolute()) {
-        trust(&cluster)?;
+    let context = current_context(&documents)?.value;
+    let cluster = find::<Cluster>(&documents, &context.cluster)?;
+    let cluster = cluster.ok_or_else(|| documents[0].nothing())?;
+    cluster::server(&cluster, None)?;
+    if !Path::new(&cluster.value.certificate_authority).is_absolute() {
+        cluster::trust(&cluster)?;
     }
-    let user = find(&documents, "user", context.text("user")?.unwrap_or_default());
-    user::check(&user.unwrap_or_default())
+    user::check(&find::<AuthInfo>(&documents, &context.user)?.unwrap_or_default())
 }
 
 /// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account.
@@ -181,129 +170,55 @@ fn existing(path: &Path, reach: Reach) -> Result<Kubeconfig<'static>> {
 }
 
 fn only(document: Kubeconfig<'_>, master: Option<&str>) -> Result<ClusterConfig> {
-    let nothing = nothing_in(&document);
+    let nothing = document.nothing();
     resolve(&[document], master)?.ok_or(nothing)
-}
-
-fn nothing_in(document: &Kubeconfig<'_>) -> ConfigError {
-    document.fail("has no configuration: no current-context with a cluster")
 }
 
 /// Reads only the entries of the current context. `None` means that there is no cluster to talk to, which
 /// client-go distinguishes from a wrong one (client_config.go:459-478).
 fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<ClusterConfig>> {
-    let context = current_context(documents)?;
-    let cluster = find(documents, "cluster", context.text("cluster")?.unwrap_or_default());
+    let Context { cluster, user, namespace } = current_context(documents)?.value;
+    let cluster = find::<Cluster>(documents, &cluster)?;
+    if cluster.is_none() && master.is_none() {
+        return Ok(None);
+    }
+    let cluster = cluster.unwrap_or_default();
     // A missing user is anonymous, not an error (client_config.go:510-519).
-    let user = find(documents, "user", context.text("user")?.unwrap_or_default());
-    let (cluster, user) = match (cluster, master) {
-        (None, None) => return Ok(None),
-        (cluster, _) => (cluster.unwrap_or_default(), user.unwrap_or_default()),
-    };
+    let user = find::<AuthInfo>(documents, &user)?.unwrap_or_default();
     let mut config = ClusterConfig {
-        server: server(&cluster, master)?,
+        server: cluster::server(&cluster, master)?,
         trust: Trust::System,
         server_name: None,
         identity: None,
         auth: Auth::None,
         impersonate: user::impersonation(&user)?,
-        proxy: proxy(&cluster)?,
-        namespace: context.text("namespace")?.map(str::to_owned),
+        proxy: cluster::proxy(&cluster)?,
+        namespace: Some(namespace).filter(|name| !name.is_empty()),
     };
     // Without TLS neither the CA nor the credentials are used (client_config.go:220-241).
     if config.server.starts_with("https:") {
-        config.trust = trust(&cluster)?;
+        config.trust = cluster::trust(&cluster)?;
         (config.auth, config.identity) = user::credentials(&user)?;
         // The name belongs to the server that `master` replaces (client_config.go:584-590).
-        let name = cluster.text("tls-server-name")?.filter(|_| master.is_none());
-        config.server_name = name.map(str::to_owned);
+        let name = Some(cluster.value.tls_server_name);
+        config.server_name = name.filter(|name| master.is_none() && !name.is_empty());
     }
     Ok(Some(config))
 }
 
 /// The first `current-context` counts, and its context has to exist.
-fn current_context<'a>(documents: &'a [Kubeconfig<'a>]) -> Result<NamedEntry<'a>> {
-    match documents.iter().find(|document| !document.current_context.is_empty()) {
-        Some(document) => {
-            let name = &document.current_context;
-            let missing =
-                || document.fail(&format!("has no context {name:?}, which is its current one"));
-            find(documents, "context", name).ok_or_else(missing)
-        }
-        None => Ok(NamedEntry::default()),
-    }
+fn current_context<'a>(documents: &'a [Kubeconfig<'a>]) -> Result<NamedEntry<'a, Context>> {
+    let named = documents.iter().find(|document| !document.current_context.is_empty());
+    let Some(document) = named else { return Ok(NamedEntry::default()) };
+    find(documents, &document.current_context)?.ok_or_else(|| document.no_context())
 }
 
 /// The first file that defines a name defines all of it (loader.go:193-196).
-fn find<'a>(
+fn find<'a, T: Entry>(
     documents: &'a [Kubeconfig<'a>],
-    kind: &'static str,
     name: &str,
-) -> Option<NamedEntry<'a>> {
-    documents.iter().find_map(|document| document.entry(kind, name))
-}
-
-fn server(cluster: &NamedEntry<'_>, master: Option<&str>) -> Result<String> {
-    // The URL itself may hold a password.
-    const BAD: &str = "is not an http or https URL of a host, without a user name";
-    match (master, cluster.text("server")?) {
-        (Some(url), _) => {
-            server_url(url).ok_or_else(|| ConfigError::from(format!("-master {BAD}")))
-        }
-        (None, Some(url)) => {
-            server_url(url).ok_or_else(|| cluster.fail(&format!("has a server that {BAD}")))
-        }
-        (None, None) => Err(cluster.fail("has no server")),
-    }
-}
-
-/// The URL without query, fragment and slash at the end. Without a scheme it is `http` even beside a
-/// CA: client-go decides before it looks at the CA (client_config.go:220, rest/config.go:591).
-fn server_url(text: &str) -> Option<String> {
-    let full = text.contains("://");
-    let uri: Uri = if full { text.parse() } else { format!("http://{text}").parse() }.ok()?;
-    let scheme = uri.scheme_str()?.to_ascii_lowercase();
-    let host = uri.host().filter(|host| !host.is_empty())?;
-    let authority = uri.authority()?.as_str().trim_end_matches(':');
-    let path = uri.path().trim_end_matches('/');
-    // After a user name there is no host to strip; a port that is no number is no `port_u16`.
-    let port = authority.strip_prefix(host)?;
-    let sound = (port.is_empty() || uri.port_u16().is_some()) && (full || path.is_empty());
-    (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))
-}
-
-fn proxy(cluster: &NamedEntry<'_>) -> Result<Option<String>> {
-    let Some(url) = cluster.text("proxy-url")? else {
-        return Ok(None);
-    };
-    let uri = url.parse().ok().filter(|uri: &Uri| uri.host().is_some());
-    let scheme = uri.and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
-    match scheme.as_deref() {
-        Some(scheme @ ("http" | "https" | "socks5")) => {
-            Ok(Some(format!("{scheme}{}", &url[scheme.len()..])))
-        }
-        _ => Err(cluster.fail("has a proxy-url that is not an http, https or socks5 URL")),
-    }
-}
-
-fn trust(cluster: &NamedEntry<'_>) -> Result<Trust> {
-    let insecure = cluster.flag("insecure-skip-tls-verify")?;
-    match cluster.content("certificate-authority")? {
-        Some(_) if insecure => {
-            Err(cluster.fail("has both insecure-skip-tls-verify and a certificate-authority"))
-        }
-        Some(pem) => bundle(pem)
-            .ok_or_else(|| cluster.fail("has a certificate-authority that holds no certificate")),
-        None if insecure => Ok(Trust::Anything),
-        None => Ok(Trust::System),
-    }
-}
-
-/// As in Go, one good certificate is enough.
-fn bundle(mut pem: Zeroizing<Vec<u8>>) -> Option<Trust> {
-    let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(|item| item.ok());
-    let (good, _) = RootCertStore::empty().add_parsable_certificates(certificates);
-    (good > 0).then(|| Trust::Bundle(mem::take(&mut pem)))
+) -> Result<Option<NamedEntry<'a, T>>> {
+    documents.iter().find_map(|document| document.entry(name)).transpose()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! YAML of peers, and with it JSON, read within a budget of memory and so of time; and YAML for others, as Go
-//! writes it.
+//! YAML of peers, and with it JSON, read within a budget of memory and so of time.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
@@ -13,7 +12,7 @@ const MAX_DIRECTIVES: usize = 8;
 
 /// The reason why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum YamlError {
+pub(crate) enum YamlError {
     /// Not YAML, from this line and column on; both count from 1.
     Syntax(usize, usize),
     /// Several documents, tags, or a key that is no text.
@@ -24,10 +23,7 @@ pub enum YamlError {
 
 /// The value in `text`, which may cost at most `limit` bytes of memory: the YAML 1.2 core schema, without
 /// tags and merge keys.
-///
-/// # Errors
-/// The reason why it is refused.
-pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
+pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     let directives = text.lines().filter(|line| line.starts_with('%'));
     if directives.count() > MAX_DIRECTIVES {
         return Err(YamlError::Unusual);
@@ -243,63 +239,11 @@ fn text_of(key: Value) -> Option<String> {
     }
 }
 
-/// `value` as YAML in blocks, with keys in order: as Go writes it, to the byte for texts that need no
-/// quotes.
-pub fn print(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, 0, &mut text);
-    text
-}
-
-/// Writes a value that begins in the present line and ends it.
-fn write(value: &Value, indent: usize, text: &mut String) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (index, (key, value)) in map.iter().enumerate() {
-                if index > 0 {
-                    text.extend(std::iter::repeat_n(' ', indent));
-                }
-                text.push_str(&quoted(key));
-                text.push(':');
-                match value {
-                    Value::Object(map) if !map.is_empty() => below(value, indent + 2, text),
-                    Value::Array(list) if !list.is_empty() => below(value, indent, text),
-                    _ => {
-                        text.push(' ');
-                        write(value, indent, text);
-                    }
-                }
-            }
-        }
-        Value::Array(list) if !list.is_empty() => {
-            for (index, item) in list.iter().enumerate() {
-                if index > 0 {
-                    text.extend(std::iter::repeat_n(' ', indent));
-                }
-                text.push_str("- ");
-                write(item, indent + 2, text);
-            }
-        }
-        Value::String(value) => {
-            // Writing into a String cannot fail.
-            let _ = writeln!(text, "{}", quoted(value));
-        }
-        value => drop(writeln!(text, "{value}")),
-    }
-}
-
-/// Writes a collection below the key that it belongs to.
-fn below(value: &Value, indent: usize, text: &mut String) {
-    text.push('\n');
-    text.extend(std::iter::repeat_n(' ', indent));
-    write(value, indent, text);
-}
-
 /// Texts that YAML 1.1, which Go reads, takes for other values (yaml.org/type/bool, null).
 const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
 
-/// A text as it is, if it cannot be taken for another value; else as in JSON, which is YAML too. One that
-/// begins with a digit might be a number or a time of YAML 1.1.
+/// A text for YAML: plain if it cannot be taken for another value, else as in JSON. One that begins with a digit
+/// might be a number or a time of YAML 1.1.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);
     let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));

@@ -2,7 +2,7 @@
 
 use apiclient::{certificate, log_line::quoted};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::{Hub, check_pair};
+use kubeconfig::check_pair;
 use serde_json::Value;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     template::{CsrTemplate, Subject},
     validate::objection,
 };
-use crate::{clocks::Clocks, identity::AgentNames};
+use crate::{clocks::Clocks, hub::Hub, identity::AgentNames};
 
 /// Pending requests of our user that stop the next one: the Go agent's limit, which counts answered ones
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).

@@ -9,7 +9,7 @@ use apiclient::{
     log_object,
     stop::Stop,
 };
-use kubeconfig::{Hub, secret};
+use kubeconfig::secret;
 use log::Level;
 use serde_json::Value;
 
@@ -24,6 +24,7 @@ use super::{
 use crate::{
     agent::Agent,
     bootstrap::{BootstrapKubeconfig, NoBootstrap},
+    hub::Hub,
     identity::AgentNames,
     state::Rotated,
 };

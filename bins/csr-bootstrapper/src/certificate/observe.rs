@@ -7,7 +7,7 @@ use std::{
 };
 
 use apiclient::client::Refused;
-use kubeconfig::{Hub, config::ClusterConfig, secret::Data};
+use kubeconfig::{config::ClusterConfig, secret::Data};
 use serde_json::Value;
 
 use super::{
@@ -22,6 +22,7 @@ use crate::{
     bootstrap::{BootstrapKubeconfig, NoBootstrap},
     cached::CachedObject,
     clocks::Clocks,
+    hub::Hub,
     identity::AgentNames,
 };
 

@@ -7,12 +7,13 @@ use apiclient::{
     error::Result,
     log_object,
 };
-use kubeconfig::{Hub, config::ClusterConfig};
+use kubeconfig::config::ClusterConfig;
 use log::Level;
 
 use super::deadline;
 use crate::{
     agent::{Agent, HUB_OBJECT},
+    hub::Hub,
     identity::AgentNames,
     state::{HubSession, Rotated},
 };

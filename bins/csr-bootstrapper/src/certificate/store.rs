@@ -8,7 +8,6 @@ use apiclient::{
     resource::{SECRETS, Target},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::Hub;
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
@@ -16,6 +15,7 @@ use super::{csr::CertificateRequest, validate::Validation};
 use crate::{
     agent::Agent,
     cached::CachedObject,
+    hub::Hub,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 

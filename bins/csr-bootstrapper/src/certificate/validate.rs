@@ -8,7 +8,7 @@ use apiclient::{
     time::seconds_time,
 };
 use kubeconfig::{
-    self, Hub, check_pair,
+    self, check_pair,
     config::{Auth, ClusterConfig, KeyPair},
     secret::{self, Data},
 };
@@ -17,6 +17,7 @@ use super::template::Subject;
 use crate::{
     cached::CachedObject,
     clocks::Clocks,
+    hub::Hub,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME, said},
 };
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use apiclient::{backoff::Backoff, error::Error, log_line::seconds, log_object, stop::Stop};
-use kubeconfig::{Hub, secret::Data};
+use kubeconfig::secret::Data;
 use log::Level;
 
 use super::{
@@ -14,6 +14,7 @@ use crate::{
     agent::Agent,
     bootstrap::server_of,
     certificate::validate::{self, Validation},
+    hub::Hub,
     identity::AgentNames,
     managedcluster::{ManagedClusterLease, accepts_client, lease_period},
 };

@@ -77,28 +77,21 @@ fn costly_texts_are_refused() {
 }
 
 #[test]
-fn what_is_printed_is_read_again() {
-    let value = json!({
-        "list": [{"a": {"b": []}, "c": {}}, [1, [2]], "x", null],
-        "texts": ["", "1", "true", "a: b", "- a", "a#b", "é", "a\nb", " a", "a:", "https://h:1/p", "aGk="],
-        "key: 1": -1.5,
-    });
-    assert_eq!(parse(&print(&value), LIMIT), Ok(value));
+fn what_is_quoted_is_read_again() {
+    for text in
+        ["", "1", "true", "a: b", "- a", "a#b", "é", "a\nb", " a", "a:", "https://h:1/p", "aGk="]
+    {
+        assert_eq!(parse(&quoted(text), LIMIT), Ok(text.into()));
+    }
 }
 
 /// Go reads YAML 1.1, where more is no text.
 #[test]
 fn what_an_older_reader_takes_for_something_else_is_quoted() {
     for text in ["no", "No", "ON", "y", "Null", "~", "010", "1_000", "0b11", "1:30", "2001-01-01"] {
-        assert_eq!(print(&json!(text)), format!("\"{text}\"\n"));
+        assert_eq!(quoted(text), format!("\"{text}\""));
     }
     for text in ["north", "/a/b", "https://h:6443", "yes-cluster", "on a day"] {
-        assert_eq!(print(&json!(text)), format!("{text}\n"));
+        assert_eq!(quoted(text), text);
     }
-}
-
-#[test]
-fn lists_are_not_indented() {
-    let value = json!({"a": [{"b": 1, "c": {"d": "e"}}, "f"], "g": []});
-    assert_eq!(print(&value), "a:\n- b: 1\n  c:\n    d: e\n- f\ng: []\n");
 }

@@ -15,6 +15,7 @@ fuzz::modules! {
     csr_status = "../../../../bins/csr-bootstrapper/src/certificate/csr_status.rs",
     cached = "../../../../bins/csr-bootstrapper/src/cached.rs",
     digest = "../../../../bins/csr-bootstrapper/src/digest.rs",
+    hub = "../../../../bins/csr-bootstrapper/src/hub.rs",
     identity = "../../../../bins/csr-bootstrapper/src/identity.rs",
     pkcs10 = "../../../../bins/csr-bootstrapper/src/certificate/pkcs10.rs",
     template = "../../../../bins/csr-bootstrapper/src/certificate/template.rs",

@@ -4,6 +4,7 @@
 //! the same result. An accepted kubeconfig can be used, passes the check, and its hub survives a round trip.
 //! Whatever its shape, it stays within the memory budget of a kubeconfig.
 
+#![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
 
 use std::time::Duration;
@@ -11,12 +12,14 @@ use std::time::Duration;
 use apiclient::client::{Client, Reload, Timeouts};
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use kubeconfig::{
-    self, Hub,
+    self,
     config::{ClusterConfig, Trust},
     error::Result,
     secret::Data,
 };
 use serde_json::Value;
+
+use crate::hub::Hub;
 
 /// The password or token in the seeds.
 const SECRET: &str = "hunter2";
@@ -24,6 +27,10 @@ const SECRET: &str = "hunter2";
 const TOKEN: &str = "secret of its own";
 /// TLS, keys, and the state that the YAML parser keeps for each level of nesting.
 const OVERHEAD: usize = 256 << 10;
+
+fuzz::modules! {
+    hub = "../../../../bins/csr-bootstrapper/src/hub.rs",
+}
 
 fuzz::target!(run);
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kubeconfig::{Hub, secret::Data};
+use kubeconfig::secret::Data;
 
 use crate::{
     cached::CachedObject,
@@ -19,6 +19,7 @@ use crate::{
         },
     },
     clocks::Clocks,
+    hub::Hub,
     identity::{AgentNames, CLUSTER_NAME, said},
 };
 

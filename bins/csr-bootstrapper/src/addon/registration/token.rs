@@ -4,12 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use apiclient::time::seconds_time;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use kubeconfig::{Hub, secret::Data};
+use kubeconfig::secret::Data;
 use serde_json::Value;
 
 use crate::{
     clocks::Clocks,
     conditions::Condition,
+    hub::Hub,
     identity::{CLUSTER_NAME, said},
 };
 

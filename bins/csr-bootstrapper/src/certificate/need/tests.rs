@@ -1,6 +1,6 @@
 use super::*;
-use crate::certificate::validate::UsableCredential;
-use kubeconfig::{Hub, config::KeyPair};
+use crate::{certificate::validate::UsableCredential, hub::Hub};
+use kubeconfig::config::KeyPair;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

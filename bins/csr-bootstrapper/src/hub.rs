@@ -4,28 +4,25 @@
 use std::fmt;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Value, json};
-
-use super::{Kubeconfig, current_context, find, nothing_in, proxy, server};
-use crate::{error::Result, secret::Data, yaml};
+use kubeconfig::{CurrentCluster, error::Result, quoted, secret::Data};
 
 /// The cluster of the current context.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Hub {
+pub(crate) struct Hub {
     /// Its name in the kubeconfig.
-    pub name: String,
+    pub(crate) name: String,
     /// Its URL, as written.
-    pub server: String,
+    pub(crate) server: String,
     /// `proxy-url`.
-    pub proxy: Option<String>,
+    pub(crate) proxy: Option<String>,
     /// The file that `certificate-authority` names, as written.
-    pub authority_file: Option<String>,
+    pub(crate) authority_file: Option<String>,
     /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
-    pub authority: Option<Vec<u8>>,
+    pub(crate) authority: Option<Vec<u8>>,
     /// `tls-server-name`.
-    pub server_name: Option<String>,
+    pub(crate) server_name: Option<String>,
     /// `insecure-skip-tls-verify`.
-    pub insecure: bool,
+    pub(crate) insecure: bool,
 }
 
 /// The proxy's URL may have a password.
@@ -35,43 +32,31 @@ impl fmt::Debug for Hub {
     }
 }
 
+impl From<CurrentCluster> for Hub {
+    fn from(current: CurrentCluster) -> Self {
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let CurrentCluster { name, cluster, authority } = current;
+        Self {
+            name,
+            server: cluster.server,
+            proxy: some(cluster.proxy_url),
+            authority_file: some(cluster.certificate_authority),
+            authority,
+            server_name: some(cluster.tls_server_name),
+            insecure: cluster.insecure_skip_tls_verify,
+        }
+    }
+}
+
 impl Hub {
     /// From the key `kubeconfig` of the Secret `name`.
-    ///
-    /// # Errors
-    /// `BadConfig` if there is none or it cannot be read.
-    pub fn of_secret(name: &str, data: &Data) -> Result<Self> {
-        Self::of(&Kubeconfig::of_secret(name, data)?)
-    }
-
-    pub(super) fn of(document: &Kubeconfig<'_>) -> Result<Self> {
-        let documents = std::slice::from_ref(document);
-        let context = current_context(documents)?;
-        let name = context.text("cluster")?.ok_or_else(|| nothing_in(document))?;
-        let cluster = find(documents, "cluster", name).ok_or_else(|| nothing_in(document))?;
-        // A check only; the URL is kept as written.
-        server(&cluster, None)?;
-        let owned = |text: Option<&str>| text.map(str::to_owned);
-        let authority_file = owned(cluster.text("certificate-authority")?);
-        let authority = match cluster.content("certificate-authority") {
-            // A path of another machine or container is no objection to the rest.
-            Err(_) if authority_file.is_some() => None,
-            content => content?.map(|mut pem| std::mem::take(&mut *pem)),
-        };
-        Ok(Self {
-            name: name.to_owned(),
-            server: cluster.text("server")?.unwrap_or_default().to_owned(),
-            proxy: proxy(&cluster)?,
-            authority_file,
-            authority,
-            server_name: owned(cluster.text("tls-server-name")?),
-            insecure: cluster.flag("insecure-skip-tls-verify")?,
-        })
+    pub(crate) fn of_secret(name: &str, data: &Data) -> Result<Self> {
+        kubeconfig::cluster_from_secret(name, data).map(Self::from)
     }
 
     /// The difference between this hub and `other`, in a word, if there is one. Two authorities are the
     /// same by their path if one cannot be read.
-    pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
+    pub(crate) fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let same_authority = match (&self.authority, &other.authority) {
             (Some(one), Some(another)) => one == another,
             (None, None) => self.authority_file == other.authority_file,
@@ -91,40 +76,55 @@ impl Hub {
     /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` next to it.
     /// It is that of Open Cluster Management's agents (ocm `pkg/registration/register/common.go:37-64`),
     /// byte for byte unless it names a file: a file's authority becomes part of it.
-    pub fn kubeconfig(&self) -> String {
-        self.kubeconfig_of(&json!({"client-certificate": "tls.crt", "client-key": "tls.key"}))
+    pub(crate) fn kubeconfig(&self) -> String {
+        self.kubeconfig_of("client-certificate: tls.crt\n    client-key: tls.key")
     }
 
     /// The same for a user with the token in the file `token` next to it.
-    pub fn token_kubeconfig(&self, token: &str) -> String {
-        self.kubeconfig_of(&json!({"tokenFile": token}))
+    pub(crate) fn token_kubeconfig(&self, token: &str) -> String {
+        self.kubeconfig_of(&format!("tokenFile: {}", quoted(token)))
     }
 
-    fn kubeconfig_of(&self, user: &Value) -> String {
-        let mut cluster = json!({"server": self.server});
-        let authority = self.authority.as_ref().map(|pem| json!(BASE64_STANDARD.encode(pem)));
-        for (field, value) in [
-            ("certificate-authority-data", authority),
-            ("proxy-url", self.proxy.as_ref().map(|url| json!(url))),
-            ("tls-server-name", self.server_name.as_ref().map(|name| json!(name))),
-            ("insecure-skip-tls-verify", self.insecure.then_some(json!(true))),
-        ] {
-            if let Some(value) = value {
-                cluster[field] = value;
-            }
-        }
-        let context =
-            json!({"cluster": self.name, "namespace": "configuration", "user": "default-auth"});
-        let kubeconfig = json!({
-            "apiVersion": "v1",
-            "clusters": [{"cluster": cluster, "name": self.name}],
-            "contexts": [{"context": context, "name": "default-context"}],
-            "current-context": "default-context",
-            "kind": "Config",
-            "users": [{"name": "default-auth", "user": user}],
-        });
-        yaml::print(&kubeconfig)
+    fn kubeconfig_of(&self, user: &str) -> String {
+        let text = |text: &Option<String>| text.as_deref().map(|text| quoted(text).into_owned());
+        let cluster = lines([
+            (
+                "certificate-authority-data",
+                self.authority.as_ref().map(|pem| BASE64_STANDARD.encode(pem)),
+            ),
+            ("insecure-skip-tls-verify", self.insecure.then(|| "true".into())),
+            ("proxy-url", text(&self.proxy)),
+            ("server", Some(quoted(&self.server).into())),
+            ("tls-server-name", text(&self.server_name)),
+        ]);
+        let name = quoted(&self.name);
+        format!(
+            "apiVersion: v1
+clusters:
+- cluster:
+{cluster}  name: {name}
+contexts:
+- context:
+    cluster: {name}
+    namespace: configuration
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+users:
+- name: default-auth
+  user:
+    {user}
+"
+        )
     }
+}
+
+/// A line for each field that is there.
+fn lines<const N: usize>(fields: [(&str, Option<String>); N]) -> String {
+    let line =
+        |(field, value)| Option::map(value, |value: String| format!("    {field}: {value}\n"));
+    fields.into_iter().filter_map(line).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+//! Cluster of a context: server, proxy and trust.
+
+use std::{mem, slice};
+
+use http::Uri;
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    config::Trust,
+    current_context,
+    document::{Kubeconfig, NamedEntry},
+    error::{ConfigError, Result},
+    types::Cluster,
+};
+
+/// The cluster of the current context.
+pub struct CurrentCluster {
+    /// Its name in the kubeconfig.
+    pub name: String,
+    /// Its fields, as written, but for the scheme of the proxy.
+    pub cluster: Cluster,
+    /// PEM of the authority, inline or in a file; `None` also when the file cannot be read from here.
+    pub authority: Option<Vec<u8>>,
+}
+
+impl CurrentCluster {
+    pub(crate) fn of(document: &Kubeconfig<'_>) -> Result<Self> {
+        let nothing = || document.nothing();
+        let name = current_context(slice::from_ref(document))?.value.cluster;
+        if name.is_empty() {
+            return Err(nothing());
+        }
+        let mut cluster = document.entry::<Cluster>(&name).ok_or_else(nothing)??;
+        server(&cluster, None)?;
+        cluster.value.proxy_url = proxy(&cluster)?.unwrap_or_default();
+        let authority = match authority(&cluster) {
+            // A path of another machine or container is no objection to the rest.
+            Err(_) if !cluster.value.certificate_authority.is_empty() => None,
+            content => content?.map(|mut pem| mem::take(&mut *pem)),
+        };
+        Ok(Self { name, cluster: cluster.value, authority })
+    }
+}
+
+pub(crate) fn server(cluster: &NamedEntry<'_, Cluster>, master: Option<&str>) -> Result<String> {
+    // The URL itself may hold a password.
+    const BAD: &str = "is not an http or https URL of a host, without a user name";
+    match (master, &*cluster.value.server) {
+        (Some(url), _) => {
+            server_url(url).ok_or_else(|| ConfigError::from(format!("-master {BAD}")))
+        }
+        (None, "") => Err(cluster.fail("has no server")),
+        (None, url) => {
+            server_url(url).ok_or_else(|| cluster.fail(&format!("has a server that {BAD}")))
+        }
+    }
+}
+
+/// The URL without query, fragment and slash at the end. Without a scheme it is `http` even beside a
+/// CA: client-go decides before it looks at the CA (client_config.go:220, rest/config.go:591).
+pub(crate) fn server_url(text: &str) -> Option<String> {
+    let full = text.contains("://");
+    let uri: Uri = if full { text.parse() } else { format!("http://{text}").parse() }.ok()?;
+    let scheme = uri.scheme_str()?.to_ascii_lowercase();
+    let host = uri.host().filter(|host| !host.is_empty())?;
+    let authority = uri.authority()?.as_str().trim_end_matches(':');
+    let path = uri.path().trim_end_matches('/');
+    // After a user name there is no host to strip; a port that is no number is no `port_u16`.
+    let port = authority.strip_prefix(host)?;
+    let sound = (port.is_empty() || uri.port_u16().is_some()) && (full || path.is_empty());
+    (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))
+}
+
+pub(crate) fn proxy(cluster: &NamedEntry<'_, Cluster>) -> Result<Option<String>> {
+    let url = &*cluster.value.proxy_url;
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let uri = url.parse().ok().filter(|uri: &Uri| uri.host().is_some());
+    let scheme = uri.and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
+    match scheme.as_deref() {
+        Some(scheme @ ("http" | "https" | "socks5")) => {
+            Ok(Some(format!("{scheme}{}", &url[scheme.len()..])))
+        }
+        _ => Err(cluster.fail("has a proxy-url that is not an http, https or socks5 URL")),
+    }
+}
+
+fn authority(cluster: &NamedEntry<'_, Cluster>) -> Result<Option<Zeroizing<Vec<u8>>>> {
+    let Cluster { certificate_authority, certificate_authority_data, .. } = &cluster.value;
+    cluster.content("certificate-authority", certificate_authority, certificate_authority_data)
+}
+
+pub(crate) fn trust(cluster: &NamedEntry<'_, Cluster>) -> Result<Trust> {
+    let insecure = cluster.value.insecure_skip_tls_verify;
+    match authority(cluster)? {
+        Some(_) if insecure => {
+            Err(cluster.fail("has both insecure-skip-tls-verify and a certificate-authority"))
+        }
+        Some(pem) => bundle(pem)
+            .ok_or_else(|| cluster.fail("has a certificate-authority that holds no certificate")),
+        None if insecure => Ok(Trust::Anything),
+        None => Ok(Trust::System),
+    }
+}
+
+/// As in Go, one good certificate is enough.
+pub(crate) fn bundle(mut pem: Zeroizing<Vec<u8>>) -> Option<Trust> {
+    let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(|item| item.ok());
+    let (good, _) = RootCertStore::empty().add_parsable_certificates(certificates);
+    (good > 0).then(|| Trust::Bundle(mem::take(&mut pem)))
+}

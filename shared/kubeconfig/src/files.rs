@@ -1,0 +1,137 @@
+//! Files that a kubeconfig names: on the disk, or keys of the same Secret.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::FileTypeExt,
+    path::{Component, Path, PathBuf},
+};
+
+use zeroize::Zeroizing;
+
+use crate::secret::Data;
+
+/// The size limit of a kubeconfig, which has a few KiB, and of each file that it names.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The meaning of the file names in a kubeconfig.
+pub(crate) enum Files<'a> {
+    /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
+    Directory(PathBuf, Reach),
+    /// Keys of the same Secret.
+    Keys(&'a Data),
+}
+
+/// The files that a kubeconfig may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Any file: the kubeconfig is the administrator's own.
+    Anywhere,
+    /// Files of its own directory. The kubeconfig may come from a Secret, whose writer chooses the server
+    /// and must not get the pod's own token, for example. Only the authority of the pod's own cluster,
+    /// which is no secret, may be named elsewhere.
+    Beside,
+}
+
+/// The authority of its cluster in every pod (kubernetes `plugin/pkg/admission/serviceaccount`,
+/// DefaultAPITokenMountPath; `/var/run` is a link to `/run`).
+const CLUSTER_AUTHORITIES: [&str; 2] = [
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+    "/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+];
+
+/// The key of a Secret that a path in its kubeconfig means: OCM copies paths of other machines.
+pub fn referenced_key(path: &str) -> Option<&str> {
+    Path::new(path).file_name()?.to_str()
+}
+
+impl Files<'_> {
+    /// The content of the file or key `name`, the value of `field`.
+    pub(crate) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>, String> {
+        let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);
+        let from_disk = |path: &Path| read_limited(path).map_err(|error| error.to_string());
+        match self {
+            Self::Keys(data) => match referenced_key(name).and_then(|key| data.get(key)) {
+                Some(bytes) => Ok(bytes.clone()),
+                None if of_cluster => from_disk(Path::new(name)),
+                None => Err("the Secret has no such key".into()),
+            },
+            Self::Directory(directory, reach) => {
+                let path = directory.join(name);
+                let own = || is_beside(name, directory) && !is_of_account(&path);
+                match of_cluster || *reach == Reach::Anywhere || own() {
+                    true => from_disk(&path),
+                    false => Err("it is not in the directory of the kubeconfig, see \
+                        -kubeconfig-files-anywhere"
+                        .into()),
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether `name` leads to a file in `directory` or below, by its components alone: links there are
+/// the directory owner's.
+fn is_beside(name: &str, directory: &Path) -> bool {
+    let inside = |path: &Path| {
+        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    };
+    let Ok(directory) = std::path::absolute(directory) else { return false };
+    let path = Path::new(name);
+    // Everything is below the root.
+    directory.parent().is_some()
+        && match path.is_absolute() {
+            true => path.strip_prefix(directory).is_ok_and(inside),
+            false => inside(path),
+        }
+}
+
+/// Returns whether a file belongs to the pod's own identity, wherever the kubeconfig is.
+fn is_of_account(path: &Path) -> bool {
+    let mut folders = CLUSTER_AUTHORITIES.iter().filter_map(|file| Path::new(file).parent());
+    path.canonicalize().is_ok_and(|path| folders.any(|folder| path.starts_with(folder)))
+}
+
+/// Reads a file up to the limit.
+pub(crate) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    // Opening a pipe would wait for a writer.
+    if fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe"));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_beside_the_kubeconfig_cannot_lead_elsewhere() {
+        let directory = Path::new("/spoke/hub");
+        for good in
+            ["tls.crt", "./tls.crt", "certs/tls.crt", "/spoke/hub/tls.crt", "/spoke/hub/a/b"]
+        {
+            assert!(is_beside(good, directory), "{good}");
+        }
+        for bad in [
+            "../tls.crt",
+            "a/../../b",
+            "/etc/passwd",
+            "/spoke/hub2/tls.crt",
+            "/spoke/hub/../x",
+            "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        ] {
+            assert!(!is_beside(bad, directory), "{bad}");
+        }
+        for name in ["tls.crt", "/tls.crt", "var/run/secrets/x"] {
+            assert!(!is_beside(name, Path::new("/")), "{name}");
+        }
+        let here = std::env::current_dir().unwrap();
+        assert!(is_beside(here.join("x/a").to_str().unwrap(), Path::new("x")));
+    }
+}
