@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 /// Nothing that people write is nested deeper.
 const MAX_DEPTH: usize = 64;
@@ -131,10 +131,10 @@ impl Builder {
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.budget.charge(Budget::LIST)?;
-                self.begin(Content::List(Vec::new()), anchor, tag.as_ref())
+                self.begin(Content::List(Vec::new()), anchor, tag.as_deref())
             }
             Event::MappingStart(_, anchor, tag) => {
-                self.begin(Content::Map(Map::new(), None), anchor, tag.as_ref())
+                self.begin(Content::Map(Map::new(), None), anchor, tag.as_deref())
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(Collection { anchor, content: Content::List(list) }) => {
@@ -159,7 +159,7 @@ impl Builder {
         &mut self,
         content: Content,
         anchor: usize,
-        tag: Option<&Cow<'_, Tag>>,
+        tag: Option<&Tag>,
     ) -> Result<(), YamlError> {
         if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) || self.open.len() >= MAX_DEPTH {
             return Err(YamlError::Unusual);
@@ -190,6 +190,7 @@ impl Builder {
     }
 }
 
+/// The value of a scalar, if plain one of the core schema (YAML 1.2.2, 10.3.2).
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, YamlError> {
     let is_text = match tag {
         None => style != ScalarStyle::Plain,
@@ -197,36 +198,14 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Ya
         Some(tag) if tag.is_yaml_core_schema() => false,
         Some(_) => return Err(YamlError::Unusual),
     };
-    Ok(if is_text { text.into() } else { resolved(text) })
-}
-
-/// The value of a plain scalar (YAML 1.2.2, 10.3.2).
-fn resolved(text: &str) -> Value {
-    match text {
+    Ok(match text {
+        _ if is_text => text.into(),
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => true.into(),
         "false" | "False" | "FALSE" => false.into(),
-        text => number(text).map_or_else(|| text.into(), Value::Number),
-    }
-}
-
-fn number(text: &str) -> Option<Number> {
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
-        if let Some(digits) = digits.strip_prefix(prefix) {
-            return u64::from_str_radix(digits, radix).ok().map(Number::from);
-        }
-    }
-    // `inf` and `nan`, which Rust parses too, are texts, as is a number with leading zeros.
-    let begins = digits.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
-    let padded =
-        digits.len() > 1 && digits.starts_with('0') && !digits[1..].starts_with(['.', 'e', 'E']);
-    if !begins || padded {
-        return None;
-    }
-    let whole =
-        text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
-    whole.ok().or_else(|| Number::from_f64(text.parse().ok()?))
+        // A number is what JSON calls one: no field that counts is a number.
+        text => serde_json::from_str(text).map_or_else(|_| text.into(), Value::Number),
+    })
 }
 
 /// A key, as texts that are not quoted may look like something else.
