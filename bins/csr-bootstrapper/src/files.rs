@@ -7,7 +7,9 @@ use std::{
 };
 
 use apiclient::{backoff::Backoff, error::Result, log_line::seconds, log_object, stop::Stop};
-use hub_kubeconfig_dumper::{AT_MOST_EVERY, Content, Modes, PublishOutcome, Publisher, RESYNC};
+use hub_kubeconfig_dumper::{
+    Content, MIN_INTERVAL, Modes, PublishOutcome, Publisher, RESYNC_INTERVAL,
+};
 use log::Level;
 use serde_json::Value;
 
@@ -59,7 +61,7 @@ impl FilePace {
             (None, _) => soon,
             (Some(_), None) => now,
             (Some(_), Some((_, again))) if version == self.version.as_deref() => again,
-            (Some(_), Some((last, again))) => again.min(last + AT_MOST_EVERY),
+            (Some(_), Some((last, again))) => again.min(last + MIN_INTERVAL),
         };
         if now >= at { Ok(()) } else { Err(at.min(soon)) }
     }
@@ -85,7 +87,7 @@ fn pass(agent: &Agent, publisher: &Publisher, secret: Value, backoff: &mut Backo
     match publish(agent, publisher, secret) {
         Ok(()) => {
             backoff.succeeded();
-            RESYNC
+            RESYNC_INTERVAL
         }
         Err(error) => {
             let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
@@ -135,7 +137,7 @@ mod tests {
             match pace.next(version(millisecond).as_deref(), now) {
                 Ok(()) => {
                     passes.push(millisecond);
-                    pace.passed(version(millisecond), now, RESYNC);
+                    pace.passed(version(millisecond), now, RESYNC_INTERVAL);
                 }
                 Err(at) => until = at,
             }

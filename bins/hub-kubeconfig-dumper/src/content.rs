@@ -28,9 +28,6 @@ pub struct Content {
 
 impl Content {
     /// Checks the Secret `name`.
-    ///
-    /// # Errors
-    /// `BadConfig` says why its files do not belong together.
     pub fn of(name: &str, secret: &Value) -> Result<Self> {
         let files = secret::data(secret)?;
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));

@@ -22,9 +22,9 @@ use super::plan::TEMPORARY;
 
 /// Read limit for a directory: two sets, each with at most the 1 MiB of a Secret and as much again in
 /// base64. Anything beyond is not one of them.
-pub(super) const LIMIT: u64 = 5 << 20;
+pub(super) const MAX_BYTES: u64 = 5 << 20;
 /// A directory with more names is not ours.
-const MOST_NAMES: usize = 20_000;
+const MAX_NAMES: usize = 20_000;
 /// The mode bits that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
 /// volume with an fsGroup, stay.
 const PERMISSIONS: u32 = 0o777;
@@ -83,8 +83,8 @@ impl Directory {
             {
                 names.push(name.to_owned());
             }
-            if names.len() > MOST_NAMES {
-                return Err(io::Error::other(format!("it has more than {MOST_NAMES} entries")));
+            if names.len() > MAX_NAMES {
+                return Err(io::Error::other(format!("it has more than {MAX_NAMES} entries")));
             }
         }
         Ok(names)

@@ -3,13 +3,13 @@
 use std::io;
 
 use super::{
-    directory::{Directory, EntryKind, LIMIT},
+    directory::{Directory, EntryKind, MAX_BYTES},
     plan::{DATA, Files, Found, Generation, PathEntry, TEMPORARY, is_generation},
 };
 
 /// Inspects the paths of `wanted` and all entries of our own form; it reads no other file.
 pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
-    let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, LIMIT);
+    let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, MAX_BYTES);
     for name in directory.names()? {
         let temporary = name.starts_with(TEMPORARY);
         if !temporary && name.starts_with("..") && !is_generation(&name) {

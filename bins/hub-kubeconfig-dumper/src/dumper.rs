@@ -37,6 +37,25 @@ pub(crate) struct Dumper {
     status: Mutex<DumpStatus>,
 }
 
+/// The state of the Secret at some time.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum SecretVersion {
+    /// It was not read, or not since it was last compared.
+    #[default]
+    Unknown,
+    Absent,
+    /// Its resourceVersion, which changes with each write.
+    Of(String),
+}
+
+impl SecretVersion {
+    pub(crate) fn of(secret: Option<&Value>) -> Self {
+        secret.map_or(Self::Absent, |secret| {
+            Self::Of(secret["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+        })
+    }
+}
+
 /// The outcome of a pass.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DumpOutcome {
@@ -69,9 +88,6 @@ pub(crate) struct DumpStatus {
 
 impl Dumper {
     /// Puts the parts together; nothing runs yet.
-    ///
-    /// # Errors
-    /// `BadConfig` when the kubeconfig of the cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let status = DumpStatus {
             beat: None,
@@ -97,11 +113,11 @@ impl Dumper {
     }
 
     /// Reads the Secret and updates the files; also returns the version that was read.
-    pub(crate) fn look(&self) -> (Option<String>, DumpOutcome) {
+    pub(crate) fn look(&self) -> (SecretVersion, DumpOutcome) {
         match self.client.get(&self.target()) {
-            Ok(secret) => (version(&secret), self.publish(secret)),
-            Err(Error::NotFound(_)) => (None, DumpOutcome::Absent),
-            Err(error) => (None, DumpOutcome::Unread(error)),
+            Ok(secret) => (SecretVersion::of(Some(&secret)), self.publish(secret)),
+            Err(Error::NotFound(_)) => (SecretVersion::Absent, DumpOutcome::Absent),
+            Err(error) => (SecretVersion::Unknown, DumpOutcome::Unread(error)),
         }
     }
 
@@ -171,9 +187,4 @@ impl fmt::Display for Dumper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret {}/{}", self.settings.namespace, self.settings.secret)
     }
-}
-
-/// The resourceVersion, which changes with each write of an object.
-pub(crate) fn version(object: &Value) -> Option<String> {
-    object["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }

@@ -19,9 +19,6 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
 ];
 
 /// The content of the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
-///
-/// # Errors
-/// `BadConfig` says why its files do not belong together.
 pub(crate) fn content(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Content> {
     let mut content = Content::of(name, secret)?;
     if let Some(file) = flattened.filter(|_| content.complete) {
@@ -37,9 +34,6 @@ pub(crate) fn content(name: &str, secret: &Value, flattened: Option<&str>) -> Re
 
 /// The key `kubeconfig` of `files` with the content of all keys that it names, as JSON, which is YAML too.
 /// Other file names stay.
-///
-/// # Errors
-/// The problem, as the predicate of a sentence about it.
 fn in_one_piece(files: &Files) -> std::result::Result<Zeroizing<Vec<u8>>, String> {
     let text = files.get(KUBECONFIG).map_or(&[][..], |text| text);
     let mut root = kubeconfig::parse(text)?;

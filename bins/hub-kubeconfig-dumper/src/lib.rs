@@ -17,6 +17,6 @@ pub use self::{
 
 /// The registration agent's resync (ocm `pkg/registration/spoke/registration/secret_controller.go:60`): somebody may have
 /// changed the files.
-pub const RESYNC: Duration = Duration::from_secs(300);
+pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// Faster changes of the Secret are combined, which also bounds the generations on disk.
-pub const AT_MOST_EVERY: Duration = Duration::from_secs(1);
+pub const MIN_INTERVAL: Duration = Duration::from_secs(1);

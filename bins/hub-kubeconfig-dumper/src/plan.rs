@@ -109,9 +109,6 @@ pub(crate) enum PlanStep {
 }
 
 /// The steps, in their order.
-///
-/// # Errors
-/// A sentence, when an entry is in the way that must not be removed.
 pub(crate) fn plan(
     found: &Found,
     wanted: &Files,

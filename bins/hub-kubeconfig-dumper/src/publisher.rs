@@ -1,6 +1,7 @@
 //! Publisher of a set of files: inspects the directory, lets the plan decide and performs its steps.
 
 use std::{
+    fmt::Display,
     io,
     path::PathBuf,
     time::{Duration, SystemTime},
@@ -17,10 +18,9 @@ use apiclient::{
     stop::Stop,
 };
 
-/// Another program holds the directory for some milliseconds; this many waits of this length are enough for
-/// it.
-const PATIENCE: u32 = 100;
-const PIECE: Duration = Duration::from_millis(20);
+/// Another program holds the lock for some milliseconds.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The directory and the permissions of its files.
 #[derive(Clone, Debug)]
@@ -44,53 +44,45 @@ pub enum PublishOutcome {
 
 impl Publisher {
     /// Makes the directory show `content`.
-    ///
-    /// # Errors
-    /// `BadConfig` names the step that failed; the files before stay visible.
     pub fn publish(
         &self,
         content: &Content,
         now: SystemTime,
         stop: &Stop,
     ) -> Result<PublishOutcome> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            Error::bad_config(format!("directory {} {what}: {error}", self.path.display()))
-        };
+        let unusable = |error: &dyn Display| self.fail(&format!("cannot be used: {error}"));
         let mode = self.modes.directory.unwrap_or(DIRECTORY_MODE);
-        let directory = Directory::create(&self.path, mode)
-            .map_err(|error| failed("cannot be used", &error))?;
+        let directory = Directory::create(&self.path, mode).map_err(|error| unusable(&error))?;
         self.lock(&directory, stop)?;
-        let found = look(&directory, &content.files).map_err(|e| failed("cannot be used", &e))?;
+        let found = look(&directory, &content.files).map_err(|error| unusable(&error))?;
         if !content.complete && (content.files.is_empty() || has_kubeconfig(&found)) {
             return Ok(PublishOutcome::Kept);
         }
-        let steps = plan(&found, &content.files, self.modes, now)
-            .map_err(|error| failed("cannot be used", &error))?;
+        let steps = plan(&found, &content.files, self.modes, now);
+        let steps = steps.map_err(|error| unusable(&error))?;
         for step in &steps {
-            self.perform(&directory, step)
-                .map_err(|error| failed("keeps the files that it has", &error))?;
+            let kept = |error| self.fail(&format!("keeps the files that it has: {error}"));
+            self.perform(&directory, step).map_err(kept)?;
         }
         let changed =
             steps.iter().any(|step| matches!(step, PlanStep::Switch(_) | PlanStep::Link(_)));
         Ok(if changed { PublishOutcome::Changed } else { PublishOutcome::Unchanged })
     }
 
+    fn fail(&self, what: &str) -> Error {
+        Error::bad_config(format!("directory {} {what}", self.path.display()))
+    }
+
     fn lock(&self, directory: &Directory, stop: &Stop) -> Result<()> {
-        for _ in 0..PATIENCE {
+        for _ in 0..LOCK_ATTEMPTS {
             match directory.lock() {
                 Ok(true) => return Ok(()),
-                Ok(false) if stop.wait(PIECE) => break,
+                Ok(false) if stop.wait(LOCK_INTERVAL) => break,
                 Ok(false) => {}
-                Err(error) => {
-                    let path = self.path.display();
-                    return Err(Error::bad_config(format!(
-                        "directory {path} has no lock: {error}"
-                    )));
-                }
+                Err(error) => return Err(self.fail(&format!("has no lock: {error}"))),
             }
         }
-        let path = self.path.display();
-        Err(Error::bad_config(format!("directory {path} is locked by another process")))
+        Err(self.fail("is locked by another process"))
     }
 
     /// Performs one step. Failures with permissions and leftovers are tolerated: a volume's root may belong
@@ -106,22 +98,20 @@ impl Publisher {
                 tolerate(step, directory.unlink(name));
             }
             PlanStep::Unlink(name) => {
-                return directory.unlink(name).and_then(|()| directory.sync());
+                directory.unlink(name)?;
+                directory.sync()?;
             }
-            PlanStep::Write(generation) => {
-                let written = write(directory, generation);
-                if written.is_err() {
-                    // A full disk needs its room.
-                    tolerate(step, directory.remove(&generation.name));
-                }
-                return written;
-            }
+            PlanStep::Write(generation) => write(directory, generation).inspect_err(|_| {
+                // A full disk needs its room.
+                tolerate(step, directory.remove(&generation.name));
+            })?,
             PlanStep::Switch(generation) => {
-                return directory.link(DATA, generation).and_then(|()| directory.sync());
+                directory.link(DATA, generation)?;
+                directory.sync()?;
             }
             PlanStep::Link(name) => {
-                let linked = directory.link(name, &format!("{DATA}/{name}"));
-                return linked.and_then(|()| directory.sync());
+                directory.link(name, &format!("{DATA}/{name}"))?;
+                directory.sync()?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! the registration agent, files always come from a read of their own: a watch may lag behind.
 
 use std::{
+    mem,
     ops::ControlFlow,
     sync::{
         Arc, Mutex,
@@ -19,7 +20,7 @@ use apiclient::{
     stop::Stop,
     watch,
 };
-use hub_kubeconfig_dumper::{AT_MOST_EVERY, RESYNC};
+use hub_kubeconfig_dumper::{MIN_INTERVAL, RESYNC_INTERVAL};
 use log::Level;
 use sidecar::{
     diagnostics,
@@ -28,25 +29,20 @@ use sidecar::{
 };
 
 use crate::{
-    dumper::{ABSENT, DumpOutcome, Dumper, version},
+    dumper::{ABSENT, DumpOutcome, Dumper, SecretVersion},
     report::Reporter,
     settings::Settings,
 };
 
-/// The longest wait between two attempts to read or write.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Between two attempts to read or write.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The same while a caller waits for the exit.
-const LONGEST_WAIT_ONCE: Duration = Duration::from_secs(2);
+const MAX_BACKOFF_ONCE: Duration = Duration::from_secs(2);
 
-/// The version of the watch's last event, until the loop takes it; the inner `None` is a Secret that is
-/// gone.
-type LatestVersion = Arc<Mutex<Option<Option<String>>>>;
+/// The version of the watch's last event, until the loop takes it.
+type LatestVersion = Arc<Mutex<SecretVersion>>;
 
 /// Works until `stop` is raised, or with `-once` until the files are written.
-///
-/// # Errors
-/// Refusals at the start: a kubeconfig that cannot be used, a port that cannot be served. With `-once` the
-/// reason why the files are not written.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
@@ -85,7 +81,7 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
 fn follow(dumper: &Dumper, latest: &LatestVersion) {
     let Dumper { client, stop, last_error, .. } = dumper;
     watch::follow(client, &dumper.target(), stop, last_error, &mut |secret| {
-        *lock(latest) = Some(secret.as_ref().and_then(version));
+        *lock(latest) = SecretVersion::of(secret.as_ref());
         dumper.stop.wake();
         ControlFlow::Continue(())
     });
@@ -95,7 +91,7 @@ fn follow(dumper: &Dumper, latest: &LatestVersion) {
 fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
     let begun = Instant::now();
     let once = dumper.settings.once;
-    let cap = if once.is_some() { LONGEST_WAIT_ONCE } else { LONGEST_WAIT };
+    let cap = if once.is_some() { MAX_BACKOFF_ONCE } else { MAX_BACKOFF };
     let (mut reading, mut writing) = (Backoff::new(cap), Backoff::new(cap));
     loop {
         let looked = Instant::now();
@@ -150,7 +146,7 @@ fn log_outcome(
                 );
             }
             log_object!(Level::Debug, target; "the files match the Secret");
-            RESYNC
+            RESYNC_INTERVAL
         }
         DumpOutcome::Absent => unusable(dumper, ABSENT, is_new),
         DumpOutcome::Waiting(reason) => unusable(dumper, reason, is_new),
@@ -167,7 +163,7 @@ fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
             "the Secret cannot be used: keeping the files"
         );
     }
-    RESYNC
+    RESYNC_INTERVAL
 }
 
 /// The result of `-once`; the exit code distinguishes a missing Secret from all other failures.
@@ -185,18 +181,17 @@ fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
 fn rest(
     dumper: &Dumper,
     latest: &LatestVersion,
-    (looked, read): (Instant, Option<String>),
+    (looked, read): (Instant, SecretVersion),
     wait: Duration,
 ) -> bool {
     let begun = Instant::now();
     let mut is_news = false;
     loop {
         let seen = dumper.stop.wakes();
-        if let Some(told) = lock(latest).take() {
-            is_news |= told != read;
-        }
+        let told = mem::take(&mut *lock(latest));
+        is_news |= told != SecretVersion::Unknown && told != read;
         let left = match is_news {
-            true => AT_MOST_EVERY.saturating_sub(looked.elapsed()),
+            true => MIN_INTERVAL.saturating_sub(looked.elapsed()),
             false => wait.saturating_sub(begun.elapsed()),
         };
         if left.is_zero() {

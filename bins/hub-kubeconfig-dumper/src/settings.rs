@@ -70,9 +70,6 @@ pub(crate) fn table() -> Vec<Flag> {
 
 impl Settings {
     /// Checks flags and environment together.
-    ///
-    /// # Errors
-    /// One sentence that names the flag.
     pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
             .map(Invocation::Run)
