@@ -34,7 +34,7 @@ use crate::{
     settings::Settings,
 };
 
-/// Between two attempts to read or write.
+/// The longest wait between two attempts to read or write.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The same while a caller waits for the exit.
 const MAX_BACKOFF_ONCE: Duration = Duration::from_secs(2);

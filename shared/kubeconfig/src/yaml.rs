@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 use serde_json::{Map, Value};
 
 /// Nothing that people write is nested deeper.
@@ -21,30 +21,27 @@ pub(crate) enum YamlError {
     TooLarge,
 }
 
-/// The value in `text`, which may cost at most `limit` bytes of memory: the YAML 1.2 core schema, without
-/// tags and merge keys.
+/// The value in `text`, which may cost at most `limit` bytes of memory: the YAML 1.2 core schema, without tags
+/// and merge keys.
 pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     let directives = text.lines().filter(|line| line.starts_with('%'));
     if directives.count() > MAX_DIRECTIVES {
         return Err(YamlError::Unusual);
     }
-    let mut builder = Builder {
+    let mut reader = Reader {
+        parser: Parser::new_from_str(text),
         budget: Budget { left: limit },
-        open: Vec::new(),
         anchors: BTreeMap::new(),
-        root: None,
     };
-    let mut documents = 0;
-    for event in Parser::new_from_str(text) {
-        let (event, _) = event
-            .map_err(|error| YamlError::Syntax(error.marker().line(), error.marker().col() + 1))?;
-        documents += usize::from(matches!(event, Event::DocumentStart(..)));
-        if documents > 1 {
-            return Err(YamlError::Unusual);
+    let mut root = None;
+    loop {
+        match reader.event()? {
+            Event::StreamEnd => return Ok(root.unwrap_or_default()),
+            Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
+            event if root.is_none() => root = Some(reader.value(event, 0)?),
+            _ => return Err(YamlError::Unusual),
         }
-        builder.add(event)?;
     }
-    Ok(builder.root.unwrap_or_default())
 }
 
 /// What is left of the limit. Memory is charged before it is taken.
@@ -98,105 +95,90 @@ impl Budget {
     }
 }
 
-/// The document as far as it was read.
-struct Builder {
+struct Reader<'a> {
+    parser: Parser<'a, StrInput<'a>>,
     budget: Budget,
-    /// From the outermost to the innermost.
-    open: Vec<Collection>,
     /// By the number that the parser gives them.
     anchors: BTreeMap<usize, Value>,
-    root: Option<Value>,
 }
 
-/// A list or a map whose end was not read yet.
-struct Collection {
-    anchor: usize,
-    content: Content,
-}
-
-enum Content {
-    List(Vec<Value>),
-    /// With the key whose value comes next.
-    Map(Map<String, Value>, Option<String>),
-}
-
-impl Builder {
-    fn add(&mut self, event: Event<'_>) -> Result<(), YamlError> {
+impl<'a> Reader<'a> {
+    fn event(&mut self) -> Result<Event<'a>, YamlError> {
         // Every event takes time, even one without a value.
         self.budget.charge(Budget::VALUE)?;
-        match event {
+        match self.parser.next() {
+            Some(Ok((event, _))) => Ok(event),
+            Some(Err(error)) => {
+                Err(YamlError::Syntax(error.marker().line(), error.marker().col() + 1))
+            }
+            None => Err(YamlError::Unusual),
+        }
+    }
+
+    /// The value that begins with `event`.
+    fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, YamlError> {
+        let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.budget.charge_text(&text)?;
-                self.put(scalar(&text, style, tag.as_deref())?, anchor)
+                (scalar(&text, style, tag.as_deref())?, anchor)
             }
-            Event::SequenceStart(_, anchor, tag) => {
-                self.budget.charge(Budget::LIST)?;
-                self.begin(Content::List(Vec::new()), anchor, tag.as_deref())
-            }
-            Event::MappingStart(_, anchor, tag) => {
-                self.begin(Content::Map(Map::new(), None), anchor, tag.as_deref())
-            }
-            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Collection { anchor, content: Content::List(list) }) => {
-                    self.put(Value::Array(list), anchor)
-                }
-                Some(Collection { anchor, content: Content::Map(map, None) }) => {
-                    self.put(Value::Object(map), anchor)
-                }
-                _ => Err(YamlError::Unusual),
-            },
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).ok_or(YamlError::Unusual)?;
                 self.budget.charge_copy(value)?;
-                self.put(value.clone(), 0)
+                (value.clone(), 0)
             }
-            Event::UnresolvedAlias(_) => Err(YamlError::Unusual),
-            _ => Ok(()),
-        }
-    }
-
-    fn begin(
-        &mut self,
-        content: Content,
-        anchor: usize,
-        tag: Option<&Tag>,
-    ) -> Result<(), YamlError> {
-        if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) || self.open.len() >= MAX_DEPTH {
-            return Err(YamlError::Unusual);
-        }
-        self.open.push(Collection { anchor, content });
-        Ok(())
-    }
-
-    /// A value is whole.
-    fn put(&mut self, value: Value, anchor: usize) -> Result<(), YamlError> {
+            _ if depth >= MAX_DEPTH => return Err(YamlError::Unusual),
+            Event::SequenceStart(_, anchor, tag) if is_known(tag.as_deref()) => {
+                (self.list(depth)?, anchor)
+            }
+            Event::MappingStart(_, anchor, tag) if is_known(tag.as_deref()) => {
+                (self.map(depth)?, anchor)
+            }
+            _ => return Err(YamlError::Unusual),
+        };
         if anchor != 0 {
             self.budget.charge(Budget::ENTRY)?;
             self.budget.charge_copy(&value)?;
             self.anchors.insert(anchor, value.clone());
         }
-        match self.open.last_mut().map(|collection| &mut collection.content) {
-            None => self.root = Some(value),
-            Some(Content::List(list)) => list.push(value),
-            Some(Content::Map(map, key)) => match key.take() {
-                None => *key = Some(text_of(value).ok_or(YamlError::Unusual)?),
-                Some(key) => {
-                    self.budget.charge_entry(map.len())?;
-                    map.insert(key, value);
-                }
-            },
-        }
-        Ok(())
+        Ok(value)
     }
+
+    fn list(&mut self, depth: usize) -> Result<Value, YamlError> {
+        self.budget.charge(Budget::LIST)?;
+        let mut list = Vec::new();
+        loop {
+            match self.event()? {
+                Event::SequenceEnd => return Ok(Value::Array(list)),
+                event => list.push(self.value(event, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, YamlError> {
+        let mut map = Map::new();
+        loop {
+            let key = match self.event()? {
+                Event::MappingEnd => return Ok(Value::Object(map)),
+                event => text_of(self.value(event, depth + 1)?).ok_or(YamlError::Unusual)?,
+            };
+            self.budget.charge_entry(map.len())?;
+            let event = self.event()?;
+            map.insert(key, self.value(event, depth + 1)?);
+        }
+    }
+}
+
+fn is_known(tag: Option<&Tag>) -> bool {
+    tag.is_none_or(Tag::is_yaml_core_schema)
 }
 
 /// The value of a scalar, if plain one of the core schema (YAML 1.2.2, 10.3.2).
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, YamlError> {
     let is_text = match tag {
+        _ if !is_known(tag) => return Err(YamlError::Unusual),
         None => style != ScalarStyle::Plain,
-        Some(tag) if tag.is_yaml_core_schema_tag("str") => true,
-        Some(tag) if tag.is_yaml_core_schema() => false,
-        Some(_) => return Err(YamlError::Unusual),
+        Some(tag) => tag.is_yaml_core_schema_tag("str"),
     };
     Ok(match text {
         _ if is_text => text.into(),

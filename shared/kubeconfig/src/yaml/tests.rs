@@ -48,6 +48,13 @@ fn what_is_not_understood_is_refused() {
     }
 }
 
+#[test]
+fn nesting_is_bounded() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert!(parse(&nested(MAX_DEPTH), LIMIT).is_ok());
+    assert_eq!(parse(&nested(MAX_DEPTH + 1), LIMIT), Err(YamlError::Unusual));
+}
+
 /// A parser without limits would take hours or all memory.
 #[test]
 fn costly_texts_are_refused() {
