@@ -17,7 +17,7 @@ use crate::{
     yaml::{self, YamlError},
 };
 
-/// Memory limit of a kubeconfig: some 1,500 clusters, contexts and users, or one large authority.
+/// Memory limit of a kubeconfig: some 1,000 clusters, contexts and users, or one large authority.
 const MAX_MEMORY: usize = 3 << 20;
 
 /// Go's decoder does not mind bits beyond the last byte.

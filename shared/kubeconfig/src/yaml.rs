@@ -28,11 +28,8 @@ pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     if directives.count() > MAX_DIRECTIVES {
         return Err(YamlError::Unusual);
     }
-    let mut reader = Reader {
-        parser: Parser::new_from_str(text),
-        budget: Budget { left: limit },
-        anchors: BTreeMap::new(),
-    };
+    let (parser, anchors) = (Parser::new_from_str(text), BTreeMap::new());
+    let mut reader = Reader { parser, left: limit, anchors };
     let mut root = None;
     loop {
         match reader.event()? {
@@ -44,68 +41,47 @@ pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     }
 }
 
-/// What is left of the limit. Memory is charged before it is taken.
-struct Budget {
-    left: usize,
+/// Charged for each event, which takes time too. It covers an item of a list with room for twice as many; those of
+/// a key and its value cover an entry of a `BTreeMap` whose nodes are half empty.
+const EVENT: usize = 96;
+/// The first node of a `BTreeMap`, with room for eleven entries.
+const MAP: usize = 672;
+
+/// A text as the allocator rounds it up.
+fn text_cost(text: &str) -> usize {
+    16 + text.len() + text.len() / 4
 }
 
-impl Budget {
-    /// A value by itself, also as an item of a list, which has room for twice as many.
-    const VALUE: usize = 3 * size_of::<Value>();
-    /// The room for the first items of a list.
-    const LIST: usize = 4 * size_of::<Value>();
-    /// Entries of the first node of a `BTreeMap`, and its size.
-    const NODE: (usize, usize) = (11, 672);
-    /// An entry beyond the first node: nodes are half empty at worst, and one in seven has nodes below.
-    const ENTRY: usize = 160;
-    /// The least that an allocation takes.
-    const ALLOCATION: usize = 16;
-
-    fn charge(&mut self, bytes: usize) -> Result<(), YamlError> {
-        self.left = self.left.checked_sub(bytes).ok_or(YamlError::TooLarge)?;
-        Ok(())
-    }
-
-    fn charge_text(&mut self, text: &str) -> Result<(), YamlError> {
-        self.charge(Self::ALLOCATION + text.len() + text.len() / 4)
-    }
-
-    /// Charges a place in a map that has so many entries already.
-    fn charge_entry(&mut self, entries: usize) -> Result<(), YamlError> {
-        self.charge(match entries {
-            0 => Self::NODE.1,
-            entries if entries < Self::NODE.0 => 0,
-            _ => Self::ENTRY,
-        })
-    }
-
-    /// Charges all parts of a copy of `value`.
-    fn charge_copy(&mut self, value: &Value) -> Result<(), YamlError> {
-        self.charge(Self::VALUE)?;
-        match value {
-            Value::String(text) => self.charge_text(text),
-            Value::Array(items) => items.iter().try_for_each(|item| self.charge_copy(item)),
-            Value::Object(map) => map.iter().enumerate().try_for_each(|(entries, (key, value))| {
-                self.charge_entry(entries)?;
-                self.charge_text(key)?;
-                self.charge_copy(value)
-            }),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+/// What was charged for `value`.
+fn cost(value: &Value) -> usize {
+    EVENT
+        + match value {
+            Value::String(text) => text_cost(text),
+            Value::Array(items) => EVENT + items.iter().map(cost).sum::<usize>(),
+            Value::Object(map) => {
+                let entry = |(key, value): (&String, _)| EVENT + text_cost(key) + cost(value);
+                EVENT + MAP + map.iter().map(entry).sum::<usize>()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         }
-    }
 }
 
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    budget: Budget,
+    /// What is left of the limit. Memory is charged before it is taken.
+    left: usize,
     /// By the number that the parser gives them.
     anchors: BTreeMap<usize, Value>,
 }
 
 impl<'a> Reader<'a> {
+    fn charge(&mut self, bytes: usize) -> Result<(), YamlError> {
+        self.left = self.left.checked_sub(bytes).ok_or(YamlError::TooLarge)?;
+        Ok(())
+    }
+
     fn event(&mut self) -> Result<Event<'a>, YamlError> {
-        // Every event takes time, even one without a value.
-        self.budget.charge(Budget::VALUE)?;
+        self.charge(EVENT)?;
         match self.parser.next() {
             Some(Ok((event, _))) => Ok(event),
             Some(Err(error)) => {
@@ -119,13 +95,12 @@ impl<'a> Reader<'a> {
     fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, YamlError> {
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.budget.charge_text(&text)?;
+                self.charge(text_cost(&text))?;
                 (scalar(&text, style, tag.as_deref())?, anchor)
             }
             Event::Alias(anchor) => {
-                let value = self.anchors.get(&anchor).ok_or(YamlError::Unusual)?;
-                self.budget.charge_copy(value)?;
-                (value.clone(), 0)
+                self.charge(self.anchors.get(&anchor).map_or(0, cost))?;
+                (self.anchors.get(&anchor).cloned().ok_or(YamlError::Unusual)?, 0)
             }
             _ if depth >= MAX_DEPTH => return Err(YamlError::Unusual),
             Event::SequenceStart(_, anchor, tag) if is_known(tag.as_deref()) => {
@@ -137,15 +112,13 @@ impl<'a> Reader<'a> {
             _ => return Err(YamlError::Unusual),
         };
         if anchor != 0 {
-            self.budget.charge(Budget::ENTRY)?;
-            self.budget.charge_copy(&value)?;
+            self.charge(MAP + cost(&value))?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
     }
 
     fn list(&mut self, depth: usize) -> Result<Value, YamlError> {
-        self.budget.charge(Budget::LIST)?;
         let mut list = Vec::new();
         loop {
             match self.event()? {
@@ -156,13 +129,13 @@ impl<'a> Reader<'a> {
     }
 
     fn map(&mut self, depth: usize) -> Result<Value, YamlError> {
+        self.charge(MAP)?;
         let mut map = Map::new();
         loop {
             let key = match self.event()? {
                 Event::MappingEnd => return Ok(Value::Object(map)),
                 event => text_of(self.value(event, depth + 1)?).ok_or(YamlError::Unusual)?,
             };
-            self.budget.charge_entry(map.len())?;
             let event = self.event()?;
             map.insert(key, self.value(event, depth + 1)?);
         }
