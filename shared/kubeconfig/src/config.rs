@@ -8,18 +8,15 @@ use std::{
 
 use zeroize::Zeroizing;
 
-/// One API server and the identity to use there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ClusterConfig {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
-    /// The trust in the server; without meaning for `http://`.
+    /// Without meaning for `http://`.
     pub trust: Trust,
     /// Name to verify and to send as SNI instead of the host of `server`.
     pub server_name: Option<String>,
-    /// Client certificate chain and key, PEM.
     pub identity: Option<KeyPair>,
-    /// The content of the Authorization header.
     pub auth: Auth,
     /// Impersonation headers, name and value.
     pub impersonate: Vec<(String, String)>,
@@ -29,18 +26,15 @@ pub struct ClusterConfig {
     pub namespace: Option<String>,
 }
 
-/// The server certificates that are accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Trust {
     /// Only these roots: PEM, at least one certificate.
     Bundle(Vec<u8>),
-    /// The roots of the system, where there are any.
     System,
     /// Any certificate (`insecure-skip-tls-verify`).
     Anything,
 }
 
-/// A client certificate chain and its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
     /// PEM, leaf first.
@@ -52,9 +46,7 @@ pub struct KeyPair {
 /// The content of the Authorization header.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Auth {
-    /// Nothing.
     None,
-    /// A bearer token.
     Token(Zeroizing<String>),
     /// User and password.
     Basic(String, Zeroizing<String>),

@@ -34,7 +34,6 @@ impl ConfigError {
     }
 }
 
-/// A sentence whose subject is of no interest.
 impl<T: Into<String>> From<T> for ConfigError {
     fn from(sentence: T) -> Self {
         let sentence = sentence.into();
@@ -50,5 +49,4 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, ConfigError>;

@@ -41,16 +41,14 @@ use crate::{
     secret::Data,
 };
 
-/// The environment of the process; tests bring their own.
+/// Tests bring their own.
 pub struct Env<'a> {
-    /// Looks up one environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The directory with `token`, `ca.crt` and `namespace` of the pod's service account.
     pub service_account: &'a Path,
 }
 
 impl Env<'static> {
-    /// The real surroundings.
     pub fn process() -> Self {
         Self {
             variable: &|name| std::env::var_os(name),
@@ -87,13 +85,12 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
     let documents = paths.iter().filter(|path| !path.as_os_str().is_empty());
     let documents =
         documents.filter_map(|path| Kubeconfig::read(path, Reach::Anywhere).transpose());
-    match resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
-        Some(config) => Ok(config),
-        // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
-        None => in_cluster(env).map_err(|why| {
-            ConfigError::from(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
-        }),
+    if let Some(config) = resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
+        return Ok(config);
     }
+    // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
+    in_cluster(env)
+        .map_err(|why| format!("no configuration: none in kubeconfig {paths:?}; {why}").into())
 }
 
 /// Reads exactly this file, and those that it names within its `reach`. Without configuration in it there is
@@ -152,7 +149,7 @@ pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
 /// `pkg/volume/util/atomic_writer.go`); it reads again after a swap.
 fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let version = || fs::read_link(path.with_file_name("..data")).ok();
-    for _ in 0..SWAPS {
+    for _ in 0..MAX_SWAPS {
         let (before, content) = (version(), read());
         if before == version() {
             return content;
@@ -162,7 +159,7 @@ fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
 }
 
 /// More swaps than this during one read are no rotation.
-const SWAPS: u32 = 5;
+const MAX_SWAPS: u32 = 5;
 
 fn existing(path: &Path, reach: Reach) -> Result<Kubeconfig<'static>> {
     let missing = || ConfigError::from(format!("kubeconfig {} does not exist", path.display()));
@@ -248,8 +245,8 @@ mod tests {
     fn files_swapped_during_a_read_are_read_again() {
         assert_eq!(read_during(0), Ok(0));
         assert_eq!(read_during(1), Ok(1));
-        assert_eq!(read_during(SWAPS - 1), Ok(SWAPS - 1));
-        let error = read_during(SWAPS).unwrap_err();
+        assert_eq!(read_during(MAX_SWAPS - 1), Ok(MAX_SWAPS - 1));
+        let error = read_during(MAX_SWAPS).unwrap_err();
         assert!(error.message().ends_with("is being replaced over and over"), "{error}");
     }
 }

@@ -11,10 +11,7 @@ use crate::error::{ConfigError, Result};
 /// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
-/// The keys of `secret` and their decoded values.
-///
-/// # Errors
-/// `BadConfig` names the key whose value is not base64.
+/// The keys of `secret` and their decoded values. An error names the key whose value is not base64.
 pub fn data(secret: &Value) -> Result<Data> {
     let mut data = Data::new();
     for (key, value) in secret["data"].as_object().into_iter().flatten() {
