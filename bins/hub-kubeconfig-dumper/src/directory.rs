@@ -47,14 +47,18 @@ impl Directory {
     /// Opens `path`, in which symlinks are the administrator's, or creates it.
     pub(super) fn create(path: &Path, mode: u32) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(fs::open(path, flags, Mode::empty())?))
+        Ok(Self(fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// Opens the entry `name`, but no symlink; a FIFO does not block.
+    fn open_at(&self, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        fs::openat(&self.0, name, flags | always, mode)
     }
 
     /// Opens a directory in this one.
     pub(super) fn open(&self, name: &str) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self(fs::openat(&self.0, name, flags, Mode::empty())?))
+        Ok(Self(self.open_at(name, OFlags::DIRECTORY, Mode::empty())?))
     }
 
     /// Creates a directory, for its owner alone.
@@ -93,9 +97,8 @@ impl Directory {
     /// The kind of the entry `name`; `None` if there is none.
     pub(super) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         let stat = match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            stat => stat?,
         };
         Ok(Some(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => EntryKind::File,
@@ -109,9 +112,7 @@ impl Directory {
 
     /// Content and permissions of a plain file, if there is `room` for it, from which its size is taken.
     pub(super) fn read(&self, name: &str, room: &mut u64) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
-        // Opening a FIFO must not block.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut file = File::from(fs::openat(&self.0, name, flags, Mode::empty())?);
+        let mut file = File::from(self.open_at(name, OFlags::RDONLY, Mode::empty())?);
         let about = file.metadata()?;
         if !about.is_file() || about.len() > *room {
             return Err(io::Error::other(
@@ -126,12 +127,11 @@ impl Directory {
 
     /// Writes a new file, down to the disk.
     pub(super) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let narrow = Mode::from_raw_mode(mode as RawMode) & Mode::RWXU;
-        let mut file = File::from(fs::openat(&self.0, name, flags, narrow)?);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::from_raw_mode(mode as RawMode);
+        let mut file = File::from(self.open_at(name, flags, mode & Mode::RWXU)?);
         // Independent of the umask.
-        fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
+        fs::fchmod(&file, mode)?;
         file.write_all(content)?;
         file.sync_all()
     }
@@ -146,8 +146,7 @@ impl Directory {
     }
 
     pub(super) fn set_file_mode(&self, name: &str, mode: u32) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = fs::openat(&self.0, name, flags, Mode::empty())?;
+        let file = self.open_at(name, OFlags::RDONLY, Mode::empty())?;
         Ok(fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?)
     }
 
@@ -155,16 +154,11 @@ impl Directory {
     pub(super) fn link(&self, name: &str, target: &str) -> io::Result<()> {
         // Cut so that a long key with the prefix fits into NAME_MAX; names are ASCII.
         let temporary = format!("{TEMPORARY}{}", name.get(..200).unwrap_or(name));
-        match fs::symlinkat(target, &self.0, &temporary) {
-            Err(Errno::EXIST) => {
-                fs::unlinkat(&self.0, &temporary, AtFlags::empty())?;
-                fs::symlinkat(target, &self.0, &temporary)?;
-            }
-            other => other?,
-        }
+        self.unlink(&temporary)?;
+        fs::symlinkat(target, &self.0, &temporary)?;
         let renamed = fs::renameat(&self.0, &temporary, &self.0, name);
         if renamed.is_err() {
-            let _ = fs::unlinkat(&self.0, &temporary, AtFlags::empty());
+            let _ = self.unlink(&temporary);
         }
         Ok(renamed?)
     }
@@ -176,15 +170,11 @@ impl Directory {
 
     /// Removes a directory and the files in it.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
-        match self.open(name) {
-            Ok(directory) => {
-                for name in directory.names()? {
-                    directory.unlink(&name)?;
-                }
-            }
+        let directory = match self.open(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        }
+            opened => opened?,
+        };
+        directory.names()?.iter().try_for_each(|name| directory.unlink(name))?;
         gone(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR))
     }
 

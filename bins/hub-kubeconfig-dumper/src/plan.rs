@@ -233,18 +233,12 @@ impl Plan<'_> {
 
     /// Gives the current files the requested permissions.
     fn repair(&mut self) {
-        let Some(current) = self.found.current.as_ref().filter(|current| {
-            self.current.as_ref().is_some_and(|planned| planned.name == current.name)
-        }) else {
-            return;
-        };
-        let wrong =
-            |(_, mode): &(&String, &u32)| self.modes.file.is_some_and(|file| file != **mode);
-        let wrong: Vec<_> =
-            current.modes.iter().filter(wrong).map(|(name, _)| name.clone()).collect();
-        let narrow = self.modes.directory.is_some_and(|directory| directory != current.mode);
-        if narrow || !wrong.is_empty() {
-            self.steps.push(PlanStep::Repair(current.name.clone(), wrong));
+        let Some(current) = &self.current else { return };
+        let differs = |wanted: Option<u32>, mode| wanted.is_some_and(|wanted| wanted != mode);
+        let files = current.modes.iter().filter(|(_, mode)| differs(self.modes.file, **mode));
+        let files: Vec<_> = files.map(|(name, _)| name.clone()).collect();
+        if differs(self.modes.directory, current.mode) || !files.is_empty() {
+            self.steps.push(PlanStep::Repair(current.name.clone(), files));
         }
     }
 
