@@ -39,7 +39,7 @@ pub(crate) struct Dumper {
 
 /// The state of the Secret at some time.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) enum SecretVersion {
+pub(crate) enum SeenVersion {
     /// It was not read, or not since it was last compared.
     #[default]
     Unknown,
@@ -48,7 +48,7 @@ pub(crate) enum SecretVersion {
     Of(String),
 }
 
-impl SecretVersion {
+impl SeenVersion {
     pub(crate) fn of(secret: Option<&Value>) -> Self {
         secret.map_or(Self::Absent, |secret| {
             Self::Of(secret["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
@@ -113,11 +113,11 @@ impl Dumper {
     }
 
     /// Reads the Secret and updates the files; also returns the version that was read.
-    pub(crate) fn look(&self) -> (SecretVersion, DumpOutcome) {
+    pub(crate) fn look(&self) -> (SeenVersion, DumpOutcome) {
         match self.client.get(&self.target()) {
-            Ok(secret) => (SecretVersion::of(Some(&secret)), self.publish(secret)),
-            Err(Error::NotFound(_)) => (SecretVersion::Absent, DumpOutcome::Absent),
-            Err(error) => (SecretVersion::Unknown, DumpOutcome::Unread(error)),
+            Ok(secret) => (SeenVersion::of(Some(&secret)), self.publish(secret)),
+            Err(Error::NotFound(_)) => (SeenVersion::Absent, DumpOutcome::Absent),
+            Err(error) => (SeenVersion::Unknown, DumpOutcome::Unread(error)),
         }
     }
 

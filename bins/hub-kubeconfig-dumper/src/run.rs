@@ -29,7 +29,7 @@ use sidecar::{
 };
 
 use crate::{
-    dumper::{ABSENT, DumpOutcome, Dumper, SecretVersion},
+    dumper::{ABSENT, DumpOutcome, Dumper, SeenVersion},
     report::Reporter,
     settings::Settings,
 };
@@ -40,7 +40,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 const MAX_BACKOFF_ONCE: Duration = Duration::from_secs(2);
 
 /// The version of the watch's last event, until the loop takes it.
-type LatestVersion = Arc<Mutex<SecretVersion>>;
+type LatestVersion = Arc<Mutex<SeenVersion>>;
 
 /// Works until `stop` is raised, or with `-once` until the files are written.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
@@ -81,7 +81,7 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
 fn follow(dumper: &Dumper, latest: &LatestVersion) {
     let Dumper { client, stop, last_error, .. } = dumper;
     watch::follow(client, &dumper.target(), stop, last_error, &mut |secret| {
-        *lock(latest) = SecretVersion::of(secret.as_ref());
+        *lock(latest) = SeenVersion::of(secret.as_ref());
         dumper.stop.wake();
         ControlFlow::Continue(())
     });
@@ -181,7 +181,7 @@ fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
 fn rest(
     dumper: &Dumper,
     latest: &LatestVersion,
-    (looked, read): (Instant, SecretVersion),
+    (looked, read): (Instant, SeenVersion),
     wait: Duration,
 ) -> bool {
     let begun = Instant::now();
@@ -189,7 +189,7 @@ fn rest(
     loop {
         let seen = dumper.stop.wakes();
         let told = mem::take(&mut *lock(latest));
-        is_news |= told != SecretVersion::Unknown && told != read;
+        is_news |= told != SeenVersion::Unknown && told != read;
         let left = match is_news {
             true => MIN_INTERVAL.saturating_sub(looked.elapsed()),
             false => wait.saturating_sub(begun.elapsed()),

@@ -11,9 +11,9 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{ConfigError, Result},
-    files::{Files, Reach, read_limited},
+    files::{NamedFiles, Reach, read_limited},
     secret::Data,
-    types::{Entry, typed},
+    types::{ConfigEntry, typed},
     yaml::{self, YamlError},
 };
 
@@ -29,7 +29,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// One kubeconfig. Its entries get their types when they are used: those of other contexts may be anything.
 pub(crate) struct Kubeconfig<'a> {
     source: String,
-    files: Files<'a>,
+    files: NamedFiles<'a>,
     /// Empty if there is none.
     pub(crate) current_context: String,
     /// By kind and name, without fields that are null.
@@ -42,7 +42,9 @@ impl Kubeconfig<'static> {
         let source = format!("kubeconfig {}", path.display());
         let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
         match read_limited(path) {
-            Ok(bytes) => Self::parse(source, &bytes, Files::Directory(directory, reach)).map(Some),
+            Ok(bytes) => {
+                Self::parse(source, &bytes, NamedFiles::Directory(directory, reach)).map(Some)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(ConfigError::of(&source, format!("cannot be read: {error}"))),
         }
@@ -54,12 +56,12 @@ impl<'a> Kubeconfig<'a> {
     pub(crate) fn of_secret(name: &str, data: &'a Data) -> Result<Self> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
-            Some(bytes) => Self::parse(source, bytes, Files::Keys(data)),
+            Some(bytes) => Self::parse(source, bytes, NamedFiles::Keys(data)),
             None => Err(ConfigError::of(&source, "has no key \"kubeconfig\"".into())),
         }
     }
 
-    fn parse(source: String, bytes: &[u8], files: Files<'a>) -> Result<Self> {
+    fn parse(source: String, bytes: &[u8], files: NamedFiles<'a>) -> Result<Self> {
         let (current_context, entries) = (String::new(), BTreeMap::new());
         let mut document = Self { source, files, current_context, entries };
         match parse(bytes).and_then(|root| document.fill(root)) {
@@ -99,7 +101,7 @@ impl<'a> Kubeconfig<'a> {
     }
 
     /// The entry of that name in the list `clusters`, `contexts` or `users`.
-    pub(crate) fn entry<T: Entry>(&'a self, name: &str) -> Option<Result<NamedEntry<'a, T>>> {
+    pub(crate) fn entry<T: ConfigEntry>(&'a self, name: &str) -> Option<Result<NamedEntry<'a, T>>> {
         let ((_, name), fields) = self.entries.get_key_value(&(T::KIND, name.to_owned()))?;
         let mut entry = NamedEntry { document: Some(self), name, value: T::default() };
         match typed(fields) {
@@ -130,7 +132,7 @@ pub(crate) struct NamedEntry<'a, T> {
     pub(crate) value: T,
 }
 
-impl<T: Entry> NamedEntry<'_, T> {
+impl<T: ConfigEntry> NamedEntry<'_, T> {
     /// An error about this entry.
     pub(crate) fn fail(&self, what: &str) -> ConfigError {
         let source = self.document.map_or("kubeconfig", |document| &document.source);

@@ -15,7 +15,7 @@ use crate::secret::Data;
 const MAX_BYTES: usize = 1 << 20;
 
 /// The meaning of the file names in a kubeconfig.
-pub(crate) enum Files<'a> {
+pub(crate) enum NamedFiles<'a> {
     /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
     Directory(PathBuf, Reach),
     /// Keys of the same Secret.
@@ -45,7 +45,7 @@ pub fn referenced_key(path: &str) -> Option<&str> {
     Path::new(path).file_name()?.to_str()
 }
 
-impl Files<'_> {
+impl NamedFiles<'_> {
     /// The content of the file or key `name`, the value of `field`.
     pub(crate) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>, String> {
         let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);

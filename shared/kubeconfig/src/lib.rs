@@ -32,7 +32,7 @@ pub use self::{
 };
 use self::{
     document::{Kubeconfig, NamedEntry},
-    types::{AuthInfo, Context, Entry},
+    types::{AuthInfo, ConfigEntry, Context},
 };
 
 use crate::{
@@ -211,7 +211,7 @@ fn current_context<'a>(documents: &'a [Kubeconfig<'a>]) -> Result<NamedEntry<'a,
 }
 
 /// The first file that defines a name defines all of it (loader.go:193-196).
-fn find<'a, T: Entry>(
+fn find<'a, T: ConfigEntry>(
     documents: &'a [Kubeconfig<'a>],
     name: &str,
 ) -> Result<Option<NamedEntry<'a, T>>> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 /// A cluster, context or user.
-pub(crate) trait Entry: Default + DeserializeOwned {
+pub(crate) trait ConfigEntry: Default + DeserializeOwned {
     /// The field that holds it, which is also the singular of its list.
     const KIND: &'static str;
 }
@@ -57,21 +57,21 @@ pub(crate) struct Context {
     pub(crate) namespace: String,
 }
 
-impl Entry for Cluster {
+impl ConfigEntry for Cluster {
     const KIND: &'static str = "cluster";
 }
 
-impl Entry for AuthInfo {
+impl ConfigEntry for AuthInfo {
     const KIND: &'static str = "user";
 }
 
-impl Entry for Context {
+impl ConfigEntry for Context {
     const KIND: &'static str = "context";
 }
 
 /// The typed form of `fields`, which has no null, or the sentence about a field of another type: serde's would
 /// quote the value.
-pub(crate) fn typed<T: Entry>(fields: &Map<String, Value>) -> Result<T, String> {
+pub(crate) fn typed<T: ConfigEntry>(fields: &Map<String, Value>) -> Result<T, String> {
     T::deserialize(fields).map_err(|_| {
         let alone =
             |(key, value): (&String, &Value)| Map::from_iter([(key.clone(), value.clone())]);
