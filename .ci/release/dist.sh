@@ -25,16 +25,9 @@ variable=CC_${target//-/_}
 export SPOKE_REVISION "$variable=$compiler"
 # Cargo adds these flags to .cargo/config.toml's; RUSTFLAGS would replace them.
 flags=$(printf '"--remap-path-prefix=%s",' "${remap[@]}")
-build() {
-    # shellcheck disable=SC2086 # AUDITABLE is a word or nothing.
-    cargo ${AUDITABLE:-} build --release --locked --target "$target" \
-        --config "target.$target.rustflags=[$flags]" "${@/#/--package=}"
-}
-# remote-sync apart: one build would give its features, such as exact numbers, to all.
-others=()
-for program; do [ "$program" = remote-sync ] || others+=("$program"); done
-build "${others[@]}"
-build remote-sync
+# shellcheck disable=SC2086 # AUDITABLE is a word or nothing.
+cargo ${AUDITABLE:-} build --release --locked --target "$target" \
+    --config "target.$target.rustflags=[$flags]" "${@/#/--package=}"
 
 rm -rf "$directory"
 mkdir "$directory"

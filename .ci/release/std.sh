@@ -28,8 +28,8 @@ cd "$directory/lib/rustlib/$target/lib"
 cp "$directory/build/$target"/release/deps/*.rlib .
 cp $musl/crt1.o $musl/crti.o $musl/crtn.o $musl/libc.a self-contained/
 for file in crtbegin.o crtend.o; do cp "$(arm-linux-gnueabihf-gcc -print-file-name=$file)" self-contained/; done
-# Of libunwind .cargo/no-unwinding.ld leaves nothing, so an archive without files serves.
-echo '!<arch>' >self-contained/libunwind.a
+# musl's targets link an archive of this name; GCC's unwinder has the same interface.
+cp "$(arm-linux-gnueabihf-gcc -print-file-name=libgcc_eh.a)" self-contained/libunwind.a
 echo "built from rust-src, with Debian's musl-dev:armhf $(dpkg-query -W -f '${Version}' musl-dev:armhf)" >"$directory/origin"
 printf '#!/bin/sh\nexec "%s/bin/rustc" --sysroot "%s" "$@"\n' "$sysroot" "$directory" >"$directory/rustc"
 chmod +x "$directory/rustc"
