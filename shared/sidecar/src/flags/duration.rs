@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// Go's longest: 63 bits of nanoseconds, some 292 years. It can be added to any clock.
-const LONGEST: Duration = Duration::from_nanos(i64::MAX as u64);
+const MAX_DURATION: Duration = Duration::from_nanos(i64::MAX as u64);
 
-/// time.ParseDuration, but for a time below zero, which is zero.
+/// time.ParseDuration, with negative times as zero.
 pub fn duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
@@ -32,28 +32,17 @@ pub fn duration(text: &str) -> Option<Duration> {
         let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
         let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        seconds += decimal(number)? * factor;
+        seconds += number.parse::<f64>().ok()? * factor;
         rest = tail;
     }
     let time = Duration::try_from_secs_f64(if negative { 0.0 } else { seconds }).ok();
-    time.filter(|time| *time <= LONGEST)
-}
-
-/// The value of digits with at most one point among them. The standard library's way to read any number has 15 KB
-/// of tables and code.
-fn decimal(text: &str) -> Option<f64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    // What is beyond the 18th digit is far below a nanosecond.
-    let part = part.get(..18).unwrap_or(part);
-    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() };
-    let scale = 10_u64.pow(part.len() as u32);
-    (!whole.is_empty() || !part.is_empty())
-        .then_some(digits(whole)? as f64 + digits(part)? as f64 / scale as f64)
+    time.filter(|time| *time <= MAX_DURATION)
 }
 
 /// As [`duration`], or a number of seconds.
 pub(super) fn seconds(value: &str) -> Option<Duration> {
-    let seconds = || value.parse().ok().map(Duration::from_secs).filter(|time| *time <= LONGEST);
+    let seconds =
+        || value.parse().ok().map(Duration::from_secs).filter(|time| *time <= MAX_DURATION);
     duration(value).or_else(seconds)
 }
 
