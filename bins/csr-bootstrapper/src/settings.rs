@@ -139,6 +139,7 @@ impl Settings {
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
+        check_refused(flags)?;
         check_registration_auth(flags.text("registration-auth"))?;
         let once = flags.once()?;
         let election = sidecar::leadership::timing(flags)?;
@@ -376,9 +377,14 @@ fn annotations(flags: &Flags) -> Result<Annotations, String> {
 }
 
 fn ignored_flags(flags: &Flags) -> Vec<(&'static str, &'static str)> {
-    let rows = table::IGNORED.iter();
-    let all = rows.flat_map(|(reason, names)| names.iter().map(move |name| (*name, *reason)));
-    all.filter(|(name, _)| flags.is_given(name)).collect()
+    table::names(&table::IGNORED).filter(|(name, _)| flags.is_given(name)).collect()
+}
+
+fn check_refused(flags: &Flags) -> Result<(), String> {
+    match table::names(&table::REFUSED).find(|(name, _)| flags.is_given(name)) {
+        Some((name, reason)) => Err(format!("-{name} has no meaning here: {reason}")),
+        None => Ok(()),
+    }
 }
 
 fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {

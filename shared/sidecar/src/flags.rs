@@ -37,16 +37,12 @@ pub enum FlagKind {
     Int,
     /// May be repeated; values are put together with commas.
     List,
+    /// Accepted with any value; `-help` does not list it.
+    Hidden,
     /// Two values, each an argument of its own; they are put together with a blank.
     Pair,
-    /// A flag of the program that this one replaces, accepted without an effect: it asks for nothing that users
-    /// would miss. Its help text says why, and `-help` does not list it.
-    Ignored,
     /// 0 to 65535.
     Port,
-    /// A flag of the program that this one replaces, without an effect here; its help text says why, and
-    /// `-help` does not list it.
-    Refused,
     /// A time as Go writes it, or a number of seconds.
     Seconds,
     /// Anything.
@@ -69,10 +65,10 @@ pub struct Flags {
     given: Vec<&'static str>,
 }
 
-/// Longer times are a mistake: nobody trusts a leader for longer.
-const DAY: Duration = Duration::from_secs(86_400);
+/// Anything longer is a typo.
+const MAX_PERIOD: Duration = Duration::from_secs(86_400);
 /// The least similarity for a "did you mean" suggestion.
-const ALIKE: f64 = 0.8;
+const MIN_SIMILARITY: f64 = 0.8;
 
 /// A row of a table.
 pub const fn flag(
@@ -139,7 +135,7 @@ pub fn parse(
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
-    let mut parser = Parser::from_args(long_form(table, arguments));
+    let mut parser = Parser::from_args(with_two_dashes(table, arguments));
     while let Some(argument) = parser.next().map_err(|e| e.to_string())? {
         let name = match argument {
             Arg::Long(name) => name.to_owned(),
@@ -148,17 +144,11 @@ pub fn parse(
                 return Err(format!("unexpected argument {value:?}; booleans are set as -x=true"));
             }
         };
-        let Some(flag) = table.iter().find(|flag| flag.name == name || flag.name == alias(&name))
-        else {
-            return Err(unknown(table, &name));
-        };
-        let value = match (flag.kind, parser.optional_value()) {
-            (_, Some(value)) => {
-                value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))?
-            }
-            (FlagKind::Bool | FlagKind::Refused, None) => "true".to_owned(),
-            (_, None) => return Err(format!("flag needs an argument: -{name}")),
-        };
+        let flag = find(table, &name).ok_or_else(|| unknown(table, &name))?;
+        let value = value(flag.kind, &mut parser)
+            .ok_or_else(|| format!("flag needs an argument: -{name}"))?
+            .into_string()
+            .map_err(|_| format!("the value of -{name} is not UTF-8"))?;
         let mut value = checked(flag, value)?;
         if flag.kind == FlagKind::List && given.contains(&flag.name) {
             value = format!("{},{value}", values[flag.name]);
@@ -178,12 +168,12 @@ pub fn parse(
 
 /// The text of `-help`, sorted by name as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
-    let mut flags: Vec<_> = table.iter().filter(|flag| is_listed(flag)).collect();
+    let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != FlagKind::Hidden).collect();
     flags.sort_unstable_by_key(|flag| flag.name);
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {
-            FlagKind::Bool | FlagKind::Ignored | FlagKind::Refused => "",
+            FlagKind::Bool | FlagKind::Hidden => "",
             FlagKind::Duration | FlagKind::Seconds => " duration",
             FlagKind::Int | FlagKind::Port => " int",
             FlagKind::List => " strings",
@@ -235,7 +225,7 @@ impl Flags {
     /// One sentence: no time at all, or so much that it is a mistake.
     pub fn period(&self, name: &str) -> Result<Duration, String> {
         let period = self.duration(name);
-        if period.is_zero() || period > DAY {
+        if period.is_zero() || period > MAX_PERIOD {
             let given = self.text(name);
             return Err(format!("-{name} is a time above zero, up to 24h, not {given:?}"));
         }
@@ -283,58 +273,65 @@ impl Flags {
     }
 }
 
-/// Rewrites arguments into the one form that Go and lexopt agree on, `--name=value`: lexopt takes
-/// `-name` for a bundle of short flags. As in Go, whatever follows a flag that is not a switch is its
-/// value, also when it begins with a dash.
-fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments = arguments.into_iter();
-    let mut long = Vec::new();
-    while let Some(argument) = arguments.next() {
-        let flag = argument.to_str().and_then(|text| {
-            let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
-            (!name.is_empty()).then_some(name)
-        });
-        let Some(flag) = flag else {
-            long.push(argument);
-            continue;
-        };
-        let mut whole = OsString::from(format!("--{flag}"));
-        let takes_value =
-            |kind| !matches!(kind, FlagKind::Bool | FlagKind::Refused) && !flag.contains('=');
-        let known = table.iter().find(|known| known.name == flag && takes_value(known.kind));
-        if let Some(known) = known
-            && let Some(value) = arguments.next()
-        {
-            whole.push("=");
-            whole.push(value);
-            if known.kind == FlagKind::Pair
-                && let Some(second) = arguments.next()
-            {
-                whole.push(" ");
-                whole.push(second);
-            }
+/// Writes each flag with two dashes, as lexopt takes `-name` for a bundle of short flags. As in Go, whatever follows
+/// a flag that takes a value is its value, also when it begins with a dash.
+fn with_two_dashes(
+    table: &[Flag],
+    arguments: impl IntoIterator<Item = OsString>,
+) -> impl Iterator<Item = OsString> {
+    let mut values = 0;
+    arguments.into_iter().map(move |argument| {
+        if values > 0 {
+            values -= 1;
+            return argument;
         }
-        long.push(whole);
+        let name = argument
+            .to_str()
+            .and_then(|text| text.strip_prefix("--").or_else(|| text.strip_prefix('-')));
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => {
+                values = match find(table, name).map(|flag| flag.kind) {
+                    None | Some(FlagKind::Bool) => 0,
+                    Some(FlagKind::Pair) => 2,
+                    Some(_) => 1,
+                };
+                format!("--{name}").into()
+            }
+            None => argument,
+        }
+    })
+}
+
+/// The value of the flag that was just read.
+fn value(kind: FlagKind, parser: &mut Parser) -> Option<OsString> {
+    if let Some(value) = parser.optional_value() {
+        return Some(value);
     }
-    long
+    let mut value = match kind {
+        FlagKind::Bool => return Some("true".into()),
+        _ => parser.value().ok()?,
+    };
+    if kind == FlagKind::Pair
+        && let Ok(second) = parser.value()
+    {
+        value.push(" ");
+        value.push(second);
+    }
+    Some(value)
 }
 
-/// Returns whether a flag does something here.
-fn is_listed(flag: &Flag) -> bool {
-    !matches!(flag.kind, FlagKind::Ignored | FlagKind::Refused)
-}
-
-/// Go's flag package has `-h` too.
-fn alias(name: &str) -> &str {
-    if name == "h" { "help" } else { name }
+/// The flag of this name; Go's flag package has `-h` too.
+fn find<'a>(table: &'a [Flag], name: &str) -> Option<&'a Flag> {
+    let name = if name == "h" { "help" } else { name };
+    table.iter().find(|flag| flag.name == name)
 }
 
 /// The error for an unknown flag, with the flag that was perhaps meant.
 fn unknown(table: &[Flag], name: &str) -> String {
-    let known = table.iter().filter(|flag| is_listed(flag)).map(|flag| flag.name);
+    let known = table.iter().filter(|flag| flag.kind != FlagKind::Hidden).map(|flag| flag.name);
     let likeness = |known: &str| strsim::jaro_winkler(known, name);
     let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match nearest.filter(|nearest| likeness(nearest) >= ALIKE) {
+    match nearest.filter(|nearest| likeness(nearest) >= MIN_SIMILARITY) {
         Some(nearest) => {
             format!("flag provided but not defined: -{name}; did you mean -{nearest}?")
         }
@@ -348,13 +345,10 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
         FlagKind::Duration => (duration(&value).is_some(), "a duration such as 30s or 1m30s"),
         FlagKind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
         FlagKind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
-        FlagKind::Refused => {
-            return Err(format!("-{} has no meaning here: {}", flag.name, flag.help));
-        }
         FlagKind::Seconds => {
             (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
         }
-        FlagKind::Ignored | FlagKind::List | FlagKind::String => (true, ""),
+        FlagKind::Hidden | FlagKind::List | FlagKind::String => (true, ""),
         FlagKind::Pair => (value.contains(' '), "two values"),
     };
     if fits {

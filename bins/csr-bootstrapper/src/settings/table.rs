@@ -13,12 +13,8 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
     let mut table = registration();
     table.extend(surroundings());
-    for (kind, rows) in [(FlagKind::Ignored, &IGNORED[..]), (FlagKind::Refused, &REFUSED)] {
-        let named = |(reason, names): &Rows| {
-            let (reason, names) = (*reason, *names);
-            names.iter().map(move |name| flag(name, kind, "", reason))
-        };
-        table.extend(rows.iter().flat_map(named));
+    for rows in [&IGNORED, &REFUSED] {
+        table.extend(names(rows).map(|(name, reason)| flag(name, FlagKind::Hidden, "", reason)));
     }
     table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
@@ -242,10 +238,15 @@ fn surroundings() -> Vec<Flag> {
 }
 
 /// Reasons, and the names of flags.
-type Rows = (&'static str, &'static [&'static str]);
+type Rows = [(&'static str, &'static [&'static str]); 3];
+
+/// The names of flags, each with its reason.
+pub(super) fn names(rows: &Rows) -> impl Iterator<Item = (&'static str, &'static str)> {
+    rows.iter().flat_map(|(reason, names)| names.iter().map(|name| (*name, *reason)))
+}
 
 /// Flags of the registration agent that ask for nothing that users would miss.
-pub(super) const IGNORED: [Rows; 3] = [
+pub(super) const IGNORED: Rows = [
     (
         "requests are few, and each loop has a pace of its own.",
         &["hub-kube-api-qps", "hub-kube-api-burst", "kube-api-qps", "kube-api-burst"],
@@ -255,7 +256,7 @@ pub(super) const IGNORED: [Rows; 3] = [
 ];
 
 /// Flags of the registration agent that would not do here what users expect.
-const REFUSED: [Rows; 3] = [
+pub(super) const REFUSED: Rows = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     ("the settings of such a file are flags here: -listen and -tls-min-version.", &["config"]),
     (

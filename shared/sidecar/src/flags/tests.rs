@@ -63,23 +63,16 @@ fn arguments_go_refuses_are_refused_with_a_reason() {
 }
 
 #[test]
-fn a_list_is_repeated_and_a_refused_flag_says_why() {
-    let table = [
-        Flag { name: "url", kind: FlagKind::List, default: "", help: "Some." },
-        Flag { name: "qps", kind: FlagKind::Refused, default: "", help: "there is one request." },
-    ];
-    let run = |line: &str| match parse("x", &table, line.split(' ').map(OsString::from)) {
-        Ok(Invocation::Run(flags)) => Ok(flags),
-        Ok(Invocation::Print(text)) => Err(text),
-        Err(sentence) => Err(sentence),
-    };
-    let flags = run("-url a,b --url=c -url d").unwrap();
+fn a_list_is_repeated() {
+    let table = [Flag { name: "url", kind: FlagKind::List, default: "", help: "Some." }];
+    let arguments = "-url a,b --url=c -url d".split(' ').map(OsString::from);
+    let Ok(Invocation::Run(flags)) = parse("x", &table, arguments) else { panic!() };
     assert_eq!(flags.list("url"), ["a", "b", "c", "d"]);
-    let refusal = "-qps has no meaning here: there is one request.";
-    assert_eq!(run("--qps=5").unwrap_err(), refusal);
-    assert_eq!(run("-qps").unwrap_err(), refusal);
-    assert!(!help("x", &table).contains("qps"));
-    let table = [Flag { name: "burst", kind: FlagKind::Ignored, default: "", help: "none." }];
+}
+
+#[test]
+fn hidden_flag_is_accepted_and_not_listed() {
+    let table = [Flag { name: "burst", kind: FlagKind::Hidden, default: "", help: "none." }];
     for line in ["-burst=5", "--burst 5"] {
         let flags = parse("x", &table, line.split(' ').map(OsString::from));
         let Ok(Invocation::Run(flags)) = flags else { panic!("{line}") };
