@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use sidecar::{
-    diagnostics::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LOOP_TIMEOUT, Report, stuck},
     metrics::{
         CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, LEADER, Metrics, timestamp,
     },
@@ -26,7 +26,7 @@ pub(crate) struct Reporter(pub(crate) Arc<App>);
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        let stuck = |renewer: &&LeaseRenewer| stuck(renewer.status().beat, LONGEST_BEAT);
+        let stuck = |renewer: &&LeaseRenewer| stuck(renewer.status().beat, LOOP_TIMEOUT);
         match self.0.renewers.iter().find(stuck) {
             Some(renewer) => Err(format!("the loop for {renewer} is stuck")),
             None => Ok(()),

@@ -19,7 +19,7 @@ use crate::{pod, report::Reporter, settings::Settings, state::App};
 /// Refusals at the start: a kubeconfig that cannot be used, a port that cannot be served.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
-    diagnostics::serve(flags, stop, Reporter(app.clone()))?;
+    diagnostics::serve(flags, None, stop, Reporter(app.clone()))?;
     if stop.wait(settings.startup_delay) {
         return Ok(End::Stopped);
     }

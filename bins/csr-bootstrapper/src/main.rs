@@ -14,6 +14,7 @@ mod conditions;
 mod digest;
 mod files;
 mod hub;
+mod https;
 mod hub_selection;
 mod identity;
 mod managed_namespace;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::SystemTime};
 use apiclient::{certificate, client::LONGEST_LIST};
 use kubeconfig::secret;
 use sidecar::{
-    diagnostics::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LOOP_TIMEOUT, Report, stuck},
     leadership::Leadership,
     metrics::{CERTIFICATE_EXPIRES, Family, LEADER, Metrics, timestamp},
 };
@@ -42,7 +42,7 @@ impl Report for Reporter {
         let credential = self.agent.read(|state| state.status.beat);
         let loops = [("credential", credential), ("heartbeat", self.lease.status().beat)];
         // It may have to read a list.
-        let longest = LONGEST_BEAT + LONGEST_LIST;
+        let longest = LOOP_TIMEOUT + LONGEST_LIST;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
             Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
             None => Ok(()),

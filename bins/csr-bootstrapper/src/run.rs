@@ -81,7 +81,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         }
         None => None,
     };
-    diagnostics::serve_with(flags, https, &agent.stop, report)?;
+    diagnostics::serve(flags, https, &agent.stop, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }

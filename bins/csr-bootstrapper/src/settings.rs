@@ -10,15 +10,13 @@ use apiclient::{
     resource::{valid_key, valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
-use sidecar::{
-    diagnostics::https::HttpsSettings,
-    flags::{Flags, Invocation},
-};
+use sidecar::flags::{Flags, Invocation};
 
 pub(crate) use self::table::table;
 use self::{feature_gates::FeatureGates, table::BOOTSTRAP_SECRET};
 use crate::{
     claim::{ClaimKind, ClaimRules},
+    https::HttpsSettings,
     identity::{valid_agent, valid_cluster},
 };
 

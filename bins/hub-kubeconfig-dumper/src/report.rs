@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sidecar::{
-    diagnostics::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LOOP_TIMEOUT, Report, stuck},
     metrics::{
         CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, FAILURES, LAST_SUCCESS,
         Metrics, timestamp,
@@ -17,7 +17,7 @@ pub(crate) struct Reporter(pub(crate) Arc<Dumper>);
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        match stuck(self.0.status().beat, LONGEST_BEAT) {
+        match stuck(self.0.status().beat, LOOP_TIMEOUT) {
             true => Err(format!("the loop for {} is stuck", self.0)),
             false => Ok(()),
         }

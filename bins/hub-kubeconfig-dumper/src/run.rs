@@ -46,7 +46,7 @@ type LatestVersion = Arc<Mutex<SeenVersion>>;
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
-        diagnostics::serve(flags, stop, Reporter(dumper.clone()))?;
+        diagnostics::serve(flags, None, stop, Reporter(dumper.clone()))?;
     }
     let ended = start(&dumper)?;
     stop.wait_until_raised();

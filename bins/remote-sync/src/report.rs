@@ -9,7 +9,7 @@ use std::{
 use apiclient::lock::lock;
 use serde_json::{Map, Value, json};
 use sidecar::{
-    diagnostics::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LOOP_TIMEOUT, Report, stuck},
     leadership::Leadership,
     metrics::{Family, LEADER, Metrics},
 };
@@ -59,11 +59,11 @@ impl Report for Reporter {
         let remotes = self.controller.remotes();
         let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
         let mut clusters = [&**self.controller.local.cluster()].into_iter().chain(remotes);
-        if stuck(self.controller.beat(), LONGEST_BEAT) {
+        if stuck(self.controller.beat(), LOOP_TIMEOUT) {
             return Err("the loop that opens and closes queues is stuck".into());
         }
         // A first contact takes up to 10 requests, one after the other: probes, both identities, records.
-        let longest = LONGEST_BEAT + 10 * self.controller.context.settings.timeout;
+        let longest = LOOP_TIMEOUT + 10 * self.controller.context.settings.timeout;
         match clusters.find(|cluster| stuck(cluster.connection.beat(), longest)) {
             Some(cluster) => {
                 Err(format!("the loop that supervises cluster {} is stuck", cluster.name()))

@@ -1,7 +1,7 @@
-//! Connection of one client of the endpoint: its request comes in, its response goes out, over TCP or TLS.
+//! HttpConnection of one client of the endpoint: its request comes in, its response goes out, over TCP or TLS.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{IpAddr, TcpStream},
     time::{Duration, Instant},
 };
@@ -10,27 +10,23 @@ use super::Report;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
-/// The time limit for the request, and for each part of the response.
-const STEP_TIMEOUT: Duration = Duration::from_secs(1);
-/// The time limit for the whole response: Prometheus' scrape_timeout.
-const LONGEST_RESPONSE: Duration = Duration::from_secs(10);
+/// For a TLS handshake, if there is one, and the request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Prometheus' scrape_timeout.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Prometheus' own requests are below 1 KiB.
-const LONGEST_REQUEST: usize = 8 << 10;
+const MAX_REQUEST: usize = 8 << 10;
 
-/// A client's stream, which never waits.
-pub(super) trait ClientStream: Read + Write + Send {
+/// A client's stream over a socket that does not block.
+pub trait ClientStream: Read + Write + Send {
     /// The socket below it.
     fn socket(&self) -> &TcpStream;
     /// Returns whether it has something to send before it can be read.
     fn wants_write(&self) -> bool {
         false
     }
-    /// Says goodbye behind the last byte, with the next flush.
+    /// Puts TLS's goodbye behind the last byte; the next flush sends it.
     fn close(&mut self) {}
-    /// The time limit for what comes before the request, and the request.
-    fn request_timeout(&self) -> Duration {
-        STEP_TIMEOUT
-    }
 }
 
 impl ClientStream for TcpStream {
@@ -39,145 +35,99 @@ impl ClientStream for TcpStream {
     }
 }
 
-/// The connection of a client that is served.
+/// A client that is served.
 pub(super) struct HttpConnection {
     stream: Box<dyn ClientStream>,
-    address: IpAddr,
+    pub(super) address: IpAddr,
     /// The request so far, or the rest of the response.
     bytes: Vec<u8>,
-    phase: ConnectionPhase,
-    until: Instant,
-    /// The start of the response.
-    begun: Instant,
-    over: bool,
-}
-
-/// Progress of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConnectionPhase {
-    Reading,
-    Writing,
+    responds: bool,
+    pub(super) deadline: Instant,
 }
 
 impl HttpConnection {
-    /// The stream's socket must not block.
     pub(super) fn new(stream: Box<dyn ClientStream>, address: IpAddr) -> Self {
-        let (begun, phase) = (Instant::now(), ConnectionPhase::Reading);
-        let until = begun + stream.request_timeout();
-        Self { stream, address, bytes: Vec::new(), phase, until, begun, over: false }
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
+        Self { stream, address, bytes: Vec::new(), responds: false, deadline }
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
         self.stream.socket()
     }
 
-    pub(super) fn address(&self) -> IpAddr {
-        self.address
-    }
-
     /// Returns whether it waits to send, not to read.
     pub(super) fn sends(&self) -> bool {
-        self.phase == ConnectionPhase::Writing || self.stream.wants_write()
+        self.responds || self.stream.wants_write()
     }
 
-    /// Returns whether the connection is still served.
-    pub(super) fn is_open(&self, now: Instant) -> bool {
-        !self.over && now < self.until
-    }
-
-    /// The unsent bytes of the response.
     pub(super) fn unsent_bytes(&self) -> usize {
-        if self.phase == ConnectionPhase::Writing { self.bytes.len() } else { 0 }
+        if self.responds { self.bytes.len() } else { 0 }
     }
 
-    /// Reads and writes as far as that is possible without waiting.
-    pub(super) fn advance(&mut self, report: &impl Report) {
-        if self.phase == ConnectionPhase::Reading {
-            self.read();
-            if let Some(line) = request_line(&self.bytes) {
-                self.bytes = response(&line, report);
-                (self.phase, self.begun) = (ConnectionPhase::Writing, Instant::now());
-                self.until = self.begun + STEP_TIMEOUT;
-            }
-        }
-        if self.phase == ConnectionPhase::Writing {
-            self.write();
-        }
+    /// Reads and writes as far as that is possible without waiting; returns whether more is to be done.
+    pub(super) fn advance(&mut self, report: &impl Report) -> bool {
+        let pending = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
+        self.exchange(report).is_err_and(|error| pending.contains(&error.kind()))
     }
 
-    fn read(&mut self) {
-        let mut chunk = [0; 1024];
-        while request_line(&self.bytes).is_none() && !self.over {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => self.over = true,
-                Ok(count) => self.bytes.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => self.over = error.kind() != ErrorKind::Interrupted,
-            }
-            self.over |= self.bytes.len() > LONGEST_REQUEST;
+    fn exchange(&mut self, report: &impl Report) -> io::Result<()> {
+        if !self.responds {
+            let line = self.read_request()?;
+            self.bytes = response(&line, report);
+            (self.responds, self.deadline) = (true, Instant::now() + RESPONSE_TIMEOUT);
         }
-    }
-
-    fn write(&mut self) {
-        while !self.bytes.is_empty() && !self.over {
-            match self.stream.write(&self.bytes) {
-                // Of TLS: the buffer is full, and the socket too.
-                Ok(0) if self.stream.wants_write() => return,
-                Ok(0) => self.over = true,
-                Ok(count) => {
-                    drop(self.bytes.drain(..count));
-                    self.until = (Instant::now() + STEP_TIMEOUT).min(self.begun + LONGEST_RESPONSE);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => self.over = error.kind() != ErrorKind::Interrupted,
+        while !self.bytes.is_empty() {
+            match self.stream.write(&self.bytes)? {
+                // Of TLS: its buffer and the socket are full.
+                0 => return Err(ErrorKind::WouldBlock.into()),
+                count => drop(self.bytes.drain(..count)),
             }
         }
         self.stream.close();
-        // What the stream itself keeps back is sent too.
-        self.over |=
-            !matches!(self.stream.flush(), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        self.stream.flush()
     }
-}
 
-/// The first line of a request, once its head is complete.
-fn request_line(request: &[u8]) -> Option<String> {
-    request.windows(4).position(|end| end == b"\r\n\r\n")?;
-    let line = request.split(|byte| *byte == b'\r').next()?;
-    Some(String::from_utf8_lossy(line).into_owned())
+    /// The first line of the request, once its head is complete.
+    fn read_request(&mut self) -> io::Result<String> {
+        let mut chunk = [0; 1024];
+        while !self.bytes.windows(4).any(|end| end == b"\r\n\r\n") {
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                count => self.bytes.extend_from_slice(&chunk[..count]),
+            }
+            if self.bytes.len() > MAX_REQUEST {
+                return Err(ErrorKind::InvalidData.into());
+            }
+        }
+        let line = self.bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(line).into_owned())
+    }
 }
 
 /// The whole response, head and body.
 fn response(line: &str, report: &impl Report) -> Vec<u8> {
-    let probe = |result: Result<(), String>| match result {
-        Ok(()) => (200, "ok\n".to_owned()),
-        Err(reason) => (503, format!("{reason}\n")),
-    };
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = path.split('?').next().unwrap_or_default();
-    let state = if path == "/debug/state" { report.state() } else { None };
-    let content_type = if state.is_some() { JSON } else { TEXT };
-    let (code, body) = match (method, path, state) {
-        ("GET" | "HEAD", _, Some(state)) => (200, state),
-        ("GET" | "HEAD", "/healthz" | "/livez", _) => probe(report.healthy()),
-        ("GET" | "HEAD", "/readyz", _) => {
-            let (code, body) = probe(report.ready());
-            (code, body + &report.remarks())
-        }
-        ("GET" | "HEAD", "/metrics", _) => (200, report.metrics()),
-        ("GET" | "HEAD", ..) => (404, "not found\n".to_owned()),
-        _ => (405, "only GET\n".to_owned()),
+    let probe = |result: Result<(), String>, remarks: String| match result {
+        Ok(()) => ("200 OK", TEXT, format!("ok\n{remarks}")),
+        Err(reason) => ("503 Service Unavailable", TEXT, format!("{reason}\n{remarks}")),
     };
-    let reason = match code {
-        200 => "OK",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        _ => "Service Unavailable",
+    let not_found = || ("404 Not Found", TEXT, "not found\n".to_owned());
+    let (status, content_type, body) = match (method, path) {
+        ("GET", "/healthz" | "/livez") => probe(report.healthy(), String::new()),
+        ("GET", "/readyz") => probe(report.ready(), report.remarks()),
+        ("GET", "/metrics") => ("200 OK", TEXT, report.metrics()),
+        ("GET", "/debug/state") => {
+            report.state().map_or_else(not_found, |state| ("200 OK", JSON, state))
+        }
+        ("GET", _) => not_found(),
+        _ => ("405 Method Not Allowed", TEXT, "only GET\n".to_owned()),
     };
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n\
          Content-Length: {length}\r\nConnection: close\r\n\r\n"
     );
-    if method == "HEAD" { head.into_bytes() } else { (head + &body).into_bytes() }
+    (head + &body).into_bytes()
 }

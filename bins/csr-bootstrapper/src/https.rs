@@ -6,9 +6,9 @@ use std::{
     io::{self, Read, Write},
     net::TcpStream,
     sync::Arc,
-    time::Duration,
 };
 
+use apiclient::error::{Error, Result};
 use rustls::{
     CipherSuite, DEFAULT_VERSIONS, ServerConfig, ServerConnection, StreamOwned,
     SupportedCipherSuite, SupportedProtocolVersion,
@@ -18,17 +18,14 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
     version::TLS13,
 };
+use sidecar::{
+    diagnostics::{ClientStream, HttpListener},
+    flags::Flags,
+};
 use zeroize::Zeroizing;
 
-use super::{HttpsListener, Listener, bind, connection::ClientStream};
-use apiclient::error::{Error, Result};
-
-use crate::flags::Flags;
-
-/// The time limit for handshake and request: several round trips.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a response that wait in a TLS connection: one record.
-const MOST_BUFFERED: usize = 16 << 10;
+const MAX_BUFFERED: usize = 16 << 10;
 /// The cipher suites of TLS 1.2 that go with the certificate's key, by Go's names.
 const SUITES: [(&str, CipherSuite); 3] = [
     (
@@ -49,7 +46,7 @@ static ONLY_TLS13: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 /// What the flags `listen`, `tls-min-version` and `tls-cipher-suites` say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpsSettings {
+pub(crate) struct HttpsSettings {
     host: String,
     port: u16,
     /// Nothing older than TLS 1.3.
@@ -63,7 +60,7 @@ impl HttpsSettings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub fn of(flags: &Flags) -> std::result::Result<Option<Self>, String> {
+    pub(crate) fn of(flags: &Flags) -> std::result::Result<Option<Self>, String> {
         let only_tls13 = match flags.text("tls-min-version") {
             // A minimum: nothing older than 1.2 is spoken anyway.
             "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
@@ -92,21 +89,20 @@ impl HttpsSettings {
     }
 
     /// Listens with this certificate and its key, in DER and PKCS #8.
-    ///
-    /// # Errors
-    /// `BadConfig` when the address cannot be bound, or with a key that is none.
-    pub fn listen(&self, certificate: Vec<u8>, key: Zeroizing<Vec<u8>>) -> Result<HttpsListener> {
+    pub(crate) fn listen(
+        &self,
+        certificate: Vec<u8>,
+        key: Zeroizing<Vec<u8>>,
+    ) -> Result<HttpListener> {
         let config = self.server_config(certificate, &key).map_err(|error| {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;
         let config = Arc::new(config);
-        let stream = move |socket| {
+        HttpListener::bind(("address", "-listen"), (&self.host, self.port), move |socket| {
             let mut tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
-            tls.set_buffer_limit(Some(MOST_BUFFERED));
-            Ok(Box::new(TlsStream(StreamOwned::new(tls, socket))) as Box<dyn ClientStream>)
-        };
-        let socket = bind("address", "-listen", &self.host, self.port)?;
-        Ok(HttpsListener(Listener { socket, stream: Box::new(stream) }))
+            tls.set_buffer_limit(Some(MAX_BUFFERED));
+            Ok(Box::new(TlsStream(StreamOwned::new(tls, socket))))
+        })
     }
 
     fn server_config(
@@ -179,76 +175,7 @@ impl ClientStream for TlsStream {
     fn close(&mut self) {
         self.0.conn.send_close_notify();
     }
-
-    fn request_timeout(&self) -> Duration {
-        REQUEST_TIMEOUT
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{net::Shutdown, thread};
-
-    use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
-    use rustix::net::sockopt::set_socket_send_buffer_size;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
-
-    use super::*;
-    use crate::diagnostics::{Report, start};
-    use apiclient::stop::Stop;
-
-    /// More than a socket takes at once, and less than all clients may leave unread.
-    const LARGE: usize = 3 << 19;
-
-    struct Large;
-
-    impl Report for Large {
-        fn healthy(&self) -> std::result::Result<(), String> {
-            Ok(())
-        }
-
-        fn ready(&self) -> std::result::Result<(), String> {
-            Ok(())
-        }
-
-        fn metrics(&self) -> String {
-            "x".repeat(LARGE)
-        }
-    }
-
-    #[test]
-    fn slow_half_closed_client_gets_the_whole_response() {
-        let Made { cert, signing_key } = generate_simple_self_signed(["localhost".into()]).unwrap();
-        let settings = HttpsSettings {
-            host: "127.0.0.1".into(),
-            port: 0,
-            only_tls13: false,
-            suites: Vec::new(),
-        };
-        let listener = settings.listen(cert.der().to_vec(), signing_key.serialize_der().into());
-        let HttpsListener(listener) = listener.unwrap();
-        // That of its clients too: by default the system keeps megabytes.
-        set_socket_send_buffer_size(&listener.socket, 64 << 10).unwrap();
-        let address = listener.socket.local_addr().unwrap();
-        let stop = Stop::default();
-        start(vec![listener], &stop, Large).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(cert.der().clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-        let config = config.with_safe_default_protocol_versions().unwrap();
-        let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
-        let socket = TcpStream::connect(address).unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut client = StreamOwned::new(ClientConnection::new(config, name).unwrap(), socket);
-        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        // Without a goodbye of TLS, after which nothing more would be read from it.
-        client.sock.shutdown(Shutdown::Write).unwrap();
-        // The server fills what it can.
-        thread::sleep(Duration::from_millis(300));
-        let mut response = String::new();
-        client.read_to_string(&mut response).unwrap();
-        let (_, body) = response.split_once("\r\n\r\n").unwrap();
-        assert_eq!(body.len(), LARGE);
-        stop.raise();
-    }
-}
+mod tests;
