@@ -12,17 +12,11 @@ use crate::flags::Flags;
 
 /// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a
 /// request.
-///
-/// # Errors
-/// `BadConfig` when its kubeconfig cannot be used.
 pub fn own_cluster(flags: &Flags, request: Duration) -> Result<Client> {
     own_cluster_counting(flags, request, RequestMetrics::default())
 }
 
 /// The same, adding to the request counts of earlier clients.
-///
-/// # Errors
-/// `BadConfig` when its kubeconfig cannot be used.
 pub fn own_cluster_counting(
     flags: &Flags,
     request: Duration,

@@ -124,9 +124,6 @@ pub const FILES_ANYWHERE: Flag = flag(
 );
 
 /// Reads a command line against `table`.
-///
-/// # Errors
-/// One sentence: an unknown flag, a missing or unfit value, a stray argument.
 pub fn parse(
     program: &str,
     table: &[Flag],
@@ -202,9 +199,6 @@ impl Flags {
     }
 
     /// A value that must not be empty.
-    ///
-    /// # Errors
-    /// One sentence: it is empty.
     pub fn required(&self, name: &str) -> Result<String, String> {
         self.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
     }
@@ -220,9 +214,6 @@ impl Flags {
     }
 
     /// The value of a `Duration` flag that is a wait.
-    ///
-    /// # Errors
-    /// One sentence: no time at all, or so much that it is a mistake.
     pub fn period(&self, name: &str) -> Result<Duration, String> {
         let period = self.duration(name);
         if period.is_zero() || period > MAX_PERIOD {
@@ -248,9 +239,6 @@ impl Flags {
     }
 
     /// The flags `once` and `wait-timeout` together: a single pass and its time limit.
-    ///
-    /// # Errors
-    /// One sentence: a deadline without `-once`.
     pub fn once(&self) -> Result<Option<Duration>, String> {
         match self.switch("once") {
             true => Ok(Some(self.duration("wait-timeout"))),

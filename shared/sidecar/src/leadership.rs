@@ -55,9 +55,6 @@ pub enum OnLoss {
 
 /// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
 /// NewLeaderElector).
-///
-/// # Errors
-/// One sentence: times that do not fit together.
 pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
     let [lease, renew, retry] = [
         "leader-election-lease-duration",
@@ -89,9 +86,6 @@ impl Leadership {
     }
 
     /// The leadership of a candidate in the local cluster; the election has not started.
-    ///
-    /// # Errors
-    /// `BadConfig` when the kubeconfig of that cluster cannot be used.
     pub fn of_candidate(timing: ElectionTiming, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
         // Half of the deadline for a request leaves time for another one.
         let client = own_cluster(flags, timing.renew / 2)?;
@@ -100,9 +94,6 @@ impl Leadership {
 
     /// Starts the election by the Lease `namespace/name`, until `stop` is raised, for a program that exits
     /// when it loses the lead.
-    ///
-    /// # Errors
-    /// `BadConfig` when the kubeconfig of the cluster cannot be used, or the system gives no thread.
     pub fn campaign(
         lease: (&str, &str),
         timing: ElectionTiming,
@@ -116,9 +107,6 @@ impl Leadership {
 
     /// Starts the election by the Lease `namespace/name`, until `stop` is raised. A single replica has
     /// none.
-    ///
-    /// # Errors
-    /// `BadConfig` when the system gives no thread.
     pub fn start(self: &Arc<Self>, (namespace, name): (&str, &str), on_loss: OnLoss) -> Result<()> {
         let Some((client, timing)) = self.election.clone() else { return Ok(()) };
         let (end, ended) = channel();
@@ -175,10 +163,6 @@ impl Leadership {
 
     /// Waits while this replica is the leader, or until the end of the process. The time limit holds even
     /// while a request is pending: others take over when it has passed.
-    ///
-    /// # Errors
-    /// `LeadLost` when another replica is the leader, or soon may be. Pending work must not overlap with
-    /// the next leader's, so the process has to exit.
     pub fn wait_until_lost(&self) -> Result<()> {
         loop {
             let seen = self.stop.wakes();

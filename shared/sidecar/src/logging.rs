@@ -20,7 +20,7 @@ use crate::{flags::Flags, version::VERSION};
 /// Lines that wait for a slow reader; more are dropped.
 const QUEUE: usize = 256;
 /// Longer messages and values are cut.
-const LONGEST_TEXT: usize = 2000;
+const MAX_TEXT: usize = 2000;
 /// The keys of log lines, for filtering: each means the same in all programs. README has this table, and a test
 /// holds both to the sources.
 pub const KEYS: &[(&str, &str)] = &[
@@ -53,18 +53,14 @@ pub const KEYS: &[(&str, &str)] = &[
     ("flags", "flags that were given"),
 ];
 
-/// A process that has to end quickly, after a signal or because another replica may take over, waits for a slow reader
-/// until so long after that: on a busy machine, too, its last line is written.
-const LAST_LINES: Duration = Duration::from_millis(500);
-/// It waits so long in any case: other work may have used up that time.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
-/// The same if nobody waits for the end.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the end of a process waits for a slow reader of its last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same, from a signal or the loss of the lead on: on a busy machine, too, the last line is written.
+const QUICK_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+/// Other work may have used up that time.
+const MIN_FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Sets up the log for `program` and writes its first line, with version and flags.
-///
-/// # Errors
-/// A sentence, when `-logging-format` is neither text nor json.
 pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
     let format = match flags.text("logging-format") {
         "text" => klog,
@@ -99,18 +95,18 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
 pub struct Log(SyncSender<Entry>);
 
 impl Log {
-    /// Gives the last lines a moment to leave before the process ends, which has to be quick if it was told so, that long
-    /// ago.
-    pub fn finish(self, told: Option<Duration>) {
+    /// Flushes the queue, soon if a signal came so long ago.
+    pub fn finish(self, signalled: Option<Duration>) {
         let (done, written) = sync_channel(1);
         if self.0.try_send(Entry::End(done)).is_ok() {
-            let _ = written.recv_timeout(time_left(told));
+            let _ = written.recv_timeout(time_left(signalled));
         }
     }
 }
 
-fn time_left(told: Option<Duration>) -> Duration {
-    told.map_or(LAST_WORDS, |ago| LAST_LINES.saturating_sub(ago).max(LAST_MOMENT))
+fn time_left(signalled: Option<Duration>) -> Duration {
+    signalled
+        .map_or(FLUSH_TIMEOUT, |ago| QUICK_FLUSH_TIMEOUT.saturating_sub(ago).max(MIN_FLUSH_TIMEOUT))
 }
 
 enum Entry {
@@ -204,7 +200,7 @@ impl<'kvs> VisitSource<'kvs> for Pairs {
             return Ok(());
         }
         let number = value.to_u64().map(Into::into).or_else(|| value.to_f64().map(Into::into));
-        let value = number.unwrap_or_else(|| printable(&value.to_string(), LONGEST_TEXT).into());
+        let value = number.unwrap_or_else(|| printable(&value.to_string(), MAX_TEXT).into());
         if value != "" {
             self.0.push((key.to_string(), value));
         }
@@ -234,7 +230,7 @@ fn pairs(record: &Record<'_>) -> Vec<(String, serde_json::Value)> {
 }
 
 fn text(record: &Record<'_>) -> String {
-    printable(&record.args().to_string(), LONGEST_TEXT)
+    printable(&record.args().to_string(), MAX_TEXT)
 }
 
 fn place(record: &Record<'_>) -> String {

@@ -60,7 +60,7 @@ const RESIDENT: Family =
 const VIRTUAL: Family =
     Family::gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.");
 const OPEN_FILES: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
-const MOST_FILES: Family =
+const MAX_FDS: Family =
     Family::gauge("process_max_fds", "Maximum number of open file descriptors.");
 const REQUESTS: Family = Family::counter(
     "rest_client_requests_total",
@@ -130,7 +130,7 @@ impl Metrics {
         // Without the descriptor of this read.
         self.add(OPEN_FILES, &[], files.saturating_sub(1));
         if let Some(most) = getrlimit(Resource::Nofile).current {
-            self.add(MOST_FILES, &[], most);
+            self.add(MAX_FDS, &[], most);
         }
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let Some(usage) = Usage::of(&stat) else { return };

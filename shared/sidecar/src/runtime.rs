@@ -106,9 +106,6 @@ pub fn main_with<Settings>(
 
 /// Takes over SIGTERM and SIGINT. It comes before anything else: process 1 of a container ignores a
 /// signal without a handler.
-///
-/// # Errors
-/// `BadConfig` when the system refuses the handlers.
 fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::default();
     let refused = |e| Error::bad_config(format!("signals cannot be handled: {e}"));
@@ -124,18 +121,12 @@ fn stop_on_signals() -> Result<Stop> {
 }
 
 /// Starts a thread that ends with the process: nobody joins it.
-///
-/// # Errors
-/// `BadConfig` when the system gives none.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let refused = |e| Error::bad_config(format!("no thread for {name}: {e}"));
     start_thread(name, work).map_err(refused)
 }
 
 /// As [`spawn`], with the part of the program that its threads share.
-///
-/// # Errors
-/// `BadConfig` when the system gives none.
 pub fn spawn_with<T: Send + Sync + 'static>(
     name: &'static str,
     shared: &Arc<T>,
