@@ -3,8 +3,8 @@
 //! The loop in `manager.rs` gathers the inputs, `observe.rs` interprets them, `machine.rs` decides, and
 //! `perform.rs` acts. Only `manager.rs`, `perform.rs` and the modules they call read a clock or do I/O.
 
-pub(crate) mod csr;
-pub(crate) mod csr_status;
+pub mod csr;
+pub mod csr_status;
 mod csr_watch;
 pub(crate) mod deadline;
 mod hub;
@@ -16,12 +16,12 @@ pub(crate) mod need;
 pub(crate) mod observe;
 mod pacing;
 mod perform;
-mod pkcs10;
+pub mod pkcs10;
 mod readiness;
 mod session;
 pub(crate) mod store;
-mod template;
-pub(crate) mod validate;
+pub mod template;
+pub mod validate;
 
 #[cfg(test)]
 pub(crate) use self::csr::authority;

@@ -12,7 +12,7 @@ const PATIENCE_OF_LIFE: u32 = 20;
 
 /// The time by each known clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clocks {
+pub struct Clocks {
     own: SystemTime,
     hub: Option<HubTime>,
 }
@@ -27,7 +27,7 @@ struct HubTime {
 impl Clocks {
     /// From `own`, the time of this machine, at the instant `now`, and the hub's clock, which advances
     /// independently of ours: that may be set.
-    pub(crate) fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
+    pub fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
         let hub = hub.and_then(|clock| {
             let time = clock.time.checked_add(now.saturating_duration_since(clock.last));
             Some(HubTime { now: time?, agreed: clock.last.saturating_duration_since(clock.since) })
@@ -36,23 +36,23 @@ impl Clocks {
     }
 
     /// Returns whether every clock is past `end`.
-    pub(crate) fn are_past(&self, end: SystemTime) -> bool {
+    pub fn are_past(&self, end: SystemTime) -> bool {
         self.all().all(|now| now > end)
     }
 
     /// Returns whether `begin` is more than `tolerance` ahead by every clock.
-    pub(crate) fn are_before(&self, begin: SystemTime, tolerance: Duration) -> bool {
+    pub fn are_before(&self, begin: SystemTime, tolerance: Duration) -> bool {
         self.all().all(|now| now + tolerance < begin)
     }
 
     /// The time until every clock is past `end`.
-    pub(crate) fn until_past(&self, end: SystemTime) -> Duration {
+    pub fn until_past(&self, end: SystemTime) -> Duration {
         self.all().map(|now| end.duration_since(now).unwrap_or_default()).max().unwrap_or_default()
     }
 
     /// The time until a certificate with this `life` is due, which it is at `at`. The earlier clock counts,
     /// as a slow one must not delay a renewal; while the hub's clock is not trusted, the later one counts.
-    pub(crate) fn until_due(&self, at: SystemTime, life: Duration) -> Duration {
+    pub fn until_due(&self, at: SystemTime, life: Duration) -> Duration {
         let left = |now| at.duration_since(now).unwrap_or_default();
         match self.hub {
             Some(hub) if hub.agreed >= PATIENCE.min(life / PATIENCE_OF_LIFE) => {
@@ -65,7 +65,7 @@ impl Clocks {
     /// The remaining lifetime of a certificate that was just issued, by the clocks for which it is valid; all of its
     /// lifetime if it is valid for none. If the two differ by more than half, one of them is wrong, and the longer
     /// one counts: the shorter one would cause endless requests.
-    pub(crate) fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
+    pub fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
         let left = |now| end.duration_since(now).unwrap_or_default();
         let valid = || self.all().filter(|now| (begin..=end).contains(now)).map(left);
         match (valid().min(), valid().max()) {
@@ -86,7 +86,7 @@ impl Clocks {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use std::time::Instant;
 
     use super::*;
@@ -95,12 +95,12 @@ pub(crate) mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     /// Both clocks at this time.
-    pub(crate) fn at(time: SystemTime) -> Clocks {
+    pub fn at(time: SystemTime) -> Clocks {
         Clocks { own: time, hub: None }
     }
 
     /// A hub that is `ahead` by so many seconds, as its answers have said for the time `agreed`.
-    pub(crate) fn hub(ahead: i64, agreed: Duration) -> Clocks {
+    pub fn hub(ahead: i64, agreed: Duration) -> Clocks {
         let (since, apart) = (Instant::now(), Duration::from_secs(ahead.unsigned_abs()));
         let time = if ahead < 0 { now() - apart } else { now() + apart };
         let last = since + agreed;

@@ -8,9 +8,9 @@ use kubeconfig::{CurrentCluster, error::Result, quoted, secret::Data};
 
 /// The cluster of the current context.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Hub {
+pub struct Hub {
     /// Its name in the kubeconfig.
-    pub(crate) name: String,
+    pub name: String,
     /// Its URL, as written.
     pub(crate) server: String,
     /// `proxy-url`.
@@ -20,9 +20,9 @@ pub(crate) struct Hub {
     /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
     pub(crate) authority: Option<Vec<u8>>,
     /// `tls-server-name`.
-    pub(crate) server_name: Option<String>,
+    pub server_name: Option<String>,
     /// `insecure-skip-tls-verify`.
-    pub(crate) insecure: bool,
+    pub insecure: bool,
 }
 
 /// The proxy's URL may have a password.
@@ -50,13 +50,13 @@ impl From<CurrentCluster> for Hub {
 
 impl Hub {
     /// From the key `kubeconfig` of the Secret `name`.
-    pub(crate) fn of_secret(name: &str, data: &Data) -> Result<Self> {
+    pub fn of_secret(name: &str, data: &Data) -> Result<Self> {
         kubeconfig::cluster_from_secret(name, data).map(Self::from)
     }
 
     /// The difference between this hub and `other`, in a word, if there is one. Two authorities are the
     /// same by their path if one cannot be read.
-    pub(crate) fn differs_from(&self, other: &Self) -> Option<&'static str> {
+    pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let same_authority = match (&self.authority, &other.authority) {
             (Some(one), Some(another)) => one == another,
             (None, None) => self.authority_file == other.authority_file,
@@ -76,7 +76,7 @@ impl Hub {
     /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` next to it.
     /// It is that of Open Cluster Management's agents (ocm `pkg/registration/register/common.go:37-64`),
     /// byte for byte unless it names a file: a file's authority becomes part of it.
-    pub(crate) fn kubeconfig(&self) -> String {
+    pub fn kubeconfig(&self) -> String {
         self.kubeconfig_of("client-certificate: tls.crt\n    client-key: tls.key")
     }
 

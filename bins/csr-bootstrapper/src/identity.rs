@@ -21,8 +21,8 @@ const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
 const ALL_CLUSTERS: &str = "system:open-cluster-management:managed-clusters";
 /// The keys of the Secrets and the files, as upstream writes them.
-pub(crate) const CLUSTER_NAME: &str = "cluster-name";
-pub(crate) const AGENT_NAME: &str = "agent-name";
+pub const CLUSTER_NAME: &str = "cluster-name";
+pub const AGENT_NAME: &str = "agent-name";
 /// Letters of upstream's agent names (apimachinery `util/rand`).
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Size limit of a file: that of a Secret.
@@ -30,24 +30,24 @@ const LIMIT: u64 = 1 << 20;
 
 /// The agent's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AgentNames {
-    pub(crate) cluster: String,
-    pub(crate) agent: String,
+pub struct AgentNames {
+    pub cluster: String,
+    pub agent: String,
 }
 
 impl AgentNames {
     /// The user on the hub: the common name of the certificate.
-    pub(crate) fn user(&self) -> String {
+    pub fn user(&self) -> String {
         format!("{PREFIX}{}:{}", self.cluster, self.agent)
     }
 
     /// The subject of its certificate.
-    pub(crate) fn subject(&self) -> Subject {
+    pub fn subject(&self) -> Subject {
         Subject { user: self.user(), groups: self.groups().into(), units: Vec::new() }
     }
 
     /// The requests for its certificate.
-    pub(crate) fn csr_template(&self) -> CsrTemplate {
+    pub fn csr_template(&self) -> CsrTemplate {
         CsrTemplate {
             subject: self.subject(),
             dns_names: Vec::new(),
@@ -58,7 +58,7 @@ impl AgentNames {
     }
 
     /// Its groups, sorted: the organizations of the certificate.
-    pub(crate) fn groups(&self) -> [String; 2] {
+    pub fn groups(&self) -> [String; 2] {
         let mut groups = [format!("{PREFIX}{}", self.cluster), ALL_CLUSTERS.to_owned()];
         groups.sort_unstable();
         groups
@@ -66,42 +66,42 @@ impl AgentNames {
 }
 
 /// Returns whether `data` has this name under `key`.
-pub(crate) fn said(data: &Data, key: &str, name: &str) -> bool {
+pub fn said(data: &Data, key: &str, name: &str) -> bool {
     data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
 }
 
 /// All sources of a name; the first that has it counts, in this order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NameSources<'a> {
+pub struct NameSources<'a> {
     /// -cluster-name and -agent-id.
-    pub(crate) flags: (Option<&'a str>, Option<&'a str>),
+    pub flags: (Option<&'a str>, Option<&'a str>),
     /// The Secret with the credential.
-    pub(crate) secret: Option<&'a Data>,
+    pub secret: Option<&'a Data>,
     /// The files of -hub-kubeconfig-dir.
-    pub(crate) directory: Option<&'a Data>,
+    pub directory: Option<&'a Data>,
     /// The Secret of a pending request.
-    pub(crate) pending: Option<&'a Data>,
+    pub pending: Option<&'a Data>,
 }
 
 /// The resolved names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResolvedNames {
-    pub(crate) names: AgentNames,
+pub struct ResolvedNames {
+    pub names: AgentNames,
     /// A name was generated, because no source has it.
-    pub(crate) made: bool,
+    pub made: bool,
     /// Ignored values and the reasons, for the log.
-    pub(crate) ignored: Vec<String>,
+    pub ignored: Vec<String>,
 }
 
 /// The random bytes for new names.
-pub(crate) type RandomBytes = [u8; 26];
+pub type RandomBytes = [u8; 26];
 
 /// New random bytes. Two clusters of one name would replace each other on the hub, and a cheaper source,
 /// such as a clock, may be the same on many machines of one image.
 ///
 /// # Errors
 /// `BadConfig` if the system provides none.
-pub(crate) fn random() -> Result<RandomBytes> {
+pub fn random() -> Result<RandomBytes> {
     let mut bytes = RandomBytes::default();
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| Error::bad_config("the system has no random numbers"))?;
@@ -110,7 +110,7 @@ pub(crate) fn random() -> Result<RandomBytes> {
 
 /// Finds both names, or generates them from `random`. As in upstream since v0.15 the certificate is not a
 /// source: other names in it are a reason for another certificate.
-pub(crate) fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> ResolvedNames {
+pub fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> ResolvedNames {
     let mut ignored = Vec::new();
     let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
     let agent = find(known, known.flags.1, (AGENT_NAME, valid_agent), &mut ignored);
@@ -126,7 +126,7 @@ pub(crate) fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> Resolved
 ///
 /// # Errors
 /// The problem, as the predicate of a sentence about the name.
-pub(crate) fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
+pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     match valid_label(name) {
         true => Ok(()),
         false => Err("is not the name of a namespace: 1 to 63 of a-z, 0-9 and - (not at the ends)"),
@@ -138,7 +138,7 @@ pub(crate) fn valid_cluster(name: &str) -> std::result::Result<(), &'static str>
 ///
 /// # Errors
 /// The problem, as the predicate of a sentence about the name.
-pub(crate) fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
+pub fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
     let printable = !name.chars().any(|c| c.is_control() || c == ':');
     match printable && (1..=253).contains(&name.len()) && name.trim() == name {
         true => Ok(()),
@@ -184,7 +184,7 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
 }
 
 /// The files of `directory`; unreadable ones are left out.
-pub(crate) fn in_directory(directory: &Path) -> Data {
+pub fn in_directory(directory: &Path) -> Data {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let named =

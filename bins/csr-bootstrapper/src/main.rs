@@ -1,37 +1,5 @@
-//! Registration agent of Open Cluster Management: obtains a cluster's credential for the hub by CSR,
-//! rotates it forever, and sends the cluster's heartbeats.
+//! The program; see the library of the same name.
 
-mod addon;
-mod agent;
-mod bootstrap;
-mod cached;
-mod capacity;
-mod certificate;
-mod claim;
-mod clocks;
-mod command;
-mod conditions;
-mod digest;
-mod files;
-mod hub;
-mod https;
-mod hub_selection;
-mod identity;
-mod managed_namespace;
-mod managedcluster;
-mod report;
-mod run;
-mod settings;
-mod sources;
-mod state;
-mod write_pace;
-
-use std::{env, process::ExitCode};
-
-use sidecar::runtime;
-
-fn main() -> ExitCode {
-    let (form, arguments) = command::command(env::args_os());
-    let table = settings::table(form);
-    runtime::main_with("csr-bootstrapper", &table, arguments, settings::Settings::new, run::run)
+fn main() -> std::process::ExitCode {
+    csr_bootstrapper::main()
 }

@@ -36,17 +36,6 @@ macro_rules! target {
     };
 }
 
-/// Includes modules of a program at the root of a target, where they expect each other; they may contain code
-/// that the target does not use.
-#[macro_export]
-macro_rules! modules {
-    ($($name:ident = $file:literal,)+) => {
-        $(#[allow(dead_code)]
-        #[path = $file]
-        mod $name;)+
-    };
-}
-
 /// Runs a target on the files and on the contents of the directories that the command line names.
 pub fn replay(run: impl Fn(&[u8])) {
     // A panic in any thread must end the process.

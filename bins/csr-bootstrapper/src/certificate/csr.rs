@@ -33,25 +33,25 @@ use crate::{
 };
 
 /// `certificates.k8s.io/v1` CertificateSigningRequest.
-pub(crate) static CSRS: Resource =
+pub static CSRS: Resource =
     Resource::v1("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
 /// The only signer whose certificates authenticate a user at an API server.
-pub(crate) const KUBE_API_SERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+pub const KUBE_API_SERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 /// Label of all objects of a managed cluster.
-pub(crate) const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
+pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 
 const KEY: &str = "PRIVATE KEY";
 const REQUEST: &str = "CERTIFICATE REQUEST";
 
 /// A key and the request for its certificate.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct CertificateRequest {
+pub struct CertificateRequest {
     /// PEM of PKCS #8.
-    pub(crate) key: Zeroizing<String>,
+    pub key: Zeroizing<String>,
     /// PEM of PKCS #10.
-    pub(crate) csr: String,
+    pub csr: String,
     /// Name of the object: it ends in a hash of the public key, so that posting it again creates no second one.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// Only the name: the key is secret.
@@ -72,7 +72,7 @@ impl CertificateRequest {
     ///
     /// # Errors
     /// `BadConfig` when the system provides no random numbers.
-    pub(crate) fn new(template: &CsrTemplate) -> Result<Self> {
+    pub fn new(template: &CsrTemplate) -> Result<Self> {
         let made = signed_by_new_key(&|point| content(template, point))?;
         Ok(Self {
             key: to_pem(KEY, &made.key).into(),
@@ -82,7 +82,7 @@ impl CertificateRequest {
     }
 
     /// The values of a Secret that restores the request after a restart.
-    pub(crate) fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
+    pub fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
         let values = [
             ("tls.key", self.key.as_str()),
             ("tls.csr", &self.csr),
@@ -95,7 +95,7 @@ impl CertificateRequest {
     }
 
     /// Restores one from such values; `None` if they are incomplete or for other names.
-    pub(crate) fn of_secret(data: &Data, names: &AgentNames) -> Option<Self> {
+    pub fn of_secret(data: &Data, names: &AgentNames) -> Option<Self> {
         let text = |key: &str| str::from_utf8(data.get(key)?).ok().map(str::to_owned);
         let request =
             Self { key: text("tls.key")?.into(), csr: text("tls.csr")?, name: text("csr-name")? };
@@ -104,12 +104,12 @@ impl CertificateRequest {
     }
 
     /// The same, if name and request are those of this key for `template`.
-    pub(crate) fn checked(self, template: &CsrTemplate) -> Option<Self> {
+    pub fn checked(self, template: &CsrTemplate) -> Option<Self> {
         self.is_whole(template).then_some(self)
     }
 
     /// The object, as the Go agent writes it (ocm `pkg/registration/register/csr/csr.go:429-482`).
-    pub(crate) fn object(&self, template: &CsrTemplate, expiration: Option<u32>) -> Value {
+    pub fn object(&self, template: &CsrTemplate, expiration: Option<u32>) -> Value {
         let mut spec = json!({
             "request": BASE64_STANDARD.encode(&self.csr),
             "signerName": template.signer,
@@ -155,7 +155,7 @@ fn no_key<E>(_: E) -> Error {
 ///
 /// # Errors
 /// `BadConfig` when the system provides no random numbers.
-pub(crate) fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
+pub fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
     let made = signed_by_new_key(&|point| own_certificate("localhost", point))?;
     Ok((made.signed, made.key))
 }
@@ -202,6 +202,6 @@ fn to_pem(label: &str, der: &[u8]) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod authority;
+pub mod authority;
 #[cfg(test)]
 mod tests;

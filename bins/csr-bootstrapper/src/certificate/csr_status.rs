@@ -15,14 +15,14 @@ use crate::{clocks::Clocks, hub::Hub, identity::AgentNames};
 
 /// Pending requests of our user that stop the next one: the Go agent's limit, which counts answered ones
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).
-pub(crate) const MOST_PENDING: usize = 10;
+pub const MOST_PENDING: usize = 10;
 
 /// Label of the CSR of an add-on.
-pub(crate) const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
+pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
 /// The status of a CSR; texts are predicates of sentences about "CSR <name>".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CsrStatus {
+pub enum CsrStatus {
     /// Not approved yet.
     Pending,
     /// Approved, but without a certificate yet.
@@ -42,7 +42,7 @@ pub(crate) enum CsrStatus {
 impl CsrStatus {
     /// The approval or signature that the CSR `name` waits for, if it does; a person has to approve a
     /// request of the `bootstrap` identity.
-    pub(crate) fn pending_sentence(&self, name: &str, bootstrap: bool) -> Option<String> {
+    pub fn pending_sentence(&self, name: &str, bootstrap: bool) -> Option<String> {
         match self {
             Self::Pending if bootstrap => {
                 Some(format!("CSR {name} is not approved yet: kubectl certificate approve {name}"))
@@ -56,7 +56,7 @@ impl CsrStatus {
     }
 
     /// The failure of the CSR, if it failed.
-    pub(crate) fn failure(&self) -> Option<CsrFailure> {
+    pub fn failure(&self) -> Option<CsrFailure> {
         match self {
             Self::Pending | Self::Approved | Self::Issued(_) => None,
             Self::Denied(why) => Some(CsrFailure::Denied(why.clone())),
@@ -70,7 +70,7 @@ impl CsrStatus {
 
 /// The CSR on the hub, as far as it was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ObservedCsr {
+pub enum ObservedCsr {
     /// About to be observed, or irrelevant.
     Awaited,
     /// Its watch has to begin first.
@@ -85,14 +85,14 @@ pub(crate) enum ObservedCsr {
 
 /// The CSR with a certificate, and the hub that issued it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct IssuedCsr {
-    pub(crate) hub: Hub,
-    pub(crate) csr: Value,
+pub struct IssuedCsr {
+    pub hub: Hub,
+    pub csr: Value,
 }
 
 /// A request's end without a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CsrFailure {
+pub enum CsrFailure {
     /// With the hub's reason.
     Denied(String),
     /// With the hub's reason.
@@ -107,7 +107,7 @@ pub(crate) enum CsrFailure {
 
 impl CsrFailure {
     /// The reason for the Event and the metric.
-    pub(crate) fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::Denied(_) => "CSRDenied",
             Self::Failed(_) => "CSRFailed",
@@ -118,7 +118,7 @@ impl CsrFailure {
     }
 
     /// The predicate of a sentence about "CSR x".
-    pub(crate) fn sentence(&self) -> &str {
+    pub fn sentence(&self) -> &str {
         match self {
             Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
             Self::Replaced => "was replaced by another object of its name",
@@ -128,20 +128,20 @@ impl CsrFailure {
 }
 
 /// What a CSR is judged by.
-pub(crate) struct Judge<'a> {
-    pub(crate) request: &'a CertificateRequest,
-    pub(crate) template: &'a CsrTemplate,
+pub struct Judge<'a> {
+    pub request: &'a CertificateRequest,
+    pub template: &'a CsrTemplate,
     /// uid of the posted object, if it is known.
-    pub(crate) posted_uid: Option<&'a str>,
+    pub posted_uid: Option<&'a str>,
     /// The agent's own user.
-    pub(crate) agent: &'a str,
+    pub agent: &'a str,
     /// The requester is that user, or else the bootstrap identity: a hub renews only for the former.
-    pub(crate) by_agent: bool,
-    pub(crate) clocks: Clocks,
+    pub by_agent: bool,
+    pub clocks: Clocks,
 }
 
 /// The status of `csr` for the request.
-pub(crate) fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
+pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
     let Judge { request, template, posted_uid, agent, by_agent, clocks } = *judge;
     if posted_uid.is_some_and(|uid| csr["metadata"]["uid"] != uid) {
         return CsrStatus::Replaced;
@@ -166,7 +166,7 @@ pub(crate) fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
 
 /// Returns whether this request is pending and for our own user: add-ons of this cluster and other agents of its
 /// name post requests too.
-pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
+pub fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
     let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
     has_prefix(csr, &format!("{}-", names.cluster))
         && metadata["labels"][CLUSTER_LABEL] == names.cluster
@@ -177,7 +177,7 @@ pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
 }
 
 /// Returns whether this request is pending, was posted by `user`, and has a name that begins so.
-pub(crate) fn is_pending_of(csr: &Value, prefix: &str, user: &str) -> bool {
+pub fn is_pending_of(csr: &Value, prefix: &str, user: &str) -> bool {
     has_prefix(csr, prefix) && csr["spec"]["username"] == user && is_pending(csr)
 }
 

@@ -10,7 +10,7 @@ use x509_cert::{
 use super::template::{CsrTemplate, Subject};
 
 /// Returns whether the request in `pem`, written by anybody, is for exactly this user.
-pub(crate) fn asks_for(pem: &str, user: &str) -> bool {
+pub fn asks_for(pem: &str, user: &str) -> bool {
     let Ok(der) = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()) else {
         return false;
     };

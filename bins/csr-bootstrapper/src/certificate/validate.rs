@@ -23,7 +23,7 @@ use crate::{
 
 /// A certificate is valid this much before its notBefore: the hub has another clock, and a naive check of
 /// notBefore rejects fresh certificates (kubernetes/kubernetes#97680).
-pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
+pub const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// The content of the credential's Secret.
 ///
@@ -43,7 +43,7 @@ pub(crate) fn content(secret: &CachedObject) -> Result<Data, UnusableCredential>
 
 /// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Validation {
+pub enum Validation {
     Usable(UsableCredential),
     /// Valid, but of another hub than the bootstrap kubeconfig's; the word names the difference.
     Moved(UsableCredential, &'static str),
@@ -52,7 +52,7 @@ pub(crate) enum Validation {
 
 impl Validation {
     /// The credential, unless it is unusable.
-    pub(crate) fn usable(&self) -> Option<&UsableCredential> {
+    pub fn usable(&self) -> Option<&UsableCredential> {
         match self {
             Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
             Self::Unusable(_) => None,
@@ -62,24 +62,24 @@ impl Validation {
 
 /// A valid certificate of this agent, with its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct UsableCredential {
-    pub(crate) identity: KeyPair,
-    pub(crate) chain: Vec<Certificate>,
+pub struct UsableCredential {
+    pub identity: KeyPair,
+    pub chain: Vec<Certificate>,
     /// The kubeconfig's hub.
-    pub(crate) hub: Hub,
+    pub hub: Hub,
     /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
-    pub(crate) config: Option<ClusterConfig>,
+    pub config: Option<ClusterConfig>,
     /// The kubeconfig or one of the names next to it needs a repair.
-    pub(crate) stale: bool,
+    pub stale: bool,
 }
 
 /// The reason why there is no valid credential.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct UnusableCredential {
+pub struct UnusableCredential {
     /// The problem, as the predicate of a sentence about the Secret or the directory.
-    pub(crate) reason: String,
+    pub reason: String,
     /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
-    pub(crate) event: &'static str,
+    pub event: &'static str,
 }
 
 /// Subject of the kubeconfig's errors, of which only the predicate is used.
@@ -87,12 +87,12 @@ const SUBJECT: &str = "";
 const UNREADABLE: &str = "CertificateValidationFailed";
 const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
-pub(crate) const OTHER_DATA: &str = "AdditonalSecretDataChanged";
+pub const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 
 /// Validates `data` for the agent `names`, and compares the hub with that of the `bootstrap` kubeconfig, if there
 /// is one. The rules are those of ocm `pkg/registration/register/common.go:86-145`, and that key and certificate
 /// belong together.
-pub(crate) fn validate(
+pub fn validate(
     data: &Data,
     bootstrap: Option<&Hub>,
     names: &AgentNames,
@@ -106,18 +106,14 @@ pub(crate) fn validate(
 }
 
 /// As [`validate`] at the certificate's own time: the remaining problems hold at any time.
-pub(crate) fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Validation> {
+pub fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Validation> {
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
     Some(validate(data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
 /// The objection to a certificate, as the predicate of a sentence about it.
-pub(crate) fn objection(
-    chain: &[Certificate],
-    subject: &Subject,
-    clocks: Clocks,
-) -> Option<String> {
+pub fn objection(chain: &[Certificate], subject: &Subject, clocks: Clocks) -> Option<String> {
     let Subject { user, groups, units } = subject;
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
     let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
@@ -154,13 +150,13 @@ fn once(sorted: &[String]) -> Vec<String> {
 }
 
 /// The Event's reason, and the problem.
-pub(crate) type CredentialDefect = (&'static str, String);
+pub type CredentialDefect = (&'static str, String);
 
 /// A valid certificate, with its key and its chain.
-pub(crate) type Good = (KeyPair, Vec<Certificate>);
+pub type Good = (KeyPair, Vec<Certificate>);
 
 /// Validates certificate and key.
-pub(crate) fn certificate(
+pub fn certificate(
     data: &Data,
     subject: &Subject,
     clocks: Clocks,
@@ -210,7 +206,7 @@ fn hub(
 ///
 /// # Errors
 /// The problem, as the predicate of a sentence about the Secret.
-pub(crate) fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
+pub fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     let config =
         kubeconfig::from_secret(SUBJECT, data).map_err(|error| error.problem().to_owned())?;
     // Without TLS the certificate is not used.

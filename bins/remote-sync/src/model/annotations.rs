@@ -8,41 +8,41 @@ use crate::model::known_clusters::uid_of_mark;
 
 /// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AnnotationKeys {
+pub struct AnnotationKeys {
     prefix: String,
     /// On either object, set by a person: `true` stops everything for the pair.
-    pub(crate) paused: String,
+    pub paused: String,
     /// On a target's Namespace: the name of the object that it was created for.
-    pub(crate) owner: String,
+    pub owner: String,
     /// On the same, in safe mode: the uid of that object's source.
-    pub(crate) owner_ref: String,
+    pub owner_ref: String,
     /// On the same: the instance that created it, `<cluster>/<finalizer>`, with the uid of its sources' cluster.
-    pub(crate) created_by: String,
+    pub created_by: String,
     /// On a Secret on either side: the hash of what was uploaded.
-    pub(crate) hash: String,
+    pub hash: String,
     /// On a target's Secret, in safe mode: the uid of the source that it was uploaded for.
-    pub(crate) uploaded_to: String,
+    pub uploaded_to: String,
     /// On a source: which of its generations the target has.
-    pub(crate) remote_generation: String,
+    pub remote_generation: String,
     /// On a source: the target's generation with that content.
-    pub(crate) local_generation: String,
+    pub local_generation: String,
     /// On a source, in safe mode: the target's uid.
-    pub(crate) local_uid: String,
+    pub local_uid: String,
     /// On a source, in safe mode: the digests of both contents, where the target's server made another of it.
-    pub(crate) content: String,
+    pub content: String,
     /// On a source, with `-annotate-state`: the state of its pair.
-    pub(crate) state: String,
+    pub state: String,
     /// On a target, in safe mode: which object on which cluster it is a copy of.
-    pub(crate) source: String,
+    pub source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
-    pub(crate) managed_keys: String,
+    pub managed_keys: String,
     /// On a target: since when it has had no source.
-    pub(crate) orphaned: String,
+    pub orphaned: String,
 }
 
 impl AnnotationKeys {
     /// The keys under `prefix`, which has no slash at its end.
-    pub(crate) fn new(prefix: &str) -> Self {
+    pub fn new(prefix: &str) -> Self {
         let key = |name: &str| format!("{prefix}/{name}");
         Self {
             prefix: key(""),
@@ -64,12 +64,12 @@ impl AnnotationKeys {
     }
 
     /// What `-track source` records on a source.
-    pub(crate) fn records(&self) -> [&String; 4] {
+    pub fn records(&self) -> [&String; 4] {
         [&self.remote_generation, &self.local_generation, &self.local_uid, &self.content]
     }
 
     /// Returns whether a key is under the prefix, even if it is not one of these.
-    pub(crate) fn is_ours(&self, key: &str) -> bool {
+    pub fn is_ours(&self, key: &str) -> bool {
         key.starts_with(&*self.prefix)
     }
 }
@@ -77,12 +77,12 @@ impl AnnotationKeys {
 /// The uid of an object, or of a cluster (that of its Namespace kube-system). Bytes instead of a u128, which
 /// would be aligned: stores hold many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Uid([u8; 16]);
+pub struct Uid([u8; 16]);
 
 impl Uid {
     /// Parses a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for
     /// anything that would be formatted differently.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
         let mut groups = text.split('-');
         let whole = GROUPS.iter().all(|length| {
@@ -100,7 +100,7 @@ impl Uid {
     }
 
     /// The uid in an annotation or field, if it holds one.
-    pub(crate) fn of(value: &Value) -> Option<Self> {
+    pub fn of(value: &Value) -> Option<Self> {
         value.as_str().and_then(Self::parse)
     }
 }
@@ -116,22 +116,22 @@ impl fmt::Display for Uid {
 /// The object that a target is a copy of, and the instance that copied it: each handles only its own.
 /// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin<'a> {
+pub struct Origin<'a> {
     /// The source's cluster, see [`cluster_mark`](crate::model::known_clusters::cluster_mark).
-    pub(crate) cluster: &'a str,
+    pub cluster: &'a str,
     /// Empty for a cluster-scoped kind.
-    pub(crate) namespace: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) uid: Uid,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: Uid,
     /// The source's generation when its content was written.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// The finalizer of the instance that wrote it.
-    pub(crate) finalizer: &'a str,
+    pub finalizer: &'a str,
 }
 
 impl<'a> Origin<'a> {
     /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
-    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+    pub fn parse(text: &'a str) -> Option<Self> {
         // The finalizer contains a slash itself.
         let mut parts = text.splitn(6, '/');
         let mut part = || parts.next();
@@ -151,14 +151,14 @@ impl fmt::Display for Origin<'_> {
 
 /// The digests of a source's content and of what the target's server made of it: 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ContentPair {
-    pub(crate) source: u64,
-    pub(crate) target: u64,
+pub struct ContentPair {
+    pub source: u64,
+    pub target: u64,
 }
 
 impl ContentPair {
     /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         let half = |text| u64::from_str_radix(text, 16).ok();
         let (source, target) =
@@ -176,13 +176,13 @@ impl fmt::Display for ContentPair {
 /// The keys of the labels and annotations that a target has from its source: `label,label|annotation,…`; no
 /// key can contain a comma or a bar. Sorted, for binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ManagedKeys<'a> {
-    pub(crate) labels: Vec<&'a str>,
-    pub(crate) annotations: Vec<&'a str>,
+pub struct ManagedKeys<'a> {
+    pub labels: Vec<&'a str>,
+    pub annotations: Vec<&'a str>,
 }
 
 impl<'a> ManagedKeys<'a> {
-    pub(crate) fn parse(text: &'a str) -> Self {
+    pub fn parse(text: &'a str) -> Self {
         let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
         let keys = |text: &'a str| {
             let keys: Vec<_> = text.split(',').filter(|key| !key.is_empty()).collect();

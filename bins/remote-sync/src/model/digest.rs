@@ -10,26 +10,26 @@ use serde_json::{Map, Value};
 
 /// Computes digests.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Digester(());
+pub struct Digester(());
 
 impl Digester {
     /// The digest of no members at all.
-    pub(crate) const NOTHING: u64 = 0;
+    pub const NOTHING: u64 = 0;
 
-    pub(crate) fn of(&self, value: &Value) -> u64 {
+    pub fn of(&self, value: &Value) -> u64 {
         let mut hasher = Hasher::new();
         hasher.write(value);
         hasher.finish()
     }
 
-    pub(crate) fn of_text(&self, text: &str) -> u64 {
+    pub fn of_text(&self, text: &str) -> u64 {
         let mut hasher = Hasher::new();
         hasher.write_text(text);
         hasher.finish()
     }
 
     /// The digest of the members that `keep` accepts.
-    pub(crate) fn of_members(
+    pub fn of_members(
         &self,
         members: Option<&Map<String, Value>>,
         keep: impl Fn(&str) -> bool,

@@ -15,15 +15,15 @@ const MOST_FORMER: usize = 8;
 
 /// The cluster that a remote is: `<uid> <former uid>…`, or with `unverified` first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClusterRecord {
+pub struct ClusterRecord {
     /// `None` if its kube-system could never be read.
-    pub(crate) uid: Option<Uid>,
+    pub uid: Option<Uid>,
     /// Clusters that it replaced, as a person said: their copies become its own.
-    pub(crate) former: Vec<Uid>,
+    pub former: Vec<Uid>,
 }
 
 impl ClusterRecord {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let uid = match words.next()? {
             UNVERIFIED => None,
@@ -56,7 +56,7 @@ impl fmt::Display for ClusterRecord {
 }
 
 /// How marks name a cluster: `<remote>=<uid>`, or `<remote>=unverified`.
-pub(crate) fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
+pub fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
     match uid {
         Some(uid) => format!("{remote}={uid}"),
         None => format!("{remote}={UNVERIFIED}"),
@@ -64,7 +64,7 @@ pub(crate) fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
 }
 
 /// The uid in a cluster's mark, if it has one. Earlier versions wrote the uid alone.
-pub(crate) fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
+pub fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
     match mark.split_once('=').map_or(mark, |(_, uid)| uid) {
         UNVERIFIED if mark != UNVERIFIED => Some(None),
         uid => Uid::parse(uid).map(Some),
@@ -73,15 +73,15 @@ pub(crate) fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
 
 /// `-accept-identity`: the remote is the cluster with the uid `new`, which replaced `old` or the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AcceptedIdentity {
-    pub(crate) remote: String,
-    pub(crate) old: Option<Uid>,
-    pub(crate) new: Uid,
+pub struct AcceptedIdentity {
+    pub remote: String,
+    pub old: Option<Uid>,
+    pub new: Uid,
 }
 
 /// What is known of all clusters: of the remotes, and of the local one by the name [`OWN`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KnownClusters {
+pub struct KnownClusters {
     /// By name. A text that is not a record matches no cluster.
     records: BTreeMap<String, Result<ClusterRecord, String>>,
     /// The names whose records are in memory alone.
@@ -95,10 +95,10 @@ pub(crate) struct KnownClusters {
 
 /// Why a cluster is not taken for the remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedCluster {
-    pub(crate) why: String,
+pub struct RefusedCluster {
+    pub why: String,
     /// The remote and its new record (`None`: no record) with which it would be.
-    pub(crate) accept: Option<(String, Option<ClusterRecord>)>,
+    pub accept: Option<(String, Option<ClusterRecord>)>,
 }
 
 impl From<String> for RefusedCluster {
@@ -108,17 +108,13 @@ impl From<String> for RefusedCluster {
 }
 
 impl KnownClusters {
-    pub(crate) fn new(accepted: Vec<AcceptedIdentity>, own_is_remote: bool) -> Self {
+    pub fn new(accepted: Vec<AcceptedIdentity>, own_is_remote: bool) -> Self {
         Self { accepted, own_is_remote, ..Self::default() }
     }
 
     /// Replaces the records by the saved ones, which were requested after `saves` saves. Those that are not saved yet
     /// stay. An answer that a save may have overtaken only adds records.
-    pub(crate) fn load<'a>(
-        &mut self,
-        records: impl Iterator<Item = (&'a str, &'a str)>,
-        saves: u64,
-    ) {
+    pub fn load<'a>(&mut self, records: impl Iterator<Item = (&'a str, &'a str)>, saves: u64) {
         let is_latest = saves == self.saves;
         self.records.retain(|name, _| !is_latest || self.unsaved.contains(name));
         for (name, text) in records {
@@ -129,21 +125,21 @@ impl KnownClusters {
         }
     }
 
-    pub(crate) fn saves(&self) -> u64 {
+    pub fn saves(&self) -> u64 {
         self.saves
     }
 
-    pub(crate) fn is_saved(&self, name: &str) -> bool {
+    pub fn is_saved(&self, name: &str) -> bool {
         !self.unsaved.contains(name)
     }
 
-    pub(crate) fn note_saved(&mut self, name: &str) {
+    pub fn note_saved(&mut self, name: &str) {
         self.saves += 1;
         self.unsaved.remove(name);
     }
 
     /// Forgets which cluster a remote was; returns whether there was a record.
-    pub(crate) fn forget(&mut self, name: &str) -> bool {
+    pub fn forget(&mut self, name: &str) -> bool {
         self.unsaved.remove(name);
         self.records.remove(name).is_some()
     }
@@ -153,7 +149,7 @@ impl KnownClusters {
     ///
     /// # Errors
     /// The reason why it is not that cluster.
-    pub(crate) fn admit(
+    pub fn admit(
         &mut self,
         name: &str,
         shown: &Result<Uid, String>,

@@ -4,10 +4,7 @@ use serde_json::{Map, Value};
 
 /// A copy of the members that `keep` accepts. One function for all: each sort of iterator that is collected into a
 /// map, and each closure that a map retains by, takes 3 KB of the program.
-pub(crate) fn members(
-    of: Option<&Map<String, Value>>,
-    keep: &dyn Fn(&str) -> bool,
-) -> Map<String, Value> {
+pub fn members(of: Option<&Map<String, Value>>, keep: &dyn Fn(&str) -> bool) -> Map<String, Value> {
     let mut kept = Map::new();
     for (key, value) in of.into_iter().flatten().filter(|(key, _)| keep(key)) {
         kept.insert(key.clone(), value.clone());
@@ -16,7 +13,7 @@ pub(crate) fn members(
 }
 
 /// The ownerReference of the object that controls this one.
-pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
+pub fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }

@@ -2,7 +2,7 @@
 
 /// The rules by which pairs are kept in sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Exactly as sync-controller does.
     Compat,
     /// With annotations that record whose copy a target is, and proof before a deletion.
@@ -11,7 +11,7 @@ pub(crate) enum Mode {
 
 /// The policy for targets that are nobody's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AdoptPolicy {
+pub enum AdoptPolicy {
     Never,
     /// Those that have the source's content become its copies.
     Equal,
@@ -20,7 +20,7 @@ pub(crate) enum AdoptPolicy {
 
 /// The bookkeeping: what a source is given beside its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Track {
+pub enum Track {
     /// A finalizer, and annotations that say what of it was copied.
     Source,
     /// A finalizer, so that it stays until its target is gone.
@@ -31,49 +31,49 @@ pub(crate) enum Track {
 
 impl Mode {
     /// Returns whether annotations record, by uids, whose copy an object is and what of it was copied.
-    pub(crate) fn records_origin(self) -> bool {
+    pub fn records_origin(self) -> bool {
         self == Self::Safe
     }
 
     /// Returns whether every write applies to exactly the object and version that was observed.
-    pub(crate) fn sets_preconditions(self) -> bool {
+    pub fn sets_preconditions(self) -> bool {
         self == Self::Safe
     }
 
     /// Returns whether a live read has to confirm that the other object is gone before anything is deleted or the
     /// finalizer removed.
-    pub(crate) fn confirms_absence(self) -> bool {
+    pub fn confirms_absence(self) -> bool {
         self == Self::Safe
     }
 
     /// Returns whether every object with the target's name is our copy.
-    pub(crate) fn owns_by_name(self) -> bool {
+    pub fn owns_by_name(self) -> bool {
         self == Self::Compat
     }
 
     /// Returns whether targets are replaced (PUT) instead of patched.
-    pub(crate) fn replaces(self) -> bool {
+    pub fn replaces(self) -> bool {
         self == Self::Compat
     }
 
     /// Returns whether writes that another writer undoes become rare.
-    pub(crate) fn slows_fights(self) -> bool {
+    pub fn slows_fights(self) -> bool {
         self == Self::Safe
     }
 
     /// Returns whether a pass ends after its writes and the next one starts at once, as upstream's do.
-    pub(crate) fn ends_after_writes(self) -> bool {
+    pub fn ends_after_writes(self) -> bool {
         self == Self::Compat
     }
 }
 
 impl Track {
-    pub(crate) fn adds_finalizers(self) -> bool {
+    pub fn adds_finalizers(self) -> bool {
         self != Self::Target
     }
 
     /// Returns whether the source says which generations belong together.
-    pub(crate) fn records_generations(self) -> bool {
+    pub fn records_generations(self) -> bool {
         self == Self::Source
     }
 }

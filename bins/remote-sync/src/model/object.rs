@@ -15,55 +15,55 @@ use crate::model::{
 
 /// Memory that an object may cost, in bytes, without a permit being needed to reconcile its pair: a worker
 /// holds several copies at a time. As JSON that is about 15 to 50 KB.
-pub(crate) const SMALL: usize = 64 << 10;
+pub const SMALL: usize = 64 << 10;
 
 /// A cached object: what all objects have in common, and the value for its role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Cached<R> {
-    pub(crate) uid: Uid,
+pub struct Cached<R> {
+    pub uid: Uid,
     /// The resourceVersion, a number that grows with every write to a server (Kubernetes API concepts,
     /// "Resource versions").
-    pub(crate) version: u64,
+    pub version: u64,
     /// Its document costs more than `SMALL`: reconciling the pair needs a permit.
-    pub(crate) large: bool,
-    pub(crate) value: R,
+    pub large: bool,
+    pub value: R,
 }
 
 /// State that sources and targets have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ObjectState {
+pub struct ObjectState {
     /// 0 for a kind without generations.
-    pub(crate) generation: u32,
+    pub generation: u32,
     /// Digest of the fields that are copied from source to target.
-    pub(crate) content: u64,
+    pub content: u64,
     /// Digest of the labels and annotations that are.
-    pub(crate) metadata: u64,
+    pub metadata: u64,
     /// Digest of the status; `null`, `{}` and a missing one are equal.
-    pub(crate) status: u64,
-    pub(crate) terminating: bool,
-    pub(crate) paused: bool,
+    pub status: u64,
+    pub terminating: bool,
+    pub paused: bool,
 }
 
 impl ObjectState {
     /// Digest of what a target is given of a source in this state.
-    pub(crate) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.content.rotate_left(1) ^ self.metadata
     }
 }
 
 /// A source: the object that owns the content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SourceObject {
-    pub(crate) state: ObjectState,
-    pub(crate) finalizers: Finalizers,
-    pub(crate) generations: Generations,
+pub struct SourceObject {
+    pub state: ObjectState,
+    pub finalizers: Finalizers,
+    pub generations: Generations,
     /// The cluster that it was itself copied from.
-    pub(crate) copied_from: Option<Uid>,
+    pub copied_from: Option<Uid>,
 }
 
 impl SourceObject {
     /// Returns whether its content has been copied, according to its own annotations.
-    pub(crate) fn seems_synced(&self) -> bool {
+    pub fn seems_synced(&self) -> bool {
         let published = self.generations.remote.unwrap_or_default();
         matches!(self.finalizers, Finalizers::Ours(_)) && published == self.state.generation
     }
@@ -71,7 +71,7 @@ impl SourceObject {
 
 /// The finalizers of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Finalizers {
+pub enum Finalizers {
     None,
     Others,
     /// Ours is present, at this index of the list.
@@ -80,69 +80,69 @@ pub(crate) enum Finalizers {
 
 /// Annotations of a source about its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Generations {
-    pub(crate) remote: Option<u32>,
-    pub(crate) local: Option<u32>,
-    pub(crate) uid: Option<Uid>,
+pub struct Generations {
+    pub remote: Option<u32>,
+    pub local: Option<u32>,
+    pub uid: Option<Uid>,
     /// Contents that differ although the target's server kept all that was written.
     /// Boxed, as few sources have one and stores hold many.
-    pub(crate) content: Option<Box<ContentPair>>,
+    pub content: Option<Box<ContentPair>>,
     /// Short digest of the pair's state, see [`AnnotationKeys::state`]; 0 without. It takes no room of its own here.
-    pub(crate) told: u32,
+    pub told: u32,
 }
 
 impl Generations {
     /// Which of [`AnnotationKeys::records`] are there.
-    pub(crate) fn records(&self) -> [bool; 4] {
+    pub fn records(&self) -> [bool; 4] {
         [self.remote.is_some(), self.local.is_some(), self.uid.is_some(), self.content.is_some()]
     }
 }
 
 /// A target: the copy, which owns the status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TargetObject {
-    pub(crate) state: ObjectState,
-    pub(crate) copy_of: Option<CopyOf>,
-    pub(crate) has_annotations: bool,
+pub struct TargetObject {
+    pub state: ObjectState,
+    pub copy_of: Option<CopyOf>,
+    pub has_annotations: bool,
     /// It has content beside its spec, which the source may not have any more.
-    pub(crate) beside_spec: bool,
+    pub beside_spec: bool,
     /// It is annotated as a kept orphan.
-    pub(crate) orphaned: bool,
+    pub orphaned: bool,
 }
 
 /// An [`Origin`] in compact form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CopyOf {
+pub struct CopyOf {
     /// Digest of the name of the source's cluster in marks.
-    pub(crate) cluster: u64,
-    pub(crate) uid: Uid,
+    pub cluster: u64,
+    pub uid: Uid,
     /// Digest of namespace, name and the instance's finalizer.
-    pub(crate) place: u64,
-    pub(crate) generation: u32,
+    pub place: u64,
+    pub generation: u32,
 }
 
 /// A Namespace on the target's cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TargetNamespace {
-    pub(crate) terminating: bool,
+pub struct TargetNamespace {
+    pub terminating: bool,
     /// The name of the object that this program created it for, if it did.
-    pub(crate) owner: Option<Box<str>>,
-    pub(crate) owner_uid: Option<Uid>,
+    pub owner: Option<Box<str>>,
+    pub owner_uid: Option<Uid>,
     /// Digest of the instance that created it, see [`ObjectReader::instance`].
-    pub(crate) instance: Option<u64>,
+    pub instance: Option<u64>,
 }
 
 /// A Secret on the target's cluster that may have to be uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TargetSecret {
+pub struct TargetSecret {
     /// The uid of the object that controls it.
-    pub(crate) controller: Option<Uid>,
+    pub controller: Option<Uid>,
     /// It differs from what was last uploaded.
-    pub(crate) changed: bool,
+    pub changed: bool,
     /// The source that it was last uploaded for.
-    pub(crate) to: Option<Uid>,
+    pub to: Option<Uid>,
     /// Digest of the hash of what was uploaded.
-    pub(crate) uploaded: u64,
+    pub uploaded: u64,
 }
 
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
@@ -150,18 +150,18 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Reads documents; `None` for anything that is not an object of a Kubernetes API server.
 #[derive(Clone, Debug)]
-pub(crate) struct ObjectReader {
-    pub(crate) digester: Digester,
-    pub(crate) keys: AnnotationKeys,
-    pub(crate) finalizer: String,
-    pub(crate) mode: Mode,
-    pub(crate) uploads: UploadRules,
+pub struct ObjectReader {
+    pub digester: Digester,
+    pub keys: AnnotationKeys,
+    pub finalizer: String,
+    pub mode: Mode,
+    pub uploads: UploadRules,
     /// Those of one kind.
-    pub(crate) rules: FieldRules,
+    pub rules: FieldRules,
 }
 
 impl ObjectReader {
-    pub(crate) fn source(&self, object: &Value) -> Option<Cached<SourceObject>> {
+    pub fn source(&self, object: &Value) -> Option<Cached<SourceObject>> {
         let annotation = |name: &str| object["metadata"]["annotations"].get(name);
         let number = |name: &str| annotation(name)?.as_str()?.parse().ok();
         let keys = &self.keys;
@@ -182,7 +182,7 @@ impl ObjectReader {
         cached(object, value)
     }
 
-    pub(crate) fn target(&self, object: &Value) -> Option<Cached<TargetObject>> {
+    pub fn target(&self, object: &Value) -> Option<Cached<TargetObject>> {
         let annotations = &object["metadata"]["annotations"];
         let annotation = |name: &str| annotations.get(name).and_then(Value::as_str);
         let origin = annotation(&self.keys.source).and_then(Origin::parse);
@@ -204,7 +204,7 @@ impl ObjectReader {
         cached(object, value)
     }
 
-    pub(crate) fn namespace(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
+    pub fn namespace(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
         let annotation = |name: &str| object["metadata"]["annotations"].get(name);
         let owner = annotation(&self.keys.owner).and_then(Value::as_str);
         let value = TargetNamespace {
@@ -218,7 +218,7 @@ impl ObjectReader {
         cached(object, value)
     }
 
-    pub(crate) fn upload(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
+    pub fn upload(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
         let annotation = |name: &str| secret["metadata"]["annotations"].get(name);
         let last = annotation(&self.keys.hash).and_then(Value::as_str);
         let value = TargetSecret {
@@ -231,23 +231,23 @@ impl ObjectReader {
     }
 
     /// Short digest of what a source says of its pair's state.
-    pub(crate) fn told(&self, state: &str) -> u32 {
+    pub fn told(&self, state: &str) -> u32 {
         (self.digester.of_text(state) >> 32) as u32
     }
 
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].
-    pub(crate) fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
+    pub fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
         self.digester.of_text(&format!("{namespace}/{name}/{finalizer}"))
     }
 
     /// This instance with the sources of a cluster, as namespaces are annotated with it.
-    pub(crate) fn instance(&self, cluster: &str) -> String {
+    pub fn instance(&self, cluster: &str) -> String {
         format!("{cluster}/{}", self.finalizer)
     }
 
     /// Returns whether the top-level field `key` is copied from source to target; sync-controller copies the spec
     /// alone (`controller/controller.go:483`).
-    pub(crate) fn is_content(&self, key: &str) -> bool {
+    pub fn is_content(&self, key: &str) -> bool {
         match self.mode {
             Mode::Compat => key == "spec",
             Mode::Safe => !matches!(key, "apiVersion" | "kind" | "metadata" | "status"),
@@ -255,7 +255,7 @@ impl ObjectReader {
     }
 
     /// Returns whether the annotation `key` of a source is copied to its target.
-    pub(crate) fn copies_annotation(&self, key: &str) -> bool {
+    pub fn copies_annotation(&self, key: &str) -> bool {
         match self.mode {
             Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,
             // kubectl's record of the last apply is about the source.
@@ -268,12 +268,12 @@ impl ObjectReader {
     }
 
     /// Returns whether the label `key` of a source is copied to its target.
-    pub(crate) fn copies_label(&self, key: &str) -> bool {
+    pub fn copies_label(&self, key: &str) -> bool {
         !self.rules.dropped_labels.iter().any(|glob| glob.matches(key))
     }
 
     /// The fields of an object that are copied.
-    pub(crate) fn content<'a>(
+    pub fn content<'a>(
         &'a self,
         object: &'a Value,
     ) -> impl Iterator<Item = (&'a String, &'a Value)> {

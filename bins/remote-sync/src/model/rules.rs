@@ -4,26 +4,26 @@ use serde_json::{Map, Value};
 
 /// The rules for one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldRules {
+pub struct FieldRules {
     /// Fields that the target's own controllers set (`-ignore-field`): part of a new target, and neither written
     /// nor compared afterwards.
-    pub(crate) ignored: Vec<FieldPath>,
+    pub ignored: Vec<FieldPath>,
     /// Labels that stay at the source (`-drop-label`).
-    pub(crate) dropped_labels: Vec<Glob>,
+    pub dropped_labels: Vec<Glob>,
     /// Annotations that stay at the source (`-drop-annotation`).
-    pub(crate) dropped_annotations: Vec<Glob>,
+    pub dropped_annotations: Vec<Glob>,
 }
 
 impl FieldRules {
     /// The content without the ignored fields, and without parents that hold nothing else: whoever owns a field
     /// may have made them.
-    pub(crate) fn without_ignored(&self, mut content: Map<String, Value>) -> Map<String, Value> {
+    pub fn without_ignored(&self, mut content: Map<String, Value>) -> Map<String, Value> {
         self.ignored.iter().for_each(|field| remove(&mut content, &field.0));
         content
     }
 
     /// The content of a source with the ignored fields as `target` has them.
-    pub(crate) fn merged(&self, source: Map<String, Value>, target: &Value) -> Map<String, Value> {
+    pub fn merged(&self, source: Map<String, Value>, target: &Value) -> Map<String, Value> {
         if self.ignored.is_empty() {
             return source;
         }
@@ -80,11 +80,11 @@ fn restore_parent(content: &mut Map<String, Value>, source: &Map<String, Value>,
 /// The path of a field: a JSON pointer (RFC 6901) through objects. It never leads into a list, whose items have no
 /// names that would last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FieldPath(Vec<String>);
+pub struct FieldPath(Vec<String>);
 
 impl FieldPath {
     /// Parses a pointer to content; `None` for anything else.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let keys: Vec<_> =
             text.strip_prefix('/')?.split('/').map(unescaped).collect::<Option<_>>()?;
         let first: &str = keys.first()?;
@@ -101,16 +101,16 @@ fn unescaped(key: &str) -> Option<String> {
 
 /// A pattern of keys in which `*` stands for any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Glob(String);
+pub struct Glob(String);
 
 impl Glob {
     /// Parses a pattern of label or annotation keys; `None` if no key can match it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let is_key = |c: char| c.is_ascii_alphanumeric() || "-_./*".contains(c);
         (!text.is_empty() && text.chars().all(is_key)).then(|| Self(text.to_owned()))
     }
 
-    pub(crate) fn matches(&self, key: &str) -> bool {
+    pub fn matches(&self, key: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|first| key.strip_prefix(first)) else {
             return false;

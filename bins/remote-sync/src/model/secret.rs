@@ -22,7 +22,7 @@ const TYPES: [&str; 5] = [
 
 /// What is uploaded of Secrets.
 #[derive(Clone, Debug)]
-pub(crate) struct UploadRules {
+pub struct UploadRules {
     /// The annotations that record an upload.
     records: [String; 2],
     /// The labels and annotations that are uploaded; `None` for all of Secrets of all types, as sync-controller does.
@@ -30,12 +30,12 @@ pub(crate) struct UploadRules {
 }
 
 impl UploadRules {
-    pub(crate) fn new(keys: &AnnotationKeys, metadata: Option<Vec<String>>) -> Self {
+    pub fn new(keys: &AnnotationKeys, metadata: Option<Vec<String>>) -> Self {
         Self { records: [keys.hash.clone(), keys.uploaded_to.clone()], metadata }
     }
 
     /// Returns whether a Secret is of a type that is uploaded.
-    pub(crate) fn accepts(&self, secret: &Value) -> bool {
+    pub fn accepts(&self, secret: &Value) -> bool {
         self.metadata.is_none() || secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
     }
 
@@ -63,15 +63,15 @@ impl UploadRules {
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SecretOwner<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) name: &'a str,
-    pub(crate) uid: &'a str,
+pub struct SecretOwner<'a> {
+    pub resource: &'a Resource,
+    pub name: &'a str,
+    pub uid: &'a str,
 }
 
 /// The hash that sync-controller records (`controller/controller.go:580-592,640-648`): the SHA-256 of the
 /// Secret's content as Go encodes it in JSON. Any other hash would upload every Secret again on migration.
-pub(crate) fn hash(secret: &Value, rules: &UploadRules) -> String {
+pub fn hash(secret: &Value, rules: &UploadRules) -> String {
     let content = format!(
         "[{},{},{},{}]",
         some(&secret["data"]),
@@ -88,7 +88,7 @@ pub(crate) fn hash(secret: &Value, rules: &UploadRules) -> String {
 
 /// What the Secret that is in an upload's place is to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SecretStanding {
+pub enum SecretStanding {
     /// Uploaded for it, for an earlier source of its name, or the same for another one.
     Ours,
     /// Nobody's and without content, as made to be filled: sync-controller never creates one.
@@ -100,12 +100,7 @@ pub(crate) enum SecretStanding {
 
 impl SecretStanding {
     /// The standing of a Secret; `hash` is that of the content to be uploaded.
-    pub(crate) fn of(
-        secret: &Value,
-        hash: &str,
-        owner: &SecretOwner<'_>,
-        rules: &UploadRules,
-    ) -> Self {
+    pub fn of(secret: &Value, hash: &str, owner: &SecretOwner<'_>, rules: &UploadRules) -> Self {
         let controller = controller_of(secret).unwrap_or(&Value::Null);
         let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
         let is_of_name = controller["kind"] == *owner.resource.kind
@@ -133,14 +128,14 @@ impl SecretStanding {
     }
 
     /// Returns whether it may be replaced.
-    pub(crate) fn may_be_replaced(self) -> bool {
+    pub fn may_be_replaced(self) -> bool {
         self != Self::Foreign
     }
 }
 
 /// Makes `body` the replacement of exactly this Secret. Finalizers are not the upload's to remove, nor are labels and
 /// annotations that it does not upload, unless an earlier upload by other rules has left them.
-pub(crate) fn replacing(mut body: Value, there: &Value, rules: &UploadRules) -> Value {
+pub fn replacing(mut body: Value, there: &Value, rules: &UploadRules) -> Value {
     let recorded = there["metadata"]["annotations"][&rules.records[0]].as_str();
     let is_kept = recorded.is_none_or(|recorded| recorded == hash(there, rules));
     for key in ["labels", "annotations"].into_iter().filter(|_| is_kept) {
@@ -161,7 +156,7 @@ pub(crate) fn replacing(mut body: Value, there: &Value, rules: &UploadRules) -> 
 
 /// The body of the Secret `name` next to the source. As it is, it replaces whatever is there, as sync-controller
 /// does.
-pub(crate) fn body(
+pub fn body(
     secret: &Value,
     (namespace, name): (&str, &str),
     owner: &SecretOwner<'_>,

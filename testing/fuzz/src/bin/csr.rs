@@ -9,43 +9,23 @@
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
 
-fuzz::modules! {
-    clocks = "../../../../bins/csr-bootstrapper/src/clocks.rs",
-    csr = "../../../../bins/csr-bootstrapper/src/certificate/csr.rs",
-    csr_status = "../../../../bins/csr-bootstrapper/src/certificate/csr_status.rs",
-    cached = "../../../../bins/csr-bootstrapper/src/cached.rs",
-    digest = "../../../../bins/csr-bootstrapper/src/digest.rs",
-    hub = "../../../../bins/csr-bootstrapper/src/hub.rs",
-    identity = "../../../../bins/csr-bootstrapper/src/identity.rs",
-    pkcs10 = "../../../../bins/csr-bootstrapper/src/certificate/pkcs10.rs",
-    template = "../../../../bins/csr-bootstrapper/src/certificate/template.rs",
-    validate = "../../../../bins/csr-bootstrapper/src/certificate/validate.rs",
-}
-
-/// Where these modules look for each other in the program.
-mod certificate {
-    pub(crate) use crate::{
-        csr::{self, KUBE_API_SERVER_CLIENT},
-        template::{CsrTemplate, Subject},
-    };
-}
-
 use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{certificate::chain, client::USUAL_OBJECT, json};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use csr_bootstrapper::{
+    certificate::{
+        csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
+        csr_status::{CsrStatus, Judge, evaluate, is_own_pending},
+        pkcs10::asks_for,
+        validate::{Validation, objection, validate, validate_timeless},
+    },
+    clocks::Clocks,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+};
 use fuzz::{HUGE, KEY, REQUEST, assert_one_line, bounded, expand, pem};
 use kubeconfig::{check_pair, secret::Data};
 use serde_json::{Value, json};
-
-use crate::{
-    clocks::Clocks,
-    csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
-    csr_status::{CsrStatus, Judge, evaluate, is_own_pending},
-    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
-    pkcs10::asks_for,
-    validate::{Validation, objection, validate, validate_timeless},
-};
 
 /// The name of the right request: the cluster and the hash of its key.
 const NAME: &str = "cluster1-93e4248d9528d4f5";

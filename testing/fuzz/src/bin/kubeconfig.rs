@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use apiclient::client::{Client, Reload, Timeouts};
+use csr_bootstrapper::hub::Hub;
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use kubeconfig::{
     self,
@@ -19,18 +20,12 @@ use kubeconfig::{
 };
 use serde_json::Value;
 
-use crate::hub::Hub;
-
 /// The password or token in the seeds.
 const SECRET: &str = "hunter2";
 /// A token in the Secret, outside the kubeconfig.
 const TOKEN: &str = "secret of its own";
 /// TLS, keys, and the state that the YAML parser keeps for each level of nesting.
 const OVERHEAD: usize = 256 << 10;
-
-fuzz::modules! {
-    hub = "../../../../bins/csr-bootstrapper/src/hub.rs",
-}
 
 fuzz::target!(run);
 

@@ -6,39 +6,17 @@
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
 
-fuzz::modules! {
-    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
-    digest = "../../../../bins/remote-sync/src/model/digest.rs",
-    known_clusters = "../../../../bins/remote-sync/src/model/known_clusters.rs",
-    metadata = "../../../../bins/remote-sync/src/model/metadata.rs",
-    mode = "../../../../bins/remote-sync/src/model/mode.rs",
-    object = "../../../../bins/remote-sync/src/model/object.rs",
-    rules = "../../../../bins/remote-sync/src/model/rules.rs",
-    secret = "../../../../bins/remote-sync/src/model/secret.rs",
-}
-
-/// The modules at their paths in the program.
-mod model {
-    pub(crate) use crate::{annotations, digest, known_clusters, metadata, mode, rules, secret};
-}
-
-/// The name of the local cluster, as the program has it.
-mod settings {
-    pub(crate) const OWN: &str = "own";
-}
-
 use apiclient::{client::USUAL_OBJECT, json};
 use fuzz::{HUGE, bounded, expand};
-use serde_json::{Value, json};
-
-use crate::{
+use remote_sync::model::{
     annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
     digest::Digester,
     mode::Mode,
     object::{Cached, Finalizers, ObjectReader, ObjectState},
     rules::FieldRules,
-    secret::UploadRules,
+    secret::{self, UploadRules},
 };
+use serde_json::{Value, json};
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 /// Hashed texts, and log lines.

@@ -1,0 +1,38 @@
+//! Registration agent of Open Cluster Management: obtains a cluster's credential for the hub by CSR,
+//! rotates it forever, and sends the cluster's heartbeats.
+
+mod addon;
+mod agent;
+mod bootstrap;
+mod cached;
+mod capacity;
+pub mod certificate;
+mod claim;
+pub mod clocks;
+mod command;
+mod conditions;
+mod digest;
+mod files;
+mod https;
+pub mod hub;
+mod hub_selection;
+pub mod identity;
+mod managed_namespace;
+mod managedcluster;
+mod report;
+mod run;
+mod settings;
+mod sources;
+mod state;
+mod write_pace;
+
+use std::{env, process::ExitCode};
+
+use sidecar::runtime;
+
+/// Runs the program with the command line of this process.
+pub fn main() -> ExitCode {
+    let (form, arguments) = command::command(env::args_os());
+    let table = settings::table(form);
+    runtime::main_with("csr-bootstrapper", &table, arguments, settings::Settings::new, run::run)
+}
