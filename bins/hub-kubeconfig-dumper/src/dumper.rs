@@ -22,9 +22,6 @@ use sidecar::flags::Flags;
 
 use crate::{flatten, settings::Settings};
 
-/// The reason for no files while there is no Secret.
-pub(crate) const ABSENT: &str = "it does not exist";
-
 /// The running program, for all threads.
 pub(crate) struct Dumper {
     pub(crate) settings: Settings,
@@ -61,10 +58,8 @@ impl SeenVersion {
 pub(crate) enum DumpOutcome {
     /// The files match the Secret.
     Current,
-    /// There is no Secret.
-    Absent,
-    /// The Secret has no files, for this reason: only a change of it helps.
-    Waiting(String),
+    /// There is no Secret or it has no files: only a change of it helps.
+    Unusable(Error),
     /// The Secret could not be read; its last known state stays.
     Unread(Error),
     /// The files could not be written.
@@ -116,7 +111,10 @@ impl Dumper {
     pub(crate) fn look(&self) -> (SeenVersion, DumpOutcome) {
         match self.client.get(&self.target()) {
             Ok(secret) => (SeenVersion::of(Some(&secret)), self.publish(secret)),
-            Err(Error::NotFound(_)) => (SeenVersion::Absent, DumpOutcome::Absent),
+            Err(Error::NotFound(_)) => {
+                let absent = Error::NotFound("it does not exist".into());
+                (SeenVersion::Absent, DumpOutcome::Unusable(absent))
+            }
             Err(error) => (SeenVersion::Unknown, DumpOutcome::Unread(error)),
         }
     }
@@ -130,7 +128,7 @@ impl Dumper {
             Ok(content) => content,
             Err(error) => {
                 self.status().reads.1 += 1;
-                return DumpOutcome::Waiting(error.to_string());
+                return DumpOutcome::Unusable(error);
             }
         };
         self.status().reads.0 += 1;
@@ -145,7 +143,7 @@ impl Dumper {
                     );
                 }
                 if !content.complete {
-                    return DumpOutcome::Waiting("it has no kubeconfig".into());
+                    return DumpOutcome::Unusable(Error::bad_config("it has no kubeconfig"));
                 }
                 self.status().expires = content.expires;
                 DumpOutcome::Current
@@ -157,21 +155,17 @@ impl Dumper {
     /// Records an outcome; returns whether it differs from the last one.
     pub(crate) fn record(&self, outcome: &DumpOutcome) -> bool {
         let mut status = self.status();
-        let reason = match outcome {
-            DumpOutcome::Current => None,
-            DumpOutcome::Absent => Some(ABSENT.into()),
-            DumpOutcome::Waiting(reason) => Some(reason.clone()),
+        let (failures, reason) = match outcome {
+            DumpOutcome::Current => (0, None),
+            DumpOutcome::Unusable(error) => (0, Some(error.to_string())),
             // The files are still as good as before.
-            DumpOutcome::Unread(_) => status.reason.clone(),
-            DumpOutcome::Unwritten(error) => Some(error.to_string()),
+            DumpOutcome::Unread(_) => (status.failures + 1, status.reason.clone()),
+            DumpOutcome::Unwritten(error) => (status.failures + 1, Some(error.to_string())),
         };
-        match outcome {
-            DumpOutcome::Current => {
-                (status.failures, status.succeeded) = (0, Some(SystemTime::now()))
-            }
-            DumpOutcome::Absent | DumpOutcome::Waiting(_) => status.failures = 0,
-            DumpOutcome::Unread(_) | DumpOutcome::Unwritten(_) => status.failures += 1,
+        if *outcome == DumpOutcome::Current {
+            status.succeeded = Some(SystemTime::now());
         }
+        status.failures = failures;
         let before = std::mem::replace(&mut status.reason, reason);
         before != status.reason
     }

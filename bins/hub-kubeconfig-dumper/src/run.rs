@@ -29,7 +29,7 @@ use sidecar::{
 };
 
 use crate::{
-    dumper::{ABSENT, DumpOutcome, Dumper, SeenVersion},
+    dumper::{DumpOutcome, Dumper, SeenVersion},
     report::Reporter,
     settings::Settings,
 };
@@ -148,30 +148,28 @@ fn log_outcome(
             log_object!(Level::Debug, target; "the files match the Secret");
             RESYNC_INTERVAL
         }
-        DumpOutcome::Absent => unusable(dumper, ABSENT, is_new),
-        DumpOutcome::Waiting(reason) => unusable(dumper, reason, is_new),
+        DumpOutcome::Unusable(error) => {
+            if is_new {
+                log_object!(
+                    Level::Warn, target, reason:% = error;
+                    "the Secret cannot be used: keeping the files"
+                );
+            }
+            RESYNC_INTERVAL
+        }
         DumpOutcome::Unread(error) => failed(reading, "the Secret cannot be read", error),
         DumpOutcome::Unwritten(error) => failed(writing, "the files cannot be written", error),
     }
-}
-
-fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
-    if is_new {
-        let target = dumper.target();
-        log_object!(
-            Level::Warn, target, reason = reason;
-            "the Secret cannot be used: keeping the files"
-        );
-    }
-    RESYNC_INTERVAL
 }
 
 /// The result of `-once`; the exit code distinguishes a missing Secret from all other failures.
 fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
     match outcome {
         DumpOutcome::Current => Ok(()),
-        DumpOutcome::Absent => Err(Error::NotFound(format!("{dumper}: {ABSENT}"))),
-        DumpOutcome::Waiting(reason) => Err(Error::bad_config(format!("{dumper}: {reason}"))),
+        DumpOutcome::Unusable(Error::NotFound(reason)) => {
+            Err(Error::NotFound(format!("{dumper}: {reason}")))
+        }
+        DumpOutcome::Unusable(error) => Err(Error::bad_config(format!("{dumper}: {error}"))),
         DumpOutcome::Unread(error) | DumpOutcome::Unwritten(error) => Err(error),
     }
 }
