@@ -1,7 +1,5 @@
 //! REST client for one API server, with an identity that may change under way, bounded in time and size.
 
-mod apart;
-mod buffers;
 mod counts;
 pub(crate) mod dial;
 mod exchange;

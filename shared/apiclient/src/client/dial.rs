@@ -27,7 +27,7 @@ use self::{
     tcp::TcpTransport,
 };
 
-pub(crate) use self::proxy::proxy;
+pub(crate) use self::{proxy::proxy, tcp::buffers};
 
 /// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
 const PATIENCE: Duration = Duration::from_secs(5);

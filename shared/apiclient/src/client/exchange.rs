@@ -14,7 +14,6 @@ use ureq::{
 
 use crate::{
     client::{
-        apart::apart,
         request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
         status,
     },
@@ -127,12 +126,7 @@ impl Client {
                 }
                 _ => message,
             };
-            let answer = match request.kind {
-                // Until the head of the answer it takes 20 KiB of stack.
-                ResponseKind::Watch | ResponseKind::List => apart(|| agent.run(message)),
-                _ => agent.run(message),
-            };
-            match answer {
+            match agent.run(message) {
                 Err(e) if request.repeatable && !lost && connection_lost(&e) => lost = true,
                 Err(e) => {
                     self.inner.requests.add(request.method.as_str(), None, start.elapsed());

@@ -19,14 +19,15 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport, TransportAdapter,
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
+    TransportAdapter,
 };
 
 use self::trust::verifier;
 use kubeconfig::config::{ClusterConfig, KeyPair};
 
 use crate::{
-    client::{buffers::GrowingBuffers, dial::left_of},
+    client::dial::{buffers, left_of},
     error::{Error, Result},
 };
 
@@ -97,7 +98,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         socket.set_timeout(timeout);
         // The handshake is done here so that the connect timeout covers it.
         tls.complete_io(&mut socket)?;
-        let buffers = GrowingBuffers::new(details);
+        let buffers = buffers(details);
         Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(tls, socket) })))
     }
 }
@@ -109,7 +110,7 @@ impl fmt::Debug for TlsConnector {
 }
 
 pub(crate) struct TlsTransport {
-    buffers: GrowingBuffers,
+    buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
 }
 

@@ -14,7 +14,6 @@ use kubeconfig::config::{Auth, ClusterConfig, Trust};
 
 use crate::{
     client::{
-        apart::Apart,
         dial::{self, Dial, LazyResolver},
         request::ApiRequest,
         tls::TlsConnector,
@@ -61,7 +60,7 @@ impl Transport {
             .proxy(proxy)
             .user_agent(user_agent())
             .accept_encoding("identity")
-            // 128 KiB each by default; the input begins with less.
+            // 128 KiB each by default, allocated with the first byte of each connection.
             .input_buffer_size(16 << 10)
             .output_buffer_size(4 << 10)
             // Less than the buffer: a full one would look like the end of the connection.
@@ -72,7 +71,7 @@ impl Transport {
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
-        let agent = Agent::with_parts(agent_config, Apart(connector), LazyResolver);
+        let agent = Agent::with_parts(agent_config, connector, LazyResolver);
         let headers = headers(&config)?;
         Ok(Self { config, server, way, agent, headers })
     }

@@ -18,11 +18,10 @@ use rustix::{
     },
 };
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, NextTimeout, ShutdownHandle, Transport,
+    Buffers, ConnectionDetails, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
 };
 
 use super::left_of;
-use crate::client::buffers::GrowingBuffers;
 
 /// The delay of the next address after the one before (RFC 8305, Connection Attempt Delay; Go's
 /// `net.Dialer` has 300 ms).
@@ -124,7 +123,7 @@ fn keep_alive(stream: impl AsFd) -> rustix::io::Result<()> {
 pub(crate) struct TcpTransport {
     /// Shared with the one who may have to cut it off.
     stream: Arc<TcpStream>,
-    buffers: GrowingBuffers,
+    buffers: LazyBuffers,
     connect: Connect,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
@@ -156,7 +155,7 @@ impl TcpTransport {
         let stream = Arc::new(stream);
         let handle = Arc::downgrade(&stream);
         (details.register_shutdown)(handle as Weak<dyn ShutdownHandle>)?;
-        let (buffers, connect) = (GrowingBuffers::new(details), Connect::new(details));
+        let (buffers, connect) = (buffers(details), Connect::new(details));
         Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
     }
 }
@@ -206,6 +205,11 @@ impl fmt::Debug for TcpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TcpTransport")
     }
+}
+
+/// Buffers of the agent's sizes, allocated with the first byte.
+pub(crate) fn buffers(details: &ConnectionDetails) -> LazyBuffers {
+    LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size())
 }
 
 /// `None` for a wait without end.
