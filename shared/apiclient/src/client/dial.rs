@@ -1,13 +1,12 @@
-//! Dialing: the proxy, the look-up of names, and the TCP connection.
+//! Dialing: the proxy, the look-up of a name, and the TCP connection.
 
-mod names;
 mod proxy;
 mod tcp;
 
 use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::LazyLock,
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
+    sync::{Mutex, mpsc},
     time::{Duration, Instant},
 };
 
@@ -22,24 +21,21 @@ use ureq::{
 };
 
 use self::{
-    names::DnsCache,
     proxy::{bare_host, port},
     tcp::TcpTransport,
 };
+use crate::{lock::lock, thread::start_thread};
 
 pub(crate) use self::{proxy::proxy, tcp::buffers};
 
 /// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Placeholder resolver: ureq asks for addresses before every request, also on a kept connection, but
 /// [`Dial`] looks a name up when a connection is really opened. Only a SOCKS proxy, to which ureq connects
 /// itself, needs the look-up at once.
 #[derive(Debug)]
 pub(crate) struct LazyResolver;
-
-/// Names of all clients, so that a client inherits those of its predecessor.
-static NAMES: LazyLock<DnsCache> = LazyLock::new(DnsCache::default);
 
 const LATER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
@@ -56,7 +52,7 @@ impl Resolver for LazyResolver {
             addresses.push(LATER);
             return Ok(addresses);
         }
-        let found = NAMES.look_up(bare_host(uri), port(uri), bounded(timeout))?;
+        let found = look_up(bare_host(uri), port(uri), bounded(timeout))?;
         // ureq keeps 16 addresses at most.
         found.iter().take(16).for_each(|address| addresses.push(*address));
         Ok(addresses)
@@ -64,7 +60,52 @@ impl Resolver for LazyResolver {
 }
 
 /// Opens the TCP connection to a server or a proxy.
-pub(crate) struct Dial;
+#[derive(Default)]
+pub(crate) struct Dial {
+    /// The addresses that the last look-up found: a name service that fails for a while is no reason to lose the server.
+    last: Mutex<Vec<SocketAddr>>,
+}
+
+impl Dial {
+    fn addresses(&self, uri: &Uri, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
+        let last = lock(&self.last).clone();
+        // Connecting takes time too.
+        let timeout = if last.is_empty() { timeout } else { timeout / 2 };
+        match look_up(bare_host(uri), port(uri), timeout) {
+            Ok(found) => {
+                lock(&self.last).clone_from(&found);
+                Ok(found)
+            }
+            Err(error) if last.is_empty() => Err(error),
+            Err(error) => {
+                log::debug!(server = bare_host(uri), error:% = error; "trying the last known addresses");
+                Ok(last)
+            }
+        }
+    }
+}
+
+/// The addresses of `host`, in the resolver's order (RFC 6724). Not ureq's own resolver: it keeps 16 addresses, and ends
+/// the process where no thread can be started.
+fn look_up(host: &str, port: u16, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let name = host.to_owned();
+    // The resolver of the C library has no time limit and cannot be interrupted.
+    start_thread("resolver", move || {
+        let found = (&*name, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        let _ = sender.send(found);
+    })?;
+    let late = || io::Error::other(format!("{host} was not looked up within {timeout:.0?}"));
+    match receiver.recv_timeout(timeout).map_err(|_| late())?? {
+        found if found.is_empty() => {
+            Err(io::Error::other(format!("the name {host} has no address")))
+        }
+        found => Ok(found),
+    }
+}
 
 impl<In: Transport> Connector<In> for Dial {
     type Out = Either<In, TcpTransport>;
@@ -77,15 +118,12 @@ impl<In: Transport> Connector<In> for Dial {
         if let Some(transport) = chained {
             return Ok(Some(Either::A(transport)));
         }
-        let (host, port) = (bare_host(details.uri), port(details.uri));
-        let addresses = NAMES.look_up(host, port, bounded(details.timeout))?;
+        let addresses = self.addresses(details.uri, bounded(details.timeout))?;
         let time = bounded(left_of(details));
         let stream = tcp::connect(&addresses, Instant::now() + time).map_err(|error| {
             let over = error.kind() == std::io::ErrorKind::TimedOut;
             if over { ureq::Error::Timeout(Timeout::Connect) } else { error.into() }
         })?;
-        // The next connection need not find out again which of them answers.
-        NAMES.prefer(host, stream.peer_addr()?);
         TcpTransport::new(stream, details).map(|transport| Some(Either::B(transport)))
     }
 }
@@ -109,7 +147,33 @@ pub(crate) fn left_of(details: &ConnectionDetails) -> NextTimeout {
     timeout
 }
 
-/// At most our own patience.
 fn bounded(timeout: NextTimeout) -> Duration {
-    timeout.not_zero().map_or(PATIENCE, |time| PATIENCE.min(*time))
+    timeout.not_zero().map_or(DIAL_TIMEOUT, |time| DIAL_TIMEOUT.min(*time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_not_looked_up() {
+        let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 6443));
+        assert_eq!(look_up("::1", 6443, Duration::ZERO).unwrap(), [address]);
+    }
+
+    #[test]
+    fn last_addresses_serve_while_a_name_is_unknown() {
+        let (dial, uri) = (Dial::default(), Uri::from_static("https://hub.invalid:6443"));
+        let minute = Duration::from_secs(60);
+        assert!(dial.addresses(&uri, minute).is_err());
+        let address = SocketAddr::from(([10, 0, 0, 1], 6443));
+        lock(&dial.last).push(address);
+        assert_eq!(dial.addresses(&uri, minute).unwrap(), [address]);
+    }
+
+    #[test]
+    fn look_up_ends_in_time() {
+        let error = look_up("hub.invalid", 6443, Duration::ZERO).unwrap_err().to_string();
+        assert_eq!(error, "hub.invalid was not looked up within 0ns");
+    }
 }
