@@ -1,9 +1,6 @@
 //! X.509 certificates: subject and validity, use as an authority, and use by a server.
 
-use std::{
-    ops::RangeInclusive,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use rustls::{
     CertificateError,
@@ -53,21 +50,21 @@ pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     Some(read(&der).ok()?.not_after)
 }
 
-/// The time span in which a certificate may vouch for others, in seconds since the epoch.
-pub(crate) type Authority = RangeInclusive<u64>;
-
-/// The time span in which the certificate in `der` may vouch for others; `None` if it never may (RFC 5280,
-/// 4.2.1.9 and 4.2.1.3).
-pub(crate) fn authority(der: &[u8]) -> Option<Authority> {
-    let certificate = X509::from_der(der).ok()?;
+/// Returns whether the certificate in `der` may vouch for others at `now`, in seconds since the epoch (RFC 5280, 4.2.1.9
+/// and 4.2.1.3).
+pub(crate) fn is_authority(der: &[u8], now: u64) -> bool {
+    let Ok(certificate) = X509::from_der(der) else { return false };
     let certificate = certificate.tbs_certificate();
-    let (_, constraints) = certificate.get_extension::<BasicConstraints>().ok()??;
-    let usage = certificate.get_extension::<KeyUsage>().ok()?;
-    let signs = usage.is_none_or(|(_, usage)| usage.key_cert_sign());
-    let seconds = |time: Time| time.to_unix_duration().as_secs();
     let validity = certificate.validity();
-    let valid = seconds(validity.not_before)..=seconds(validity.not_after);
-    (constraints.ca && signs).then_some(valid)
+    let seconds = |time: Time| time.to_unix_duration().as_secs();
+    let constraints = certificate.get_extension::<BasicConstraints>();
+    let signs = match certificate.get_extension::<KeyUsage>() {
+        Ok(usage) => usage.is_none_or(|(_, usage)| usage.key_cert_sign()),
+        Err(_) => false,
+    };
+    matches!(constraints, Ok(Some((_, constraints))) if constraints.ca)
+        && signs
+        && (seconds(validity.not_before)..=seconds(validity.not_after)).contains(&now)
 }
 
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");

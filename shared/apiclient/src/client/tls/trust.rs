@@ -3,11 +3,10 @@
 use std::{fs, sync::Arc};
 
 use rustls::{
-    CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{
-        WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
+        verify_server_cert_signed_by_trust_anchor, verify_server_name,
     },
     crypto::{
         CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
@@ -19,7 +18,7 @@ use rustls::{
 use kubeconfig::config::Trust;
 
 use crate::{
-    certificate::{self, Authority},
+    certificate,
     error::{Error, Result},
 };
 
@@ -33,49 +32,22 @@ pub(super) fn verifier(
 ) -> Result<Arc<dyn ServerCertVerifier>> {
     let bundle = match trust {
         Trust::Anything => None,
-        Trust::Bundle(pem) => Some(Bundle::read(pem, "the kubeconfig's CA bundle")?),
+        Trust::Bundle(pem) => Some(certificates(pem, "the kubeconfig's CA bundle")?),
         Trust::System => Some(system_roots()?),
     };
     Ok(Arc::new(Verifier { bundle, provider: provider.clone() }))
 }
 
-/// The trusted certificates.
-#[derive(Debug)]
-struct Bundle(Vec<Trusted>);
-
-#[derive(Debug)]
-struct Trusted {
-    der: CertificateDer<'static>,
-    /// The time span in which it may vouch for others.
-    authority: Option<Authority>,
-}
-
-impl Bundle {
-    /// The usable certificates; `whose` is their source, for an error.
-    fn read(pem: &[u8], whose: &str) -> Result<Self> {
-        let all: Vec<_> = CertificateDer::pem_slice_iter(pem)
-            .flatten()
-            .filter(|der| ParsedCertificate::try_from(der).is_ok())
-            .map(|der| Trusted { authority: certificate::authority(&der), der: der.into_owned() })
-            .collect();
-        if all.is_empty() {
-            return Err(Error::bad_config(format!("{whose} holds no usable certificate")));
-        }
-        Ok(Self(all))
+/// The usable certificates of a bundle; `origin` is its source, for an error.
+fn certificates(pem: &[u8], origin: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let all: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .flatten()
+        .filter(|der| ParsedCertificate::try_from(der).is_ok())
+        .collect();
+    if all.is_empty() {
+        return Err(Error::bad_config(format!("{origin} holds no usable certificate")));
     }
-
-    /// The authorities at `now`. webpki asks of an anchor neither what it may do nor until when, Go does both
-    /// (crypto/x509 Certificate.isValid and CheckSignatureFrom).
-    fn authorities(&self, now: UnixTime) -> RootCertStore {
-        let mut store = RootCertStore::empty();
-        for Trusted { der, authority } in &self.0 {
-            if authority.as_ref().is_some_and(|authority| authority.contains(&now.as_secs())) {
-                // rustls cannot use it, so it vouches for nobody; the others still serve.
-                let _ = store.add(der.clone());
-            }
-        }
-        store
-    }
+    Ok(all)
 }
 
 /// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
@@ -84,7 +56,7 @@ impl Bundle {
 #[derive(Debug)]
 struct Verifier {
     /// `None` trusts everybody (`insecure-skip-tls-verify`).
-    bundle: Option<Bundle>,
+    bundle: Option<Vec<CertificateDer<'static>>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -94,29 +66,37 @@ impl Verifier {
     }
 }
 
+/// The authorities of `bundle`. webpki asks of an anchor neither what it may do nor until when, Go does both
+/// (crypto/x509 Certificate.isValid and CheckSignatureFrom).
+fn authorities(bundle: &[CertificateDer<'static>], now: UnixTime) -> RootCertStore {
+    let mut store = RootCertStore::empty();
+    for der in bundle.iter().filter(|der| certificate::is_authority(der, now.as_secs())) {
+        // What rustls cannot use vouches for nobody; the others still serve.
+        let _ = store.add(der.clone());
+    }
+    store
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         server: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
         name: &ServerName<'_>,
-        ocsp: &[u8],
+        _ocsp: &[u8],
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         let Some(bundle) = &self.bundle else {
             return Ok(ServerCertVerified::assertion());
         };
-        let roots = Arc::new(bundle.authorities(now));
-        let verdict = WebPkiServerVerifier::builder_with_provider(roots, self.provider.clone())
-            .build()
-            // Without an authority.
-            .map_err(|_| CertificateError::UnknownIssuer.into())
-            .and_then(|verifier| verifier.verify_server_cert(server, between, name, ocsp, now));
-        if verdict.is_ok() || !bundle.0.iter().any(|trusted| trusted.der == *server) {
-            return verdict;
+        let (parsed, roots) = (ParsedCertificate::try_from(server)?, authorities(bundle, now));
+        let signers = self.algorithms().all;
+        match verify_server_cert_signed_by_trust_anchor(&parsed, &roots, between, now, signers) {
+            Err(_) if bundle.contains(server) => certificate::may_serve(server, now.as_secs())
+                .map_err(rustls::Error::InvalidCertificate)?,
+            verdict => verdict?,
         }
-        certificate::may_serve(server, now.as_secs()).map_err(rustls::Error::InvalidCertificate)?;
-        verify_server_name(&ParsedCertificate::try_from(server)?, name)?;
+        verify_server_name(&parsed, name)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -154,16 +134,16 @@ const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-fn system_roots() -> Result<Bundle> {
+fn system_roots() -> Result<Vec<CertificateDer<'static>>> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
     if let Some(file) = named {
         let pem = fs::read(&file)
             .map_err(|e| Error::bad_config(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
-        return Bundle::read(&pem, &format!("SSL_CERT_FILE {file}"));
+        return certificates(&pem, &format!("SSL_CERT_FILE {file}"));
     }
     for file in SYSTEM_ROOTS {
         if let Ok(pem) = fs::read(file) {
-            return Bundle::read(&pem, file);
+            return certificates(&pem, file);
         }
     }
     Err(Error::bad_config(
