@@ -13,7 +13,7 @@ use std::{
 use log::Level;
 
 use crate::{
-    backoff::{Backoff, Retry},
+    backoff::Backoff,
     client::Client,
     error::{Error, Result},
     json::Document,
@@ -34,22 +34,16 @@ pub use self::{
 };
 
 /// The margin for a server that does not end a watch in time.
-const OVERTIME: Duration = Duration::from_secs(30);
+const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// client-go's longest wait between lists (`tools/cache/reflector.go:62-67`).
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The longest wait that a server can ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The longest wait between lists of a collection that cannot be watched: each list is all of it.
-const LONGEST_WAIT_FOR_ALL: Duration = Duration::from_secs(300);
-/// Unopened watches in a row up to this number mean a network that comes and goes. After more of them a
-/// list stands in, as without the right to watch or behind a gateway that holds answers back.
-const TRIES_TO_WATCH: u32 = 3;
-/// How many times a page is halved: 500 objects become 62.
-const MOST_HALVED: u32 = 3;
-/// A watch that ends sooner than this without an event counts as failed (`reflector.go:1091`).
-const TOO_SHORT: Duration = Duration::from_secs(1);
-/// A watch that its server ends sooner than this without an event, as gateways do, counts as failed too.
-const TOO_QUIET: Duration = Duration::from_secs(10);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Fewer failed watches in a row mean a network that comes and goes. After so many, lists stand in, as behind a gateway
+/// that holds answers back.
+const MAX_FAILED_WATCHES: u32 = 3;
+/// A watch that ends sooner without an event counts as failed (`reflector.go:1091`).
+const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
 
 /// The changes of the selection, in order.
 #[derive(Debug)]
@@ -80,22 +74,12 @@ pub struct Watcher {
     state: State,
     rewound: bool,
     backoff: Backoff,
-    /// Watches in a row that could not be opened, or brought nothing but a failure.
-    unopened: u32,
-    /// The last watch was refused in its own stream: the success of a list says nothing about it.
-    refused: bool,
-    pages: Pages,
+    /// Watches in a row that brought nothing but a failure. Until one succeeds, a list does not end the backoff.
+    failed_watches: u32,
+    /// The next list comes in one answer: the pages of the last one expired before they were read.
+    whole: bool,
     /// Host and port of the server that gave the version.
     server: String,
-}
-
-/// The size of a list's pages, by how the lists before it ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Pages {
-    /// Halved so many times.
-    halved: u32,
-    /// None at all: they expired before they were read.
-    whole: bool,
 }
 
 /// The next request.
@@ -113,14 +97,13 @@ type On<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 
 impl Default for Watcher {
     fn default() -> Self {
-        let backoff = Backoff::new(LONGEST_WAIT).honoring(LONGEST_PAUSE);
+        let backoff = Backoff::new(MAX_BACKOFF).honoring(MAX_RETRY_AFTER);
         Self {
             state: State::Newest,
             rewound: false,
             backoff,
-            unopened: 0,
-            refused: false,
-            pages: Pages::default(),
+            failed_watches: 0,
+            whole: false,
             server: String::new(),
         }
     }
@@ -129,14 +112,14 @@ impl Default for Watcher {
 impl Watcher {
     /// Forgets the state, as for another server with the same name: the next run lists anew.
     pub fn reset(&mut self) {
-        self.pages = Pages::default();
+        self.whole = false;
         (self.state, self.rewound) = (State::Newest, true);
     }
 
     /// Continues with a list instead of a watch, as after a lost connection: a watch does not report that a
     /// server went back meanwhile.
     pub fn relist(&mut self) {
-        self.pages = Pages::default();
+        self.whole = false;
         if let State::At(version) = &mut self.state {
             self.state = State::Since(std::mem::take(version));
         }
@@ -177,14 +160,13 @@ impl Watcher {
     fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
         // What another server gave is no version to list from.
         let _ = self.follow_server(list_watch.client);
-        let page = self.pages.size(list_watch.selection.page);
-        let listed = list_watch.list((&self.state, page), self.rewound, on);
-        self.pages.learn(listed.as_ref().err(), self.state == State::Newest);
-        let ControlFlow::Continue(version) = listed? else {
+        let page = if std::mem::take(&mut self.whole) { 0 } else { list_watch.selection.page };
+        let listed = list_watch.list((&self.state, page), self.rewound, on)?;
+        let ControlFlow::Continue(version) = listed else {
             return Ok(ControlFlow::Break(()));
         };
         (self.state, self.rewound) = (State::At(version), false);
-        if self.unopened < TRIES_TO_WATCH && !self.refused {
+        if self.failed_watches == 0 {
             self.succeeded(list_watch);
         }
         Ok(on(Event::InitDone))
@@ -201,9 +183,8 @@ impl Watcher {
         let request = list_watch.selection.watch(version, seconds);
         let client = list_watch.client;
         let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
-        let longest = Duration::from_secs(seconds) + OVERTIME;
-        let opened = Events::open(list_watch.client, &request, &budget, longest);
-        let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
+        let longest = Duration::from_secs(seconds) + WATCH_GRACE;
+        let mut stream = Events::open(list_watch.client, &request, &budget, longest)?;
         if self.follow_server(list_watch.client) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -211,23 +192,19 @@ impl Watcher {
             return Ok(ControlFlow::Break(()));
         }
         let mut events = 0_u64;
-        let mut too_short = TOO_SHORT;
         let ended = loop {
             let WatchEvent { kind, document } = match stream.next() {
                 Ok(Some(event)) => event,
-                Ok(None) => {
-                    too_short = TOO_QUIET;
-                    break stream.lost("the server ended it");
-                }
+                Ok(None) => break stream.lost("the server ended it"),
                 Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
                 // An error that the server sends as an event.
-                Err(error) => return Err(self.refuse(error)),
+                Err(error) => return Err(error),
             };
             if kind != EventType::Bookmark {
-                list_watch.is_asked_for(&document).map_err(|error| self.refuse(error))?;
+                list_watch.is_asked_for(&document)?;
             }
             events += 1;
-            (self.unopened, self.refused) = (0, false);
+            self.failed_watches = 0;
             self.succeeded(list_watch);
             if let Some(version) = usable(document.version()) {
                 self.state = State::At(version.to_owned());
@@ -242,8 +219,7 @@ impl Watcher {
             }
         };
         let lasted = started.elapsed();
-        if events == 0 && lasted < too_short {
-            self.unopened = self.unopened.saturating_add(1);
+        if events == 0 && lasted < MIN_WATCH_TIME {
             return Err(ended);
         }
         // Streams end: by the server's clock, a balancer or a change of credentials. The next one continues
@@ -252,11 +228,11 @@ impl Watcher {
         let (target, server) = (list_watch.selection.target, list_watch.client.whose());
         log_object!(Level::Debug, target, server = server, error:% = ended; "watch ended");
         if events == 0 {
-            (self.unopened, self.refused) = (0, false);
+            self.failed_watches = 0;
             self.state = State::Since(version.to_owned());
         }
-        if lasted < TOO_SHORT {
-            list_watch.stop.wait(TOO_SHORT);
+        if lasted < MIN_WATCH_TIME {
+            list_watch.stop.wait(MIN_WATCH_TIME);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -272,23 +248,23 @@ impl Watcher {
         elsewhere
     }
 
-    /// A watch brought a failure: a list goes on, as client-go's does (`reflector.go`, watch).
-    fn refuse(&mut self, error: Error) -> Error {
-        self.unopened = self.unopened.saturating_add(1);
-        self.refused = true;
-        self.relist();
-        error
-    }
-
     /// Chooses the next request after a failure.
     fn move_on(&mut self, error: &Error) {
-        match (error, &mut self.state) {
-            (Error::Gone(_), _) => self.state = State::Newest,
-            (Error::TooNew(_), _) => self.reset(),
+        if matches!(self.state, State::At(_)) {
+            self.failed_watches = self.failed_watches.saturating_add(1);
+        }
+        match error {
+            Error::Gone(_) => {
+                // As client-go does (`tools/pager/pager.go`, FullListIfExpired).
+                self.whole = self.state == State::Newest;
+                self.state = State::Newest;
+            }
+            Error::TooNew(_) => self.reset(),
             // The server may object to the version.
-            (Error::Invalid(_) | Error::BadConfig(_), _) => self.state = State::Newest,
-            (_, State::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
-            _ => {}
+            Error::Invalid(_) | Error::BadConfig(_) => self.state = State::Newest,
+            Error::Unreachable(_) | Error::BadPeer(_) | Error::Unavailable { .. }
+                if self.failed_watches < MAX_FAILED_WATCHES => {}
+            _ => self.relist(),
         }
     }
 
@@ -306,7 +282,7 @@ impl Watcher {
     /// Records a failure and logs it; returns how long to wait.
     fn failed(&mut self, list_watch: &ListWatch<'_>, error: &Error) -> Duration {
         let (target, server) = (list_watch.selection.target, list_watch.client.whose());
-        let retry = self.back_off(error, target.name.is_none());
+        let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
         let retry_in = seconds(retry.wait);
         log_object!(
@@ -314,33 +290,6 @@ impl Watcher {
             "list or watch failed, keeping the last known state"
         );
         retry.wait
-    }
-
-    /// Records a failure; of a collection each list is `expensive`.
-    fn back_off(&mut self, error: &Error, expensive: bool) -> Retry {
-        let is_blind = self.unopened >= TRIES_TO_WATCH;
-        self.backoff.set_cap(match is_blind && expensive {
-            true => LONGEST_WAIT_FOR_ALL,
-            false => LONGEST_WAIT,
-        });
-        self.backoff.failed(error, Instant::now(), fastrand::f64())
-    }
-}
-
-impl Pages {
-    fn size(self, full: u32) -> u32 {
-        if self.whole || full == 0 { 0 } else { (full >> self.halved).max(1) }
-    }
-
-    /// A page that does not arrive is asked for again, smaller; and a list whose pages expire as one, as
-    /// client-go does (`tools/pager/pager.go`, FullListIfExpired).
-    fn learn(&mut self, error: Option<&Error>, newest: bool) {
-        self.halved = match error {
-            None => self.halved.saturating_sub(1),
-            Some(Error::Unreachable(_)) => (self.halved + 1).min(MOST_HALVED),
-            Some(_) => self.halved,
-        };
-        self.whole = newest && matches!(error, Some(Error::Gone(_)));
     }
 }
 
@@ -390,7 +339,7 @@ mod tests {
             (Error::TooNew(sentence()), State::Newest, true),
             (Error::Invalid(sentence()), State::Newest, false),
             (Error::bad_config(sentence()), State::Newest, false),
-            (Error::Forbidden(sentence()), State::At("7".into()), false),
+            (Error::Forbidden(sentence()), State::Since("7".into()), false),
             (Error::Unreachable(sentence()), State::At("7".into()), false),
         ] {
             let mut watcher = at("7");
@@ -400,52 +349,26 @@ mod tests {
     }
 
     #[test]
-    fn a_list_stands_in_for_a_watch_that_cannot_be_opened() {
-        let mut watcher = at("7");
-        watcher.unopened = TRIES_TO_WATCH;
-        watcher.move_on(&Error::Forbidden("no".into()));
-        assert_eq!(watcher.state, State::Since("7".into()));
-        // Its own failures do not change that.
-        watcher.move_on(&Error::Unreachable("gone".into()));
-        assert_eq!(watcher.state, State::Since("7".into()));
-    }
-
-    #[test]
-    fn lists_that_stand_in_keep_a_pace_by_what_they_cost() {
-        let mut watcher = at("7");
-        watcher.unopened = TRIES_TO_WATCH;
-        let forbidden = Error::Forbidden("no".into());
-        let mut longest = |expensive| {
-            let waits = (0..200).map(|_| watcher.back_off(&forbidden, expensive).wait);
-            waits.max().unwrap_or_default()
-        };
-        let (one, all) = (longest(false), longest(true));
-        assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");
-        assert!(all <= LONGEST_WAIT_FOR_ALL && all > LONGEST_WAIT, "{all:?}");
-    }
-
-    #[test]
-    fn lost_pages_get_smaller_and_expired_lists_have_one() {
-        let (mut pages, lost) = (Pages::default(), Error::Unreachable("no answer in time".into()));
-        let sizes = [(); 5].map(|()| {
-            pages.learn(Some(&lost), true);
-            pages.size(500)
+    fn a_list_stands_in_for_a_watch_that_keeps_failing() {
+        let (mut watcher, lost) = (at("7"), Error::Unreachable("gone".into()));
+        let states = [(); 4].map(|()| {
+            watcher.move_on(&lost);
+            matches!(watcher.state, State::Since(_))
         });
-        assert_eq!(sizes, [250, 125, 62, 62, 62]);
-        pages.learn(Some(&Error::Forbidden("no".into())), true);
-        assert_eq!((pages.size(500), pages.size(0), pages.size(3)), (62, 0, 1));
-        pages.learn(None, true);
-        assert_eq!(pages.size(500), 125, "larger again, step by step");
+        // The failure of a list does not change that.
+        assert_eq!(states, [false, false, true, true]);
+    }
+
+    #[test]
+    fn an_expired_list_is_asked_for_as_a_whole() {
         let gone = Error::Gone("expired".into());
-        pages.learn(Some(&gone), false);
-        assert_eq!(pages.size(500), 125, "a version that is too old is no page");
-        pages.learn(Some(&gone), true);
-        assert_eq!(pages.size(500), 0);
-        pages.learn(Some(&lost), true);
-        assert_eq!(pages.size(500), 62, "not for ever");
-        let mut watcher = Watcher { pages, ..at("7") };
+        let mut watcher = at("7");
+        watcher.move_on(&gone);
+        assert!(!watcher.whole, "a version that is too old is not a page");
+        watcher.move_on(&gone);
+        assert!(watcher.whole);
         watcher.relist();
-        assert_eq!(watcher.pages.size(500), 500, "another connection");
+        assert!(!watcher.whole, "another connection");
     }
 
     #[test]

@@ -127,20 +127,6 @@ fn slow_consumer_of_a_page_gets_all_of_it() {
 }
 
 #[test]
-fn page_that_does_not_arrive_is_asked_for_smaller() {
-    let (server, _) = filled(&["a", "b", "c"]);
-    let timing = Timeouts { request: std::time::Duration::from_millis(400), ..crate::timing() };
-    let client =
-        Client::new("the hub", access(&server, "follower"), Reload::Never, timing).unwrap();
-    server.faults().add(Rule::new(Action::Stall).verb("list").times(1));
-    let all = selection(LEASES.collection("default"));
-    let told = run(&mut Watcher::default(), &client, &all, ")", &|_| {});
-    assert_eq!(told[told.len() - 5..], ["(", "a", "b", "c", ")"], "{told:?}");
-    let lists = asked(&server, "list");
-    assert!(lists[0] == "limit=2" && lists[1] == "limit=1", "{lists:?}");
-}
-
-#[test]
 fn broken_page_completes_no_list() {
     for action in [Action::Truncate, Action::Drop, Action::NotJson, Action::WrongKind] {
         let (server, _) = filled(&["a", "b", "c"]);
