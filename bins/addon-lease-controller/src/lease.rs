@@ -107,7 +107,7 @@ impl LeaseRenewer {
         let lease = LEASES.object(&self.namespace, &self.name);
         let first = renewal.renewed().is_none();
         let (outcome, answer) = renewal::attempt(renewal, &self.status, client, &lease, request);
-        let server = client.whose();
+        let server = client.name();
         match outcome {
             RenewalOutcome::Renewed { failures: 0 } if first => {
                 let period = seconds(self.period);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use apiclient::{certificate, client::LONGEST_LIST};
+use apiclient::{certificate, client::LIST_TIMEOUT};
 use kubeconfig::secret;
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
@@ -42,7 +42,7 @@ impl Report for Reporter {
         let credential = self.agent.read(|state| state.status.beat);
         let loops = [("credential", credential), ("heartbeat", self.lease.status().beat)];
         // It may have to read a list.
-        let longest = LOOP_TIMEOUT + LONGEST_LIST;
+        let longest = LOOP_TIMEOUT + LIST_TIMEOUT;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
             Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
             None => Ok(()),

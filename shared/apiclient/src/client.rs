@@ -36,7 +36,7 @@ use crate::{
 
 pub use self::{
     counts::{RequestCounts, RequestMetrics},
-    timeouts::{LONGEST_LIST, Timeouts},
+    timeouts::{LIST_TIMEOUT, Timeouts},
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
 
@@ -66,7 +66,7 @@ pub struct Client {
 pub const USUAL_OBJECT: usize = 2 << 20;
 
 struct Inner {
-    whose: String,
+    name: String,
     timeouts: Timeouts,
     state: Mutex<State>,
     reload: Reload,
@@ -114,39 +114,33 @@ struct State {
 }
 
 impl Client {
-    /// A client for `config`; `whose` names the server in messages ("the hub").
-    ///
-    /// # Errors
-    /// `BadConfig` when TLS or the proxy cannot be set up.
+    /// A client for `config`; `name` is that of the server in messages ("the hub").
     pub fn new(
-        whose: &str,
+        name: &str,
         config: ClusterConfig,
         reload: Reload,
         timeouts: Timeouts,
     ) -> Result<Self> {
-        Self::counting(whose, config, reload, timeouts, RequestMetrics::default())
+        Self::counting(name, config, reload, timeouts, RequestMetrics::default())
     }
 
-    /// The same, adding to the request counts of earlier clients.
-    ///
-    /// # Errors
-    /// `BadConfig` when TLS or the proxy cannot be set up.
+    /// A client that adds to the request counts of earlier ones.
     pub fn counting(
-        whose: &str,
+        name: &str,
         config: ClusterConfig,
         reload: Reload,
         timeouts: Timeouts,
         requests: RequestMetrics,
     ) -> Result<Self> {
         let state = State {
-            transport: Transport::new(whose, config, timeouts.request)?,
+            transport: Transport::new(name, config, timeouts.request)?,
             generation: GENERATIONS.fetch_add(1, Relaxed),
             next_reload: Instant::now() + timeouts.files,
             files_unusable: false,
         };
         requests.count_for(&state.transport.host());
         let inner = Inner {
-            whose: whose.to_owned(),
+            name: name.to_owned(),
             timeouts,
             state: Mutex::new(state),
             reload,
@@ -161,7 +155,7 @@ impl Client {
         Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT })
     }
 
-    /// The same client, with this memory limit for each object, in bytes.
+    /// A handle with its own memory limit for each object, in bytes.
     #[must_use]
     pub fn limited_to(&self, largest: usize) -> Self {
         Self { inner: self.inner.clone(), largest }
@@ -172,53 +166,33 @@ impl Client {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Reads an object.
-    ///
-    /// # Errors
-    /// As the server says; `NotFound` only if it names this object.
+    /// Reads an object; `NotFound` only if the server names it.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
         self.object(&ApiRequest::get(*target))
     }
 
-    /// As [`Client::get`], with its own time limit.
-    ///
-    /// # Errors
-    /// As the server says; `NotFound` only if it names this object.
     pub fn get_within(&self, target: &Target<'_>, timeout: Duration) -> Result<Value> {
         self.object(&ApiRequest { timeout: Some(timeout), ..ApiRequest::get(*target) })
     }
 
-    /// Creates an object; never repeated, as a first attempt that was cut off may have done it.
-    ///
-    /// # Errors
-    /// As the server says; `AlreadyExists` when there is one.
+    /// Never repeated, as a first attempt that was cut off may have created the object.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let target = if target.subresource.is_some() { *target } else { target.siblings() };
         self.object(&ApiRequest::write(Method::POST, target, JSON, object, false))
     }
 
     /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
-    ///
-    /// # Errors
-    /// As the server says; `Conflict` when it changed meanwhile.
     pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let guarded = object["metadata"]["resourceVersion"].is_string();
         self.object(&ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
     }
 
-    /// Changes parts of an object.
-    ///
-    /// # Errors
-    /// As the server says.
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
         self.object(&ApiRequest::patch(*target, kind, patch))
     }
 
     /// Asks what [`patch`](Self::patch) would make of an object, with all checks and defaults of the server; stores
     /// nothing.
-    ///
-    /// # Errors
-    /// As the server says.
     pub fn patch_dry_run(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
         let query = "dryRun=All".to_owned();
         // Twice does no harm.
@@ -227,9 +201,6 @@ impl Client {
     }
 
     /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
-    ///
-    /// # Errors
-    /// As the server says; `Conflict` when a precondition fails.
     pub fn delete(
         &self,
         target: &Target<'_>,
@@ -240,35 +211,22 @@ impl Client {
     }
 
     /// Reads a path that is no object but answers with one, such as a discovery document.
-    ///
-    /// # Errors
-    /// As the server says; `NotServed` if there is nothing at this path.
     pub fn document(&self, path: &str) -> Result<Value> {
         self.json(&ApiRequest::text(path, None))
     }
 
     /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
-    ///
-    /// # Errors
-    /// `Unreachable` or `BadPeer` when there is no answer.
     pub fn text(&self, path: &str) -> Result<(u16, String)> {
         self.read_text(&ApiRequest::text(path, None))
     }
 
-    /// As [`Client::text`], with its own time limit.
-    ///
-    /// # Errors
-    /// `Unreachable` or `BadPeer` when there is no answer.
     pub fn text_within(&self, path: &str, timeout: Duration) -> Result<(u16, String)> {
         self.read_text(&ApiRequest::text(path, Some(timeout)))
     }
 
     /// Uses another identity or server from the next request on. Old connections are closed, also those of
     /// running watches, so that they come back with the new identity. `false` if `config` is in use
-    /// already.
-    ///
-    /// # Errors
-    /// `BadConfig` when the new one cannot be used: the old one stays.
+    /// already; on an error the old identity stays.
     pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
         if *state.transport.config() == config {
@@ -278,7 +236,7 @@ impl Client {
             state.transport.set_headers(config)?;
             None
         } else {
-            let fresh = Transport::new(self.whose(), config, self.inner.timeouts.request)?;
+            let fresh = Transport::new(self.name(), config, self.inner.timeouts.request)?;
             Some(std::mem::replace(&mut state.transport, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
@@ -288,7 +246,7 @@ impl Client {
         if let Some(old) = old {
             old.shut_down();
         }
-        log::info!(server = self.whose(); "credentials rotated");
+        log::info!(server = self.name(); "credentials rotated");
         Ok(true)
     }
 
@@ -323,7 +281,6 @@ impl Client {
         *lock(&self.inner.reloads)
     }
 
-    /// The credentials in use.
     pub fn config(&self) -> ClusterConfig {
         self.state().transport.config().clone()
     }
@@ -334,12 +291,10 @@ impl Client {
         *lock(&self.inner.clock)
     }
 
-    /// The metrics of the requests so far.
     pub fn requests(&self) -> &RequestMetrics {
         &self.inner.requests
     }
 
-    /// The end of the client certificate in use.
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
         certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
     }
@@ -349,9 +304,9 @@ impl Client {
         self.state().transport.host()
     }
 
-    /// The name of the server in messages.
-    pub fn whose(&self) -> &str {
-        &self.inner.whose
+    /// The server in messages, such as "the hub".
+    pub fn name(&self) -> &str {
+        &self.inner.name
     }
 
     /// Tells the peer of this client from others.

@@ -110,7 +110,7 @@ impl Document {
 
 /// A longer text cannot name an object (apimachinery `util/validation/validation.go`,
 /// DNS1123SubdomainMaxLength).
-const LONGEST_NAME: usize = 253;
+const MAX_NAME: usize = 253;
 
 /// Bytes that are counted for a budget. One type for all sources, so that there is one parser in the program.
 pub struct Bytes<'a>(BufReader<Counted<'a>>);
@@ -328,7 +328,7 @@ impl Visitor<'_> for Text<'_> {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        if value.len() <= LONGEST_NAME {
+        if value.len() <= MAX_NAME {
             value.clone_into(self.text);
         }
         Tree(self.budget).visit_str(value)

@@ -39,18 +39,18 @@ pub const fn entry_cost(entries: usize) -> usize {
 /// Documents of at most this size never wait.
 const SMALL: usize = 64 << 10;
 /// This many larger ones are read at a time, in the whole process.
-const LARGE_AT_A_TIME: usize = 2;
+const MAX_LARGE: usize = 2;
 /// The time limit for a document from its first byte to its last: 3 MiB pass in this time at 1.3 Mbit/s.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time limit for the wait of another one: those before it may take all of theirs.
-const LONGEST_WAIT: Duration = Duration::from_secs(45);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(45);
 /// While other peers wait, a document that has had its place for so long must arrive at this many bytes per
 /// second.
-const LEISURE: Duration = Duration::from_secs(2);
-const HASTE: u64 = 128 << 10;
+const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
+const MIN_RATE: u64 = 128 << 10;
 /// The size limit of an object: kube-apiserver accepts no request above 3 MiB (apiserver
 /// `pkg/server/config.go`, MaxRequestBodyBytes), and its answer has some more fields.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 static SLOTS: Slots = Slots::new();
 
@@ -153,18 +153,18 @@ impl Budget {
         let since = self.since.get().unwrap_or(now);
         self.since.set(Some(since));
         self.bytes.set(self.bytes.get() + bytes);
-        if self.bytes.get() > MOST_BYTES {
+        if self.bytes.get() > MAX_BYTES {
             return Err(Refusal::Endless);
         }
         let Some(peer) = self.peer else { return Ok(()) };
         let (time, mut slot) = (now.saturating_duration_since(since), self.slot.borrow_mut());
         let crowded = slot.is_some() && lock(&self.slots.queue).is_crowded();
-        if time > PATIENCE || crowded && is_leisurely(time, self.bytes.get()) {
+        if time > READ_TIMEOUT || crowded && is_too_slow(time, self.bytes.get()) {
             return Err(Refusal::Slow);
         }
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
         if is_large && slot.is_none() {
-            *slot = Some(self.slots.acquire(peer, LONGEST_WAIT).ok_or(Refusal::Busy)?);
+            *slot = Some(self.slots.acquire(peer, SLOT_TIMEOUT).ok_or(Refusal::Busy)?);
             // Not the peer took this time.
             self.since.set(Some(Instant::now()));
         }
@@ -179,8 +179,8 @@ pub fn end_waits(peer: usize) {
 
 /// Returns whether a document is too slow for others to wait for it: one that drips must not keep its
 /// place.
-fn is_leisurely(time: Duration, bytes: usize) -> bool {
-    time > LEISURE && (bytes as u64) < HASTE * time.as_secs()
+fn is_too_slow(time: Duration, bytes: usize) -> bool {
+    time > GRACE_TIMEOUT && (bytes as u64) < MIN_RATE * time.as_secs()
 }
 
 /// Places for large documents, in the order in which they were asked for. A peer has one at most, so that none keeps
@@ -213,7 +213,7 @@ impl Slots {
         Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
-    fn acquire(&'static self, peer: usize, patience: Duration) -> Option<Slot> {
+    fn acquire(&'static self, peer: usize, timeout: Duration) -> Option<Slot> {
         let mut queue = lock(&self.queue);
         queue.tickets += 1;
         let ticket = queue.tickets;
@@ -225,7 +225,7 @@ impl Slots {
         };
         let (mut queue, _) = self
             .changed
-            .wait_timeout_while(queue, patience, waits)
+            .wait_timeout_while(queue, timeout, waits)
             .unwrap_or_else(PoisonError::into_inner);
         queue.waiting.retain(|(waiting, _)| *waiting != ticket);
         // Whoever was behind it may be the next.
@@ -256,7 +256,7 @@ impl SlotQueue {
 
     /// Gives a place to the holder of a ticket, if it is the first one whose peer has none.
     fn enters(&mut self, ticket: u64) -> bool {
-        let Some(first) = self.first().filter(|_| self.holders.len() < LARGE_AT_A_TIME) else {
+        let Some(first) = self.first().filter(|_| self.holders.len() < MAX_LARGE) else {
             return false;
         };
         let (next, peer) = self.waiting[first];
@@ -302,20 +302,20 @@ mod tests {
     #[test]
     fn no_document_is_endless() {
         let budget = Budget::new(usize::MAX);
-        assert_eq!(budget.read(MOST_BYTES), Ok(()));
+        assert_eq!(budget.read(MAX_BYTES), Ok(()));
         assert_eq!(budget.read(1), Err(Refusal::Endless));
     }
 
     #[test]
     fn a_document_that_drips_is_let_go_of_when_others_wait() {
         let second = Duration::from_secs(1);
-        for (time, bytes, leisurely) in [
+        for (time, bytes, too_slow) in [
             (second, 0, false),
             (second * 3, 512 << 10, false),
             (second * 5, 512 << 10, true),
             (second * 5, 2 << 20, false),
         ] {
-            assert_eq!(is_leisurely(time, bytes), leisurely, "{time:?} {bytes}");
+            assert_eq!(is_too_slow(time, bytes), too_slow, "{time:?} {bytes}");
         }
     }
 
@@ -371,9 +371,9 @@ mod tests {
     fn closed_client_waits_for_no_place() {
         static SLOTS: Slots = Slots::new();
         let started = Instant::now();
-        let _slots = [1, 2].map(|peer| SLOTS.acquire(peer, PATIENCE).unwrap());
+        let _slots = [1, 2].map(|peer| SLOTS.acquire(peer, READ_TIMEOUT).unwrap());
         thread::scope(|scope| {
-            let closed = scope.spawn(|| SLOTS.acquire(3, PATIENCE).is_some());
+            let closed = scope.spawn(|| SLOTS.acquire(3, READ_TIMEOUT).is_some());
             while lock(&SLOTS.queue).waiting.is_empty() {
                 thread::yield_now();
             }
@@ -382,7 +382,7 @@ mod tests {
             SLOTS.end_waits(3);
             assert!(!closed.join().unwrap());
         });
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < READ_TIMEOUT);
     }
 
     /// Each of them begins its next document as soon as it has let go of its place.
@@ -394,7 +394,7 @@ mod tests {
         const CONNECTIONS: usize = 6;
         let drip = |peer| {
             while !ENDED.load(Relaxed) {
-                let _slot = SLOTS.acquire(peer, PATIENCE);
+                let _slot = SLOTS.acquire(peer, READ_TIMEOUT);
                 TURNS.fetch_add(1, Relaxed);
                 thread::sleep(Duration::from_millis(2));
             }
@@ -404,7 +404,7 @@ mod tests {
             let waits = (0..20).map(|_| {
                 thread::sleep(Duration::from_millis(5));
                 let before = TURNS.load(Relaxed);
-                let served = SLOTS.acquire(2, PATIENCE).is_some();
+                let served = SLOTS.acquire(2, READ_TIMEOUT).is_some();
                 served.then(|| TURNS.load(Relaxed) - before)
             });
             let turns = waits.collect::<Option<Vec<_>>>();
@@ -413,8 +413,8 @@ mod tests {
         });
         // A thread may lose some time before it waits.
         turns.sort_unstable();
-        assert!(turns[10] <= CONNECTIONS + LARGE_AT_A_TIME, "{turns:?}");
-        // One that starves would see 20,000 turns until its patience ends.
+        assert!(turns[10] <= CONNECTIONS + MAX_LARGE, "{turns:?}");
+        // One that starves would see 20,000 turns until its timeout ends.
         assert!(turns[19] <= 1000, "{turns:?}");
     }
 }

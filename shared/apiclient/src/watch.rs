@@ -225,7 +225,7 @@ impl Watcher {
         // Streams end: by the server's clock, a balancer or a change of credentials. The next one continues
         // from the same version. After one without even a bookmark only a list can tell: a server that was
         // restored from a backup answers a version from its future with silence.
-        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        let (target, server) = (list_watch.selection.target, list_watch.client.name());
         log_object!(Level::Debug, target, server = server, error:% = ended; "watch ended");
         if events == 0 {
             self.failed_watches = 0;
@@ -271,7 +271,7 @@ impl Watcher {
     fn succeeded(&mut self, list_watch: &ListWatch<'_>) {
         let failures = self.backoff.succeeded();
         if failures > 0 {
-            let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+            let (target, server) = (list_watch.selection.target, list_watch.client.name());
             log_object!(
                 Level::Info, target, server = server, failures = failures;
                 "readable again"
@@ -281,7 +281,7 @@ impl Watcher {
 
     /// Records a failure and logs it; returns how long to wait.
     fn failed(&mut self, list_watch: &ListWatch<'_>, error: &Error) -> Duration {
-        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        let (target, server) = (list_watch.selection.target, list_watch.client.name());
         let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
         let retry_in = seconds(retry.wait);

@@ -87,7 +87,7 @@ fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
 /// away for a moment, so that the first look proves nothing.
 fn not_served(agent: &Agent, kind: ClaimKind, looks: u32) {
     if looks == 1 {
-        let (server, name) = (agent.spoke().whose(), &kind.resource().kind);
+        let (server, name) = (agent.spoke().name(), &kind.resource().kind);
         log::info!(server = server; "no {name} is served: none are reported to the hub");
     } else if kind == ClaimKind::ClusterProperty {
         agent.update(|state| state.claims.insert(kind, Claims::new()));

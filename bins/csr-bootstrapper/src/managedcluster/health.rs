@@ -68,10 +68,10 @@ impl Probes {
             Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
             Ok((code, _)) => {
                 let error = format!("the answer has status code {code}");
-                log::debug!(server = spoke.whose(), error = error; "the version cannot be read");
+                log::debug!(server = spoke.name(), error = error; "the version cannot be read");
             }
             Err(error) => {
-                log::debug!(server = spoke.whose(), error:% = error; "the version cannot be read");
+                log::debug!(server = spoke.name(), error:% = error; "the version cannot be read");
             }
         }
     }

@@ -105,7 +105,7 @@ impl ManagedClusterLease {
         renewal: &mut Renewal,
         request: (&Action, Now),
     ) {
-        let (first, server) = (renewal.renewed().is_none(), session.client.whose());
+        let (first, server) = (renewal.renewed().is_none(), session.client.name());
         let (outcome, answer) =
             renewal::attempt(renewal, &self.status, &session.client, lease, request);
         match (&outcome, &answer) {

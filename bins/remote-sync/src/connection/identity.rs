@@ -28,7 +28,7 @@ pub(super) fn read(client: &Client, timeout: Duration) -> Result<Shown> {
     let place = NAMESPACES.cluster_object("kube-system");
     match client.limited_to(NAMESPACE).get_within(&place, timeout) {
         Ok(namespace) => Ok(Uid::of(&namespace["metadata"]["uid"]).ok_or_else(|| {
-            format!("namespaces kube-system on {} has no uid of the usual form", client.whose())
+            format!("namespaces kube-system on {} has no uid of the usual form", client.name())
         })),
         Err(
             e @ (Error::Forbidden(_)

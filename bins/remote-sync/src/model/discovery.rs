@@ -122,8 +122,8 @@ pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
         let (name, versions) = (group["name"].as_str(), versions(group));
         let name = name.filter(|name| valid_name(name) && !versions.is_empty());
         let Some(name) = name.filter(|_| versions.len() <= MOST_VERSIONS) else {
-            let whose = client.whose();
-            return Err(Error::BadPeer(format!("get /apis on {whose}: a group is not usable")));
+            let server = client.name();
+            return Err(Error::BadPeer(format!("get /apis on {server}: a group is not usable")));
         };
         for version in &versions {
             add_listed(client, (name, version), &mut kinds)?;
@@ -232,14 +232,14 @@ fn check_kind(client: &Client, path: &str, document: &Value, kind: &str) -> Resu
     if document["kind"] == kind {
         return Ok(());
     }
-    let whose = client.whose();
-    Err(Error::BadPeer(format!("get {path} on {whose}: the answer is not an {kind}")))
+    let server = client.name();
+    Err(Error::BadPeer(format!("get {path} on {server}: the answer is not an {kind}")))
 }
 
 fn not_served(client: &Client, wanted: &ResourceArg) -> Error {
     let version = wanted.version.as_deref().map_or(String::new(), |v| format!(" in version {v}"));
-    let whose = client.whose();
-    Error::NotServed(format!("{whose} does not serve {wanted}{version} to list and watch"))
+    let server = client.name();
+    Error::NotServed(format!("{server} does not serve {wanted}{version} to list and watch"))
 }
 
 #[cfg(test)]

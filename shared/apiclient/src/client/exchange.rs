@@ -24,13 +24,13 @@ use crate::{
     time,
 };
 
-use super::{Client, LONGEST_LIST, Load, Refused, Reload, ServerClock};
+use super::{Client, LIST_TIMEOUT, Load, Refused, Reload, ServerClock};
 
 /// The wait after unusable files (half of a rotated pair, say).
-const FILES_AGAIN: Duration = Duration::from_secs(1);
+const FILES_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// A clock that is off by more seconds is logged, and counts as right again by less.
-const SKEW_WORTH_LOGGING: i64 = 10;
-const SKEW_OVER: i64 = 5;
+const MAX_SKEW: i64 = 10;
+const SETTLED_SKEW: i64 = 5;
 /// Answers whose clocks differ by no more seconds agree: dates are whole seconds, and answers take time.
 const SAME_CLOCK: u64 = 60;
 /// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
@@ -156,7 +156,7 @@ impl Client {
         let most = self.inner.timeouts.request;
         agent
             .configure_request(request)
-            .timeout_global(Some(longest.unwrap_or(LONGEST_LIST).max(most)))
+            .timeout_global(Some(longest.unwrap_or(LIST_TIMEOUT).max(most)))
             .timeout_recv_response(Some(most))
             .timeout_per_read(Some(most))
             .build()
@@ -179,7 +179,7 @@ impl Client {
             && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.inner.reload
             && let Err(e) = self.load_credentials(load)
         {
-            log::debug!(server = self.whose(), error:% = e; "credentials cannot be reloaded");
+            log::debug!(server = self.name(), error:% = e; "credentials cannot be reloaded");
         }
         self.state().generation != refused
     }
@@ -210,9 +210,10 @@ impl Client {
         let mut state = self.state();
         let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
         if let Err(e) = result {
-            state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timeouts.files);
+            state.next_reload =
+                Instant::now() + FILES_RETRY_INTERVAL.min(self.inner.timeouts.files);
             if !was_unusable {
-                log::warn!(server = self.whose(), error:% = e; "keeping the current credentials");
+                log::warn!(server = self.name(), error:% = e; "keeping the current credentials");
             }
         }
     }
@@ -227,10 +228,10 @@ impl Client {
         *clock = Some(ServerClock { ahead: skew, time, since, last });
         drop(clock);
         let logged = &self.inner.skew_logged;
-        if skew.abs() < SKEW_OVER {
+        if skew.abs() < SETTLED_SKEW {
             logged.store(false, Relaxed);
-        } else if skew.abs() > SKEW_WORTH_LOGGING && !logged.swap(true, Relaxed) {
-            log::warn!(server = self.whose(), skew = skew; "the server's clock differs from ours");
+        } else if skew.abs() > MAX_SKEW && !logged.swap(true, Relaxed) {
+            log::warn!(server = self.name(), skew = skew; "the server's clock differs from ours");
         }
     }
 
@@ -254,7 +255,7 @@ impl Client {
         let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let date = date(&answer);
         // Read to its end, so that the connection can be kept.
-        let body = match read_body(answer, status::LONGEST) {
+        let body = match read_body(answer, status::MAX_BODY) {
             Ok(body) => body,
             Err(e) => return self.lost(request, &e),
         };
@@ -322,8 +323,8 @@ impl Client {
 
     pub(crate) fn describe(&self, request: &ApiRequest<'_>) -> String {
         match request.kind {
-            ResponseKind::Text(path) => format!("get {path} on {}", self.whose()),
-            _ => format!("{} {} on {}", request.verb(), request.target, self.whose()),
+            ResponseKind::Text(path) => format!("get {path} on {}", self.name()),
+            _ => format!("{} {} on {}", request.verb(), request.target, self.name()),
         }
     }
 }

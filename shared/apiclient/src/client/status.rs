@@ -11,12 +11,12 @@ use crate::{
 };
 
 /// The longest Retry-After that is honored.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// The size limit of an answer that is not a success, in bytes. A Status with a cause for each of a
 /// thousand fields has some 200 KiB.
-pub(crate) const LONGEST: u64 = 512 << 10;
+pub(crate) const MAX_BODY: u64 = 512 << 10;
 /// The memory that a Status may cost, in bytes.
-const BUDGET: usize = 512 << 10;
+const MAX_MEMORY: usize = 512 << 10;
 
 /// The form of a request, as far as it matters to what a refusal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Status(Value);
 
 impl Status {
     pub(crate) fn of(body: &[u8]) -> Self {
-        let value = json::parse(body, BUDGET).unwrap_or_default();
+        let value = json::parse(body, MAX_MEMORY).unwrap_or_default();
         Self(if value["kind"] == "Status" { value } else { Value::Null })
     }
 
@@ -83,7 +83,7 @@ impl Status {
             429 | 500..=599 => {
                 let header = retry_after.and_then(|value| value.trim().parse().ok());
                 let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
-                let retry_after = seconds.map(|s| Duration::from_secs(s).min(LONGEST_RETRY_AFTER));
+                let retry_after = seconds.map(|s| Duration::from_secs(s).min(MAX_RETRY_AFTER));
                 // A write that was let in and then refused, by a webhook say. Whoever turns requests away
                 // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
                 // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(after(Some("7"), json!({})), Some(Duration::from_secs(7)));
         assert_eq!(after(None, json!({"retryAfterSeconds": 3})), Some(Duration::from_secs(3)));
         assert_eq!(after(Some("Wed, 21 Oct 2026 07:28:00 GMT"), json!({})), None);
-        assert_eq!(after(Some("99999999"), json!({})), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(after(Some("99999999"), json!({})), Some(MAX_RETRY_AFTER));
         assert_eq!(after(Some("-1"), json!({"retryAfterSeconds": -1})), None);
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The time limit of a list: its pages expire by then (etcd compacts every 5 minutes, apiserver
 /// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
-pub const LONGEST_LIST: Duration = Duration::from_secs(300);
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The time limits of requests, files and watches.
 #[derive(Clone, Copy, Debug)]

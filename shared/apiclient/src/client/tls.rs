@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The time limit for a server that does not speak TLS, or not to us.
-const HANDSHAKE: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The link of the connector chain that turns a TCP connection into TLS.
 pub(crate) struct TlsConnector {
@@ -94,7 +94,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         // Its own limit, apart from that of name and address.
         let mut timeout = left_of(details);
-        timeout.after = timeout.after.min(HANDSHAKE.into());
+        timeout.after = timeout.after.min(HANDSHAKE_TIMEOUT.into());
         socket.set_timeout(timeout);
         // The handshake is done here so that the connect timeout covers it.
         tls.complete_io(&mut socket)?;

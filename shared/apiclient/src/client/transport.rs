@@ -25,9 +25,9 @@ use crate::{
 /// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
-const MAX_IDLE: Duration = Duration::from_secs(90);
+const MAX_IDLE_AGE: Duration = Duration::from_secs(90);
 /// As many as remote-sync has workers by default: ureq keeps 3, and any other would begin with a handshake.
-const MOST_IDLE: usize = 8;
+const MAX_IDLE_CONNECTIONS: usize = 8;
 
 pub(crate) struct Transport {
     config: ClusterConfig,
@@ -38,15 +38,15 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// `whose` names the server in messages.
-    pub(crate) fn new(whose: &str, config: ClusterConfig, timeout: Duration) -> Result<Self> {
+    /// `name` is the server in messages.
+    pub(crate) fn new(name: &str, config: ClusterConfig, timeout: Duration) -> Result<Self> {
         let server: Uri = config.server.parse().map_err(|_| bad_server(&config))?;
         if server.host().is_none_or(str::is_empty) {
             return Err(bad_server(&config));
         }
         let proxy = dial::proxy(config.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
         let tls = TlsConnector::new(&config, proxy.is_some())?;
-        warn(whose, &config);
+        warn(name, &config);
         let way = way(&server, proxy.as_ref());
         let connector =
             ().chain(SocksConnector::default())
@@ -65,9 +65,9 @@ impl Transport {
             .output_buffer_size(4 << 10)
             // Less than the buffer: a full one would look like the end of the connection.
             .max_response_header_size((16 << 10) - 1)
-            .max_idle_age(MAX_IDLE)
-            .max_idle_connections(MOST_IDLE)
-            .max_idle_connections_per_host(MOST_IDLE)
+            .max_idle_age(MAX_IDLE_AGE)
+            .max_idle_connections(MAX_IDLE_CONNECTIONS)
+            .max_idle_connections_per_host(MAX_IDLE_CONNECTIONS)
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
@@ -149,7 +149,7 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
 }
 
 /// Logs a connection that nobody should use unknowingly.
-fn warn(whose: &str, config: &ClusterConfig) {
+fn warn(name: &str, config: &ClusterConfig) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
         _ if config.server.starts_with("http:") => {
@@ -159,8 +159,8 @@ fn warn(whose: &str, config: &ClusterConfig) {
         Trust::Bundle(_) | Trust::System => return,
     };
     // Once, although each connection of a cluster is set up anew.
-    if lock(&WARNED).insert(format!("{whose} {danger}")) {
-        log::warn!(server = whose; "{danger}");
+    if lock(&WARNED).insert(format!("{name} {danger}")) {
+        log::warn!(server = name; "{danger}");
     }
 }
 

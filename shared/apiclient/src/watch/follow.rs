@@ -65,7 +65,7 @@ pub fn follow(
                 let error = client.too_large(&ApiRequest::get(*target));
                 last_error.set(Some(&error));
                 if !std::mem::replace(&mut too_large, true) {
-                    let server = client.whose();
+                    let server = client.name();
                     log_object!(
                         Level::Warn, target, server = server, error:% = error;
                         "keeping the last known state"

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
     client::{
-        Client, LONGEST_LIST,
+        Client, LIST_TIMEOUT,
         request::{ApiRequest, JSON, METADATA, METADATA_LIST},
     },
     error::{Error, Result},
@@ -96,7 +96,7 @@ impl ListWatch<'_> {
         on: &mut On<'_>,
     ) -> Result<ControlFlow<(), String>> {
         let (mut query, mut begun) = (state.first_page(page), false);
-        let (deadline, server) = (Instant::now() + LONGEST_LIST, self.client.host());
+        let (deadline, server) = (Instant::now() + LIST_TIMEOUT, self.client.host());
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // A list of one object is a request as any other.
@@ -139,9 +139,9 @@ impl ListWatch<'_> {
         if target.name.is_none_or(|name| object.name() == name) {
             return Ok(());
         }
-        let whose = self.client.whose();
+        let server = self.client.name();
         Err(Error::BadPeer(format!(
-            "watch {target} on {whose}: the answer is about another object"
+            "watch {target} on {server}: the answer is about another object"
         )))
     }
 }
