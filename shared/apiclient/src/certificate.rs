@@ -33,10 +33,8 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 
-/// All certificates in `pem`, in order; other items between them are skipped.
-///
-/// # Errors
-/// The problem, as the predicate of a sentence about it.
+/// All certificates in `pem`, in order; other items between them are skipped. An error is the predicate of a sentence
+/// about `pem`.
 pub fn chain(pem: &[u8]) -> Result<Vec<Certificate>, &'static str> {
     let chain = CertificateDer::pem_slice_iter(pem)
         .map(|der| read(&der.map_err(|_| "holds PEM that cannot be read")?))
@@ -72,9 +70,6 @@ const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
 /// Checks that a server may show this very certificate at `now`, in seconds since the epoch, whoever signed
 /// it (Go's crypto/x509 Certificate.isValid and checkChainForKeyUsage).
-///
-/// # Errors
-/// The objection to it.
 pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
     let certificate = X509::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
     let certificate = certificate.tbs_certificate();

@@ -34,9 +34,7 @@ pub enum Error {
     NotServed(String),
     /// The server is busy or broken (429, 5xx): try again, not before `retry_after`.
     Unavailable {
-        /// The sentence.
         message: String,
-        /// As the server requested, if it did.
         retry_after: Option<Duration>,
         /// Only this object has to wait: others may be requested.
         of_object: bool,

@@ -17,9 +17,6 @@ use self::words::{Field, Key};
 pub use self::words::Word;
 
 /// The value in `bytes`, which may cost at most `limit` bytes of memory.
-///
-/// # Errors
-/// The reason why it is refused.
 pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {
     let budget = Budget::new(limit);
     let mut bytes = Bytes::new(bytes, &budget);

@@ -145,9 +145,6 @@ impl Budget {
     }
 
     /// Counts bytes of the document as they arrive.
-    ///
-    /// # Errors
-    /// The reason not to read on.
     pub fn read(&self, bytes: usize) -> Result<(), Refusal> {
         let now = Instant::now();
         let since = self.since.get().unwrap_or(now);

@@ -3,9 +3,6 @@
 use std::{io, thread};
 
 /// Starts a thread that nobody joins.
-///
-/// # Errors
-/// The system's, when it gives no thread.
 pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }

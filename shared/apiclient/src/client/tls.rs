@@ -43,9 +43,6 @@ pub(crate) struct TlsConnector {
 
 impl TlsConnector {
     /// Checks roots, certificate, key and name now, so that connecting can only fail for the peer.
-    ///
-    /// # Errors
-    /// `BadConfig` names the part that cannot be used.
     pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
         let server_name = match &config.server_name {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {

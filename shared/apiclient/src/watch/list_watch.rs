@@ -66,10 +66,8 @@ pub(super) struct ListWatch<'a> {
     pub(super) stop: &'a Stop,
 }
 
-/// Reads the selection once, in its present state, until `each` breaks or `stop` is raised.
-///
-/// # Errors
-/// As the server says; the items before were not all.
+/// Reads the selection once, in its present state, until `each` breaks or `stop` is raised. After an
+/// error, the items so far were not all.
 pub fn list(
     client: &Client,
     selection: &Selection<'_>,

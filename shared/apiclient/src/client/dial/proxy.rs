@@ -7,9 +7,6 @@ use ureq::http::Uri;
 use crate::error::{Error, Result};
 
 /// The proxy for `server`: the kubeconfig's own, else the environment's by Go's rules.
-///
-/// # Errors
-/// `BadConfig` when the proxy's URL cannot be used.
 pub(crate) fn proxy(
     configured: Option<&str>,
     server: &Uri,

@@ -23,9 +23,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects to the first of `addresses` that answers; each gets half of the time that is left, the last all of it.
-///
-/// # Errors
-/// The reason of the address that failed last; `TimedOut` at the deadline.
 pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(ErrorKind::TimedOut, "no connection in time");
     for (place, address) in addresses.iter().enumerate() {

@@ -23,9 +23,6 @@ use crate::{
 };
 
 /// The verifier of a server's certificate.
-///
-/// # Errors
-/// `BadConfig` when there is no authority that can be used.
 pub(super) fn verifier(
     trust: &Trust,
     provider: &Arc<CryptoProvider>,
