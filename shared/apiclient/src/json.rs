@@ -1,6 +1,6 @@
 //! JSON of peers, parsed within a memory budget.
 
-mod words;
+mod key;
 
 use std::{
     fmt,
@@ -12,9 +12,7 @@ use serde_json::{Map, Number, Value, de::IoRead};
 
 use crate::memory::{Budget, VALUE, entry_cost, text_cost};
 
-use self::words::{Field, Key};
-
-pub use self::words::Word;
+use self::key::{Field, Key};
 
 /// The value in `bytes`, which may cost at most `limit` bytes of memory.
 pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {

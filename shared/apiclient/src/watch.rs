@@ -210,9 +210,9 @@ impl Watcher {
                 self.state = State::At(version.to_owned());
             }
             let event = match kind {
-                EventType::Bookmark => continue,
+                EventType::Added | EventType::Modified => Event::Apply(document),
                 EventType::Deleted => Event::Delete(document),
-                EventType::Changed => Event::Apply(document),
+                EventType::Bookmark | EventType::Error | EventType::Unknown => continue,
             };
             if on(event).is_break() {
                 return Ok(ControlFlow::Break(()));

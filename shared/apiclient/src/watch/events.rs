@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
+};
 
 use crate::{
     client::{
@@ -15,7 +18,7 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, Object, Word},
+    json::{Bytes, Document, Object},
     memory::Budget,
 };
 
@@ -26,13 +29,18 @@ pub(super) struct WatchEvent {
     pub(super) document: Document,
 }
 
-/// The change of the object of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The `type` of an event.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(field_identifier, rename_all = "UPPERCASE")]
 pub(super) enum EventType {
-    Changed,
+    Added,
+    Modified,
     Deleted,
     /// No change; only its resourceVersion is of interest.
     Bookmark,
+    Error,
+    #[serde(other)]
+    Unknown,
 }
 
 /// The connection of a watch.
@@ -66,17 +74,20 @@ impl<'a, 'b> Events<'a, 'b> {
             return Ok(None);
         }
         let mut json = self.body.json();
-        let event = (&mut json).deserialize_map(Fields(self.budget));
+        let event = (&mut json).deserialize_map(EventVisitor(self.budget));
         let (kind, document) =
             event.map_err(|e| self.client.unread(self.request, e, "an event"))?;
         self.last = Instant::now();
         self.client.mark_heard();
         match (kind, document) {
-            (Type::Known(kind), Some(document)) => Ok(Some(WatchEvent { kind, document })),
-            (Type::Error, Some(Document::Whole(object))) => {
-                Err(status::watch_error(&self.what(), &self.request.target, &object))
+            (EventType::Error, Some(Document::Whole(object))) => {
+                let what = self.client.describe(self.request);
+                Err(status::watch_error(&what, &self.request.target, &object))
             }
-            _ => Err(self.client.odd(self.request, "an event of no known type")),
+            (EventType::Error | EventType::Unknown, _) | (_, None) => {
+                Err(self.client.odd(self.request, "an event of no known type"))
+            }
+            (kind, Some(document)) => Ok(Some(WatchEvent { kind, document })),
         }
     }
 
@@ -111,10 +122,6 @@ impl<'a, 'b> Events<'a, 'b> {
     pub(super) fn lost(&self, why: &str) -> Error {
         self.client.unreachable(self.request, why)
     }
-
-    fn what(&self) -> String {
-        self.client.describe(self.request)
-    }
 }
 
 /// Returns whether the read timed out; ureq hides its time-out in an I/O error of kind Other.
@@ -123,11 +130,20 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(inner, Some(ureq::Error::Timeout(_)))
 }
 
-/// The type of an event, and its object.
-struct Fields<'a>(&'a Budget);
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Field {
+    Type,
+    Object,
+    #[serde(other)]
+    Other,
+}
 
-impl<'de> Visitor<'de> for Fields<'_> {
-    type Value = (Type, Option<Document>);
+/// Reads the type of an event, and its object.
+struct EventVisitor<'a>(&'a Budget);
+
+impl<'de> Visitor<'de> for EventVisitor<'_> {
+    type Value = (EventType, Option<Document>);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an event")
@@ -137,38 +153,14 @@ impl<'de> Visitor<'de> for Fields<'_> {
         self,
         mut fields: A,
     ) -> std::result::Result<Self::Value, A::Error> {
-        let (mut kind, mut document) = (Type::Unknown, None);
-        while let Some(field) = fields.next_key_seed(Word(&["type", "object"]))? {
+        let (mut kind, mut document) = (EventType::Unknown, None);
+        while let Some(field) = fields.next_key()? {
             match field {
-                Some("type") => {
-                    let word = fields.next_value_seed(Word(&TYPES))?;
-                    kind = word.map_or(Type::Unknown, Type::of);
-                }
-                Some(_) => document = Some(fields.next_value_seed(Object(self.0))?),
-                None => drop(fields.next_value::<IgnoredAny>()?),
+                Field::Type => kind = fields.next_value()?,
+                Field::Object => document = Some(fields.next_value_seed(Object(self.0))?),
+                Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
         Ok((kind, document))
-    }
-}
-
-const TYPES: [&str; 5] = ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"];
-
-/// The `type` of an event.
-enum Type {
-    Known(EventType),
-    Error,
-    Unknown,
-}
-
-impl Type {
-    fn of(word: &str) -> Self {
-        match word {
-            "ADDED" | "MODIFIED" => Self::Known(EventType::Changed),
-            "DELETED" => Self::Known(EventType::Deleted),
-            "BOOKMARK" => Self::Known(EventType::Bookmark),
-            "ERROR" => Self::Error,
-            _ => Self::Unknown,
-        }
     }
 }

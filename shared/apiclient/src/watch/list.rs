@@ -2,15 +2,16 @@
 
 use std::{fmt, io::Read, ops::ControlFlow};
 
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::Value;
 
 use crate::{
     client::{Client, request::ApiRequest},
     error::{Error, Result},
-    json::{Bytes, Document, Object, Tree, Word},
+    json::{Bytes, Document, Object, Tree},
     memory::Budget,
 };
 
@@ -60,6 +61,16 @@ enum Ended {
     Failed(Error),
 }
 
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Field {
+    Items,
+    Kind,
+    Metadata,
+    #[serde(other)]
+    Other,
+}
+
 /// The whole body.
 struct List<'a, 'b, 'c>(&'a mut Reading<'b, 'c>);
 
@@ -75,15 +86,15 @@ impl<'de> Visitor<'de> for List<'_, '_, '_> {
         mut fields: A,
     ) -> std::result::Result<Self::Value, A::Error> {
         let (mut kind, mut metadata, mut listed) = (Value::Null, Value::Null, false);
-        while let Some(field) = fields.next_key_seed(Word(&["items", "kind", "metadata"]))? {
+        while let Some(field) = fields.next_key()? {
             match field {
-                Some("items") => {
+                Field::Items => {
                     fields.next_value_seed(Items(self.0))?;
                     listed = true;
                 }
-                Some("kind") => kind = fields.next_value_seed(Tree(self.0.budget))?,
-                Some(_) => metadata = fields.next_value_seed(Tree(self.0.budget))?,
-                None => drop(fields.next_value::<IgnoredAny>()?),
+                Field::Kind => kind = fields.next_value_seed(Tree(self.0.budget))?,
+                Field::Metadata => metadata = fields.next_value_seed(Tree(self.0.budget))?,
+                Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
             // Half of the metadata might lack the token of the next page.
             if self.0.budget.is_exceeded() {

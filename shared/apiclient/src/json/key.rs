@@ -1,33 +1,10 @@
-//! Keys and words of a short list, read without a copy of anything else.
+//! Keys of objects, charged before they are copied.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Visitor};
 
 use crate::memory::Budget;
-
-/// A text that is one of these or irrelevant; it is never copied, however long it is.
-pub struct Word<'a>(pub &'a [&'static str]);
-
-impl<'de> DeserializeSeed<'de> for Word<'_> {
-    type Value = Option<&'static str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Self::Value, D::Error> {
-        text.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Word<'_> {
-    type Value = Option<&'static str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a word")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().copied().find(|word| *word == text))
-    }
-}
 
 /// The key of an entry, for a map with so many already; `None` if there is no room for it.
 pub(super) struct Key<'a> {
