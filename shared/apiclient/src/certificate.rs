@@ -68,8 +68,8 @@ pub(crate) fn is_authority(der: &[u8], now: u64) -> bool {
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
-/// Checks that a server may show this very certificate at `now`, in seconds since the epoch, whoever signed
-/// it (Go's crypto/x509 Certificate.isValid and checkChainForKeyUsage).
+/// Checks that a server may show this certificate at `now`, in seconds since the epoch, whatever its issuer is (Go's
+/// crypto/x509 Certificate.isValid and checkChainForKeyUsage).
 pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
     let certificate = X509::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
     let certificate = certificate.tbs_certificate();

@@ -45,7 +45,7 @@ pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// The occasions on which credentials are loaded again.
 pub enum Reload {
-    /// Never: whoever made the client calls [`Client::swap`].
+    /// Never: the owner of the client calls [`Client::swap`].
     Never,
     /// Once after a 401 of the server.
     WhenRefused(Load),
@@ -210,12 +210,12 @@ impl Client {
         self.json(&ApiRequest::delete(*target, propagation, preconditions)).map(drop)
     }
 
-    /// Reads a path that is no object but answers with one, such as a discovery document.
+    /// Reads a path that is not a resource and answers with JSON, such as a discovery document.
     pub fn document(&self, path: &str) -> Result<Value> {
         self.json(&ApiRequest::text(path, None))
     }
 
-    /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
+    /// Reads a path such as `/livez`: the code of the answer, success or not, and its text.
     pub fn text(&self, path: &str) -> Result<(u16, String)> {
         self.read_text(&ApiRequest::text(path, None))
     }
@@ -285,8 +285,8 @@ impl Client {
         self.state().transport.config().clone()
     }
 
-    /// The server's clock, once an answer has its date. An answer that is no JSON may be a gateway's, and
-    /// is ignored.
+    /// The server's clock, once an answer has its date. An answer that is not JSON may be a
+    /// gateway's, and is ignored.
     pub fn clock(&self) -> Option<ServerClock> {
         *lock(&self.inner.clock)
     }

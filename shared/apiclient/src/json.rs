@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 }
 
 /// Appends `item`, if there is room for it.
-pub fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
+fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
     let growth = if list.len() < list.capacity() { 0 } else { list.capacity().max(4) };
     if budget.charge(growth * VALUE) {
         list.push(item);
@@ -229,7 +229,7 @@ fn insert(map: &mut Map<String, Value>, key: Option<String>, value: Value, budge
     }
 }
 
-/// Builds an object of an API server. Of one that is too large it keeps the head.
+/// Builds an object of an API server. An object that is too large leaves its head.
 pub struct Object<'a>(pub &'a Budget);
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {
@@ -246,7 +246,7 @@ impl<'de> DeserializeSeed<'de> for Object<'_> {
     }
 }
 
-/// The fields of the object itself, or those of its metadata.
+/// The fields of the object itself, or of its metadata.
 struct Fields<'a> {
     budget: &'a Budget,
     head: &'a mut Head,

@@ -22,12 +22,12 @@ const FURTHER_ENTRY: usize = 160;
 /// The least that an allocation takes.
 const ALLOCATION: usize = 16;
 
-/// The cost of a text of so many bytes, as the allocator rounds it up.
+/// The cost of a text of `length` bytes, as the allocator rounds it up.
 pub const fn text_cost(length: usize) -> usize {
     if length == 0 { 0 } else { ALLOCATION + length + length / 4 }
 }
 
-/// The cost of a place in a map that has so many entries already.
+/// The cost of the next entry of a map that has `entries`.
 pub const fn entry_cost(entries: usize) -> usize {
     match entries {
         0 => FIRST_ENTRY,
@@ -109,7 +109,7 @@ impl Budget {
         Self { peer: Some(peer), ..Self::new(limit) }
     }
 
-    /// Begins the next document: the one before is no longer used, or only in a smaller form.
+    /// Begins the next document.
     pub fn reset(&self) {
         self.used.set(0);
         self.bytes.set(0);
@@ -139,7 +139,7 @@ impl Budget {
         self.charge(text_cost(length))
     }
 
-    /// Charges a place in a map that has so many entries already.
+    /// Charges the next entry of a map that has `entries`.
     pub fn charge_entry(&self, entries: usize) -> bool {
         self.charge(entry_cost(entries))
     }

@@ -48,7 +48,7 @@ const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
 /// The changes of the selection, in order.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A list begins; one that began before and was not completed is void.
+    /// A list begins; an earlier list without its end is void.
     Init {
         /// The resourceVersions of this server may have gone back, as after a restore: the known state may
         /// be newer than the list.
@@ -87,7 +87,7 @@ pub struct Watcher {
 enum State {
     /// A list of the newest state.
     Newest,
-    /// A list that is no older than this version.
+    /// A list at least as new as this version.
     Since(String),
     /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
     At(String),
@@ -158,7 +158,7 @@ impl Watcher {
     }
 
     fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
-        // What another server gave is no version to list from.
+        // The version of another server means nothing here.
         let _ = self.follow_server(list_watch.client);
         let page = if std::mem::take(&mut self.whole) { 0 } else { list_watch.selection.page };
         let listed = list_watch.list((&self.state, page), self.rewound, on)?;

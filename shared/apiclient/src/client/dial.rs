@@ -62,7 +62,7 @@ impl Resolver for LazyResolver {
 /// Opens the TCP connection to a server or a proxy.
 #[derive(Default)]
 pub(crate) struct Dial {
-    /// The addresses that the last look-up found: a name service that fails for a while is no reason to lose the server.
+    /// The addresses that the last look-up found: they serve while the name service fails.
     last: Mutex<Vec<SocketAddr>>,
 }
 

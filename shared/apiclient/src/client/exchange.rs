@@ -145,8 +145,7 @@ impl Client {
         }
     }
 
-    /// A page takes as long as whoever handles its objects, or as a slow link; but no silence is longer than a
-    /// request may take.
+    /// A page may take as long as its consumer or a slow link; each read has the time of a request.
     fn long(
         &self,
         agent: &Agent,
@@ -173,7 +172,7 @@ impl Client {
             .build()
     }
 
-    /// Returns whether there is another identity than the one that was refused.
+    /// Returns whether the identity has changed since it was refused.
     fn other_identity(&self, refused: u64) -> bool {
         if self.state().generation == refused
             && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.inner.reload
@@ -268,8 +267,7 @@ impl Client {
         status.error(&what, &request.target, code, after, request.form())
     }
 
-    /// The error for no answer, or for one that cannot be understood: with the address, as a help to find
-    /// the obstacle.
+    /// The error without an answer, or for an answer that breaks the protocol. It names the address.
     pub(crate) fn lost(&self, request: &ApiRequest<'_>, error: &ureq::Error) -> Error {
         match error {
             ureq::Error::Protocol(_)
@@ -279,7 +277,7 @@ impl Client {
         }
     }
 
-    /// The same error for an answer that could not be read as `wanted`.
+    /// The error for an answer that could not be read as `wanted`.
     pub(crate) fn unread(
         &self,
         request: &ApiRequest<'_>,

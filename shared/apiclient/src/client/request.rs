@@ -44,7 +44,7 @@ pub(crate) enum ResponseKind<'a> {
     List,
     /// As a list, event by event.
     Watch,
-    /// The text of a path that is no object.
+    /// The text at a path that is not a resource.
     Text(&'a str),
 }
 

@@ -129,7 +129,7 @@ fn is_immutable(cause: &Value) -> bool {
 }
 
 fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> String {
-    // Only a Status's own words: an HTML page of a proxy is no help in a log.
+    // Only the words of a Status: an HTML page of a proxy does not help in a log.
     match status["message"].as_str() {
         Some(message) if may_quote(target, code, message) => {
             let reason = status["reason"].as_str().unwrap_or("refused");

@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Visitor};
 
 use crate::memory::Budget;
 
-/// The key of an entry, for a map with so many already; `None` if there is no room for it.
+/// The key of the next entry of a map that has `entries`; `None` beyond the budget.
 pub(super) struct Key<'a> {
     pub(super) budget: &'a Budget,
     pub(super) entries: usize,

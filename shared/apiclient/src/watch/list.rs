@@ -26,7 +26,7 @@ pub(super) struct Page {
 
 type Each<'a> = dyn FnMut(Document) -> Result<ControlFlow<()>> + 'a;
 
-/// Hands over each item as soon as it has arrived. A body that is no list, or is cut short, is a failure,
+/// Hands over each item as soon as it has arrived. A body that is not a list, or is cut short, is a failure,
 /// so that missing items do not count as gone.
 pub(super) fn read_page(
     client: &Client,

@@ -42,7 +42,7 @@ pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result
 /// Sets the socket options of every connection.
 fn configure(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
-    // An option that the kernel does not know is no reason to give the connection up.
+    // Without an option that the kernel does not know, the connection still serves.
     let _ = keep_alive(&stream);
     Ok(stream)
 }
