@@ -43,7 +43,7 @@ impl Table {
         pause(500);
         let before = managed.server().requests().len();
         pause(5000);
-        self.at_rest(sidecars.iter(), [3072.0, 614.0, THREADS]);
+        self.at_rest(sidecars.iter(), [614.0, THREADS]);
         let more = managed.server().requests().len() - before;
         self.at_most("requests in 5 s, beside the watch", 0.0, more as f64, "");
         self.ends(sidecars.into_iter().map(|one| ((), one)).collect());

@@ -15,12 +15,8 @@ use tools::measure::median;
 use crate::{
     RUNS,
     bootstrapper::{FLAGS, wait_for_heartbeats},
-    table::{Table, note},
+    table::{RESIDENT, Table, note},
 };
-
-/// KiB, 5 % above the first measurement.
-const OPERATOR: f64 = 3239.0;
-const TWO_HUBS: f64 = 3209.0;
 
 impl Table {
     pub(crate) fn elsewhere(&mut self, managed: &Arc<Cluster>) {
@@ -39,14 +35,14 @@ impl Table {
         };
         self.at_most(
             "resident memory under the operator",
-            OPERATOR,
+            RESIDENT,
             resident(&under_the_operator),
             "KiB",
         );
         note("with its files, leader election and an HTTPS port that is probed");
         let second = Hub::on(Cluster::embedded("hub2"));
         let several = resident(&|spoke| with_two_hubs(spoke, &second));
-        self.at_most("resident memory with two hubs", TWO_HUBS, several, "KiB");
+        self.at_most("resident memory with two hubs", RESIDENT, several, "KiB");
     }
 }
 

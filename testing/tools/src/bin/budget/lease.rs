@@ -70,7 +70,7 @@ impl Fleet {
     pub(crate) fn at_rest(&self, table: &mut Table) {
         let (scene, _) = &self.members[0];
         scene.wait_for_renewals(5);
-        table.at_rest(self.members.iter().map(|(_, one)| one), [3072.0, 614.0, THREADS]);
+        table.at_rest(self.members.iter().map(|(_, one)| one), [614.0, THREADS]);
         let wire = measure::renewals_on_the_wire(scene, COUNTED - 1);
         table.at_most("requests to the hub, per renewal", 1.0, wire.requests_per_renewal(), "");
         table.at_most("bytes both ways, per renewal", 1700.0, wire.bytes_per_renewal(), "bytes");

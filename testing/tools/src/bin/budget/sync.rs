@@ -66,7 +66,7 @@ impl Table {
         };
         let idle: Vec<(Stage, Sidecar)> = (0..RUNS).map(start).collect();
         pause(SETTLING);
-        self.at_rest(idle.iter().map(|(_, one)| one), [5120.0, ANONYMOUS, THREADS]);
+        self.at_rest(idle.iter().map(|(_, one)| one), [ANONYMOUS, THREADS]);
         let (stage, _) = &idle[0];
         stage.forget_requests();
         pause(IDLE);

@@ -9,6 +9,9 @@ use tools::{
     term::{self, bold, green, red},
 };
 
+/// Of an idle program, in KiB.
+pub(crate) const RESIDENT: f64 = 4096.0;
+
 #[derive(Default)]
 pub(crate) struct Table {
     program: String,
@@ -64,16 +67,16 @@ impl Table {
         note(why);
     }
 
-    /// What several of a program take while nothing happens; `most` is KiB, of it anonymous, and threads.
+    /// What several of a program take while nothing happens; `most` is KiB of anonymous memory, and threads.
     pub(crate) fn at_rest<'a>(
         &mut self,
         all: impl Iterator<Item = &'a Sidecar> + Clone,
-        most: [f64; 3],
+        most: [f64; 2],
     ) {
         let median_of = |field| median(all.clone().map(|one| one.memory(field) as f64).collect());
-        self.at_most("resident memory", most[0], median_of("VmRSS"), "KiB");
-        self.at_most("  of it anonymous", most[1], median_of("RssAnon"), "KiB");
-        self.at_most("threads", most[2], median_of("Threads"), "");
+        self.at_most("resident memory", RESIDENT, median_of("VmRSS"), "KiB");
+        self.at_most("  of it anonymous", most[0], median_of("RssAnon"), "KiB");
+        self.at_most("threads", most[1], median_of("Threads"), "");
     }
 
     /// Each ends within the second that is promised: strictly, unlike in the tests. What they ran on is given back.
