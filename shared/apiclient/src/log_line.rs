@@ -1,13 +1,6 @@
 //! Log lines about objects, and text of others in them.
 
-use std::{fmt, time::Duration};
-
-use log::{
-    Level, Record,
-    kv::{ToValue, Value},
-};
-
-use crate::resource;
+use std::time::Duration;
 
 /// A log line about an object or a collection: kind, namespace and name of the [`Target`](apiclient::resource::Target)
 /// come first.
@@ -17,55 +10,17 @@ use crate::resource;
 /// ```
 #[macro_export]
 macro_rules! log_object {
-    (@value % $value:expr) => {
-        log::kv::Value::from_display(&$value)
-    };
-    (@value $value:expr) => {
-        log::kv::ToValue::to_value(&$value)
-    };
-    ($level:expr, $target:expr $(, $key:ident $(:$display:tt)? = $value:expr)*; $($text:tt)+) => {
-        $crate::log_line::write_object(
-            ($level, module_path!(), file!(), line!()),
-            &$target,
-            &[$((stringify!($key), $crate::log_object!(@value $($display)? $value))),*],
-            format_args!($($text)+),
+    ($level:expr, $target:expr $(, $key:ident $(:$display:tt)? = $value:expr)*; $($text:tt)+) => {{
+        let target = &$target;
+        log::log!(
+            $level,
+            kind:% = target.resource,
+            namespace = target.namespace,
+            name = target.name
+            $(, $key $(:$display)? = $value)*;
+            $($text)+
         )
-    };
-}
-
-/// Level, module, file and line of a log line.
-pub type Place<'a> = (Level, &'a str, &'a str, u32);
-
-/// Writes the line of [`log_object!`]: a function, as the code of so many lines would cost 1 % of a program.
-pub fn write_object(
-    place: Place<'_>,
-    target: &resource::Target<'_>,
-    keys: &[(&str, Value<'_>)],
-    text: fmt::Arguments<'_>,
-) {
-    let subject = [
-        ("kind", Value::from_display(target.resource)),
-        ("namespace", target.namespace.to_value()),
-        ("name", target.name.to_value()),
-    ];
-    write(place, &subject, keys, text);
-}
-
-/// Writes a line whose first keys say what it is about.
-pub fn write(
-    (level, module, file, line): Place<'_>,
-    subject: &[(&str, Value<'_>)],
-    keys: &[(&str, Value<'_>)],
-    text: fmt::Arguments<'_>,
-) {
-    if level > log::max_level() {
-        return;
-    }
-    let keys = [subject, keys].concat();
-    let mut record = Record::builder();
-    let record = record.level(level).target(module).module_path(Some(module));
-    let record = record.file(Some(file)).line(Some(line)).key_values(&keys);
-    log::logger().log(&record.args(text).build());
+    }};
 }
 
 /// A time as log lines have it: in seconds, to the millisecond.
@@ -87,7 +42,7 @@ fn is_hidden(c: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Text from others, in one line of bearable length.
+/// Untrusted text, truncated and in one line.
 pub fn quoted(text: &str) -> String {
     printable(text.trim(), 200)
 }

@@ -8,7 +8,7 @@ use apiclient::{
     event::CoreEvent,
     lock::lock,
 };
-use log::{Level, kv::Value};
+use log::Level;
 
 use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
@@ -218,12 +218,12 @@ fn annotate_state(pair: &PairContext<'_>, condition: Option<&PairCondition>) {
 
 fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level) {
     let PairCondition { state, reason, .. } = condition;
-    let cause = match state {
-        PairState::Degraded | PairState::Failing => "error",
-        _ => "reason",
-    };
-    let keys = [("state", Value::from(state.as_str())), (cause, Value::from(reason.as_str()))];
-    pair.log((level, module_path!(), file!(), line!()), "not in sync", &keys);
+    match state {
+        PairState::Degraded | PairState::Failing => {
+            log_pair!(level, pair, "not in sync", state = state.as_str(), error = reason);
+        }
+        _ => log_pair!(level, pair, "not in sync", state = state.as_str(), reason = reason),
+    }
 }
 
 /// Records an Event on the source that somebody should attend to.

@@ -6,10 +6,8 @@ use std::time::Instant;
 use apiclient::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
-    log_line,
     resource::Target,
 };
-use log::kv;
 use serde_json::Value;
 
 use crate::{
@@ -59,13 +57,18 @@ pub(crate) struct PairContext<'a> {
 
 /// A log line about a pair, which its source identifies; the line's own keys follow the message.
 macro_rules! log_pair {
-    ($level:expr, $pair:expr, $message:literal $(, $key:ident = $value:expr)*) => {
-        $pair.log(
-            ($level, module_path!(), file!(), line!()),
-            $message,
-            &[$((stringify!($key), log::kv::Value::from_display(&$value))),*],
+    ($level:expr, $pair:expr, $message:literal $(, $key:ident = $value:expr)*) => {{
+        let pair = &$pair;
+        log::log!(
+            $level,
+            remote = &*pair.remote.name,
+            kind:% = pair.kind(),
+            namespace = &*pair.source.0,
+            name = &*pair.source.1
+            $(, $key:% = $value)*;
+            $message
         )
-    };
+    }};
 }
 pub(crate) use log_pair;
 
@@ -106,22 +109,6 @@ impl<'a> PairContext<'a> {
             most,
         };
         Some(pair)
-    }
-
-    /// Writes a line for [`log_pair`]: one function instead of four keys at each of its calls.
-    pub(crate) fn log(
-        &self,
-        place: log_line::Place<'_>,
-        message: &str,
-        keys: &[(&str, kv::Value<'_>)],
-    ) {
-        let subject = [
-            ("remote", kv::Value::from(&*self.remote.name)),
-            ("kind", kv::Value::from_display(self.kind())),
-            ("namespace", kv::Value::from(&*self.source.0)),
-            ("name", kv::Value::from(&*self.source.1)),
-        ];
-        log_line::write(place, &subject, keys, format_args!("{message}"));
     }
 
     /// The reader for objects of the kind.
