@@ -26,7 +26,7 @@ use self::{
 };
 use crate::{lock::lock, thread::start_thread};
 
-pub(crate) use self::{proxy::proxy, tcp::buffers};
+pub(crate) use self::proxy::proxy;
 
 /// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);

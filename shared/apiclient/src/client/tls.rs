@@ -27,7 +27,7 @@ use self::trust::verifier;
 use kubeconfig::config::{ClusterConfig, KeyPair};
 
 use crate::{
-    client::dial::{buffers, left_of},
+    client::dial::left_of,
     error::{Error, Result},
 };
 
@@ -95,7 +95,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
         socket.set_timeout(timeout);
         // The handshake is done here so that the connect timeout covers it.
         tls.complete_io(&mut socket)?;
-        let buffers = buffers(details);
+        let config = &details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(tls, socket) })))
     }
 }

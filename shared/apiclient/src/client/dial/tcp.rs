@@ -91,7 +91,14 @@ impl TcpTransport {
         let stream = Arc::new(stream);
         let handle = Arc::downgrade(&stream);
         (details.register_shutdown)(handle as Weak<dyn ShutdownHandle>)?;
-        let (buffers, connect) = (buffers(details), Connect::new(details));
+        let connect = Connect::new(details);
+        let config = &details.config;
+        // TLS reads parts of 4 KiB; beside it, only a proxy's response to CONNECT is read from here.
+        let input = match details.needs_tls() && config.proxy().is_none() {
+            true => 4 << 10,
+            false => config.input_buffer_size(),
+        };
+        let buffers = LazyBuffers::new(input, config.output_buffer_size());
         Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
     }
 }
@@ -141,11 +148,6 @@ impl fmt::Debug for TcpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TcpTransport")
     }
-}
-
-/// Buffers of the agent's sizes, allocated with the first byte.
-pub(crate) fn buffers(details: &ConnectionDetails) -> LazyBuffers {
-    LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size())
 }
 
 /// `None` for a wait without end.
