@@ -138,6 +138,8 @@ impl Transport for TcpTransport {
 
     /// No bytes may be readable between two requests: they would be no answer.
     fn is_open(&mut self) -> bool {
+        // It is connected: a request's time may equal that of connecting by chance.
+        self.connect.until = None;
         let quiet = self.stream.set_nonblocking(true).is_ok()
             && matches!(self.stream.peek(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock);
         self.stream.set_nonblocking(false).is_ok() && quiet
@@ -229,5 +231,25 @@ mod tests {
         assert!(sockopt::socket_keepalive(&stream).unwrap() && stream.nodelay().unwrap());
         assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), KEEPALIVE_INTERVAL);
         assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 30_000);
+    }
+
+    #[test]
+    fn kept_connection_is_beyond_the_time_to_connect() {
+        let (_listener, open) = listening("127.0.0.1:0");
+        let stream = Arc::new(TcpStream::connect(open).unwrap());
+        let time = Duration::from_secs(10).into();
+        let connect = Connect { time, until: Some(Instant::now()) };
+        let buffers = LazyBuffers::new(16, 16);
+        let mut transport =
+            TcpTransport { stream, buffers, connect, read_timeout: None, write_timeout: None };
+        let timeout = NextTimeout {
+            after: time,
+            reason: ureq::Timeout::Global,
+            per_read: None,
+            per_write: None,
+        };
+        assert!(transport.transmit_output(0, timeout).is_err(), "it is connecting");
+        assert!(transport.is_open());
+        assert!(transport.transmit_output(0, timeout).is_ok());
     }
 }
