@@ -223,9 +223,11 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// One line for each reason why a watched object may have changed unseen, for a missing bootstrap kubeconfig, for
-    /// what delays the renewal of a credential that still works, and for a cluster that nobody on the hub has accepted,
-    /// which is the step that people forget.
+    /// One line each for:
+    /// - a watched object that may have changed unseen
+    /// - a missing bootstrap kubeconfig
+    /// - the reason why a renewal waits while the old credential still works
+    /// - a cluster that waits for acceptance on the hub, the step that people forget
     pub(crate) fn remarks(&self) -> String {
         let all = &self.errors;
         let watches = [

@@ -28,7 +28,7 @@ pub fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1000.0
 }
 
-/// One line of at most `limit` characters that reads as it is written, whatever a server wrote.
+/// Untrusted text in one line of at most `limit` characters, without control and hidden characters.
 pub fn printable(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if c.is_control() || is_hidden(c) { ' ' } else { c }).collect()
 }

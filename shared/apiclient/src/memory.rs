@@ -246,7 +246,7 @@ impl SlotQueue {
         self.waiting.iter().any(|(waiting, _)| *waiting == ticket)
     }
 
-    /// Returns whether a place is wanted by a peer that has none. A peer that waits for itself hurries nobody.
+    /// Whether a peer without a place waits for one. A peer that waits for its own place does not count.
     fn is_crowded(&self) -> bool {
         self.first().is_some()
     }

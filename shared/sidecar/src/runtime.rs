@@ -120,7 +120,7 @@ fn stop_on_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// Starts a thread that ends with the process: nobody joins it.
+/// Starts a detached thread, which ends with the process.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let refused = |e| Error::bad_config(format!("no thread for {name}: {e}"));
     start_thread(name, work).map_err(refused)

@@ -31,7 +31,7 @@ pub(crate) struct AddOns {
     unreadable: BTreeSet<String>,
     /// All add-ons of the cluster are known: what is not here does not exist.
     complete: bool,
-    /// There may be room for one that is left out: only a list tells.
+    /// There is room again for an add-on that was left out; only a list brings it.
     list_again: bool,
     /// Changes of the add-ons so far.
     revision: u64,

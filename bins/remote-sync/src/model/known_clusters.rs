@@ -1,5 +1,5 @@
 //! Known clusters, as the known_hosts of ssh: which cluster each remote is, by the uid of its Namespace kube-system.
-//! Pure. A uid is no secret and a clone really has it, so a remote's name belongs to its identity.
+//! Pure. A uid is public, and a clone has the same one; so the remote's name is part of its identity.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -148,7 +148,7 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
     }
 }
 
-/// Logs a connection that nobody should use unknowingly.
+/// Warns of a connection that others can read or change.
 fn warn(name: &str, config: &ClusterConfig) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {

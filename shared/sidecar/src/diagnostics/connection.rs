@@ -1,4 +1,4 @@
-//! HttpConnection of one client of the endpoint: its request comes in, its response goes out, over TCP or TLS.
+//! Connection of one client of the endpoint, over TCP or TLS: reads a request, writes the response.
 
 use std::{
     io::{self, ErrorKind, Read, Write},

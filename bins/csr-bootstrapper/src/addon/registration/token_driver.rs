@@ -176,8 +176,10 @@ impl TokenRegistration {
         Ok(())
     }
 
-    /// Returns whether the last token is for the ServiceAccount of this uid, and either still has to be saved or cannot be
-    /// used: then the next would be no better, and each is good for a year.
+    /// Whether to keep the last token, which is valid for a year, instead of requesting another. It must be for the
+    /// ServiceAccount of this uid, and:
+    /// - it is not saved yet, or
+    /// - its claims cannot be used, and the next token would be no better.
     pub(super) fn keeps(&self, uid: &str, now: Instant) -> bool {
         let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
         obtained.is_some_and(|it| it.unsaved.is_some() || it.claims.is_err())

@@ -68,7 +68,7 @@ impl Verifier {
 fn authorities(bundle: &[CertificateDer<'static>], now: UnixTime) -> RootCertStore {
     let mut store = RootCertStore::empty();
     for der in bundle.iter().filter(|der| certificate::is_authority(der, now.as_secs())) {
-        // What rustls cannot use vouches for nobody; the others still serve.
+        // Skip anchors that rustls cannot use; the others still serve.
         let _ = store.add(der.clone());
     }
     store
