@@ -149,6 +149,4 @@ fn tolerate(step: &PlanStep, result: io::Result<()>) {
 }
 
 #[cfg(test)]
-mod rotations;
-#[cfg(test)]
 mod tests;

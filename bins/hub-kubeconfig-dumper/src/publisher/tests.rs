@@ -1,5 +1,7 @@
 //! The publisher on real directories: layout, modes, foreign and planted files, crashes, several dumpers.
 
+mod rotations;
+
 use std::{
     fs,
     mem::MaybeUninit,

@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{tests::content, *};
+use super::*;
 
 const ROTATIONS: u32 = 500;
 /// The publisher's time between two rotations: its grace of 10 s is 100 of them.
