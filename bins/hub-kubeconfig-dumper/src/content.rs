@@ -55,21 +55,21 @@ pub fn valid_key(key: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use base64::{Engine, prelude::BASE64_STANDARD};
     use serde_json::json;
 
     use super::*;
 
     /// A certificate and its key.
-    fn pair() -> (String, String) {
+    pub(crate) fn pair() -> (String, String) {
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
 
     /// A kubeconfig of OCM.
-    const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
+    pub(crate) const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
         contexts:\n- context:\n    cluster: hub\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\
         current-context: default-context\nkind: Config\npreferences: {}\nusers:\n- name: default-auth\n  user:\n    \
         client-certificate: tls.crt\n    client-key: tls.key\n";

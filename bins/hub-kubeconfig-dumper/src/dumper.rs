@@ -15,12 +15,12 @@ use apiclient::{
     stop::Stop,
     watch::LastError,
 };
-use hub_kubeconfig_dumper::{PublishOutcome, Publisher};
+use hub_kubeconfig_dumper::{PublishOutcome, Publisher, flatten};
 use log::Level;
 use serde_json::Value;
 use sidecar::flags::Flags;
 
-use crate::{flatten, settings::Settings};
+use crate::settings::Settings;
 
 /// The running program, for all threads.
 pub(crate) struct Dumper {

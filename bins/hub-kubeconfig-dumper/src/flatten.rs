@@ -3,10 +3,11 @@
 
 use apiclient::error::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use hub_kubeconfig_dumper::{Content, Files};
 use kubeconfig::referenced_key;
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
+
+use crate::{Content, Files};
 
 const KUBECONFIG: &str = "kubeconfig";
 
@@ -19,7 +20,7 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
 ];
 
 /// The content of the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
-pub(crate) fn content(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Content> {
+pub fn content(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Content> {
     let mut content = Content::of(name, secret)?;
     if let Some(file) = flattened.filter(|_| content.complete) {
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
@@ -75,19 +76,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    /// A certificate and its key.
-    fn pair() -> (String, String) {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-
-    /// A kubeconfig of OCM.
-    const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
-        contexts:\n- context:\n    cluster: hub\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\
-        current-context: default-context\nkind: Config\npreferences: {}\nusers:\n- name: default-auth\n  user:\n    \
-        client-certificate: tls.crt\n    client-key: tls.key\n";
+    use crate::content::tests::{HUB, pair};
 
     fn flat(kubeconfig: &str, files: &[(&str, &str)]) -> Value {
         let mut all: Files = files

@@ -4,6 +4,7 @@
 mod content;
 mod directory;
 mod disk;
+pub mod flatten;
 mod plan;
 mod publisher;
 

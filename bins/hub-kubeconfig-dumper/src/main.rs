@@ -2,7 +2,6 @@
 //! Management's registration agent.
 
 mod dumper;
-mod flatten;
 mod report;
 mod run;
 mod settings;
