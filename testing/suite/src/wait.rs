@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Seconds after which something that has to happen counts as missing. No more than the interval at which the programs
-/// recheck everything anyway, so that a change that wakes nobody is noticed.
-pub const PATIENCE: u64 = 15;
+/// Seconds after which something that has to happen counts as missing. After a failure the programs wait up to 30 s before
+/// they try again, at random: a shorter limit fails by chance wherever a fault lasted for some seconds.
+pub const PATIENCE: u64 = 45;
 
 /// Milliseconds for which tests watch that something does not happen: longer than the period, the first waits after
 /// failures and the grace of a second with which they start the programs.
