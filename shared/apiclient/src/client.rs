@@ -8,6 +8,7 @@ pub(crate) mod status;
 mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod transport;
+mod typed;
 
 use std::{
     sync::{

@@ -1,5 +1,6 @@
 //! Client of the Kubernetes REST API: requests, watches, Leases, leader election.
 
+pub mod api;
 pub mod backoff;
 pub mod certificate;
 pub mod client;
@@ -12,6 +13,7 @@ pub mod lease;
 pub mod lock;
 pub mod log_line;
 pub mod memory;
+pub mod reflector;
 pub mod renewal;
 pub mod resource;
 pub mod stop;

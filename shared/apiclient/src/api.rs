@@ -1,0 +1,215 @@
+//! Typed Kubernetes objects: the fields that the programs use. Objects that are written back keep all others, too.
+
+mod secret;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+pub use self::secret::{ByteString, Secret};
+
+/// `object` as a `T`; `None` if it has another shape. The reason would quote it, and it may hold a secret.
+pub fn parse<T: DeserializeOwned>(object: Value) -> Option<T> {
+    serde_json::from_value(object).ok()
+}
+
+/// metav1.ObjectMeta.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl ObjectMeta {
+    /// The name and namespace of a new object.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            namespace: namespace.map(str::to_owned),
+            ..Self::default()
+        }
+    }
+}
+
+/// `coordination.k8s.io/v1` Lease.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lease {
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub spec: LeaseSpec,
+}
+
+/// Spec of a Lease.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder_identity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_duration_seconds: Option<i32>,
+    /// MicroTime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acquire_time: Option<String>,
+    /// MicroTime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renew_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_transitions: Option<i32>,
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Core Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    pub metadata: ObjectMeta,
+    pub spec: PodSpec,
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: PodStatus,
+}
+
+/// Spec of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    #[serde(deserialize_with = "null_as_default")]
+    pub containers: Vec<Container>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_containers: Vec<Container>,
+}
+
+/// Container of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    pub name: String,
+    pub restart_policy: Option<String>,
+}
+
+/// Status of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<PodCondition>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// Condition of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodCondition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+    pub message: Option<String>,
+}
+
+/// Status of a Container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ContainerStatus {
+    pub name: String,
+    pub ready: bool,
+}
+
+/// Core Node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    #[serde(deserialize_with = "null_as_default")]
+    pub spec: NodeSpec,
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: NodeStatus,
+}
+
+/// Spec of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeSpec {
+    pub unschedulable: bool,
+}
+
+/// Status of a Node: quantities by name of the resource.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    #[serde(deserialize_with = "null_as_default")]
+    pub capacity: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub allocatable: BTreeMap<String, String>,
+}
+
+/// ClusterClaim of OCM, and ClusterProperty of SIG Multicluster (KEP-2149).
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ClusterClaim {
+    #[serde(deserialize_with = "null_as_default")]
+    pub spec: ClusterClaimSpec,
+}
+
+/// Spec of a ClusterClaim.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ClusterClaimSpec {
+    pub value: String,
+}
+
+/// Metadata alone: PartialObjectMetadata, and a Namespace as it is created.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartialObjectMetadata {
+    pub metadata: ObjectMeta,
+}
+
+/// Go writes an empty list or map as null.
+fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(value).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lease_that_is_written_back_keeps_the_fields_of_others() {
+        let lease = json!({
+            "metadata": {"name": "x", "labels": {"a": "b"}, "resourceVersion": "7"},
+            "spec": {"holderIdentity": "other", "strategy": {"new": [1]}},
+        });
+        let typed: Lease = parse(lease.clone()).unwrap();
+        assert_eq!(typed.spec.holder_identity.as_deref(), Some("other"));
+        assert_eq!(serde_json::to_value(typed).unwrap(), lease);
+    }
+
+    #[test]
+    fn null_is_the_default_and_another_shape_is_no_object() {
+        let pod: Pod = parse(json!({"spec": {"containers": null}, "status": null})).unwrap();
+        assert_eq!(pod, Pod::default());
+        for odd in [json!(null), json!(7), json!({"spec": 7}), json!({"spec": {"containers": {}}})]
+        {
+            assert_eq!(parse::<Pod>(odd.clone()), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Reflector, as in client-go: keeps what a caller needs of each listed object, by name.
+
+use std::{
+    collections::BTreeMap,
+    mem,
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
+
+use log::Level;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    api,
+    client::{Client, request::ApiRequest},
+    error::Error,
+    json::Document,
+    lock::lock,
+    log_object,
+    stop::Stop,
+    watch::{Event, Selection, Watcher},
+};
+
+/// The objects of one selection. Clones share them.
+#[derive(Debug)]
+pub struct Store<T>(Arc<Mutex<Content<T>>>);
+
+/// An object of a [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cached<T> {
+    /// Not listed yet, or perhaps among those that were left out.
+    Unknown,
+    Absent,
+    /// It is too large, has another shape, or the parser refused it.
+    Invalid,
+    Object(T),
+}
+
+#[derive(Debug)]
+struct Content<T> {
+    limit: usize,
+    /// `None` for an object that is invalid.
+    objects: BTreeMap<String, Option<T>>,
+    /// A list was complete.
+    synced: bool,
+    /// More objects exist than the limit.
+    truncated: bool,
+    /// The last failure of the list or watch.
+    error: Option<String>,
+    /// Why the last state of a single object is not used.
+    invalid: Option<String>,
+    revision: u64,
+}
+
+impl<T: Clone + PartialEq> Store<T> {
+    /// Keeps at most `limit` objects.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Mutex::new(Content {
+            limit,
+            objects: BTreeMap::new(),
+            synced: false,
+            truncated: false,
+            error: None,
+            invalid: None,
+            revision: 0,
+        })))
+    }
+
+    /// Whether a list was complete and within the limit: what is not here does not exist.
+    pub fn is_complete(&self) -> bool {
+        let content = lock(&self.0);
+        content.synced && !content.truncated
+    }
+
+    /// Whether some objects are left out: invalid ones, or those beyond the limit.
+    pub fn is_partial(&self) -> bool {
+        let content = lock(&self.0);
+        content.truncated || content.objects.values().any(Option::is_none)
+    }
+
+    /// Changes so far.
+    pub fn revision(&self) -> u64 {
+        lock(&self.0).revision
+    }
+
+    /// Why objects may have changed unseen, for `/readyz`.
+    pub fn last_error(&self) -> Option<String> {
+        let content = lock(&self.0);
+        content.error.clone().or_else(|| content.invalid.clone())
+    }
+
+    pub fn get(&self, name: &str) -> Cached<T> {
+        let content = lock(&self.0);
+        match content.objects.get(name) {
+            Some(Some(object)) => Cached::Object(object.clone()),
+            Some(None) => Cached::Invalid,
+            None if content.synced && !content.truncated => Cached::Absent,
+            None => Cached::Unknown,
+        }
+    }
+
+    /// Calls `read` with all objects, once a list was complete; `None` is an invalid one.
+    pub fn read<R>(&self, read: impl FnOnce(&BTreeMap<String, Option<T>>) -> R) -> Option<R> {
+        let content = lock(&self.0);
+        content.synced.then(|| read(&content.objects))
+    }
+
+    /// Records the answer to a write sent at `revision`, unless a watch event has changed anything since.
+    pub fn put(&self, revision: u64, name: &str, object: Option<T>) {
+        let mut content = lock(&self.0);
+        if content.revision == revision {
+            match object {
+                Some(object) => content.set(name, Some(object)),
+                None => content.remove(name),
+            }
+        }
+    }
+
+    /// Records that there are no objects, as where their kind is not served.
+    pub fn clear(&self) {
+        lock(&self.0).replace(BTreeMap::new(), false);
+    }
+
+    /// Records an error of a request that came before the list, or its end.
+    pub fn set_error(&self, error: Option<&Error>) {
+        lock(&self.0).error = error.map(ToString::to_string);
+    }
+
+    /// Lists and watches until `stop` is raised, and calls `on_change` after each change. `parse` returns what to keep
+    /// of an object. A failure changes no object.
+    pub fn run<K: DeserializeOwned>(
+        &self,
+        client: &Client,
+        selection: &Selection<'_>,
+        stop: &Stop,
+        parse: &mut dyn FnMut(K) -> Option<T>,
+        on_change: &mut dyn FnMut(),
+    ) {
+        let (mut listed, mut omitted) = (BTreeMap::new(), false);
+        let limit = lock(&self.0).limit;
+        while !stop.raised() {
+            Watcher::default().run(client, selection, stop, &mut |event| {
+                let before = self.revision();
+                match event {
+                    Event::Init { .. } => (listed, omitted) = (BTreeMap::new(), false),
+                    Event::InitApply(document) if listed.len() < limit => {
+                        let (name, object) = self.read_object(client, selection, document, parse);
+                        listed.insert(name, object);
+                    }
+                    Event::InitApply(_) => omitted = true,
+                    Event::InitDone => lock(&self.0).replace(mem::take(&mut listed), omitted),
+                    Event::Apply(document) => {
+                        let (name, object) = self.read_object(client, selection, document, parse);
+                        lock(&self.0).set(&name, object);
+                    }
+                    Event::Delete(document) => lock(&self.0).remove(document.name()),
+                    Event::Watching => self.set_error(None),
+                    Event::Failed(error) => self.set_error(Some(error)),
+                }
+                if self.revision() != before {
+                    on_change();
+                }
+                // Only a list brings objects that were left out, once there is room.
+                let has_room = lock(&self.0).has_room();
+                if has_room || stop.raised() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+        }
+        self.set_error(None);
+    }
+
+    /// The name of an object and what is kept of it. A single one that is invalid is logged, and shown on `/readyz`.
+    fn read_object<K: DeserializeOwned>(
+        &self,
+        client: &Client,
+        selection: &Selection<'_>,
+        document: Document,
+        parse: &mut dyn FnMut(K) -> Option<T>,
+    ) -> (String, Option<T>) {
+        let (name, target) = (document.name().to_owned(), selection.target);
+        let request = ApiRequest::get(target);
+        let object = match document {
+            Document::TooLarge(_) => Err(client.too_large(&request)),
+            Document::Whole(object) => api::parse(object).ok_or_else(|| {
+                client.odd(&request, &format!("not a valid {}", target.resource.kind))
+            }),
+        };
+        let invalid = object.as_ref().err().filter(|_| target.name.is_some());
+        let before = mem::replace(&mut lock(&self.0).invalid, invalid.map(ToString::to_string));
+        if let (Some(error), None) = (invalid, before) {
+            log_object!(
+                Level::Warn, target, server = client.name(), error:% = error;
+                "keeping the last known state"
+            );
+        }
+        (name, object.ok().and_then(parse))
+    }
+}
+
+impl<T: PartialEq> Content<T> {
+    fn replace(&mut self, objects: BTreeMap<String, Option<T>>, truncated: bool) {
+        let changed = !self.synced || self.truncated != truncated || self.objects != objects;
+        if objects.is_empty() {
+            self.invalid = None;
+        }
+        (self.objects, self.truncated, self.synced) = (objects, truncated, true);
+        self.revision += u64::from(changed);
+    }
+
+    fn set(&mut self, name: &str, object: Option<T>) {
+        if self.objects.get(name) == Some(&object) {
+            return;
+        }
+        if self.objects.len() < self.limit || self.objects.contains_key(name) {
+            self.objects.insert(name.to_owned(), object);
+            self.revision += 1;
+        } else if !mem::replace(&mut self.truncated, true) {
+            self.revision += 1;
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.invalid = None;
+        self.revision += u64::from(self.objects.remove(name).is_some());
+    }
+
+    fn has_room(&self) -> bool {
+        self.synced && self.truncated && self.objects.len() < self.limit
+    }
+}
+
+impl<T> Clone for Store<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use super::*;
+
+fn listed(store: &Store<u8>, objects: &[(&str, Option<u8>)], truncated: bool) {
+    let objects = objects.iter().map(|(name, object)| ((*name).to_owned(), *object)).collect();
+    lock(&store.0).replace(objects, truncated);
+}
+
+#[test]
+fn nothing_is_absent_before_a_whole_list() {
+    let store = Store::new(2);
+    lock(&store.0).set("a", Some(1));
+    assert_eq!(store.get("a"), Cached::Object(1));
+    assert_eq!(store.get("b"), Cached::Unknown);
+    assert_eq!(store.read(BTreeMap::len), None);
+    listed(&store, &[("a", Some(1)), ("odd", None)], false);
+    assert!(store.is_complete() && store.is_partial());
+    assert_eq!((store.get("b"), store.get("odd")), (Cached::Absent, Cached::Invalid));
+}
+
+#[test]
+fn failure_changes_no_object() {
+    let store = Store::new(2);
+    listed(&store, &[("a", Some(1))], false);
+    let before = store.revision();
+    store.set_error(Some(&Error::Unreachable("no answer".into())));
+    assert_eq!((store.get("a"), store.revision()), (Cached::Object(1), before));
+    assert_eq!(store.last_error().as_deref(), Some("no answer"));
+    store.set_error(None);
+    assert_eq!(store.last_error(), None);
+}
+
+#[test]
+fn objects_beyond_the_limit_are_omitted_until_there_is_room() {
+    let store = Store::new(2);
+    listed(&store, &[("a", Some(1)), ("b", Some(2))], false);
+    lock(&store.0).set("c", Some(3));
+    assert!(!store.is_complete() && !lock(&store.0).has_room());
+    assert_eq!((store.get("c"), store.read(BTreeMap::len)), (Cached::Unknown, Some(2)));
+    lock(&store.0).set("b", Some(7));
+    assert_eq!(store.get("b"), Cached::Object(7), "one that is known");
+    lock(&store.0).remove("a");
+    assert!(lock(&store.0).has_room() && !store.is_complete());
+    listed(&store, &[("b", Some(7)), ("c", Some(3))], false);
+    assert!(store.is_complete() && !lock(&store.0).has_room());
+}
+
+#[test]
+fn only_changes_count() {
+    let store = Store::new(2);
+    listed(&store, &[("a", Some(1))], false);
+    let before = store.revision();
+    listed(&store, &[("a", Some(1))], false);
+    lock(&store.0).set("a", Some(1));
+    lock(&store.0).remove("b");
+    assert_eq!(store.revision(), before);
+    lock(&store.0).set("a", None);
+    lock(&store.0).remove("a");
+    assert_eq!(store.revision(), before + 2);
+}
+
+#[test]
+fn answer_to_a_write_yields_to_a_later_event() {
+    let store = Store::new(2);
+    listed(&store, &[], false);
+    let sent = store.revision();
+    store.put(sent, "a", Some(1));
+    assert_eq!(store.get("a"), Cached::Object(1));
+    store.put(sent, "a", Some(2));
+    assert_eq!(store.get("a"), Cached::Object(1));
+    store.put(store.revision(), "a", None);
+    assert_eq!(store.get("a"), Cached::Absent);
+}
