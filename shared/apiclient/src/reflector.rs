@@ -27,7 +27,7 @@ pub struct Store<T>(Arc<Mutex<Content<T>>>);
 
 /// An object of a [`Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cached<T> {
+pub enum Lookup<T> {
     /// Not listed yet, or perhaps among those that were left out.
     Unknown,
     Absent,
@@ -89,13 +89,13 @@ impl<T: Clone + PartialEq> Store<T> {
         content.error.clone().or_else(|| content.invalid.clone())
     }
 
-    pub fn get(&self, name: &str) -> Cached<T> {
+    pub fn get(&self, name: &str) -> Lookup<T> {
         let content = lock(&self.0);
         match content.objects.get(name) {
-            Some(Some(object)) => Cached::Object(object.clone()),
-            Some(None) => Cached::Invalid,
-            None if content.synced && !content.truncated => Cached::Absent,
-            None => Cached::Unknown,
+            Some(Some(object)) => Lookup::Object(object.clone()),
+            Some(None) => Lookup::Invalid,
+            None if content.synced && !content.truncated => Lookup::Absent,
+            None => Lookup::Unknown,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
     cache::{
         rate_limiter::{Admission, Lane, RateLimiter, Waiter},
         retry::{RetryClass, classify},
-        store::Store,
+        store::ObjectStore,
     },
     connection::{ClusterSession, Connection},
     model::{
@@ -47,18 +47,18 @@ pub(crate) struct ClusterClient {
 /// A cluster that has sources.
 pub(crate) struct SourceSide {
     pub(crate) cluster: Arc<ClusterClient>,
-    pub(crate) stores: PerKind<Store<SourceObject>>,
+    pub(crate) stores: PerKind<ObjectStore<SourceObject>>,
 }
 
 /// A cluster that has targets.
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<ClusterClient>,
-    pub(crate) stores: PerKind<Store<TargetObject>>,
+    pub(crate) stores: PerKind<ObjectStore<TargetObject>>,
     /// Followed only with `-create-namespaces`.
-    pub(crate) namespaces: Store<TargetNamespace>,
+    pub(crate) namespaces: ObjectStore<TargetNamespace>,
     follows_namespaces: bool,
     /// In the order of `-local-secret-name`.
-    pub(crate) secrets: Vec<Store<TargetSecret>>,
+    pub(crate) secrets: Vec<ObjectStore<TargetSecret>>,
 }
 
 impl ClusterClient {
@@ -165,7 +165,7 @@ impl SourceSide {
     ) -> Arc<Self> {
         // One reflector for each namespace, or one for all.
         let scopes = settings.source_namespaces.len().max(1);
-        let store = |_: &_| Store::new(used.clone(), scopes, settings.max_objects);
+        let store = |_: &_| ObjectStore::new(used.clone(), scopes, settings.max_objects);
         let stores = settings.resources.map(store);
         Arc::new(Self { cluster, stores })
     }
@@ -180,10 +180,14 @@ impl TargetSide {
         let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            stores: settings.resources.map(|_| Store::new(used.clone(), 1, most)),
-            namespaces: Store::new(used.clone(), 1, most),
+            stores: settings.resources.map(|_| ObjectStore::new(used.clone(), 1, most)),
+            namespaces: ObjectStore::new(used.clone(), 1, most),
             follows_namespaces: settings.create_namespaces,
-            secrets: settings.secrets.iter().map(|_| Store::new(used.clone(), 1, most)).collect(),
+            secrets: settings
+                .secrets
+                .iter()
+                .map(|_| ObjectStore::new(used.clone(), 1, most))
+                .collect(),
         })
     }
 
@@ -197,7 +201,7 @@ impl TargetSide {
 
     /// Returns whether the Secrets of this name may not be listed in this session, so that what is cached may be
     /// outdated.
-    pub(crate) fn is_parked(&self, secrets: &Store<TargetSecret>) -> bool {
+    pub(crate) fn is_parked(&self, secrets: &ObjectStore<TargetSecret>) -> bool {
         let session = self.cluster.connection.session().ok();
         secrets.is_refused() && !session.is_some_and(|it| secrets.is_complete(it.number))
     }

@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::{
     cache::{
         cluster::ClusterClient,
-        store::{ListScope, PutResult, Store},
+        store::{ListScope, ObjectStore, PutResult},
         watched::{Change, Watched},
     },
     connection::ClusterSession,
@@ -49,7 +49,7 @@ const SLICE: Duration = Duration::from_secs(60);
 /// Keeps a store in sync with one list of a cluster.
 pub(crate) struct Reflector<'a, W: Watched> {
     pub(crate) cluster: &'a ClusterClient,
-    pub(crate) store: &'a Store<W::Object>,
+    pub(crate) store: &'a ObjectStore<W::Object>,
     pub(crate) scope: ListScope<'a>,
     /// Only the object of this name.
     pub(crate) name: Option<&'a str>,

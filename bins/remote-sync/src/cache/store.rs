@@ -29,7 +29,7 @@ const MOST_GONE: usize = 64;
 
 /// The objects of one kind on one cluster.
 #[derive(Debug)]
-pub(crate) struct Store<T> {
+pub(crate) struct ObjectStore<T> {
     objects: Mutex<Objects<T>>,
     documents: Documents,
     /// With the time at which it was found.
@@ -139,7 +139,7 @@ impl<T: PartialEq> Seen<T> {
     }
 }
 
-impl<T: Clone + PartialEq> Store<T> {
+impl<T: Clone + PartialEq> ObjectStore<T> {
     /// An empty store for at most `most` objects, filled by one reflector for each of `scopes`; `used` counts
     /// the bytes of all stores' documents.
     pub(crate) fn new(used: Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {

@@ -14,7 +14,7 @@ use crate::{
     cache::{
         cluster::{ApiResources, Request, Turn},
         rate_limiter::{Admission, Lane},
-        store::Store,
+        store::ObjectStore,
     },
     model::{
         annotations::{Origin, Uid},
@@ -324,7 +324,7 @@ impl PairContext<'_> {
 /// One of the two objects, with its store.
 struct PairObject<'a, R> {
     turn: &'a Turn<'a>,
-    store: &'a Store<R>,
+    store: &'a ObjectStore<R>,
     key: &'a str,
     place: Target<'a>,
     reader: &'a ObjectReader,

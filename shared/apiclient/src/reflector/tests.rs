@@ -9,12 +9,12 @@ fn listed(store: &Store<u8>, objects: &[(&str, Option<u8>)], truncated: bool) {
 fn nothing_is_absent_before_a_whole_list() {
     let store = Store::new(2);
     lock(&store.0).set("a", Some(1));
-    assert_eq!(store.get("a"), Cached::Object(1));
-    assert_eq!(store.get("b"), Cached::Unknown);
+    assert_eq!(store.get("a"), Lookup::Object(1));
+    assert_eq!(store.get("b"), Lookup::Unknown);
     assert_eq!(store.read(BTreeMap::len), None);
     listed(&store, &[("a", Some(1)), ("odd", None)], false);
     assert!(store.is_complete() && store.is_partial());
-    assert_eq!((store.get("b"), store.get("odd")), (Cached::Absent, Cached::Invalid));
+    assert_eq!((store.get("b"), store.get("odd")), (Lookup::Absent, Lookup::Invalid));
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn failure_changes_no_object() {
     listed(&store, &[("a", Some(1))], false);
     let before = store.revision();
     store.set_error(Some(&Error::Unreachable("no answer".into())));
-    assert_eq!((store.get("a"), store.revision()), (Cached::Object(1), before));
+    assert_eq!((store.get("a"), store.revision()), (Lookup::Object(1), before));
     assert_eq!(store.last_error().as_deref(), Some("no answer"));
     store.set_error(None);
     assert_eq!(store.last_error(), None);
@@ -35,9 +35,9 @@ fn objects_beyond_the_limit_are_omitted_until_there_is_room() {
     listed(&store, &[("a", Some(1)), ("b", Some(2))], false);
     lock(&store.0).set("c", Some(3));
     assert!(!store.is_complete() && !lock(&store.0).has_room());
-    assert_eq!((store.get("c"), store.read(BTreeMap::len)), (Cached::Unknown, Some(2)));
+    assert_eq!((store.get("c"), store.read(BTreeMap::len)), (Lookup::Unknown, Some(2)));
     lock(&store.0).set("b", Some(7));
-    assert_eq!(store.get("b"), Cached::Object(7), "one that is known");
+    assert_eq!(store.get("b"), Lookup::Object(7), "one that is known");
     lock(&store.0).remove("a");
     assert!(lock(&store.0).has_room() && !store.is_complete());
     listed(&store, &[("b", Some(7)), ("c", Some(3))], false);
@@ -64,9 +64,9 @@ fn answer_to_a_write_yields_to_a_later_event() {
     listed(&store, &[], false);
     let sent = store.revision();
     store.put(sent, "a", Some(1));
-    assert_eq!(store.get("a"), Cached::Object(1));
+    assert_eq!(store.get("a"), Lookup::Object(1));
     store.put(sent, "a", Some(2));
-    assert_eq!(store.get("a"), Cached::Object(1));
+    assert_eq!(store.get("a"), Lookup::Object(1));
     store.put(store.revision(), "a", None);
-    assert_eq!(store.get("a"), Cached::Absent);
+    assert_eq!(store.get("a"), Lookup::Absent);
 }

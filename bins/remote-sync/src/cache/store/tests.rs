@@ -17,8 +17,8 @@ fn known(uid_: u8, version: u64, value: u8) -> Cached<u8> {
 
 const ALL: ListScope<'static> = ListScope { index: 0, namespace: None };
 
-fn new_store() -> Store<u8> {
-    Store::new(Arc::default(), 1, 4)
+fn new_store() -> ObjectStore<u8> {
+    ObjectStore::new(Arc::default(), 1, 4)
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_list_takes_away_only_when_it_is_complete() {
 
 #[test]
 fn a_list_of_a_namespace_says_nothing_of_the_others() {
-    let store = Store::new(Arc::default(), 2, 4);
+    let store = ObjectStore::new(Arc::default(), 2, 4);
     for key in ["a/x", "b/y"] {
         store.put(key, known(1, 5, 0));
     }
@@ -98,7 +98,7 @@ fn a_namespace_knows_its_objects() {
 #[test]
 fn documents_are_kept_once_and_in_bounded_room() {
     let used = Arc::<AtomicUsize>::default();
-    let store = Store::new(used.clone(), 1, 4);
+    let store = ObjectStore::new(used.clone(), 1, 4);
     let object = json!({"metadata": {"name": "x"}, "spec": {"a": 1}});
     store.keep_document("ns/x", &known(1, 5, 0), &object);
     assert_eq!(store.take_document("ns/x", 5), Some(object.clone()));
@@ -159,7 +159,7 @@ fn there_are_no_more_rows_than_there_is_room_for() {
 
 #[test]
 fn what_is_gone_makes_room_after_there_was_too_much() {
-    let store = Store::new(Arc::default(), 1, 4);
+    let store = ObjectStore::new(Arc::default(), 1, 4);
     for name in ["ns/a", "ns/b", "ns/c", "ns/d"] {
         assert_eq!(store.put(name, known(1, 1, 0)), PutResult::Changed);
     }

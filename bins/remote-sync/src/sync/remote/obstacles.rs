@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     cache::{
         cluster::{ApiResources, ClusterClient},
-        store::Store,
+        store::ObjectStore,
     },
     model::{key::KindIndex, object::TargetSecret},
     sync::remote::RemoteSync,
@@ -20,8 +20,8 @@ impl RemoteSync {
         };
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         let namespaces = self.target.namespaces.trouble();
-        let listed = |secrets: &&Store<TargetSecret>| !secrets.is_refused();
-        let secrets = self.target.secrets.iter().filter(listed).find_map(Store::trouble);
+        let listed = |secrets: &&ObjectStore<TargetSecret>| !secrets.is_refused();
+        let secrets = self.target.secrets.iter().filter(listed).find_map(ObjectStore::trouble);
         let Some(kinds) = ApiResources::of(&self.source, &self.target, kind) else {
             return Some(
                 source.trouble().or_else(|| target.trouble()).unwrap_or_else(|| LISTING.into()),
@@ -80,7 +80,7 @@ impl RemoteSync {
 
     /// For each name of Secrets, why changes of these may go unnoticed at present.
     pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = Option<String>> {
-        self.target.secrets.iter().map(Store::trouble)
+        self.target.secrets.iter().map(ObjectStore::trouble)
     }
 }
 
