@@ -9,9 +9,9 @@ use std::{
 };
 
 use log::Level;
-use serde_json::{Value, json};
 
 use crate::{
+    api::{Lease, LeaseSpec},
     backoff::Backoff,
     client::Client,
     error::{Error, Result},
@@ -50,7 +50,7 @@ pub struct Candidate {
     identity: String,
     timing: ElectionTiming,
     /// The Lease as last seen, and when its spec last changed.
-    seen: Option<(Value, Instant)>,
+    seen: Option<(Lease, Instant)>,
     renewed: Option<Instant>,
 }
 
@@ -58,9 +58,9 @@ pub struct Candidate {
 #[derive(Debug, PartialEq)]
 pub enum Claim {
     /// There is none: create this.
-    Create(Value),
+    Create(Lease),
     /// It is ours or nobody's: replace it with this.
-    Replace(Value),
+    Replace(Lease),
     /// Another one leads.
     Wait,
 }
@@ -80,7 +80,7 @@ impl Candidate {
     pub fn holder(&self) -> &str {
         self.seen
             .as_ref()
-            .and_then(|(lease, _)| lease["spec"]["holderIdentity"].as_str())
+            .and_then(|(lease, _)| lease.spec.holder_identity.as_deref())
             .unwrap_or_default()
     }
 
@@ -90,9 +90,9 @@ impl Candidate {
     }
 
     /// The renewal by a leader, from memory: client-go's fast path, without a read.
-    fn renewal(&self, wall: SystemTime) -> Option<Value> {
+    fn renewal(&self, wall: SystemTime) -> Option<Lease> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.renewed.is_some())?;
-        Some(lease::with_spec(lease, self.spec(Some(&lease["spec"]), wall)))
+        Some(self.held_by_us(lease, wall))
     }
 
     /// The action after the Lease was read.
@@ -108,42 +108,46 @@ impl Candidate {
                 ))
             }
             Some(_) if self.holder() != self.identity && self.held(now) => Claim::Wait,
-            Some((lease, _)) => {
-                Claim::Replace(lease::with_spec(lease, self.spec(Some(&lease["spec"]), wall)))
-            }
+            Some((lease, _)) => Claim::Replace(self.held_by_us(lease, wall)),
         }
     }
 
+    fn held_by_us(&self, lease: &Lease, wall: SystemTime) -> Lease {
+        Lease { metadata: lease.metadata.clone(), spec: self.spec(Some(&lease.spec), wall) }
+    }
+
     /// The record of a candidate that acquires or keeps the Lease.
-    fn spec(&self, old: Option<&Value>, wall: SystemTime) -> Value {
-        let now = json!(micro_time(wall));
-        let kept = old.filter(|old| old["holderIdentity"] == self.identity.as_str());
-        let transitions = old.map_or(0, |old| old["leaseTransitions"].as_i64().unwrap_or(0));
-        // The field is an int32: one more than its last would be rejected forever.
-        let transitions = transitions.clamp(0, i32::MAX.into());
-        let next = (transitions + 1).min(i32::MAX.into());
-        json!({
-            "holderIdentity": self.identity,
+    fn spec(&self, old: Option<&LeaseSpec>, wall: SystemTime) -> LeaseSpec {
+        let now = Some(micro_time(wall));
+        let kept = old.filter(|old| old.holder_identity.as_deref() == Some(&*self.identity));
+        let transitions = old.and_then(|old| old.lease_transitions).unwrap_or(0).max(0);
+        let is_taken = old.is_some() && kept.is_none();
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
             // No less than the leader's own time, or others would take over before it gives up.
-            "leaseDurationSeconds": self.timing.lease.as_secs_f64().ceil() as u64,
-            "acquireTime": kept.map_or(&now, |old| &old["acquireTime"]),
-            "renewTime": now,
-            "leaseTransitions": if old.is_some() && kept.is_none() { next } else { transitions },
-        })
+            lease_duration_seconds: Some(lease::whole_seconds(self.timing.lease)),
+            acquire_time: kept.map_or_else(|| now.clone(), |old| old.acquire_time.clone()),
+            renew_time: now,
+            lease_transitions: Some(transitions.saturating_add(is_taken.into())),
+            other: old.map(|old| old.other.clone()).unwrap_or_default(),
+        }
     }
 
     /// The record of a leader that releases the Lease, as client-go's release() writes it.
-    fn released(&self, wall: SystemTime) -> Option<Value> {
+    fn released(&self, wall: SystemTime) -> Option<Lease> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.holder() == self.identity)?;
-        let now = micro_time(wall);
-        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now});
-        Some(lease::with_spec(lease, spec))
+        let mut lease = lease.clone();
+        let now = Some(micro_time(wall));
+        (lease.spec.holder_identity, lease.spec.lease_duration_seconds) =
+            (Some(String::new()), Some(1));
+        (lease.spec.renew_time, lease.spec.acquire_time) = (now.clone(), now);
+        Some(lease)
     }
 
     /// Records the present Lease; only a changed record moves the time of observation.
-    fn observe(&mut self, lease: Option<Value>, now: Instant) {
+    fn observe(&mut self, lease: Option<Lease>, now: Instant) {
         self.seen = lease.map(|lease| match self.seen.take() {
-            Some((old, since)) if old["spec"] == lease["spec"] => (lease, since),
+            Some((old, since)) if old.spec == lease.spec => (lease, since),
             _ => (lease, now),
         });
     }
@@ -161,8 +165,9 @@ impl Candidate {
 
     fn held(&self, now: Instant) -> bool {
         self.seen.as_ref().is_some_and(|(lease, since)| {
-            let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(86_400);
-            !self.holder().is_empty() && *since + Duration::from_secs(seconds) > now
+            let seconds = lease.spec.lease_duration_seconds.unwrap_or(0).clamp(0, 86_400);
+            let duration = Duration::from_secs(seconds.unsigned_abs().into());
+            !self.holder().is_empty() && *since + duration > now
         })
     }
 }
@@ -227,9 +232,9 @@ pub fn run(
 fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<()> {
     for last in [false, true] {
         let Some(lease) = candidate.released(SystemTime::now()) else { return Ok(()) };
-        match client.replace(target, &lease) {
+        match client.replace_typed(target, &lease) {
             Err(Error::Conflict(_)) if !last => {
-                candidate.observe(Some(client.get(target)?), Instant::now());
+                candidate.observe(Some(client.get_typed(target)?), Instant::now());
             }
             other => return other.map(drop),
         }
@@ -240,7 +245,7 @@ fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
 /// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader needs one request.
 fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
     if let Some(lease) = candidate.renewal(SystemTime::now()) {
-        match client.replace(target, &lease) {
+        match client.replace_typed(target, &lease) {
             Ok(lease) => {
                 candidate.observe(Some(lease), Instant::now());
                 return Ok(true);
@@ -250,15 +255,15 @@ fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
             Err(error) => return Err(error),
         }
     }
-    let lease = match client.get(target) {
+    let lease = match client.get_typed(target) {
         Err(Error::NotFound(_)) => None,
         other => Some(other?),
     };
     candidate.observe(lease, Instant::now());
     let written = match candidate.claim(target, Instant::now(), SystemTime::now()) {
         Claim::Wait => return Ok(false),
-        Claim::Create(lease) => client.create(target, &lease)?,
-        Claim::Replace(lease) => client.replace(target, &lease)?,
+        Claim::Create(lease) => client.create_typed(target, &lease)?,
+        Claim::Replace(lease) => client.replace_typed(target, &lease)?,
     };
     candidate.observe(Some(written), Instant::now());
     Ok(true)

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::{
+    api::Lease,
     backoff::{Backoff, Retry},
     error::{Error, Result},
     lease,
 };
-use serde_json::Value;
 
 /// Both clocks: one for waits, one for timestamps.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +34,9 @@ pub enum Action {
     /// Read the Lease.
     Read,
     /// Create this Lease.
-    Create(Value),
+    Create(Lease),
     /// Replace the Lease by this: the renewal.
-    Replace(Value),
+    Replace(Lease),
 }
 
 /// The meaning of an answer.
@@ -58,7 +58,7 @@ pub enum RenewalOutcome {
 enum Known {
     Nothing,
     Absent,
-    Lease(Value),
+    Lease(Box<Lease>),
 }
 
 /// The renewal of one Lease.
@@ -68,8 +68,6 @@ pub struct Renewal {
     own: Option<(String, String)>,
     period: Duration,
     known: Known,
-    /// The writes since the last success, whether they arrived or not.
-    sent: Vec<(String, Now)>,
     renewed: Option<Now>,
     not_before: Instant,
     conflicts: u32,
@@ -94,7 +92,6 @@ impl Renewal {
             own: None,
             period,
             known: Known::Nothing,
-            sent: Vec::new(),
             renewed: None,
             not_before: now,
             conflicts: 0,
@@ -123,36 +120,21 @@ impl Renewal {
         }
     }
 
-    /// Records that `action` goes out at `now`.
-    pub fn sending(&mut self, action: &Action, now: Now) {
-        let (Action::Create(lease) | Action::Replace(lease)) = action else { return };
-        // An older write is no renewal of this period.
-        self.sent.retain(|(_, at)| now.instant < at.instant + self.period);
-        self.sent.extend(renew_time(lease).map(|time| (time.to_owned(), now)));
-    }
-
-    /// Records the answer to `action`.
+    /// Records the answer to `action`, which went out at `sent`.
     pub fn answered(
         &mut self,
         action: &Action,
-        answer: &Result<Value>,
-        now: Now,
+        answer: &Result<Lease>,
+        (sent, now): (Now, Instant),
         random: f64,
     ) -> RenewalOutcome {
         match (action, answer) {
-            (Action::Read, Ok(lease)) => {
-                self.known = Known::Lease(lease.clone());
-                let time = renew_time(lease);
-                match self.sent.iter().find(|(sent, _)| time == Some(sent)) {
-                    // The answer to a write was lost, the write was not.
-                    Some((_, at)) => self.succeeded(*at),
-                    None => RenewalOutcome::Continue,
-                }
-            }
             (_, Ok(lease)) => {
-                self.known = Known::Lease(lease.clone());
-                let at = self.sent.pop().map_or(now, |(_, at)| at);
-                self.succeeded(at)
+                self.known = Known::Lease(Box::new(lease.clone()));
+                match action {
+                    Action::Create(_) | Action::Replace(_) => self.succeeded(sent),
+                    Action::Read | Action::Wait(_) => RenewalOutcome::Continue,
+                }
             }
             (_, Err(error @ Error::NotFound(_))) => {
                 self.known = Known::Absent;
@@ -221,20 +203,15 @@ impl Renewal {
 
     fn succeeded(&mut self, at: Now) -> RenewalOutcome {
         self.renewed = Some(at);
-        self.sent.clear();
         self.conflicts = 0;
         RenewalOutcome::Renewed { failures: self.backoff.succeeded() }
     }
 
-    fn failed(&mut self, error: &Error, now: Now, random: f64) -> RenewalOutcome {
-        let retry = self.backoff.failed(error, now.instant, random);
-        self.not_before = now.instant + retry.wait;
+    fn failed(&mut self, error: &Error, now: Instant, random: f64) -> RenewalOutcome {
+        let retry = self.backoff.failed(error, now, random);
+        self.not_before = now + retry.wait;
         RenewalOutcome::Failed(retry)
     }
-}
-
-fn renew_time(lease: &Value) -> Option<&str> {
-    lease["spec"]["renewTime"].as_str()
 }
 
 #[cfg(test)]

@@ -194,6 +194,7 @@ fn what(lease: &Target<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use apiclient::api::LeaseSpec;
     use serde_json::json;
 
     use super::*;
@@ -234,11 +235,11 @@ mod tests {
                 let answer = match &action {
                     Action::Wait(until) => return (requests, *until - self.now.instant),
                     Action::Replace(lease) => lease.clone(),
-                    _ => json!({"metadata": {"name": LEASE}, "spec": {"renewTime": null}}),
+                    _ => apiclient::lease::new("cluster1", LEASE, LeaseSpec::default()),
                 };
                 requests.push(if action == Action::Read { "get" } else { "update" });
-                renewal.sending(&action, self.now);
-                renewal.answered(&action, &Ok(answer), self.now, 0.5);
+                let times = (self.now, self.now.instant);
+                renewal.answered(&action, &Ok(answer), times, 0.5);
             }
         }
 

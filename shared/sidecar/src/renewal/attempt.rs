@@ -1,11 +1,10 @@
 //! One request of a renewal: sent, answered and recorded.
 
-use std::sync::Mutex;
-
-use serde_json::Value;
+use std::{sync::Mutex, time::Instant};
 
 use super::RenewalStatus;
 use apiclient::{
+    api::Lease,
     client::Client,
     error::Result,
     lock::lock,
@@ -22,14 +21,13 @@ pub fn attempt(
     client: &Client,
     lease: &Target<'_>,
     (action, now): (&Action, Now),
-) -> (RenewalOutcome, Result<Value>) {
-    renewal.sending(action, now);
+) -> (RenewalOutcome, Result<Lease>) {
     let answer = match action {
-        Action::Replace(renewed) => client.replace(lease, renewed),
-        Action::Create(new) => client.create(lease, new),
-        Action::Read | Action::Wait(_) => client.get(lease),
+        Action::Replace(renewed) => client.replace_typed(lease, renewed),
+        Action::Create(new) => client.create_typed(lease, new),
+        Action::Read | Action::Wait(_) => client.get_typed(lease),
     };
-    let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
+    let outcome = renewal.answered(action, &answer, (now, Instant::now()), fastrand::f64());
     lock(status).record(renewal, &outcome, &answer);
     (outcome, answer)
 }

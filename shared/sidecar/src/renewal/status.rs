@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use log::Level;
-use serde_json::Value;
 
 use apiclient::{
     error::Result,
@@ -83,11 +82,11 @@ const RENEWALS: Family =
     Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
 /// Logs one line per change, with details at -v 2, about the Lease `target` on `server`.
-pub fn log_outcome(
+pub fn log_outcome<T>(
     server: &str,
     target: &Target<'_>,
     outcome: &RenewalOutcome,
-    answer: &Result<Value>,
+    answer: &Result<T>,
 ) {
     let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
     match outcome {

@@ -58,5 +58,8 @@ fn lease(name: &str) -> Target<'_> {
 }
 
 fn body(name: &str) -> Value {
-    apiclient::lease::new("default", name, json!({"leaseDurationSeconds": 60}))
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "default", "name": name}, "spec": {"leaseDurationSeconds": 60},
+    })
 }
