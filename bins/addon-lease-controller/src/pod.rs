@@ -1,17 +1,16 @@
 //! Pod readiness: Leases are renewed only while the pod is healthy enough for its add-on to be reported
 //! available.
 
-use std::ops::ControlFlow;
-
 use apiclient::{
+    api::{Container, Pod},
     client::Client,
     log_object,
-    resource::{PODS, Target},
+    reflector::{Lookup, Store},
+    resource::Target,
     stop::Stop,
-    watch::{self, LastError},
+    watch::Selection,
 };
 use log::Level;
-use serde_json::Value;
 
 /// The state of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +30,25 @@ pub(crate) struct OwnContainer {
     pub(crate) strict: bool,
 }
 
-/// Follows the pod `namespace/name` until `stop` is raised. `update` gets its readiness and returns whether
-/// that has changed; a pod that cannot be read changes nothing.
+/// Follows the pod `target` until `stop` is raised. `update` gets its readiness and returns whether that has
+/// changed; a pod that cannot be read changes nothing.
 pub(crate) fn follow(
     client: &Client,
-    (namespace, name): (&str, &str),
+    target: &Target<'_>,
+    store: &Store<PodReadiness>,
     mut own: Option<&OwnContainer>,
     stop: &Stop,
-    last_error: &LastError,
     update: impl Fn(PodReadiness) -> bool,
 ) {
-    let target = PODS.object(namespace, name);
-    watch::follow(client, &target, stop, last_error, &mut |pod| {
-        let state = match pod {
-            Some(pod) => {
-                own = own.filter(|own| is_meant(own, &pod, &target));
-                readiness(&pod, own.map(|own| &*own.name))
-            }
-            None => PodReadiness::NotReady("it does not exist".to_owned()),
+    let mut parse = |pod: Pod| {
+        own = own.filter(|own| is_meant(own, &pod, target));
+        Some(readiness(&pod, own.map(|own| &*own.name)))
+    };
+    store.run(client, &Selection::all(*target), stop, &mut parse, &mut || {
+        let state = match store.get(target.name.unwrap_or_default()) {
+            Lookup::Object(state) => state,
+            Lookup::Absent => PodReadiness::NotReady("it does not exist".to_owned()),
+            Lookup::Invalid | Lookup::Unknown => return,
         };
         if update(state.clone()) {
             match state {
@@ -61,13 +61,12 @@ pub(crate) fn follow(
                 }
             }
         }
-        ControlFlow::Continue(())
     });
 }
 
 /// Returns whether CONTAINER_NAME in the environment means a container of the pod: others use that name
 /// too.
-fn is_meant(own: &OwnContainer, pod: &Value, target: &Target<'_>) -> bool {
+fn is_meant(own: &OwnContainer, pod: &Pod, target: &Target<'_>) -> bool {
     let meant = own.strict || has_container(pod, &own.name);
     if !meant {
         let name = &own.name;
@@ -81,8 +80,8 @@ fn is_meant(own: &OwnContainer, pod: &Value, target: &Target<'_>) -> bool {
 
 /// The readiness of `pod`: its Ready condition or, if `own_container` is named, the readiness of all its
 /// other containers, so that the probe of the sidecar cannot delay its own report.
-pub(crate) fn readiness(pod: &Value, own_container: Option<&str>) -> PodReadiness {
-    let checked = if pod["metadata"]["deletionTimestamp"].is_string() {
+pub(crate) fn readiness(pod: &Pod, own_container: Option<&str>) -> PodReadiness {
+    let checked = if pod.metadata.deletion_timestamp.is_some() {
         Err("it is being deleted".to_owned())
     } else {
         own_container.map_or_else(|| ready_condition(pod), |own| others_ready(pod, own))
@@ -90,11 +89,10 @@ pub(crate) fn readiness(pod: &Value, own_container: Option<&str>) -> PodReadines
     checked.map_or_else(PodReadiness::NotReady, |()| PodReadiness::Ready)
 }
 
-fn ready_condition(pod: &Value) -> Result<(), String> {
-    let mut conditions = items(&pod["status"]["conditions"]);
-    match conditions.find(|condition| condition["type"] == "Ready") {
-        Some(ready) if ready["status"] == "True" => Ok(()),
-        Some(ready) => Err(match ready["message"].as_str() {
+fn ready_condition(pod: &Pod) -> Result<(), String> {
+    match pod.status.conditions.iter().find(|condition| condition.kind == "Ready") {
+        Some(ready) if ready.status == "True" => Ok(()),
+        Some(ready) => Err(match ready.message.as_deref() {
             Some(message) if !message.is_empty() => format!("it is not Ready: {message}"),
             _ => "it is not Ready".to_owned(),
         }),
@@ -102,57 +100,52 @@ fn ready_condition(pod: &Value) -> Result<(), String> {
     }
 }
 
-fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
-    let spec = &pod["spec"];
-    // An init container that always restarts is a native sidecar; the others have ended by now.
-    let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
-    let others: Vec<&str> = items(&spec["containers"])
-        .chain(sidecars)
-        .filter_map(|container| container["name"].as_str())
-        .filter(|name| *name != own)
-        .collect();
+fn others_ready(pod: &Pod, own: &str) -> Result<(), String> {
     if !has_container(pod, own) {
         return Err(format!("it has no container {own}, which -container-name says this is"));
     }
-    if others.is_empty() {
+    let others = running(pod).map(|container| &*container.name);
+    let mut others = others.filter(|name| *name != own).peekable();
+    if others.peek().is_none() {
         return Err(format!("it has no container but {own}"));
     }
-    let status = &pod["status"];
-    let is_ready = |name: &str| {
-        items(&status["containerStatuses"])
-            .chain(items(&status["initContainerStatuses"]))
-            .any(|status| status["name"] == name && status["ready"] == true)
-    };
-    match others.iter().find(|name| !is_ready(name)) {
+    let (status, sidecars) = (&pod.status.container_statuses, &pod.status.init_container_statuses);
+    let is_ready = |name: &str| status.iter().chain(sidecars).any(|it| it.name == name && it.ready);
+    match others.find(|name| !is_ready(name)) {
         Some(name) => Err(format!("container {name} is not ready")),
         None => Ok(()),
     }
 }
 
 /// Returns whether the pod has a running container of this name, native sidecars included.
-fn has_container(pod: &Value, name: &str) -> bool {
-    let spec = &pod["spec"];
-    let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
-    items(&spec["containers"]).chain(sidecars).any(|c| c["name"] == name)
+fn has_container(pod: &Pod, name: &str) -> bool {
+    running(pod).any(|container| container.name == name)
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
+/// An init container that always restarts is a native sidecar; the others have ended by now.
+fn running(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let is_sidecar = |it: &&Container| it.restart_policy.as_deref() == Some("Always");
+    pod.spec.containers.iter().chain(pod.spec.init_containers.iter().filter(is_sidecar))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use apiclient::api::parse;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn with_condition(status: &str) -> Value {
-        json!({"status": {"conditions": [{"type": "Ready", "status": status}]}})
+    fn typed(pod: Value) -> Pod {
+        parse(pod).unwrap()
+    }
+
+    fn with_condition(status: &str) -> Pod {
+        typed(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}))
     }
 
     /// app and metrics next to the sidecar, a native sidecar and a finished init container.
-    fn pod(app: bool, mesh: bool, own: bool) -> Value {
-        json!({
+    fn pod(app: bool, mesh: bool, own: bool) -> Pod {
+        typed(json!({
             "spec": {
                 "containers": [{"name": "app"}, {"name": "lease"}],
                 "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}],
@@ -161,7 +154,7 @@ mod tests {
                 "containerStatuses": [{"name": "app", "ready": app}, {"name": "lease", "ready": own}],
                 "initContainerStatuses": [{"name": "setup", "ready": false}, {"name": "mesh", "ready": mesh}],
             },
-        })
+        }))
     }
 
     #[test]
@@ -171,17 +164,15 @@ mod tests {
 
     #[test]
     fn failed_pod_or_missing_condition_is_not_ready() {
-        for pod in
-            [with_condition("False"), with_condition("Unknown"), json!({"status": {}}), json!(null)]
-        {
-            assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)), "{pod}");
+        for pod in [with_condition("False"), with_condition("Unknown"), Pod::default()] {
+            assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)), "{pod:?}");
         }
     }
 
     #[test]
     fn terminating_pod_is_not_ready() {
         let mut pod = with_condition("True");
-        pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        pod.metadata.deletion_timestamp = Some("2026-11-21T12:00:00Z".to_owned());
         assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)));
     }
 
@@ -215,10 +206,10 @@ mod tests {
 
     #[test]
     fn health_is_never_vacuous() {
-        let alone = json!({"spec": {"containers": [{"name": "lease"}]}, "status": {}});
+        let alone = typed(json!({"spec": {"containers": [{"name": "lease"}]}, "status": {}}));
         assert!(matches!(readiness(&alone, Some("lease")), PodReadiness::NotReady(_)));
         let mut starting = pod(true, true, true);
-        starting["status"] = json!({});
+        starting.status = Default::default();
         assert!(matches!(readiness(&starting, Some("lease")), PodReadiness::NotReady(_)));
     }
 }

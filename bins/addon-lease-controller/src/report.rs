@@ -34,8 +34,9 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        let errors = [&self.0.pod_error, &self.0.secret_error];
-        errors.into_iter().filter_map(|error| error.get()).map(|error| error + "\n").collect()
+        let secret = self.0.hub.as_ref().and_then(|hub| hub.last_error());
+        let errors = [self.0.pod_store.last_error(), secret];
+        errors.into_iter().flatten().map(|error| error + "\n").collect()
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use apiclient::{error::Result, log_object, stop::Stop};
+use apiclient::{error::Result, log_object, resource::PODS, stop::Stop};
 use log::Level;
 use sidecar::{
     diagnostics,
@@ -37,8 +37,9 @@ fn start(app: &Arc<App>) -> Result<()> {
             app.renewers[index].run(&app.stop, || app.may_renew())
         })?;
     }
-    if settings.hub.is_some() {
-        runtime::spawn_with("credentials", app, follow_credentials)?;
+    if let Some(hub) = &app.hub {
+        let (hub, stop) = (hub.clone(), app.stop.clone());
+        runtime::spawn("credentials", move || hub.run(&stop))?;
     }
     if settings.pod.is_some() {
         runtime::spawn_with("pod", app, follow_pod)?;
@@ -53,16 +54,10 @@ fn start(app: &Arc<App>) -> Result<()> {
     Ok(())
 }
 
-fn follow_credentials(app: &App) {
-    if let (Some(target), Some(hub)) = (&app.settings.hub, &app.hub) {
-        hub.follow(&target.credentials, app.managed.as_ref(), &app.stop, &app.secret_error);
-    }
-}
-
 fn follow_pod(app: &App) {
     if let (Some((namespace, name)), Some(client)) = (&app.settings.pod, &app.managed) {
         let own = app.settings.own_container.as_ref();
-        let update = |readiness| app.set_pod(readiness);
-        pod::follow(client, (namespace, name), own, &app.stop, &app.pod_error, update);
+        let (target, update) = (PODS.object(namespace, name), |state| app.set_pod(state));
+        pod::follow(client, &target, &app.pod_store, own, &app.stop, update);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use apiclient::{
-    client::Client, election, error::Result, lock::lock, stop::Stop, watch::LastError,
+    client::Client, election, error::Result, lock::lock, reflector::Store, stop::Stop,
 };
 use sidecar::{flags::Flags, leadership::Leadership};
 
@@ -30,9 +30,7 @@ pub(crate) struct App {
     pub(crate) renewers: Vec<LeaseRenewer>,
     pub(crate) leadership: Arc<Leadership>,
     pod: Mutex<PodReadiness>,
-    /// The reasons why the pod, or the Secret, may have changed unseen.
-    pub(crate) pod_error: LastError,
-    pub(crate) secret_error: LastError,
+    pub(crate) pod_store: Store<PodReadiness>,
 }
 
 impl App {
@@ -54,8 +52,10 @@ impl App {
             Some(_) => PodReadiness::NotReady("it has not been seen yet".into()),
             None => PodReadiness::Ready,
         };
-        let hub = settings.hub.as_ref();
-        let hub = hub.map(|_| Arc::new(HubClient::new(timeout, settings.period)));
+        let hub = settings.hub.as_ref().map(|hub| {
+            HubClient::new(&hub.credentials, managed.as_ref(), timeout, settings.period)
+        });
+        let hub = hub.transpose()?.map(Arc::new);
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
@@ -65,8 +65,7 @@ impl App {
             hub,
             leadership,
             pod: Mutex::new(pod),
-            pod_error: LastError::default(),
-            secret_error: LastError::default(),
+            pod_store: Store::new(1),
         })
     }
 
