@@ -11,6 +11,7 @@ use apiclient::{
     event::CoreEvent,
     lock::lock,
     log_object,
+    reflector::Store,
     resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
@@ -20,7 +21,8 @@ use sidecar::flags::Flags;
 
 use crate::{
     cached::CachedObject,
-    claim::ClaimKind,
+    capacity::{MAX_NODES, NodeResources},
+    claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
     managedcluster::accepted,
     settings::Settings,
@@ -45,6 +47,10 @@ pub(crate) struct Agent {
     spoke: Option<Client>,
     /// The reasons why watched objects may have changed unseen.
     pub(crate) errors: LastErrors,
+    /// The spoke's claims, by kind, and its nodes.
+    cluster_claims: Store<String>,
+    cluster_properties: Store<String>,
+    pub(crate) nodes: Store<Arc<NodeResources>>,
     pub(crate) started: SystemTime,
     /// Requests to the hub, of all its clients so far.
     pub(crate) requests: HubRequests,
@@ -59,21 +65,7 @@ pub(crate) struct LastErrors {
     pub(crate) bootstraps: Vec<LastError>,
     pub(crate) cluster: LastError,
     pub(crate) addons: LastError,
-    pub(crate) claims: LastError,
-    pub(crate) properties: LastError,
-    pub(crate) nodes: LastError,
-    pub(crate) namespaces: LastError,
     pub(crate) csr: Arc<LastError>,
-}
-
-impl LastErrors {
-    /// The one of claims of this kind.
-    pub(crate) fn of_claims(&self, kind: ClaimKind) -> &LastError {
-        match kind {
-            ClaimKind::ClusterClaim => &self.claims,
-            ClaimKind::ClusterProperty => &self.properties,
-        }
-    }
 }
 
 impl Agent {
@@ -103,6 +95,9 @@ impl Agent {
                 bootstraps: settings.bootstraps.iter().map(|_| LastError::default()).collect(),
                 ..LastErrors::default()
             },
+            cluster_claims: Store::new(MAX_CLAIMS),
+            cluster_properties: Store::new(MAX_CLAIMS),
+            nodes: Store::new(MAX_NODES),
             started: SystemTime::now(),
             requests: HubRequests::default(),
             state: Mutex::new(SharedState::among(hubs)),
@@ -117,6 +112,14 @@ impl Agent {
     /// The same, unless it is the management cluster.
     pub(crate) fn other_spoke(&self) -> Option<&Client> {
         self.spoke.as_ref()
+    }
+
+    /// The spoke's claims of this kind.
+    pub(crate) fn claims(&self, kind: ClaimKind) -> &Store<String> {
+        match kind {
+            ClaimKind::ClusterClaim => &self.cluster_claims,
+            ClaimKind::ClusterProperty => &self.cluster_properties,
+        }
     }
 
     /// Reads the shared state.
@@ -230,17 +233,16 @@ impl Agent {
     /// - a cluster that waits for acceptance on the hub, the step that people forget
     pub(crate) fn remarks(&self) -> String {
         let all = &self.errors;
-        let watches = [
-            &all.credential,
-            &all.cluster,
-            &all.addons,
-            &all.claims,
-            &all.properties,
-            &all.nodes,
-            &all.namespaces,
-            &all.csr,
+        let namespaces = self.read(|state| state.namespaces.clone());
+        let watches = [all.credential.get(), all.cluster.get(), all.addons.get()];
+        let stores = [
+            self.cluster_claims.last_error(),
+            self.cluster_properties.last_error(),
+            self.nodes.last_error(),
+            namespaces.and_then(|store| store.last_error()),
         ];
-        let watches = watches.into_iter().chain(&all.bootstraps).filter_map(LastError::get);
+        let csrs = [&*all.csr].into_iter().chain(&all.bootstraps).map(LastError::get);
+        let watches = watches.into_iter().chain(stores).chain(csrs).flatten();
         let (no_bootstrap, hubs) =
             self.read(|state| (state.no_bootstrap.clone(), state.hubs.remarks()));
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));

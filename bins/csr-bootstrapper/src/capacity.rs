@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::follow::follow;
 use self::quantity::same;
+pub(crate) use self::{follow::follow, nodes::NodeResources};
 use crate::conditions::guard;
+
+/// More nodes than Kubernetes is made for (5,000) cost more memory than the sum is worth.
+pub(crate) const MAX_NODES: usize = 20_000;
 
 /// Quantities in canonical form, by name of the resource.
 type ResourceList = BTreeMap<String, String>;

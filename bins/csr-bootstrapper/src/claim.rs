@@ -6,9 +6,12 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use apiclient::resource::Resource;
+use apiclient::{reflector::Store, resource::Resource};
 
 pub(crate) use self::{follow::follow, rules::ClaimRules};
+
+/// More claims than this are left alone: each costs memory.
+pub(crate) const MAX_CLAIMS: usize = 1000;
 
 /// Values of claims, by name.
 pub(crate) type Claims = BTreeMap<String, String>;
@@ -39,43 +42,42 @@ impl ClaimKind {
     }
 }
 
-/// The claims of these kinds together, those of a later kind in place of earlier ones; `None` while those of one are not
-/// known, and without kinds.
-pub(crate) fn together<'a>(
-    known: &'a BTreeMap<ClaimKind, Claims>,
-    kinds: &[ClaimKind],
-) -> Option<BTreeMap<&'a str, &'a str>> {
-    let (first, others) = kinds.split_first()?;
-    let mut together: BTreeMap<_, _> = by_reference(known.get(first)?).collect();
-    for kind in others {
-        together.extend(by_reference(known.get(kind)?));
+/// The claims in `stores` together, those of a later one in place of earlier ones; `None` while those of one are not
+/// known, and without stores.
+pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> Option<Claims> {
+    let mut together = None;
+    for store in stores {
+        let claims: Claims = store.read(|claims| {
+            let valid = claims.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+            valid.map(|(name, value)| (name.clone(), value.clone())).collect()
+        })?;
+        together.get_or_insert_with(Claims::new).extend(claims);
     }
-    Some(together)
-}
-
-fn by_reference(claims: &Claims) -> impl Iterator<Item = (&str, &str)> {
-    claims.iter().map(|(name, value)| (&**name, &**value))
+    together
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn store(claims: &[(&str, &str)]) -> Store<String> {
+        let store = Store::new(MAX_CLAIMS);
+        store.clear();
+        for (name, value) in claims {
+            store.put(store.revision(), name, Some((*value).to_owned()));
+        }
+        store
+    }
+
     #[test]
     fn claim_of_a_property_is_told_in_place_of_a_claim_of_that_name() {
-        let kinds = [ClaimKind::ClusterClaim, ClaimKind::ClusterProperty];
-        let claims = |all: &[(&str, &str)]| -> Claims {
-            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-        };
-        let mut known = BTreeMap::from([(kinds[0], claims(&[("a", "claim"), ("b", "claim")]))]);
-        assert_eq!(together(&known, &kinds), None, "there may be properties");
-        assert_eq!(
-            together(&known, &kinds[..1]),
-            Some(BTreeMap::from([("a", "claim"), ("b", "claim")]))
-        );
-        known.insert(kinds[1], claims(&[("b", "property"), ("c", "property")]));
-        let all = BTreeMap::from([("a", "claim"), ("b", "property"), ("c", "property")]);
-        assert_eq!(together(&known, &kinds), Some(all));
-        assert_eq!(together(&known, &[]), None);
+        let claims = store(&[("a", "claim"), ("b", "claim")]);
+        let unknown = Store::new(MAX_CLAIMS);
+        assert_eq!(together([&claims, &unknown].into_iter()), None, "there may be properties");
+        let properties = store(&[("b", "property"), ("c", "property")]);
+        let all = [("a", "claim"), ("b", "property"), ("c", "property")];
+        let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(together([&claims, &properties].into_iter()), Some(Claims::from(all)));
+        assert_eq!(together([].into_iter()), None);
     }
 }

@@ -2,7 +2,6 @@
 //! status. None is ever deleted: one that is no longer managed only gets another label.
 
 mod controller;
-mod follow;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +15,7 @@ pub(crate) use self::controller::run;
 use crate::{conditions::set, digest::sha256};
 
 /// More namespaces than this are left alone: each costs memory, and a request.
-const MOST: usize = 500;
+const MAX_NAMESPACES: usize = 500;
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
@@ -37,7 +36,7 @@ fn wanted(cluster: &Value) -> BTreeSet<String> {
     }
     let all = cluster["status"]["managedNamespaces"].as_array().into_iter().flatten();
     let names = all.filter_map(|namespace| namespace["name"].as_str());
-    names.filter(|name| valid_label(name)).take(MOST).map(str::to_owned).collect()
+    names.filter(|name| valid_label(name)).take(MAX_NAMESPACES).map(str::to_owned).collect()
 }
 
 /// The `managedNamespaces` of the cluster's status with what was done for them; `None` if the hub knows.
@@ -93,7 +92,7 @@ mod tests {
             assert_eq!(wanted(&cluster(&odd)), BTreeSet::new(), "{odd}");
         }
         let many: Vec<_> = (0..1000).map(|number| json!({"name": format!("n{number}")})).collect();
-        assert_eq!(wanted(&cluster(&json!(many))).len(), MOST);
+        assert_eq!(wanted(&cluster(&json!(many))).len(), MAX_NAMESPACES);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! the endpoint.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::Arc,
     time::{Instant, SystemTime},
 };
 
 use apiclient::{
     client::{self, Client},
+    reflector::Store,
     stop::Stop,
 };
 use serde_json::Value;
@@ -18,7 +19,6 @@ use crate::{
     bootstrap::BootstrapKubeconfig,
     cached::CachedObject,
     capacity::Capacity,
-    claim::{ClaimKind, Claims},
     conditions::Condition,
     hub::Hub,
     hub_selection::HubCandidates,
@@ -47,10 +47,8 @@ pub(crate) struct SharedState {
     pub(crate) requester: Option<Client>,
     pub(crate) addons: AddOns,
     pub(crate) addon_secrets: AddOnSecrets,
-    /// The spoke's claims of each kind, once they could be read.
-    pub(crate) claims: BTreeMap<ClaimKind, Claims>,
-    /// Names of the spoke's namespaces with the hub's label, once they could be read.
-    pub(crate) labelled_namespaces: Option<BTreeSet<String>>,
+    /// The spoke's namespaces with the hub's label, in a session.
+    pub(crate) namespaces: Option<Store<()>>,
     /// What was done for those that the hub manages.
     pub(crate) applied_namespaces: Applied,
     /// The resources of the spoke's nodes, while all of them could be read.

@@ -78,6 +78,12 @@ impl<T: Clone + PartialEq> Store<T> {
         content.truncated || content.objects.values().any(Option::is_none)
     }
 
+    pub fn first_invalid(&self) -> Option<String> {
+        let content = lock(&self.0);
+        let mut objects = content.objects.iter();
+        objects.find(|(_, object)| object.is_none()).map(|(name, _)| name.clone())
+    }
+
     /// Changes so far.
     pub fn revision(&self) -> u64 {
         lock(&self.0).revision

@@ -1,8 +1,8 @@
 //! Choice of the claims that the hub is told: pure.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
+
+use super::Claims;
 
 /// These are always told (its api module, `cluster/v1alpha1/types.go`, ReservedClusterClaimNames).
 const RESERVED: [&str; 4] = [
@@ -24,7 +24,7 @@ pub(crate) struct ClaimRules {
 impl ClaimRules {
     /// The `clusterClaims` of a ManagedCluster, and how many are left out: the reserved ones first, each kind in
     /// the order of names (ocm `pkg/registration/spoke/managedcluster/claim_reconcile.go`).
-    pub(crate) fn exposed(&self, claims: &BTreeMap<&str, &str>) -> (Vec<Value>, usize) {
+    pub(crate) fn exposed(&self, claims: &Claims) -> (Vec<Value>, usize) {
         let (reserved, custom): (Vec<_>, Vec<_>) =
             claims.iter().partition(|(name, _)| self.is_reserved(name));
         let left_out = custom.len().saturating_sub(self.most_custom);
@@ -44,8 +44,7 @@ mod tests {
     use super::*;
 
     fn exposed(names: &[&str], most_custom: usize, suffixes: &[&str]) -> (Vec<String>, usize) {
-        let values: Vec<_> = names.iter().map(|name| format!("{name}!")).collect();
-        let claims = names.iter().copied().zip(values.iter().map(String::as_str)).collect();
+        let claims = names.iter().map(|name| ((*name).to_owned(), format!("{name}!"))).collect();
         let reserved_suffixes = suffixes.iter().map(|suffix| (*suffix).to_owned()).collect();
         let (told, left_out) = ClaimRules { most_custom, reserved_suffixes }.exposed(&claims);
         let told = told.iter().map(|claim| {

@@ -3,27 +3,28 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
     sync::Arc,
     time::Instant,
 };
 
 use apiclient::{
+    api::PartialObjectMetadata,
     client::Patch,
     error::{Error, Result},
     log_object,
+    reflector::Store,
     resource::NAMESPACES,
     stop::Stop,
+    watch::{self, Selection},
 };
 use log::Level;
 use serde_json::json;
 use sidecar::runtime;
 
-use super::{
-    follow::{any, follow},
-    label, wanted,
-};
+use super::{MAX_NAMESPACES, label, wanted};
 use crate::{
-    agent::Agent,
+    agent::{Agent, PAGE},
     state::{HubSession, SharedState},
     write_pace::WritePace,
 };
@@ -35,7 +36,7 @@ pub(crate) fn run(agent: &Arc<Agent>) {
         let wanted = |state: &SharedState| state.managed_cluster().map(wanted);
         agent.run_session(&session, wanted, |wanted| controller.reconcile(&wanted));
         agent.change(|state| {
-            state.labelled_namespaces = None;
+            state.namespaces = None;
             state.applied_namespaces.clear();
         });
     }
@@ -46,6 +47,8 @@ struct NamespaceController<'a> {
     agent: &'a Arc<Agent>,
     session: &'a Arc<HubSession>,
     label: String,
+    /// The namespaces with the label.
+    labelled: Store<()>,
     /// Most clusters never have such a namespace: the watch begins with the first.
     watch: Watch,
     /// Looks for the first.
@@ -70,7 +73,10 @@ impl<'a> NamespaceController<'a> {
         let label = label(&session.client.config().server);
         let (paces, failures) = (BTreeMap::new(), BTreeMap::new());
         let look = WritePace::new(Instant::now());
-        Self { agent, session, label, watch: Watch::NotYet, look, paces, failures }
+        // Those that the hub managed may be as many as those that it manages.
+        let labelled = Store::new(2 * MAX_NAMESPACES);
+        agent.change(|state| state.namespaces = Some(labelled.clone()));
+        Self { agent, session, label, labelled, watch: Watch::NotYet, look, paces, failures }
     }
 
     /// Performs what is due; returns when to come again if nothing changes.
@@ -79,9 +85,7 @@ impl<'a> NamespaceController<'a> {
         if self.watch != Watch::Started {
             return self.watch_if_needed(wanted);
         }
-        let Some(labelled) = self.agent.read(|state| state.labelled_namespaces.clone()) else {
-            return later;
-        };
+        let Some(labelled) = self.labelled() else { return later };
         self.paces.retain(|name, _| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name));
         wanted.intersection(&labelled).for_each(|name| self.settle(name));
@@ -96,6 +100,11 @@ impl<'a> NamespaceController<'a> {
         until
     }
 
+    /// The names of those with the label, once they are known.
+    fn labelled(&self) -> Option<BTreeSet<String>> {
+        self.labelled.read(|all| all.keys().cloned().collect())
+    }
+
     /// Starts the watch if there are such namespaces, or may be.
     fn watch_if_needed(&mut self, wanted: &BTreeSet<String>) -> Instant {
         let selector = format!("{}=true", self.label);
@@ -103,7 +112,7 @@ impl<'a> NamespaceController<'a> {
             if Instant::now() < self.look.not_before {
                 return self.look.not_before;
             }
-            match any(self.agent, self.session, &selector) {
+            match self.any(&selector) {
                 Ok(true) => {}
                 // Without the right nobody asked for this.
                 Ok(false) | Err(Error::Forbidden(_)) => self.watch = Watch::NotNeeded,
@@ -116,13 +125,28 @@ impl<'a> NamespaceController<'a> {
         if wanted.is_empty() && self.watch == Watch::NotNeeded {
             return Instant::now() + Stop::SLICE;
         }
-        let (agent, session) = (self.agent.clone(), self.session.clone());
-        let watch = move || follow(&agent, &session, &selector);
+        let (agent, session, store) =
+            (self.agent.clone(), self.session.clone(), self.labelled.clone());
+        let watch = move || {
+            let mut parse = |_: PartialObjectMetadata| Some(());
+            let mut wake = || agent.stop.wake();
+            store.run(agent.spoke(), &selection(&selector), &session.stop, &mut parse, &mut wake);
+        };
         match runtime::spawn("namespaces", watch) {
             Ok(()) => self.watch = Watch::Started,
             Err(error) => log::warn!(error:% = error; "the hub's namespaces are not watched"),
         }
         Instant::now() + Stop::SLICE
+    }
+
+    /// Returns whether there is any now.
+    fn any(&self, selector: &str) -> Result<bool> {
+        let mut any = false;
+        watch::list(self.agent.spoke(), &selection(selector), &self.session.stop, &mut |_| {
+            any = true;
+            ControlFlow::Break(())
+        })?;
+        Ok(any)
     }
 
     fn settle(&mut self, name: &str) {
@@ -139,15 +163,12 @@ impl<'a> NamespaceController<'a> {
         if now < pace.not_before {
             return pace.not_before;
         }
-        let target = NAMESPACES.cluster_object(name);
+        let (target, revision) = (NAMESPACES.cluster_object(name), self.labelled.revision());
         match put_label(self.agent, name, &self.label, managed) {
             Ok(()) => {
                 pace.wrote(Instant::now());
                 self.failures.remove(name);
-                self.agent.change(|state| {
-                    let labelled = state.labelled_namespaces.get_or_insert_default();
-                    if managed { labelled.insert(name.to_owned()) } else { labelled.remove(name) }
-                });
+                self.labelled.put(revision, name, managed.then_some(()));
                 let what = if managed { "managed" } else { "no longer managed" };
                 log_object!(Level::Info, target; "the namespace is {what} by the hub");
             }
@@ -164,19 +185,24 @@ impl<'a> NamespaceController<'a> {
 
     /// Sets what the hub is told, and wakes the loop that tells it.
     fn tell(&self, wanted: &BTreeSet<String>) {
+        let labelled = self.labelled();
+        let result = |name: &String| match self.failures.get(name) {
+            Some(error) => Some((name.clone(), Err(error.clone()))),
+            None => labelled.as_ref()?.contains(name).then(|| (name.clone(), Ok(()))),
+        };
+        let applied = wanted.iter().filter_map(result).collect();
         let changed = self.agent.change(|state| {
-            let labelled = state.labelled_namespaces.as_ref();
-            let result = |name: &String| match self.failures.get(name) {
-                Some(error) => Some((name.clone(), Err(error.clone()))),
-                None => labelled?.contains(name).then(|| (name.clone(), Ok(()))),
-            };
-            let applied = wanted.iter().filter_map(result).collect();
             std::mem::replace(&mut state.applied_namespaces, applied) != state.applied_namespaces
         });
         if changed {
             self.agent.stop.wake();
         }
     }
+}
+
+fn selection(selector: &str) -> Selection<'_> {
+    let target = NAMESPACES.everywhere();
+    Selection { target, labels: selector, metadata_only: true, page: PAGE }
 }
 
 /// The namespaces to label, and whether the hub manages them.

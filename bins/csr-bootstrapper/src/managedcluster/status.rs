@@ -204,10 +204,8 @@ impl<'a> StatusLoop<'a> {
     /// The claims that the hub is told, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
         let Settings { claim_kinds, claim_rules, .. } = &self.agent.settings;
-        let (claims, left_out) = self.agent.read(|state| {
-            let all = claim::together(&state.claims, claim_kinds)?;
-            Some(claim_rules.exposed(&all))
-        })?;
+        let stores = claim_kinds.iter().map(|kind| self.agent.claims(*kind));
+        let (claims, left_out) = claim_rules.exposed(&claim::together(stores)?);
         if std::mem::replace(&mut self.claims_left_out, left_out) < left_out {
             let event = "CustomClusterClaimsTruncated";
             log::warn!(event = event, count = left_out; "claims are not reported, see -max-custom-cluster-claims");
