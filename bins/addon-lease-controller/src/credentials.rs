@@ -3,54 +3,47 @@
 
 use std::{
     mem,
-    path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use apiclient::{
     api::Secret,
     backoff::Backoff,
-    client::{Client, Reload, RequestMetrics, Timeouts},
+    client::{Client, Reload, Timeouts},
     error::{Error, Result},
-    lock::lock,
     log_object,
     reflector::{Lookup, Store},
     resource::{SECRETS, Target},
     stop::Stop,
     watch::Selection,
 };
-use kubeconfig::{Reach, config::ClusterConfig};
+use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use crate::settings::HubCredentials;
+use crate::{
+    cluster::Cluster,
+    settings::{HubCredentials, Settings},
+};
 
 /// The longest wait between two attempts to read a file that is not there yet, whatever the period.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// The client for the hub, as its credentials come and go.
+/// Keeps the hub's client up to date with the file or the Secret.
 pub(crate) struct HubClient {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) secret: Store<SecretState>,
     source: Arc<Source>,
     timeouts: Timeouts,
     max_wait: Duration,
-    /// `None` until there are credentials.
-    client: Mutex<Option<Client>>,
-    /// Credentials read, valid and invalid, except for those that the present client read itself.
-    reads: Mutex<(u64, u64)>,
-    secret: Store<SecretState>,
-    /// Requests of all clients so far.
-    pub(crate) requests: RequestMetrics,
 }
 
-/// The place of the hub kubeconfig.
-enum Source {
-    File(PathBuf, Reach),
-    Secret { cluster: Client, namespace: String, name: String },
-}
+/// The hub kubeconfig, and the cluster that a Secret is in.
+struct Source(HubCredentials, Option<Client>);
 
 /// A version of the Secret.
 #[derive(Clone, PartialEq)]
-struct SecretState {
+pub(crate) struct SecretState {
     version: Option<String>,
     /// `None` while it is being deleted. It counts as gone then, as with the Go sidecar
     /// (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
@@ -58,64 +51,28 @@ struct SecretState {
 }
 
 impl HubClient {
-    /// The server's name in messages.
-    pub(crate) const NAME: &str = "the hub";
-
-    /// Starts without credentials; the hub's Lease is renewed once per `period`, and a request has
-    /// `timeout`. A Secret is in the `managed` cluster.
-    ///
-    /// # Errors
-    /// `BadConfig` for a Secret without a managed cluster.
+    /// Starts without credentials. A Secret is in the `managed` cluster.
     pub(crate) fn new(
-        credentials: &HubCredentials,
-        managed: Option<&Client>,
-        timeout: Duration,
-        period: Duration,
-    ) -> Result<Self> {
-        let source = match (credentials.clone(), managed) {
-            (HubCredentials::File(path, reach), _) => Source::File(path, reach),
-            (HubCredentials::Secret { namespace, name }, Some(cluster)) => {
-                Source::Secret { cluster: cluster.clone(), namespace, name }
-            }
-            (HubCredentials::Secret { .. }, None) => {
-                return Err(Error::bad_config("a Secret needs a managed cluster"));
-            }
-        };
-        Ok(Self {
-            source: Arc::new(source),
-            timeouts: Timeouts::with_request(timeout),
-            max_wait: period.min(MAX_WAIT),
-            client: Mutex::default(),
-            reads: Mutex::default(),
+        credentials: HubCredentials,
+        managed: Option<Client>,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            cluster: Arc::new(Cluster::hub()),
             secret: Store::new(1),
-            requests: RequestMetrics::default(),
-        })
-    }
-
-    /// The client; `None` while there are no credentials.
-    pub(crate) fn client(&self) -> Option<Client> {
-        lock(&self.client).clone()
-    }
-
-    /// The number of times that credentials were read: with success, and in vain.
-    pub(crate) fn reads(&self) -> (u64, u64) {
-        let current = self.client().map_or((0, 0), |client| client.reloads());
-        let before = *lock(&self.reads);
-        (before.0 + current.0, before.1 + current.1)
-    }
-
-    /// Why the Secret may have changed unseen.
-    pub(crate) fn last_error(&self) -> Option<String> {
-        self.secret.last_error()
+            source: Arc::new(Source(credentials, managed)),
+            timeouts: Timeouts::with_request(settings.request_timeout()),
+            max_wait: settings.period.min(MAX_WAIT),
+        }
     }
 
     /// Keeps the credentials up to date until `stop` is raised.
     pub(crate) fn run(&self, stop: &Stop) {
         match &*self.source {
-            Source::File(..) => self.wait_for_file(stop),
-            Source::Secret { cluster, namespace, name } => {
+            Source(HubCredentials::Secret { namespace, name }, Some(cluster)) => {
                 self.follow_secret(cluster, &SECRETS.object(namespace, name), stop);
             }
+            Source(..) => self.wait_for_file(stop),
         }
     }
 
@@ -136,8 +93,7 @@ impl HubClient {
     }
 
     fn follow_secret(&self, cluster: &Client, target: &Target<'_>, stop: &Stop) {
-        let mut waiting = false;
-        let name = target.name.unwrap_or_default();
+        let (mut waiting, name) = (false, target.name.unwrap_or_default());
         self.secret.run(cluster, &Selection::all(*target), stop, &mut secret_state, &mut || {
             let config = match self.secret.get(name) {
                 Lookup::Object(secret) => secret.config,
@@ -148,7 +104,7 @@ impl HubClient {
             match config.map(|config| self.apply(config)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => self.log_unusable(&error),
-                None if self.drop_client() => log_object!(
+                None if self.cluster.set_client(None) => log_object!(
                     Level::Warn, target;
                     "the Secret was deleted: renewals stop until it is back"
                 ),
@@ -161,53 +117,42 @@ impl HubClient {
 
     /// Uses `config` from now on.
     fn apply(&self, config: Result<ClusterConfig>) -> Result<()> {
-        let current = self.client();
-        let first = current.is_none();
+        let Cluster { name, requests, .. } = &*self.cluster;
+        let current = self.cluster.client();
+        let is_first = current.is_none();
         let applied = config.and_then(|config| match current {
             Some(client) => client.swap(config).map(drop),
             None => {
-                let (reload, requests) = (self.source.reload(), self.requests.clone());
-                let new = Client::counting(Self::NAME, config, reload, self.timeouts, requests)?;
-                *lock(&self.client) = Some(new);
+                let reload = self.source.reload();
+                let new = Client::counting(name, config, reload, self.timeouts, requests.clone())?;
+                self.cluster.set_client(Some(new));
                 Ok(())
             }
         });
-        self.count(if applied.is_ok() { (1, 0) } else { (0, 1) });
-        if applied.is_ok() && first {
-            log::info!(server = Self::NAME; "loaded the credentials");
+        requests.add_reload(applied.is_ok());
+        if applied.is_ok() && is_first {
+            log::info!(server = name; "loaded the credentials");
         }
         applied
     }
 
-    /// Drops the client; returns whether there was one.
-    fn drop_client(&self) -> bool {
-        let client = lock(&self.client).take();
-        self.count(client.as_ref().map_or((0, 0), Client::reloads));
-        client.is_some()
-    }
-
-    fn count(&self, (good, bad): (u64, u64)) {
-        let mut reads = lock(&self.reads);
-        *reads = (reads.0 + good, reads.1 + bad);
-    }
-
     fn log_unusable(&self, error: &Error) {
-        match self.client() {
-            Some(_) => {
-                log::warn!(server = Self::NAME, error:% = error; "keeping the current credentials")
-            }
-            None => log::warn!(server = Self::NAME, error:% = error; "no valid credentials yet"),
-        }
+        let consequence = match self.cluster.client() {
+            Some(_) => "keeping the current credentials",
+            None => "no valid credentials yet",
+        };
+        log::warn!(server = self.cluster.name, error:% = error; "{consequence}");
     }
 }
 
 impl Source {
     fn load(&self) -> Result<ClusterConfig> {
         match self {
-            Self::File(path, reach) => Ok(kubeconfig::from_file(path, *reach)?),
-            Self::Secret { cluster, namespace, name } => {
+            Self(HubCredentials::File(path, reach), _) => Ok(kubeconfig::from_file(path, *reach)?),
+            Self(HubCredentials::Secret { namespace, name }, Some(cluster)) => {
                 config_of(cluster.get_typed(&SECRETS.object(namespace, name))?)
             }
+            Self(..) => Err(Error::bad_config("a Secret needs a managed cluster")),
         }
     }
 
@@ -215,9 +160,9 @@ impl Source {
     fn reload(self: &Arc<Self>) -> Reload {
         let source = self.clone();
         let load = Box::new(move || source.load());
-        match &**self {
-            Self::File(..) => Reload::FromFiles(load),
-            Self::Secret { .. } => Reload::WhenRefused(load),
+        match self.0 {
+            HubCredentials::File(..) => Reload::FromFiles(load),
+            HubCredentials::Secret { .. } => Reload::WhenRefused(load),
         }
     }
 }
@@ -225,8 +170,7 @@ impl Source {
 fn secret_state(secret: Secret) -> Option<SecretState> {
     let version = secret.metadata.resource_version.clone();
     let is_deleted = secret.metadata.deletion_timestamp.is_some();
-    let config = (!is_deleted).then(|| config_of(secret));
-    Some(SecretState { version, config })
+    Some(SecretState { version, config: (!is_deleted).then(|| config_of(secret)) })
 }
 
 fn config_of(secret: Secret) -> Result<ClusterConfig> {

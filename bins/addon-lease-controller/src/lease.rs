@@ -18,62 +18,21 @@ use apiclient::{
 use log::Level;
 use sidecar::renewal::{self, RenewalStatus};
 
-use crate::credentials::HubClient;
+use crate::{cluster::Cluster, settings::Settings};
 
 /// One Lease, its cluster and the status of its renewal.
 pub(crate) struct LeaseRenewer {
-    pub(crate) cluster: LeaseCluster,
+    pub(crate) cluster: Arc<Cluster>,
     pub(crate) period: Duration,
     namespace: String,
     name: String,
     status: Mutex<RenewalStatus>,
 }
 
-/// The cluster that holds a Lease.
-pub(crate) enum LeaseCluster {
-    Hub(Arc<HubClient>),
-    Managed(Client),
-}
-
-impl LeaseCluster {
-    /// The server's name in messages.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Hub(_) => HubClient::NAME,
-            Self::Managed(_) => "the managed cluster",
-        }
-    }
-
-    /// The client; `None` while there are no credentials.
-    pub(crate) fn client(&self) -> Option<Client> {
-        match self {
-            Self::Hub(hub) => hub.client(),
-            Self::Managed(client) => Some(client.clone()),
-        }
-    }
-
-    /// The number of times that credentials were read: with success, and in vain.
-    pub(crate) fn reads(&self) -> (u64, u64) {
-        match self {
-            Self::Hub(hub) => hub.reads(),
-            Self::Managed(client) => client.reloads(),
-        }
-    }
-}
-
 impl LeaseRenewer {
-    pub(crate) fn new(
-        cluster: LeaseCluster,
-        (namespace, name): (&str, &str),
-        period: Duration,
-    ) -> Self {
-        Self {
-            cluster,
-            period,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            status: Mutex::default(),
-        }
+    pub(crate) fn new(cluster: Arc<Cluster>, namespace: &str, settings: &Settings) -> Self {
+        let (namespace, name) = (namespace.to_owned(), settings.lease_name.clone());
+        Self { cluster, period: settings.period, namespace, name, status: Mutex::default() }
     }
 
     /// Renews the Lease whenever it is due and `allowed`, until `stop` is raised.
@@ -128,6 +87,6 @@ impl LeaseRenewer {
 /// `Lease cluster1/my-addon on the hub`
 impl fmt::Display for LeaseRenewer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lease {}/{} on {}", self.namespace, self.name, self.cluster.name())
+        write!(f, "Lease {}/{} on {}", self.namespace, self.name, self.cluster.name)
     }
 }

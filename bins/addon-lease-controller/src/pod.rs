@@ -30,38 +30,38 @@ pub(crate) struct OwnContainer {
     pub(crate) strict: bool,
 }
 
-/// Follows the pod `target` until `stop` is raised. `update` gets its readiness and returns whether that has
-/// changed; a pod that cannot be read changes nothing.
+/// Keeps the readiness of the pod `target` in `store` until `stop` is raised, and logs its changes.
 pub(crate) fn follow(
     client: &Client,
     target: &Target<'_>,
     store: &Store<PodReadiness>,
     mut own: Option<&OwnContainer>,
     stop: &Stop,
-    update: impl Fn(PodReadiness) -> bool,
 ) {
     let mut parse = |pod: Pod| {
         own = own.filter(|own| is_meant(own, &pod, target));
         Some(readiness(&pod, own.map(|own| &*own.name)))
     };
     store.run(client, &Selection::all(*target), stop, &mut parse, &mut || {
-        let state = match store.get(target.name.unwrap_or_default()) {
-            Lookup::Object(state) => state,
-            Lookup::Absent => PodReadiness::NotReady("it does not exist".to_owned()),
-            Lookup::Invalid | Lookup::Unknown => return,
-        };
-        if update(state.clone()) {
-            match state {
-                PodReadiness::Ready => log_object!(Level::Info, target; "the pod is ready"),
-                PodReadiness::NotReady(reason) => {
-                    log_object!(
-                        Level::Info, target, reason = reason;
-                        "the pod is not ready: the Lease goes stale"
-                    );
-                }
-            }
+        stop.wake();
+        match of_store(store, target.name.unwrap_or_default()) {
+            PodReadiness::Ready => log_object!(Level::Info, target; "the pod is ready"),
+            PodReadiness::NotReady(reason) => log_object!(
+                Level::Info, target, reason = reason;
+                "the pod is not ready: the Lease goes stale"
+            ),
         }
     });
+}
+
+/// The last known readiness of the pod `name`.
+pub(crate) fn of_store(store: &Store<PodReadiness>, name: &str) -> PodReadiness {
+    let reason = match store.get(name) {
+        Lookup::Object(readiness) => return readiness,
+        Lookup::Absent => "it does not exist",
+        Lookup::Invalid | Lookup::Unknown => "it has not been seen yet",
+    };
+    PodReadiness::NotReady(reason.to_owned())
 }
 
 /// Returns whether CONTAINER_NAME in the environment means a container of the pod: others use that name

@@ -9,15 +9,8 @@ use sidecar::{
     },
 };
 
-use crate::{
-    lease::{LeaseCluster, LeaseRenewer},
-    pod::PodReadiness,
-    state::App,
-};
+use crate::{cluster::Cluster, lease::LeaseRenewer, pod::PodReadiness, state::App};
 
-/// The clusters as labels name them.
-const HUB: &str = "hub";
-const MANAGED: &str = "managed";
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
 
@@ -34,8 +27,8 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        let secret = self.0.hub.as_ref().and_then(|hub| hub.last_error());
-        let errors = [self.0.pod_store.last_error(), secret];
+        let secret = self.0.hub.as_ref().and_then(|hub| hub.secret.last_error());
+        let errors = [self.0.pods.last_error(), secret];
         errors.into_iter().flatten().map(|error| error + "\n").collect()
     }
 
@@ -69,13 +62,14 @@ impl Report for Reporter {
             add_lease(&mut metrics, renewer);
         }
         if let Some(hub) = &app.hub {
-            match hub.client() {
-                Some(client) => metrics.add_client(HUB, &client),
-                None => metrics.add_requests(HUB, &hub.requests),
+            let Cluster { label, requests, .. } = &*hub.cluster;
+            match hub.cluster.client() {
+                Some(client) => metrics.add_client(label, &client),
+                None => metrics.add_requests(label, requests),
             }
         }
         if let Some(client) = &app.managed {
-            metrics.add_client(MANAGED, client);
+            metrics.add_client("managed", client);
         }
         if let Some(client) = app.leadership.client() {
             metrics.add_client("election", client);
@@ -98,20 +92,13 @@ impl Reporter {
 }
 
 fn add_lease(metrics: &mut Metrics, renewer: &LeaseRenewer) {
-    let labels = [("target", label(&renewer.cluster))];
+    let labels = [("target", renewer.cluster.label)];
     renewer.status().add_to(metrics, &labels);
-    let (good, bad) = renewer.cluster.reads();
+    let (good, bad) = renewer.cluster.requests.reloads();
     metrics.add(CERTIFICATE_READS, &labels, good + bad);
     metrics.add(CERTIFICATE_ERRORS, &labels, bad);
     let client = renewer.cluster.client();
     if let Some(expires) = client.and_then(|client| client.certificate_expiry()) {
         metrics.add(CERTIFICATE_EXPIRES, &labels, timestamp(expires));
-    }
-}
-
-fn label(cluster: &LeaseCluster) -> &'static str {
-    match cluster {
-        LeaseCluster::Hub(_) => HUB,
-        LeaseCluster::Managed(_) => MANAGED,
     }
 }

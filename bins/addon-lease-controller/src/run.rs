@@ -56,8 +56,7 @@ fn start(app: &Arc<App>) -> Result<()> {
 
 fn follow_pod(app: &App) {
     if let (Some((namespace, name)), Some(client)) = (&app.settings.pod, &app.managed) {
-        let own = app.settings.own_container.as_ref();
-        let (target, update) = (PODS.object(namespace, name), |state| app.set_pod(state));
-        pod::follow(client, &target, &app.pod_store, own, &app.stop, update);
+        let (target, own) = (PODS.object(namespace, name), app.settings.own_container.as_ref());
+        pod::follow(client, &target, &app.pods, own, &app.stop);
     }
 }

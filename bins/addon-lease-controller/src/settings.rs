@@ -38,25 +38,23 @@ pub(crate) enum HubCredentials {
     Secret { namespace: String, name: String },
 }
 
+fn text(name: &'static str, help: &'static str) -> Flag {
+    flag(name, FlagKind::String, "", help)
+}
+
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = vec![
-        flag(
+        text(
             "container-name",
-            FlagKind::String,
-            "",
             "Name of this container in its pod: instead of the pod's Ready condition, the readiness of all other containers counts (default: CONTAINER_NAME, if the pod has such a container).",
         ),
-        flag(
+        text(
             "hub-kubeconfig",
-            FlagKind::String,
-            "",
             "File with the hub kubeconfig, instead of the Secret; re-read when it changes.",
         ),
-        flag(
+        text(
             "hub-kubeconfig-secret",
-            FlagKind::String,
-            "",
             "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.",
         ),
         flag(
@@ -71,28 +69,17 @@ pub(crate) fn table() -> Vec<Flag> {
             "60",
             "Seconds between renewals, and leaseDurationSeconds of the Lease.",
         ),
-        flag(
-            "lease-name",
-            FlagKind::String,
-            "",
-            "Name of the Lease, which is the add-on's. Required.",
-        ),
-        flag(
+        text("lease-name", "Name of the Lease, which is the add-on's. Required."),
+        text(
             "lease-namespace",
-            FlagKind::String,
-            "",
             "Namespace of the Lease on the hub, which is the cluster's name. Required for the hub.",
         ),
-        flag(
+        text(
             "lease-target",
-            FlagKind::String,
-            "",
             "Cluster of the Lease: hub, managed or both (default: hub if a hub kubeconfig is given, else managed).",
         ),
-        flag(
+        text(
             "managed-lease-namespace",
-            FlagKind::String,
-            "",
             "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the program's namespace).",
         ),
         flag("startup-delay", FlagKind::Int, "10", "Seconds to wait before the first check."),
@@ -120,14 +107,14 @@ impl Settings {
         let lease_name = flags.required("lease-name")?;
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         let pod_namespace = env("POD_NAMESPACE");
-        let targets = lease_targets(flags)?;
+        let (on_hub, on_managed) = lease_targets(flags)?;
         let own =
             || own_namespace.clone().ok_or(NO_NAMESPACE).map_err(str::to_owned).and_then(valid_own);
         let secret_namespace = || env("WATCH_NAMESPACE").map_or_else(own, Ok);
-        let hub = if targets.hub { Some(hub(flags, secret_namespace)?) } else { None };
+        let hub = if on_hub { Some(hub(flags, secret_namespace)?) } else { None };
         let named = flags.some("managed-lease-namespace").map(str::to_owned);
         let managed = match named.or_else(|| pod_namespace.clone()) {
-            _ if !targets.managed => None,
+            _ if !on_managed => None,
             Some(namespace) => Some(namespace),
             None => Some(own()?),
         };
@@ -203,19 +190,14 @@ fn valid_own(namespace: String) -> Result<String, String> {
     ))
 }
 
-/// The clusters on which a Lease is renewed.
-struct LeaseTargets {
-    hub: bool,
-    managed: bool,
-}
-
-fn lease_targets(flags: &Flags) -> Result<LeaseTargets, String> {
+/// Returns whether a Lease is renewed on the hub, and on the managed cluster.
+fn lease_targets(flags: &Flags) -> Result<(bool, bool), String> {
     let named =
         ["hub-kubeconfig", "hub-kubeconfig-secret"].iter().any(|name| flags.some(name).is_some());
     match (flags.text("lease-target"), named) {
-        ("", true) | ("hub", _) => Ok(LeaseTargets { hub: true, managed: false }),
-        ("", false) | ("managed", _) => Ok(LeaseTargets { hub: false, managed: true }),
-        ("both", _) => Ok(LeaseTargets { hub: true, managed: true }),
+        ("", true) | ("hub", _) => Ok((true, false)),
+        ("", false) | ("managed", _) => Ok((false, true)),
+        ("both", _) => Ok((true, true)),
         (other, _) => Err(format!("-lease-target is hub, managed or both, not {other:?}")),
     }
 }

@@ -1,20 +1,15 @@
 //! Shared state of all threads: settings, clients, Leases, pod and leadership.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex},
-    time::SystemTime,
-};
+use std::{sync::Arc, time::SystemTime};
 
-use apiclient::{
-    client::Client, election, error::Result, lock::lock, reflector::Store, stop::Stop,
-};
+use apiclient::{client::Client, election, error::Result, reflector::Store, stop::Stop};
 use sidecar::{flags::Flags, leadership::Leadership};
 
 use crate::{
+    cluster::Cluster,
     credentials::HubClient,
-    lease::{LeaseCluster, LeaseRenewer},
-    pod::PodReadiness,
+    lease::LeaseRenewer,
+    pod::{self, PodReadiness},
     settings::Settings,
 };
 
@@ -29,8 +24,7 @@ pub(crate) struct App {
     pub(crate) hub: Option<Arc<HubClient>>,
     pub(crate) renewers: Vec<LeaseRenewer>,
     pub(crate) leadership: Arc<Leadership>,
-    pod: Mutex<PodReadiness>,
-    pub(crate) pod_store: Store<PodReadiness>,
+    pub(crate) pods: Store<PodReadiness>,
 }
 
 impl App {
@@ -39,69 +33,46 @@ impl App {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the managed cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let timeout = settings.request_timeout();
         let managed = match settings.needs_managed_cluster() {
-            true => Some(sidecar::client::own_cluster(flags, timeout)?),
+            true => Some(sidecar::client::own_cluster(flags, settings.request_timeout())?),
             false => None,
         };
         let leadership = match settings.election {
             Some(_) => Leadership::of_candidate(election::TIMING, flags, stop)?,
             None => Leadership::without_election(stop),
         };
-        let pod = match settings.pod {
-            Some(_) => PodReadiness::NotReady("it has not been seen yet".into()),
-            None => PodReadiness::Ready,
-        };
-        let hub = settings.hub.as_ref().map(|hub| {
-            HubClient::new(&hub.credentials, managed.as_ref(), timeout, settings.period)
-        });
-        let hub = hub.transpose()?.map(Arc::new);
+        let (mut hub, mut renewers) = (None, Vec::new());
+        if let Some(target) = &settings.hub {
+            let client = HubClient::new(target.credentials.clone(), managed.clone(), settings);
+            let cluster = client.cluster.clone();
+            renewers.push(LeaseRenewer::new(cluster, &target.namespace, settings));
+            hub = Some(Arc::new(client));
+        }
+        if let (Some(namespace), Some(client)) = (&settings.managed, &managed) {
+            let cluster = Arc::new(Cluster::managed(client));
+            renewers.push(LeaseRenewer::new(cluster, namespace, settings));
+        }
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
             started: SystemTime::now(),
-            renewers: renewers(settings, hub.as_ref(), managed.as_ref()),
             managed,
             hub,
+            renewers,
             leadership,
-            pod: Mutex::new(pod),
-            pod_store: Store::new(1),
+            pods: Store::new(1),
         })
     }
 
     /// Returns whether Leases may be renewed now: the pod is ready and this replica is the leader.
     pub(crate) fn may_renew(&self) -> bool {
-        *lock(&self.pod) == PodReadiness::Ready && self.leadership.leads()
+        self.pod() == PodReadiness::Ready && self.leadership.leads()
     }
 
     pub(crate) fn pod(&self) -> PodReadiness {
-        lock(&self.pod).clone()
-    }
-
-    /// Sets the readiness of the pod; returns whether it has changed.
-    pub(crate) fn set_pod(&self, pod: PodReadiness) -> bool {
-        let before = mem::replace(&mut *lock(&self.pod), pod.clone());
-        let changed = before != pod;
-        if changed {
-            self.stop.wake();
+        match &self.settings.pod {
+            Some((_, name)) => pod::of_store(&self.pods, name),
+            None => PodReadiness::Ready,
         }
-        changed
     }
-}
-
-fn renewers(
-    settings: &Settings,
-    hub: Option<&Arc<HubClient>>,
-    managed: Option<&Client>,
-) -> Vec<LeaseRenewer> {
-    let renewer = |cluster, namespace: &str| {
-        LeaseRenewer::new(cluster, (namespace, &settings.lease_name), settings.period)
-    };
-    let on_hub = settings.hub.as_ref().zip(hub);
-    let on_hub =
-        on_hub.map(|(hub, client)| renewer(LeaseCluster::Hub(client.clone()), &hub.namespace));
-    let on_managed = settings.managed.as_ref().zip(managed);
-    let on_managed = on_managed
-        .map(|(namespace, client)| renewer(LeaseCluster::Managed(client.clone()), namespace));
-    on_hub.into_iter().chain(on_managed).collect()
 }

@@ -74,7 +74,6 @@ struct Inner {
     clock: Mutex<Option<ServerClock>>,
     skew_logged: AtomicBool,
     requests: RequestMetrics,
-    reloads: Mutex<(u64, u64)>,
     refused: Mutex<Option<Refused>>,
     born: Instant,
     /// Milliseconds from `born` to a moment after it; 0 for never.
@@ -148,7 +147,6 @@ impl Client {
             clock: Mutex::default(),
             skew_logged: AtomicBool::new(false),
             requests,
-            reloads: Mutex::default(),
             refused: Mutex::default(),
             born: Instant::now(),
             heard: AtomicU64::new(0),
@@ -277,11 +275,7 @@ impl Client {
         memory::end_waits(self.peer());
     }
 
-    /// The number of times that credentials were loaded again: with success, and in vain.
-    pub fn reloads(&self) -> (u64, u64) {
-        *lock(&self.inner.reloads)
-    }
-
+    /// The credentials in use.
     pub fn config(&self) -> ClusterConfig {
         self.state().transport.config().clone()
     }

@@ -178,7 +178,8 @@ impl<T: Clone + PartialEq> Store<T> {
         self.set_error(None);
     }
 
-    /// The name of an object and what is kept of it. A single one that is invalid is logged, and shown on `/readyz`.
+    /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
+    /// logged and shown on `/readyz`.
     fn read_object<K: DeserializeOwned>(
         &self,
         client: &Client,
@@ -202,7 +203,9 @@ impl<T: Clone + PartialEq> Store<T> {
                 "keeping the last known state"
             );
         }
-        (name, object.ok().and_then(parse))
+        let known = || lock(&self.0).objects.get(&name).cloned().flatten();
+        let object = if invalid.is_some() { known() } else { object.ok().and_then(parse) };
+        (name, object)
     }
 }
 

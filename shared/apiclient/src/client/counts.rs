@@ -12,9 +12,12 @@ use crate::{histogram::Histogram, lock::lock};
 /// The bounds of client-go's histogram, in seconds (component-base `metrics/prometheus/restclient`).
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// Counts by method, shared by the client and the metrics.
+/// Counts of one server, shared by its clients and the metrics.
 #[derive(Clone, Debug, Default)]
-pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
+pub struct RequestMetrics {
+    requests: Arc<Mutex<RequestCounts>>,
+    reloads: Arc<Mutex<(u64, u64)>>,
+}
 
 /// The requests to one host.
 #[derive(Clone, Debug, Default)]
@@ -30,12 +33,22 @@ pub struct RequestCounts {
 impl RequestMetrics {
     /// The present counts.
     pub fn counts(&self) -> RequestCounts {
-        lock(&self.0).clone()
+        lock(&self.requests).clone()
+    }
+
+    /// The number of times that credentials were read: with success, and in vain.
+    pub fn reloads(&self) -> (u64, u64) {
+        *lock(&self.reloads)
+    }
+
+    pub fn add_reload(&self, is_valid: bool) {
+        let mut reloads = lock(&self.reloads);
+        if is_valid { reloads.0 += 1 } else { reloads.1 += 1 }
     }
 
     pub(crate) fn add(&self, method: &str, code: Option<u16>, time: Duration) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let mut counts = lock(&self.0);
+        let mut counts = lock(&self.requests);
         *counts.answers.entry((method.to_owned(), code)).or_default() += 1;
         let duration = counts.durations.entry(method.to_owned());
         duration.or_insert_with(|| Histogram::new(&SECONDS)).add(time.as_secs_f64());
@@ -43,7 +56,7 @@ impl RequestMetrics {
 
     /// Sets the host: counts belong to one host.
     pub(crate) fn count_for(&self, host: &str) {
-        let mut counts = lock(&self.0);
+        let mut counts = lock(&self.requests);
         if counts.host != host {
             *counts = RequestCounts { host: host.to_owned(), ..RequestCounts::default() };
         }

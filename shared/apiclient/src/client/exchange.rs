@@ -185,12 +185,7 @@ impl Client {
 
     fn load_credentials(&self, load: &Load) -> Result<bool> {
         let result = load().and_then(|config| self.swap(config));
-        let mut reloads = lock(&self.inner.reloads);
-        if result.is_ok() {
-            reloads.0 += 1
-        } else {
-            reloads.1 += 1
-        }
+        self.inner.requests.add_reload(result.is_ok());
         result
     }
 

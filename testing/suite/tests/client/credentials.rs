@@ -171,7 +171,7 @@ fn credential_files_are_read_again_when_it_is_time() {
     suite::pause(250);
     assert_eq!(user(), "new", "without a 401");
     let again = made.elapsed().as_millis() / LOOK.as_millis();
-    let (reloads, failures) = client.reloads();
+    let (reloads, failures) = client.requests().reloads();
     assert!((1..=again).contains(&u128::from(reloads)) && failures == 0, "{reloads} {failures}");
 }
 
