@@ -8,6 +8,7 @@ use std::{
 
 use apiclient::{
     client::Client,
+    controller,
     lock::lock,
     log_line::seconds,
     log_object,
@@ -39,26 +40,24 @@ impl LeaseRenewer {
     pub(crate) fn run(&self, stop: &Stop, allowed: impl Fn() -> bool) {
         let mut renewal = Renewal::of_own(&self.namespace, &self.name, self.period, Instant::now());
         let mut identity = None;
-        loop {
-            let seen = stop.wakes();
+        controller::run(stop, || {
             let now = Now::read();
             lock(&self.status).beat = Some(now.instant);
             let client = self.cluster.client();
-            let current = client.as_ref().map(|client| client.generation());
+            let current = client.as_ref().map(Client::generation);
             if std::mem::replace(&mut identity, current) != current {
                 renewal.credentials_changed(now.instant);
             }
-            match (renewal.next(client.is_some() && allowed(), now), client) {
-                (Action::Wait(until), _) => {
-                    if stop.wait_for_change(seen, until.min(now.instant + Stop::SLICE)) {
-                        return;
-                    }
+            Some(match (renewal.next(client.is_some() && allowed(), now), client) {
+                (Action::Wait(until), _) => until,
+                (action, Some(client)) => {
+                    self.renew(&mut renewal, &client, (&action, now));
+                    now.instant
                 }
-                (action, Some(client)) => self.renew(&mut renewal, &client, (&action, now)),
                 // Without a client only waiting is allowed.
-                (_, None) => {}
-            }
-        }
+                (_, None) => now.instant + Stop::SLICE,
+            })
+        });
     }
 
     /// Performs one request of a renewal, and logs its outcome.

@@ -7,6 +7,7 @@ use std::{
 
 use apiclient::{
     client::{Client, Reload, Timeouts},
+    controller,
     error::Result,
     event::CoreEvent,
     lock::lock,
@@ -187,17 +188,14 @@ impl Agent {
         read: impl Fn(&SharedState) -> Option<T>,
         mut reconcile: impl FnMut(T) -> Instant,
     ) {
-        loop {
-            let seen = self.stop.wakes();
+        controller::run(&self.stop, || {
             let found = self.read(&read);
             // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
-                return;
+                return None;
             }
-            let soon = Instant::now() + Stop::SLICE;
-            let until = found.map_or(soon, &mut reconcile);
-            self.stop.wait_for_change(seen, until.min(soon));
-        }
+            Some(found.map_or_else(|| Instant::now() + Stop::SLICE, &mut reconcile))
+        });
     }
 
     /// The clocks for the credential: its hub's, or else that of the requester's hub.

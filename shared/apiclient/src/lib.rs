@@ -4,6 +4,7 @@ pub mod api;
 pub mod backoff;
 pub mod certificate;
 pub mod client;
+pub mod controller;
 pub mod election;
 pub mod error;
 pub mod event;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use apiclient::{
+    controller,
     error::Error,
     lock::lock,
     log_line::seconds,
@@ -69,31 +70,28 @@ impl ManagedClusterLease {
     fn run_session(&self, agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         let (mut renewal, mut period) = (None, USUAL_PERIOD);
         let mut generation = session.client.generation();
-        loop {
-            let seen = agent.stop.wakes();
+        controller::run(&agent.stop, || {
             let wanted = agent.read(|state| state.managed_cluster().and_then(period_of));
             // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
-                return;
+                return None;
             }
             let now = Now::read();
             lock(&self.status).beat = Some(now.instant);
             announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));
-            let Some(renewal) = &mut renewal else {
-                agent.stop.wait_for_change(seen, now.instant + Stop::SLICE);
-                continue;
-            };
+            let Some(renewal) = &mut renewal else { return Some(now.instant + Stop::SLICE) };
             let current = session.client.generation();
             if std::mem::replace(&mut generation, current) != current {
                 renewal.credentials_changed(now.instant);
             }
-            match renewal.next(true, now) {
-                Action::Wait(until) => {
-                    agent.stop.wait_for_change(seen, until.min(now.instant + Stop::SLICE));
+            Some(match renewal.next(true, now) {
+                Action::Wait(until) => until,
+                action => {
+                    self.renew(agent, session, lease, renewal, (&action, now));
+                    now.instant
                 }
-                action => self.renew(agent, session, lease, renewal, (&action, now)),
-            }
-        }
+            })
+        });
     }
 
     /// Performs one request of a renewal and reports its outcome.
