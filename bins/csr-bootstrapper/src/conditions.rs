@@ -64,10 +64,3 @@ pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
 }
-
-/// The metadata that makes a patch of `object` apply to this very version of it; `None` if it has none.
-pub(crate) fn guard(object: &Value) -> Option<Value> {
-    let metadata = object["metadata"].as_object()?;
-    let (uid, version) = (metadata.get("uid"), metadata.get("resourceVersion"));
-    Some(json!({"uid": uid, "resourceVersion": version}))
-}

@@ -24,7 +24,7 @@ mod run;
 mod settings;
 mod sources;
 mod state;
-mod write_pace;
+mod status_writer;
 
 use std::{env, process::ExitCode};
 

@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use apiclient::{error::Error, log_object, resource::LEASES, stop::Stop};
+use apiclient::{controller, error::Error, log_object, resource::LEASES, stop::Stop};
 use log::Level;
 
 use super::{
@@ -18,14 +18,18 @@ use super::{
     managed_cluster_addon::{AVAILABLE, AddOn},
     status::{self, AddOnStatus},
 };
-use crate::{agent::Agent, conditions::Condition, state::HubSession, write_pace::WritePace};
+use crate::{
+    agent::Agent,
+    conditions::Condition,
+    state::HubSession,
+    status_writer::{StatusWriter, WritePace},
+};
 
 /// Keeps the condition Available of each add-on up to date, until the end of the process.
 pub(super) fn run(agent: &Arc<Agent>) {
     while let Some(session) = agent.next_session() {
         let mut controller = LeaseController::new(agent, &session);
-        loop {
-            let seen = agent.stop.wakes();
+        controller::run(&agent.stop, || {
             if let Err(error) = start_missing(agent) {
                 log::warn!(error:% = error; "the Leases of an add-on are not watched");
             }
@@ -33,12 +37,11 @@ pub(super) fn run(agent: &Arc<Agent>) {
                 .change(|state| (state.addons.settle(Instant::now()), state.addons.with_leases()));
             // In this order: the end of the session also removes the add-ons.
             if session.stop.raised() {
-                break;
+                return None;
             }
             let until = controller.reconcile(&addons);
-            let until = moves.map_or(until, |moves| until.min(moves));
-            agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));
-        }
+            Some(moves.map_or(until, |moves| until.min(moves)))
+        });
     }
 }
 
@@ -46,26 +49,21 @@ pub(super) fn run(agent: &Arc<Agent>) {
 struct LeaseController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    /// By the add-on's name.
-    paces: BTreeMap<String, AddOnPace>,
-}
-
-/// The pace of what is done for one add-on.
-struct AddOnPace {
-    /// Reads of its Lease.
-    lease: WritePace,
-    /// Writes of its condition.
-    condition: WritePace,
+    /// Reads of Leases, and writes of conditions, by the add-on's name.
+    reads: BTreeMap<String, WritePace>,
+    writer: StatusWriter<String>,
 }
 
 impl<'a> LeaseController<'a> {
     fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        Self { agent, session, paces: BTreeMap::new() }
+        Self { agent, session, reads: BTreeMap::new(), writer: StatusWriter::default() }
     }
 
     /// Performs what is due; returns when to come again if nothing changes.
     fn reconcile(&mut self, addons: &[(String, Arc<AddOn>, Option<AddOnLease>)]) -> Instant {
-        self.paces.retain(|name, _| addons.iter().any(|(of, ..)| of == name));
+        let is_known = |name: &String| addons.iter().any(|(of, ..)| of == name);
+        self.reads.retain(|name, _| is_known(name));
+        self.writer.retain(is_known);
         let mut until = Instant::now() + Stop::SLICE;
         let mut slow = SlowClusters::default();
         for (name, addon, lease) in addons {
@@ -98,7 +96,7 @@ impl<'a> LeaseController<'a> {
         name: &str,
         addon: &AddOn,
     ) -> std::result::Result<AddOnLease, Instant> {
-        let pace = &mut self.paces.entry(name.to_owned()).or_default().lease;
+        let pace = self.reads.entry(name.to_owned()).or_default();
         if Instant::now() < pace.not_before {
             return Err(pace.not_before);
         }
@@ -123,15 +121,14 @@ impl<'a> LeaseController<'a> {
         let (now, wall) = (Instant::now(), SystemTime::now());
         let (wanted, stale) = addon.by_lease(name, lease, wall);
         let differs = addon.available != Some(wanted.digest());
-        let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
-        pace.needed(differs, now);
-        if !differs {
+        let due = self.writer.due(&name.to_owned(), differs);
+        let Some(due) = due else {
             // A later time than any that the loop waits for need not be exact.
             let left = stale.and_then(|stale| stale.duration_since(wall).ok());
             return now + left.map_or(Stop::SLICE, |left| left.min(Stop::SLICE));
-        }
-        if now < pace.not_before {
-            return pace.not_before;
+        };
+        if now < due {
+            return due;
         }
         // A watch that brings nothing, as without the way to the server, makes no Lease stale.
         if stale.is_none() && lease != AddOnLease::Absent {
@@ -150,18 +147,10 @@ impl<'a> LeaseController<'a> {
     }
 
     fn write(&mut self, name: &str, addon: &AddOn, wanted: &Condition) {
-        let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
         let status =
             AddOnStatus { conditions: vec![(AVAILABLE, wanted.clone())], ..AddOnStatus::default() };
         let hub = (self.agent, self.session);
-        status::write(hub, (name, addon), &status, pace, "availability");
-    }
-}
-
-impl Default for AddOnPace {
-    fn default() -> Self {
-        let now = Instant::now();
-        Self { lease: WritePace::new(now), condition: WritePace::new(now) }
+        status::write(hub, (name, addon), &status, &mut self.writer, "availability");
     }
 }
 

@@ -1,9 +1,8 @@
 //! Status of an add-on on the hub, as far as this agent writes it.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use apiclient::{
-    client::Patch,
     error::{Error, Result},
     log_object,
     resource::Target,
@@ -15,9 +14,9 @@ use super::{MANAGED_CLUSTER_ADDONS, managed_cluster_addon::AddOn};
 use crate::{
     agent::Agent,
     certificate::KUBE_API_SERVER_CLIENT,
-    conditions::{Condition, guard, set},
+    conditions::{Condition, set},
     state::HubSession,
-    write_pace::WritePace,
+    status_writer::{StatusWriter, patch_status},
 };
 
 /// What this agent wants in the status; the rest stays.
@@ -31,8 +30,8 @@ pub(super) struct AddOnStatus {
 }
 
 impl AddOnStatus {
-    /// The patch that gives `addon` this status; `None` if it has it, or is no object.
-    pub(super) fn patch(&self, addon: &Value, now: SystemTime) -> Option<Value> {
+    /// What has to change in the status of `addon`.
+    pub(super) fn differences(&self, addon: &Value, now: SystemTime) -> Map<String, Value> {
         let status = &addon["status"];
         let mut patch = Map::new();
         let before = status["conditions"].as_array().cloned().unwrap_or_default();
@@ -51,9 +50,7 @@ impl AddOnStatus {
         if let Some(registrations) = self.registrations(&status["registrations"]) {
             patch.insert("registrations".into(), registrations);
         }
-        // It replaces whole lists: a stale one must be rejected.
-        let guard = guard(addon)?;
-        (!patch.is_empty()).then(|| json!({"metadata": guard, "status": patch}))
+        patch
     }
 
     /// The registrations with the wanted user; `None` if they have it.
@@ -68,25 +65,25 @@ impl AddOnStatus {
     }
 }
 
-/// Writes `wanted` into the status of an add-on that is still as it is `known`, at this pace, and keeps what the hub
+/// Writes `wanted` into the status of an add-on that is still as it is `known`, at the pace of `writer`, and keeps what the hub
 /// answers; returns the add-on after a write. A failure is logged as `what` is not reported.
 pub(super) fn write(
     (agent, session): (&Agent, &HubSession),
     (name, known): (&str, &AddOn),
     wanted: &AddOnStatus,
-    pace: &mut WritePace,
+    writer: &mut StatusWriter<String>,
     what: &str,
 ) -> Option<AddOn> {
     let names = agent.read(|state| state.names.clone())?;
     let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
     match try_write((agent, session), &target, (name, known), wanted) {
         Ok(written) => {
-            pace.wrote(Instant::now());
+            writer.wrote(&name.to_owned());
             written
         }
         Err(error) => {
             let is_conflict = matches!(error, Error::Conflict(_));
-            let should_log = pace.failed(&error, Instant::now()) && !is_conflict;
+            let should_log = writer.failed(&name.to_owned(), &error) && !is_conflict;
             let level = if should_log { Level::Warn } else { Level::Debug };
             log_object!(level, target, error:% = error; "{what} not reported");
             None
@@ -110,11 +107,11 @@ fn try_write(
     };
     // What the watch has not brought yet is judged anew.
     let is_as_known = AddOn::of(&object).as_ref() == Some(known);
-    let patch = wanted.patch(&object, SystemTime::now()).filter(|_| is_as_known);
-    let is_written = patch.is_some();
-    let object = match patch {
-        None => object,
-        Some(patch) => session.client.patch(&target.status(), Patch::Merge, &patch)?,
+    let status = wanted.differences(&object, SystemTime::now());
+    let is_written = is_as_known && !status.is_empty();
+    let object = match is_written {
+        true => patch_status(&session.client, target, &object, &status)?,
+        false => object,
     };
     for (kind, condition) in wanted.conditions.iter().filter(|_| is_written) {
         let (kind, state) = (*kind, &*condition.status);

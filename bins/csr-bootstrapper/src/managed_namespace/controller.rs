@@ -26,7 +26,7 @@ use super::{MAX_NAMESPACES, label, wanted};
 use crate::{
     agent::{Agent, PAGE},
     state::{HubSession, SharedState},
-    write_pace::WritePace,
+    status_writer::{StatusWriter, WritePace},
 };
 
 /// Labels namespaces, until the end of the process.
@@ -54,7 +54,7 @@ struct NamespaceController<'a> {
     /// Looks for the first.
     look: WritePace,
     /// By the namespace's name.
-    paces: BTreeMap<String, WritePace>,
+    writer: StatusWriter<String>,
     failures: BTreeMap<String, String>,
 }
 
@@ -71,12 +71,20 @@ enum Watch {
 impl<'a> NamespaceController<'a> {
     fn new(agent: &'a Arc<Agent>, session: &'a Arc<HubSession>) -> Self {
         let label = label(&session.client.config().server);
-        let (paces, failures) = (BTreeMap::new(), BTreeMap::new());
         let look = WritePace::new(Instant::now());
         // Those that the hub managed may be as many as those that it manages.
         let labelled = Store::new(2 * MAX_NAMESPACES);
         agent.change(|state| state.namespaces = Some(labelled.clone()));
-        Self { agent, session, label, labelled, watch: Watch::NotYet, look, paces, failures }
+        Self {
+            agent,
+            session,
+            label,
+            labelled,
+            watch: Watch::NotYet,
+            look,
+            writer: StatusWriter::default(),
+            failures: BTreeMap::new(),
+        }
     }
 
     /// Performs what is due; returns when to come again if nothing changes.
@@ -86,7 +94,7 @@ impl<'a> NamespaceController<'a> {
             return self.watch_if_needed(wanted);
         }
         let Some(labelled) = self.labelled() else { return later };
-        self.paces.retain(|name, _| wanted.contains(name) || labelled.contains(name));
+        self.writer.retain(|name| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name));
         wanted.intersection(&labelled).for_each(|name| self.settle(name));
         let mut until = later;
@@ -151,16 +159,13 @@ impl<'a> NamespaceController<'a> {
 
     fn settle(&mut self, name: &str) {
         self.failures.remove(name);
-        if let Some(pace) = self.paces.get_mut(name) {
-            pace.needed(false, Instant::now());
-        }
+        self.writer.due(&name.to_owned(), false);
     }
 
     /// Labels a namespace, unless it is too early; returns when to look again.
     fn write(&mut self, name: &str, managed: bool) -> Instant {
-        let now = Instant::now();
-        let pace = self.paces.entry(name.to_owned()).or_insert_with(|| WritePace::new(now));
-        if now < pace.not_before {
+        let pace = self.writer.pace(&name.to_owned());
+        if Instant::now() < pace.not_before {
             return pace.not_before;
         }
         let (target, revision) = (NAMESPACES.cluster_object(name), self.labelled.revision());

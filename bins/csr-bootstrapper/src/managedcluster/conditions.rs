@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::health::ApiServerHealth;
 use crate::{
-    conditions::{guard, has, set},
+    conditions::{has, set},
     managed_namespace::{self, Applied},
     state::Rotated,
 };
@@ -25,18 +25,18 @@ pub(crate) struct SpokeStatus<'a> {
     pub(crate) namespaces: &'a Applied,
 }
 
-/// The patch for the status of `cluster`, or `None` if it is up to date.
+/// What has to change in the status of `cluster`.
 ///
 /// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
 /// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
 /// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
 /// unhealthy spoke stays as it is, and so do its claims.
-pub(crate) fn patch(
+pub(crate) fn differences(
     cluster: &Value,
     spoke: SpokeStatus<'_>,
     rotated: Option<&Rotated>,
     now: SystemTime,
-) -> Option<Value> {
+) -> Map<String, Value> {
     let SpokeStatus { health, version, claims, namespaces } = spoke;
     let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -63,11 +63,7 @@ pub(crate) fn patch(
     if let Some(namespaces) = namespaces.filter(|_| accepted) {
         status.insert("managedNamespaces".to_owned(), namespaces);
     }
-    if status.is_empty() {
-        return None;
-    }
-    // The patch replaces the whole list of conditions: a stale one must be rejected.
-    Some(json!({"metadata": guard(cluster)?, "status": status}))
+    status
 }
 
 /// Calls `set` for each of our conditions: type, whether True or False, reason, message.
@@ -152,6 +148,16 @@ mod tests {
         condition(AVAILABLE, "True", "ManagedClusterAvailable", message)
     }
 
+    fn patch(
+        cluster: &Value,
+        spoke: SpokeStatus<'_>,
+        rotated: Option<&Rotated>,
+        now: SystemTime,
+    ) -> Option<Value> {
+        let status = differences(cluster, spoke, rotated, now);
+        (!status.is_empty()).then(|| json!({"status": status}))
+    }
+
     fn patched(
         cluster: &Value,
         health: &ApiServerHealth,
@@ -176,7 +182,6 @@ mod tests {
             condition
         };
         let expected = json!({
-            "metadata": {"uid": "u-1", "resourceVersion": "295"},
             "status": {
                 "conditions": [hub_accepted(), clock, at(joined()), at(available())],
                 "version": {"kubernetes": "v1.34.3"},
@@ -246,7 +251,6 @@ mod tests {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
         let patch = patch(&cluster, spoke(&ApiServerHealth::Ok, "v1.35.0"), None, now()).unwrap();
         assert_eq!(patch["status"], json!({"version": {"kubernetes": "v1.35.0"}}));
-        assert_eq!(patch["metadata"], json!({"uid": "u-1", "resourceVersion": "295"}));
     }
 
     #[test]
@@ -283,14 +287,6 @@ mod tests {
         let patch = patched(&differ("False"), &ApiServerHealth::Ok, Some(&rotated)).unwrap();
         assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");
         assert_eq!(said(&patch, JOINED), Value::Null);
-    }
-
-    #[test]
-    fn what_is_no_managed_cluster_is_no_base_for_a_patch() {
-        let rotated = Rotated::Done(String::new());
-        for odd in [json!(null), json!([]), json!({"status": {"conditions": "x"}})] {
-            assert_eq!(patched(&odd, &ApiServerHealth::Ok, Some(&rotated)), None, "{odd}");
-        }
     }
 
     #[test]

@@ -4,14 +4,13 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{
-    client::Patch,
     error::{Error, Result},
     log_object,
     resource::Target,
     stop::Stop,
 };
 use log::Level;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     conditions::{self, AVAILABLE, JOINED, SpokeStatus, accepted, clocks_differ},
@@ -25,7 +24,7 @@ use crate::{
     conditions::has,
     settings::Settings,
     state::{HubSession, SharedState},
-    write_pace::WritePace,
+    status_writer::{StatusWriter, patch_status},
 };
 
 /// After a conflict the watch has this long to bring the write in between.
@@ -54,9 +53,7 @@ struct StatusLoop<'a> {
     /// resourceVersion of the watch's last event.
     watched_version: Value,
     latest: Latest,
-    status: WritePace,
-    capacity: WritePace,
-    spec: WritePace,
+    writer: StatusWriter<Part>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
 }
@@ -73,17 +70,16 @@ enum Latest {
 
 /// A write.
 enum Write {
-    /// A patch of the status.
-    Status(Value),
-    /// A patch of the status with what the nodes have.
-    Capacity(Value),
+    /// Fields of the status.
+    Status(Map<String, Value>),
+    /// Fields of the status, with what the nodes have.
+    Capacity(Map<String, Value>),
     /// A replacement of the whole.
     Spec(Value),
 }
 
 impl<'a> StatusLoop<'a> {
     fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        let now = Instant::now();
         Self {
             agent,
             session,
@@ -93,9 +89,7 @@ impl<'a> StatusLoop<'a> {
             differed: false,
             watched_version: Value::Null,
             latest: Latest::Watched,
-            status: WritePace::new(now),
-            capacity: WritePace::new(now),
-            spec: WritePace::new(now),
+            writer: StatusWriter::default(),
             claims_left_out: 0,
         }
     }
@@ -111,7 +105,7 @@ impl<'a> StatusLoop<'a> {
         let now = Instant::now();
         let writes = [self.status_of(&cluster), self.capacity_of(&cluster), self.spec_of(&cluster)];
         for write in writes.into_iter().flatten() {
-            let not_before = self.pace(write.part()).not_before;
+            let not_before = self.writer.pace(&write.part()).not_before;
             if not_before <= now {
                 self.write(&cluster, &write);
                 return now;
@@ -142,8 +136,9 @@ impl<'a> StatusLoop<'a> {
             }
             Err(error) => {
                 self.failed(&target, Part::Status, &error);
-                self.latest = Latest::Elsewhere(self.status.not_before);
-                Err(self.status.not_before)
+                let not_before = self.writer.pace(&Part::Status).not_before;
+                self.latest = Latest::Elsewhere(not_before);
+                Err(not_before)
             }
         }
     }
@@ -153,11 +148,8 @@ impl<'a> StatusLoop<'a> {
         let accepted = accepted(cluster);
         if std::mem::replace(&mut self.accepted, accepted) != accepted {
             // Other rights: waits of the old ones end.
-            let now = Instant::now();
             self.reported = false;
-            for part in [Part::Status, Part::Capacity, Part::Spec] {
-                *self.pace(part) = WritePace::new(now);
-            }
+            self.writer.reset();
         }
         let (differ, target) = (clocks_differ(cluster), target_of(cluster));
         match (std::mem::replace(&mut self.differed, differ), differ) {
@@ -192,13 +184,13 @@ impl<'a> StatusLoop<'a> {
         let claims = if is_well { self.claims() } else { None };
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (version, now) = (self.probes.version(), SystemTime::now());
-        let patch = self.agent.read(|state| {
+        let status = self.agent.read(|state| {
             let (claims, namespaces) = (claims.as_deref(), &state.applied_namespaces);
             let spoke = SpokeStatus { health, version, claims, namespaces };
-            conditions::patch(cluster, spoke, state.rotated.as_ref(), now)
+            conditions::differences(cluster, spoke, state.rotated.as_ref(), now)
         });
-        self.status.needed(patch.is_some(), Instant::now());
-        patch.map(Write::Status)
+        self.writer.due(&Part::Status, !status.is_empty())?;
+        Some(Write::Status(status))
     }
 
     /// The claims that the hub is told, if they are known.
@@ -217,24 +209,27 @@ impl<'a> StatusLoop<'a> {
     fn capacity_of(&mut self, cluster: &Value) -> Option<Write> {
         let is_well =
             self.accepted && !self.differed && *self.probes.health() == ApiServerHealth::Ok;
-        let patch = self.agent.read(|state| state.capacity.as_ref()?.patch(cluster));
-        let patch = patch.filter(|_| is_well);
-        self.capacity.needed(patch.is_some(), Instant::now());
-        patch.map(Write::Capacity)
+        let status = self.agent.read(|state| {
+            let capacity = state.capacity.as_ref().filter(|_| is_well)?;
+            Some(capacity.differences(&cluster["status"]))
+        });
+        let status = status.unwrap_or_default();
+        self.writer.due(&Part::Capacity, !status.is_empty())?;
+        Some(Write::Capacity(status))
     }
 
     /// The change of the spec; this agent has the right to it once it is accepted.
     fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
         let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
-        self.spec.needed(wanted.is_some(), Instant::now());
+        self.writer.due(&Part::Spec, wanted.is_some())?;
         wanted.map(Write::Spec)
     }
 
     fn write(&mut self, before: &Value, write: &Write) {
         let (client, target) = (&self.session.client, target_of(before));
         let answer: Result<Value> = match write {
-            Write::Status(patch) | Write::Capacity(patch) => {
-                client.patch(&target.status(), Patch::Merge, patch)
+            Write::Status(status) | Write::Capacity(status) => {
+                patch_status(client, &target, before, status)
             }
             Write::Spec(cluster) => client.replace(&target, cluster),
         };
@@ -260,7 +255,7 @@ impl<'a> StatusLoop<'a> {
     }
 
     fn wrote(&mut self, target: &Target<'_>, part: Part) {
-        let failures = self.pace(part).wrote(Instant::now());
+        let failures = self.writer.wrote(&part);
         let level = if failures == 0 { Level::Debug } else { Level::Info };
         log_object!(level, target, failures = failures; "{} was written", part.name());
     }
@@ -276,25 +271,17 @@ impl<'a> StatusLoop<'a> {
                 );
             }
             Error::Forbidden(_) if !accepted => {
-                self.pace(part).not_before = now + NO_RIGHT_YET;
+                self.writer.pace(&part).not_before = now + NO_RIGHT_YET;
                 log_object!(
                     Level::Debug, target, error:% = error;
                     "{what} cannot be written before the hub accepts the cluster"
                 );
             }
             _ => {
-                let should_log = self.pace(part).failed(error, now);
+                let should_log = self.writer.failed(&part, error);
                 let level = if should_log { Level::Warn } else { Level::Debug };
                 log_object!(level, target, error:% = error; "{what} cannot be written");
             }
-        }
-    }
-
-    fn pace(&mut self, part: Part) -> &mut WritePace {
-        match part {
-            Part::Status => &mut self.status,
-            Part::Capacity => &mut self.capacity,
-            Part::Spec => &mut self.spec,
         }
     }
 }
@@ -314,7 +301,7 @@ fn target_of(cluster: &Value) -> Target<'_> {
 }
 
 /// The part of the ManagedCluster; each is written at its own pace.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Status,
     /// Nodes that come and go must not keep the health waiting.

@@ -33,7 +33,7 @@ use crate::{
     conditions::Condition,
     identity::CLUSTER_NAME,
     state::Rotated,
-    write_pace::WritePace,
+    status_writer::WritePace,
 };
 
 /// A turn ends after so many preparations, whatever is left.

@@ -17,7 +17,7 @@ use crate::{
     agent::Agent,
     identity::AgentNames,
     state::HubSession,
-    write_pace::WritePace,
+    status_writer::WritePace,
 };
 
 /// Keeps the credentials of add-ons, until the end of the process.
@@ -26,8 +26,7 @@ pub(in crate::addon) fn run(agent: &Arc<Agent>) {
         let Some((store, names)) = prepare(agent, &session) else { continue };
         let mut controller = RegistrationController::new(agent, &session, names, store);
         let mut addons = KnownAddOns::default();
-        loop {
-            let seen = agent.stop.wakes();
+        apiclient::controller::run(&agent.stop, || {
             if let Err(error) = start_missing(agent) {
                 log::warn!(error:% = error; "the Secrets of add-ons are not watched");
             }
@@ -35,17 +34,18 @@ pub(in crate::addon) fn run(agent: &Arc<Agent>) {
                 .change(|state| (state.addons.settle(Instant::now()), state.addons.since(&addons)));
             // In this order: the end of the session also forgets the add-ons.
             if session.stop.raised() {
-                break;
+                return None;
             }
             let is_newer = newer.is_some();
-            addons = newer.unwrap_or(addons);
+            if let Some(newer) = newer {
+                addons = newer;
+            }
             if controller.refresh_store() || is_newer {
                 controller.plan(&addons);
             }
             let until = controller.reconcile(&addons);
-            let until = moves.map_or(until, |moves| until.min(moves));
-            agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));
-        }
+            Some(moves.map_or(until, |moves| until.min(moves)))
+        });
     }
 }
 

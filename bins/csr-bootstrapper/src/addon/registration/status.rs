@@ -1,6 +1,6 @@
 //! Status of add-ons, as far as their registration is concerned: the driver, the user of a token, and conditions.
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use apiclient::stop::Stop;
 
@@ -16,7 +16,7 @@ use crate::{
     identity::AgentNames,
     settings::KubeClientDriver,
     state::HubSession,
-    write_pace::WritePace,
+    status_writer::StatusWriter,
 };
 
 /// The type of a condition, and what it says.
@@ -26,25 +26,20 @@ pub(super) type Told = (&'static str, Condition);
 pub(super) struct StatusReporter<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    addons: Vec<ReportedAddOn>,
-}
-
-/// An add-on whose status is written.
-struct ReportedAddOn {
-    name: String,
-    pace: WritePace,
-    /// The hub does not know the field of the driver: it is older than OCM 1.2.
-    without_driver: bool,
+    writer: StatusWriter<String>,
+    /// The hub does not know the field of these add-ons' driver: it is older than OCM 1.2.
+    without_driver: BTreeSet<String>,
 }
 
 impl<'a> StatusReporter<'a> {
     pub(super) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        Self { agent, session, addons: Vec::new() }
+        Self { agent, session, writer: StatusWriter::default(), without_driver: BTreeSet::new() }
     }
 
     /// Forgets the other add-ons.
     pub(super) fn keep(&mut self, is_known: impl Fn(&str) -> bool) {
-        self.addons.retain(|addon| is_known(&addon.name));
+        self.writer.retain(|name| is_known(name));
+        self.without_driver.retain(|name| is_known(name));
     }
 
     /// Writes the status if the hub has another one; returns when to come again.
@@ -59,27 +54,20 @@ impl<'a> StatusReporter<'a> {
         let token = matches!(driver, KubeClientDriver::Token { .. });
         let user = token.then(|| service_account_user(&names.cluster, name));
         let mut wanted = wanted(addon, driver.name(), user, told);
-        let index = self.addons.iter().position(|addon| addon.name == name);
-        let index = index.unwrap_or_else(|| {
-            let pace = WritePace::new(now);
-            self.addons.push(ReportedAddOn { name: name.to_owned(), pace, without_driver: false });
-            self.addons.len() - 1
-        });
-        let ReportedAddOn { pace, without_driver, .. } = &mut self.addons[index];
-        if *without_driver {
+        if self.without_driver.contains(name) {
             wanted.driver = None;
         }
-        let differs = differs(addon, &wanted);
-        pace.needed(differs, now);
-        if !differs {
+        let Some(due) = self.writer.due(&name.to_owned(), differs(addon, &wanted)) else {
             return later;
+        };
+        if now < due {
+            return due;
         }
-        if now < pace.not_before {
-            return pace.not_before;
+        let (hub, writer) = ((self.agent, self.session), &mut self.writer);
+        let written = status::write(hub, (name, addon), &wanted, writer, "the registration is");
+        if written.is_some_and(|written| wanted.driver != Some(&written.driver)) {
+            self.without_driver.insert(name.to_owned());
         }
-        let hub = (self.agent, self.session);
-        let written = status::write(hub, (name, addon), &wanted, pace, "the registration is");
-        *without_driver |= written.is_some_and(|written| wanted.driver != Some(&written.driver));
         now
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     certificate::store::SecretValues,
     conditions::Condition,
     identity::CLUSTER_NAME,
-    write_pace::WritePace,
+    status_writer::WritePace,
 };
 
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
