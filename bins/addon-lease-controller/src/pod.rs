@@ -12,14 +12,8 @@ use apiclient::{
 };
 use log::Level;
 
-/// The state of the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PodReadiness {
-    /// Leases are renewed.
-    Ready,
-    /// Leases are going stale; with the reason.
-    NotReady(String),
-}
+/// Whether Leases are renewed, or why they are going stale.
+pub(crate) type PodReadiness = Result<(), String>;
 
 /// The sidecar's own container, whose readiness does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +39,8 @@ pub(crate) fn follow(
     store.run(client, &Selection::all(*target), stop, &mut parse, &mut || {
         stop.wake();
         match of_store(store, target.name.unwrap_or_default()) {
-            PodReadiness::Ready => log_object!(Level::Info, target; "the pod is ready"),
-            PodReadiness::NotReady(reason) => log_object!(
+            Ok(()) => log_object!(Level::Info, target; "the pod is ready"),
+            Err(reason) => log_object!(
                 Level::Info, target, reason = reason;
                 "the pod is not ready: the Lease goes stale"
             ),
@@ -61,7 +55,7 @@ pub(crate) fn of_store(store: &Store<PodReadiness>, name: &str) -> PodReadiness 
         Lookup::Absent => "it does not exist",
         Lookup::Invalid | Lookup::Unknown => "it has not been seen yet",
     };
-    PodReadiness::NotReady(reason.to_owned())
+    Err(reason.to_owned())
 }
 
 /// Returns whether CONTAINER_NAME in the environment means a container of the pod: others use that name
@@ -81,15 +75,13 @@ fn is_meant(own: &OwnContainer, pod: &Pod, target: &Target<'_>) -> bool {
 /// The readiness of `pod`: its Ready condition or, if `own_container` is named, the readiness of all its
 /// other containers, so that the probe of the sidecar cannot delay its own report.
 pub(crate) fn readiness(pod: &Pod, own_container: Option<&str>) -> PodReadiness {
-    let checked = if pod.metadata.deletion_timestamp.is_some() {
-        Err("it is being deleted".to_owned())
-    } else {
-        own_container.map_or_else(|| ready_condition(pod), |own| others_ready(pod, own))
-    };
-    checked.map_or_else(PodReadiness::NotReady, |()| PodReadiness::Ready)
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Err("it is being deleted".to_owned());
+    }
+    own_container.map_or_else(|| ready_condition(pod), |own| others_ready(pod, own))
 }
 
-fn ready_condition(pod: &Pod) -> Result<(), String> {
+fn ready_condition(pod: &Pod) -> PodReadiness {
     match pod.status.conditions.iter().find(|condition| condition.kind == "Ready") {
         Some(ready) if ready.status == "True" => Ok(()),
         Some(ready) => Err(match ready.message.as_deref() {
@@ -100,7 +92,7 @@ fn ready_condition(pod: &Pod) -> Result<(), String> {
     }
 }
 
-fn others_ready(pod: &Pod, own: &str) -> Result<(), String> {
+fn others_ready(pod: &Pod, own: &str) -> PodReadiness {
     if !has_container(pod, own) {
         return Err(format!("it has no container {own}, which -container-name says this is"));
     }
@@ -159,13 +151,13 @@ mod tests {
 
     #[test]
     fn pod_with_a_true_condition_is_ready() {
-        assert_eq!(readiness(&with_condition("True"), None), PodReadiness::Ready);
+        assert_eq!(readiness(&with_condition("True"), None), Ok(()));
     }
 
     #[test]
     fn failed_pod_or_missing_condition_is_not_ready() {
         for pod in [with_condition("False"), with_condition("Unknown"), Pod::default()] {
-            assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)), "{pod:?}");
+            assert!(readiness(&pod, None).is_err(), "{pod:?}");
         }
     }
 
@@ -173,13 +165,13 @@ mod tests {
     fn terminating_pod_is_not_ready() {
         let mut pod = with_condition("True");
         pod.metadata.deletion_timestamp = Some("2026-11-21T12:00:00Z".to_owned());
-        assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)));
+        assert!(readiness(&pod, None).is_err());
     }
 
     #[test]
     fn named_own_container_does_not_count() {
-        assert_eq!(readiness(&pod(true, true, false), Some("lease")), PodReadiness::Ready);
-        let not_ready = |reason: &str| PodReadiness::NotReady(reason.to_owned());
+        assert_eq!(readiness(&pod(true, true, false), Some("lease")), Ok(()));
+        let not_ready = |reason: &str| Err(reason.to_owned());
         assert_eq!(
             readiness(&pod(false, true, true), Some("lease")),
             not_ready("container app is not ready")
@@ -192,24 +184,21 @@ mod tests {
 
     #[test]
     fn a_native_sidecar_may_be_the_own_container() {
-        assert_eq!(readiness(&pod(true, false, true), Some("mesh")), PodReadiness::Ready);
+        assert_eq!(readiness(&pod(true, false, true), Some("mesh")), Ok(()));
     }
 
     #[test]
     fn a_wrong_name_for_the_own_container_is_told() {
-        let PodReadiness::NotReady(reason) = readiness(&pod(true, true, true), Some("leese"))
-        else {
-            panic!()
-        };
+        let reason = readiness(&pod(true, true, true), Some("leese")).unwrap_err();
         assert_eq!(reason, "it has no container leese, which -container-name says this is");
     }
 
     #[test]
     fn health_is_never_vacuous() {
         let alone = typed(json!({"spec": {"containers": [{"name": "lease"}]}, "status": {}}));
-        assert!(matches!(readiness(&alone, Some("lease")), PodReadiness::NotReady(_)));
+        assert!(readiness(&alone, Some("lease")).is_err());
         let mut starting = pod(true, true, true);
         starting.status = Default::default();
-        assert!(matches!(readiness(&starting, Some("lease")), PodReadiness::NotReady(_)));
+        assert!(readiness(&starting, Some("lease")).is_err());
     }
 }

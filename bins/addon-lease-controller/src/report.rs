@@ -9,7 +9,7 @@ use sidecar::{
     },
 };
 
-use crate::{cluster::Cluster, lease::LeaseRenewer, pod::PodReadiness, state::App};
+use crate::{cluster::Cluster, lease::LeaseRenewer, state::App};
 
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
@@ -81,7 +81,7 @@ impl Report for Reporter {
 impl Reporter {
     fn why_not_renewed(&self, renewer: &LeaseRenewer) -> String {
         match (self.0.pod(), renewer.cluster.client()) {
-            (PodReadiness::NotReady(reason), _) => format!("the pod: {reason}"),
+            (Err(reason), _) => format!("the pod: {reason}"),
             _ if !self.0.leadership.leads() => "no replica is known to be the leader".to_owned(),
             (_, None) => "there are no credentials".to_owned(),
             (_, Some(_)) => {

@@ -66,13 +66,13 @@ impl App {
 
     /// Returns whether Leases may be renewed now: the pod is ready and this replica is the leader.
     pub(crate) fn may_renew(&self) -> bool {
-        self.pod() == PodReadiness::Ready && self.leadership.leads()
+        self.pod().is_ok() && self.leadership.leads()
     }
 
     pub(crate) fn pod(&self) -> PodReadiness {
         match &self.settings.pod {
             Some((_, name)) => pod::of_store(&self.pods, name),
-            None => PodReadiness::Ready,
+            None => Ok(()),
         }
     }
 }
