@@ -7,7 +7,7 @@ use apiclient::{
     lock::lock,
 };
 
-pub(crate) struct Cluster {
+pub(crate) struct LeaseCluster {
     /// In messages.
     pub(crate) name: &'static str,
     /// In metrics.
@@ -18,7 +18,7 @@ pub(crate) struct Cluster {
     client: Mutex<Option<Client>>,
 }
 
-impl Cluster {
+impl LeaseCluster {
     /// The hub, without credentials yet.
     pub(crate) fn hub() -> Self {
         let requests = RequestMetrics::default();

@@ -22,7 +22,7 @@ use kubeconfig::config::ClusterConfig;
 use log::Level;
 
 use crate::{
-    cluster::Cluster,
+    cluster::LeaseCluster,
     settings::{HubCredentials, Settings},
 };
 
@@ -31,7 +31,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Keeps the hub's client up to date with the file or the Secret.
 pub(crate) struct HubClient {
-    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) cluster: Arc<LeaseCluster>,
     pub(crate) secret: Store<SecretState>,
     source: Arc<Source>,
     timeouts: Timeouts,
@@ -58,7 +58,7 @@ impl HubClient {
         settings: &Settings,
     ) -> Self {
         Self {
-            cluster: Arc::new(Cluster::hub()),
+            cluster: Arc::new(LeaseCluster::hub()),
             secret: Store::new(1),
             source: Arc::new(Source(credentials, managed)),
             timeouts: Timeouts::with_request(settings.request_timeout()),
@@ -117,7 +117,7 @@ impl HubClient {
 
     /// Uses `config` from now on.
     fn apply(&self, config: Result<ClusterConfig>) -> Result<()> {
-        let Cluster { name, requests, .. } = &*self.cluster;
+        let LeaseCluster { name, requests, .. } = &*self.cluster;
         let current = self.cluster.client();
         let is_first = current.is_none();
         let applied = config.and_then(|config| match current {

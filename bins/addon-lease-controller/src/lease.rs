@@ -19,11 +19,11 @@ use apiclient::{
 use log::Level;
 use sidecar::renewal::{self, RenewalStatus};
 
-use crate::{cluster::Cluster, settings::Settings};
+use crate::{cluster::LeaseCluster, settings::Settings};
 
 /// One Lease, its cluster and the status of its renewal.
 pub(crate) struct LeaseRenewer {
-    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) cluster: Arc<LeaseCluster>,
     pub(crate) period: Duration,
     namespace: String,
     name: String,
@@ -31,7 +31,7 @@ pub(crate) struct LeaseRenewer {
 }
 
 impl LeaseRenewer {
-    pub(crate) fn new(cluster: Arc<Cluster>, namespace: &str, settings: &Settings) -> Self {
+    pub(crate) fn new(cluster: Arc<LeaseCluster>, namespace: &str, settings: &Settings) -> Self {
         let (namespace, name) = (namespace.to_owned(), settings.lease_name.clone());
         Self { cluster, period: settings.period, namespace, name, status: Mutex::default() }
     }

@@ -9,7 +9,7 @@ use sidecar::{
     },
 };
 
-use crate::{cluster::Cluster, lease::LeaseRenewer, state::App};
+use crate::{cluster::LeaseCluster, lease::LeaseRenewer, state::App};
 
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
@@ -62,7 +62,7 @@ impl Report for Reporter {
             add_lease(&mut metrics, renewer);
         }
         if let Some(hub) = &app.hub {
-            let Cluster { label, requests, .. } = &*hub.cluster;
+            let LeaseCluster { label, requests, .. } = &*hub.cluster;
             match hub.cluster.client() {
                 Some(client) => metrics.add_client(label, &client),
                 None => metrics.add_requests(label, requests),

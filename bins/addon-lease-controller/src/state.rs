@@ -6,7 +6,7 @@ use apiclient::{client::Client, election, error::Result, reflector::Store, stop:
 use sidecar::{flags::Flags, leadership::Leadership};
 
 use crate::{
-    cluster::Cluster,
+    cluster::LeaseCluster,
     credentials::HubClient,
     lease::LeaseRenewer,
     pod::{self, PodReadiness},
@@ -49,7 +49,7 @@ impl App {
             hub = Some(Arc::new(client));
         }
         if let (Some(namespace), Some(client)) = (&settings.managed, &managed) {
-            let cluster = Arc::new(Cluster::managed(client));
+            let cluster = Arc::new(LeaseCluster::managed(client));
             renewers.push(LeaseRenewer::new(cluster, namespace, settings));
         }
         Ok(Self {
