@@ -19,14 +19,14 @@ const MAX_NAMESPACES: usize = 500;
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
-const LONGEST: usize = 63;
+const MAX_LABEL_NAME: usize = 63;
 
 /// Whether each namespace that the hub manages is as it should be, or the reason why not.
 pub(crate) type Applied = BTreeMap<String, Result<(), String>>;
 
 /// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.
 fn label(server: &str) -> String {
-    format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..LONGEST])
+    format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..MAX_LABEL_NAME])
 }
 
 /// The namespaces that the hub manages; none once the ManagedCluster is being deleted.
@@ -72,7 +72,7 @@ mod tests {
         let expected = "clusterset.open-cluster-management.io/\
             100680ad546ce6a577f42f52df33b4cfdca756859e664b8d7de329b150d09ce";
         assert_eq!(label("https://example.com"), expected);
-        assert_eq!(expected.split_once('/').unwrap().1.len(), LONGEST);
+        assert_eq!(expected.split_once('/').unwrap().1.len(), MAX_LABEL_NAME);
     }
 
     fn cluster(namespaces: &Value) -> Value {

@@ -75,9 +75,9 @@ pub struct Renewal {
 }
 
 /// After this many conflicts in a row the next attempt waits.
-const CONFLICTS_AT_ONCE: u32 = 3;
+const MAX_CONFLICTS: u32 = 3;
 /// The longest wait between two attempts, whatever the period.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
     /// Renews our own Lease: creates it if there is none, and sets its `leaseDurationSeconds` to `period`.
@@ -95,7 +95,7 @@ impl Renewal {
             renewed: None,
             not_before: now,
             conflicts: 0,
-            backoff: Backoff::new(period.min(LONGEST_WAIT)).honoring(period),
+            backoff: Backoff::new(period.min(MAX_WAIT)).honoring(period),
         }
     }
 
@@ -146,7 +146,7 @@ impl Renewal {
             (_, Err(error @ (Error::Conflict(_) | Error::AlreadyExists(_)))) => {
                 self.known = Known::Nothing;
                 self.conflicts += 1;
-                match self.conflicts % CONFLICTS_AT_ONCE {
+                match self.conflicts % MAX_CONFLICTS {
                     0 => self.failed(error, now, random),
                     _ => RenewalOutcome::Continue,
                 }
@@ -167,7 +167,7 @@ impl Renewal {
     /// Renews once per `period` from now on.
     pub fn set_period(&mut self, period: Duration) {
         self.period = period;
-        self.backoff.set_cap(period.min(LONGEST_WAIT));
+        self.backoff.set_cap(period.min(MAX_WAIT));
         self.backoff.set_pause(period);
     }
 

@@ -20,7 +20,7 @@ use crate::agent::{Agent, PAGE};
 /// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
 const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
 /// A spoke that has no such kind is asked again this often.
-const ASK_AGAIN: Duration = Duration::from_secs(300);
+const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 /// Longer values are refused by the kind's own schema.
 const MAX_VALUE: usize = 1024;
 
@@ -54,7 +54,7 @@ fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
                 store.set_error(None);
                 looks += 1;
                 not_served(agent, kind, looks);
-                if looks == 1 { Stop::SLICE } else { ASK_AGAIN }
+                if looks == 1 { Stop::SLICE } else { RETRY_INTERVAL }
             }
             Err(error) => {
                 store.set_error(Some(&error));

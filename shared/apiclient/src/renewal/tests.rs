@@ -197,7 +197,7 @@ fn three_conflicts_wait_for_the_next_try() {
             });
             sent += u32::from(action.name() == "replace");
         }
-        assert_eq!(sent, CONFLICTS_AT_ONCE);
+        assert_eq!(sent, MAX_CONFLICTS);
         assert!(bench.waits().is_some_and(|wait| wait <= PERIOD));
     }
     bench.pass(PERIOD);
