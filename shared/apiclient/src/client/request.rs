@@ -175,8 +175,8 @@ impl<'a> ApiRequest<'a> {
 
 /// The size limit of an object (see [`Budget`](crate::memory::Budget), which counts by object).
 const MAX_OBJECT: u64 = 4 << 20;
-/// A Lease has some 500 bytes; several of them are held in several copies each.
-const MAX_LEASE_MEMORY: usize = 128 << 10;
+/// A Lease has some 500 bytes, which cost 4 KiB; several of them are held in several copies each.
+const MAX_LEASE_MEMORY: usize = 64 << 10;
 /// `/livez?verbose` has some 5 KiB, the kinds of a large API group 100.
 const MAX_TEXT: u64 = 1 << 20;
 /// A page of a list.

@@ -19,7 +19,7 @@ const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"
 /// The longest answer: longer than one event may be.
 const LONGEST: usize = 5 << 20;
 /// The memory budget of a Lease.
-const BUDGET: usize = 128 << 10;
+const BUDGET: usize = 64 << 10;
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
 

@@ -28,7 +28,7 @@ fn lease_of_any_shape_costs_that_answer_alone() {
     subject.renews(&sidecar);
     let faults = subject.scene.hub.faults();
     for (name, value) in shapes::values() {
-        let before = sidecar.count("needs more than 128 KiB of memory");
+        let before = sidecar.count("needs more than 64 KiB of memory");
         let rules = ["update", "get"].map(|verb| {
             faults.add(about("leases", verb, answer(200, &lease(&subject, &value))).times(2))
         });
@@ -36,7 +36,7 @@ fn lease_of_any_shape_costs_that_answer_alone() {
             rules.iter().any(|rule| faults.hits(*rule) > 0).then_some(())
         });
         within(20, &format!("{name} is answered"), || {
-            (sidecar.count("needs more than 128 KiB of memory") > before).then_some(())
+            (sidecar.count("needs more than 64 KiB of memory") > before).then_some(())
         });
         assert_eq!(sidecar.ask("/healthz").0, 200, "{name}");
         faults.clear();
