@@ -19,8 +19,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
-
 pub use self::{
     cluster::CurrentCluster,
     document::parse,
@@ -118,11 +116,6 @@ pub fn cluster_from_secret(name: &str, data: &Data) -> Result<CurrentCluster> {
 /// manages itself has it.
 pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
     only(Kubeconfig::of_secret(name, data)?, None)
-}
-
-/// As [`from_secret`], of a Secret as the server sends it.
-pub fn from_secret_object(secret: &Value) -> Result<ClusterConfig> {
-    from_secret(&secret::name(secret), &secret::data(secret)?)
 }
 
 /// Checks the key `kubeconfig` of the Secret `name` for programs that only pass it on: it parses, it names
