@@ -106,7 +106,7 @@ fn pass(agent: &Agent, publisher: &Publisher, secret: Value, backoff: &mut Backo
 fn publish(agent: &Agent, publisher: &Publisher, secret: Value) -> Result<()> {
     let settings = &agent.settings;
     let name = format!("{}/{}", settings.namespace, settings.hub_secret);
-    let content = Content::of(&name, &secret)?;
+    let content = Content::of(&name, kubeconfig::secret::data(&secret)?)?;
     // A large Secret makes room for the files.
     drop(secret);
     let outcome = publisher.publish(&content, SystemTime::now(), &agent.stop)?;

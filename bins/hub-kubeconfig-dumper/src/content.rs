@@ -2,14 +2,12 @@
 
 use std::time::SystemTime;
 
-use serde_json::Value;
-
 use super::plan::Files;
 use apiclient::{
     certificate,
     error::{Error, Result},
 };
-use kubeconfig::{self, secret};
+use kubeconfig::secret::Data;
 
 const KUBECONFIG: &str = "kubeconfig";
 const CERTIFICATE: &str = "tls.crt";
@@ -27,9 +25,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Checks the Secret `name`.
-    pub fn of(name: &str, secret: &Value) -> Result<Self> {
-        let files = secret::data(secret)?;
+    /// Checks the content of the Secret `name`.
+    pub fn of(name: &str, files: Data) -> Result<Self> {
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
         // The API server accepts no other; paths are made of them.
         if let Some(key) = files.keys().find(|key| !valid_key(key)) {
@@ -56,9 +53,6 @@ pub fn valid_key(key: &str) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use base64::{Engine, prelude::BASE64_STANDARD};
-    use serde_json::json;
-
     use super::*;
 
     /// A certificate and its key.
@@ -75,12 +69,9 @@ pub(crate) mod tests {
         client-certificate: tls.crt\n    client-key: tls.key\n";
 
     fn judge(data: &[(&str, &str)]) -> Result<Content> {
-        let data: serde_json::Map<_, _> = data
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), json!(BASE64_STANDARD.encode(value))))
-            .collect();
-        let metadata = json!({"namespace": "ns", "name": "x"});
-        Content::of("ns/x", &json!({"metadata": metadata, "data": data}))
+        let entry =
+            |(key, value): &(&str, &str)| ((*key).to_owned(), value.as_bytes().to_vec().into());
+        Content::of("ns/x", data.iter().map(entry).collect())
     }
 
     #[test]

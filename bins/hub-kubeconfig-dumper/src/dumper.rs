@@ -7,17 +7,17 @@ use std::{
 };
 
 use apiclient::{
+    api::Secret,
     client::{Client, Timeouts},
     error::{Error, Result},
     lock::lock,
     log_object,
+    reflector::{Lookup, Store},
     resource::{SECRETS, Target},
     stop::Stop,
-    watch::LastError,
 };
 use hub_kubeconfig_dumper::{PublishOutcome, Publisher, flatten};
 use log::Level;
-use serde_json::Value;
 use sidecar::flags::Flags;
 
 use crate::settings::Settings;
@@ -27,30 +27,11 @@ pub(crate) struct Dumper {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
     pub(crate) stop: Stop,
-    /// The reason why the Secret may have changed unseen.
-    pub(crate) last_error: LastError,
+    /// The resourceVersion of the Secret, by the watch.
+    pub(crate) versions: Store<String>,
     pub(crate) started: SystemTime,
     publisher: Publisher,
     status: Mutex<DumpStatus>,
-}
-
-/// The state of the Secret at some time.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) enum SeenVersion {
-    /// It was not read, or not since it was last compared.
-    #[default]
-    Unknown,
-    Absent,
-    /// Its resourceVersion, which changes with each write.
-    Of(String),
-}
-
-impl SeenVersion {
-    pub(crate) fn of(secret: Option<&Value>) -> Self {
-        secret.map_or(Self::Absent, |secret| {
-            Self::Of(secret["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
-        })
-    }
 }
 
 /// The outcome of a pass.
@@ -97,7 +78,7 @@ impl Dumper {
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
-            last_error: LastError::default(),
+            versions: Store::new(1),
             started: SystemTime::now(),
             status: Mutex::new(status),
         })
@@ -107,24 +88,31 @@ impl Dumper {
         SECRETS.object(&self.settings.namespace, &self.settings.secret)
     }
 
+    /// The version of the Secret, by the watch.
+    pub(crate) fn version(&self) -> Lookup<String> {
+        self.versions.get(&self.settings.secret)
+    }
+
     /// Reads the Secret and updates the files; also returns the version that was read.
-    pub(crate) fn look(&self) -> (SeenVersion, DumpOutcome) {
-        match self.client.get(&self.target()) {
-            Ok(secret) => (SeenVersion::of(Some(&secret)), self.publish(secret)),
+    pub(crate) fn look(&self) -> (Lookup<String>, DumpOutcome) {
+        match self.client.get_typed::<Secret>(&self.target()) {
+            Ok(mut secret) => {
+                let version = secret.metadata.resource_version.take().unwrap_or_default();
+                (Lookup::Object(version), self.publish(secret))
+            }
             Err(Error::NotFound(_)) => {
                 let absent = Error::NotFound("it does not exist".into());
-                (SeenVersion::Absent, DumpOutcome::Unusable(absent))
+                (Lookup::Absent, DumpOutcome::Unusable(absent))
             }
-            Err(error) => (SeenVersion::Unknown, DumpOutcome::Unread(error)),
+            Err(error) => (Lookup::Unknown, DumpOutcome::Unread(error)),
         }
     }
 
-    fn publish(&self, secret: Value) -> DumpOutcome {
+    fn publish(&self, secret: Secret) -> DumpOutcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
-        let content = flatten::content(&name, &secret, self.settings.flattened.as_deref());
-        // A large Secret makes room for the files.
-        drop(secret);
-        let content = match content {
+        let flattened = self.settings.flattened.as_deref();
+        let data = secret.into_data().map_err(Error::from);
+        let content = match data.and_then(|data| flatten::content(&name, data, flattened)) {
             Ok(content) => content,
             Err(error) => {
                 self.status().reads.1 += 1;

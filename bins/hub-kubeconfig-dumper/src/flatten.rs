@@ -3,7 +3,7 @@
 
 use apiclient::error::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::referenced_key;
+use kubeconfig::{referenced_key, secret::Data};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
@@ -19,9 +19,9 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("users", "user", "tokenFile", "token"),
 ];
 
-/// The content of the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
-pub fn content(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Content> {
-    let mut content = Content::of(name, secret)?;
+/// The files of the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
+pub fn content(name: &str, data: Data, flattened: Option<&str>) -> Result<Content> {
+    let mut content = Content::of(name, data)?;
     if let Some(file) = flattened.filter(|_| content.complete) {
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
         if file != KUBECONFIG && content.files.contains_key(file) {
@@ -73,8 +73,6 @@ fn inline(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::content::tests::{HUB, pair};
 
@@ -127,12 +125,9 @@ mod tests {
     }
 
     fn judge(data: &[(&str, &str)], flattened: Option<&str>) -> Result<Content> {
-        let data: serde_json::Map<_, _> = data
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), json!(BASE64_STANDARD.encode(value))))
-            .collect();
-        let metadata = json!({"namespace": "ns", "name": "x"});
-        content("ns/x", &json!({"metadata": metadata, "data": data}), flattened)
+        let entry =
+            |(key, value): &(&str, &str)| ((*key).to_owned(), value.as_bytes().to_vec().into());
+        content("ns/x", data.iter().map(entry).collect(), flattened)
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        self.0.last_error.get().map_or(String::new(), |last_error| last_error + "\n")
+        self.0.versions.last_error().map_or(String::new(), |error| error + "\n")
     }
 
     fn metrics(&self) -> String {

@@ -2,23 +2,22 @@
 //! the registration agent, files always come from a read of their own: a watch may lag behind.
 
 use std::{
-    mem,
-    ops::ControlFlow,
     sync::{
-        Arc, Mutex,
+        Arc,
         mpsc::{Receiver, channel},
     },
     time::{Duration, Instant},
 };
 
 use apiclient::{
+    api::PartialObjectMetadata,
     backoff::Backoff,
     error::{Error, Result},
-    lock::lock,
     log_line::seconds,
     log_object,
+    reflector::Lookup,
     stop::Stop,
-    watch,
+    watch::Selection,
 };
 use hub_kubeconfig_dumper::{MIN_INTERVAL, RESYNC_INTERVAL};
 use log::Level;
@@ -29,7 +28,7 @@ use sidecar::{
 };
 
 use crate::{
-    dumper::{DumpOutcome, Dumper, SeenVersion},
+    dumper::{DumpOutcome, Dumper},
     report::Reporter,
     settings::Settings,
 };
@@ -38,9 +37,6 @@ use crate::{
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The same while a caller waits for the exit.
 const MAX_BACKOFF_ONCE: Duration = Duration::from_secs(2);
-
-/// The version of the watch's last event, until the loop takes it.
-type LatestVersion = Arc<Mutex<SeenVersion>>;
 
 /// Works until `stop` is raised, or with `-once` until the files are written.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
@@ -61,15 +57,13 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 /// Starts the threads; the receiver gets the result of the loop.
 fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
-    let latest = LatestVersion::default();
     // A single check has no time for a watch.
     if dumper.settings.once != Some(Duration::ZERO) {
-        let latest = latest.clone();
-        runtime::spawn_with("watch", dumper, move |dumper| follow(dumper, &latest))?;
+        runtime::spawn_with("watch", dumper, follow)?;
     }
     let (end, ended) = channel();
     runtime::spawn_with("files", dumper, move |dumper| {
-        let result = keep(dumper, &latest);
+        let result = keep(dumper);
         // After the grace period nobody listens.
         let _ = end.send(result);
         dumper.stop.raise();
@@ -77,24 +71,23 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
     Ok(ended)
 }
 
-/// Tells the loop the version of every event.
-fn follow(dumper: &Dumper, latest: &LatestVersion) {
-    let Dumper { client, stop, last_error, .. } = dumper;
-    watch::follow(client, &dumper.target(), stop, last_error, &mut |secret| {
-        *lock(latest) = SeenVersion::of(secret.as_ref());
-        dumper.stop.wake();
-        ControlFlow::Continue(())
-    });
+/// Keeps the version of the Secret, and wakes the loop at each change.
+fn follow(dumper: &Dumper) {
+    let Dumper { client, stop, versions, .. } = dumper;
+    let mut version =
+        |secret: PartialObjectMetadata| Some(secret.metadata.resource_version.unwrap_or_default());
+    let selection = Selection::all(dumper.target());
+    versions.run(client, &selection, stop, &mut version, &mut || stop.wake());
 }
 
 /// Brings the files up to date again and again.
-fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
+fn keep(dumper: &Dumper) -> Result<()> {
     let begun = Instant::now();
     let once = dumper.settings.once;
     let cap = if once.is_some() { MAX_BACKOFF_ONCE } else { MAX_BACKOFF };
     let (mut reading, mut writing) = (Backoff::new(cap), Backoff::new(cap));
     loop {
-        let looked = Instant::now();
+        let (looked, revision) = (Instant::now(), dumper.versions.revision());
         dumper.status().beat = Some(looked);
         let (read, outcome) = dumper.look();
         let wait = log_outcome(dumper, &outcome, &mut reading, &mut writing);
@@ -106,7 +99,7 @@ fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
             }
         }
         let end = once.map_or(Duration::MAX, |time| time.saturating_sub(begun.elapsed()));
-        if rest(dumper, latest, (looked, read), wait.min(end)) {
+        if rest(dumper, (looked, revision), &read, wait.min(end)) {
             return match once {
                 None => Ok(()),
                 Some(_) => {
@@ -174,20 +167,20 @@ fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
     }
 }
 
-/// Waits for the time to pass or for a version that the last pass has not read; `true` at the end of the
-/// process.
+/// Waits for the time to pass, or for a change since the last pass, at `revision`, that it has not read; `true` at the end
+/// of the process.
 fn rest(
     dumper: &Dumper,
-    latest: &LatestVersion,
-    (looked, read): (Instant, SeenVersion),
+    (looked, revision): (Instant, u64),
+    read: &Lookup<String>,
     wait: Duration,
 ) -> bool {
     let begun = Instant::now();
-    let mut is_news = false;
     loop {
         let seen = dumper.stop.wakes();
-        let told = mem::take(&mut *lock(latest));
-        is_news |= told != SeenVersion::Unknown && told != read;
+        let version = dumper.version();
+        let is_known = matches!(version, Lookup::Absent | Lookup::Object(_));
+        let is_news = dumper.versions.revision() != revision && is_known && version != *read;
         let left = match is_news {
             true => MIN_INTERVAL.saturating_sub(looked.elapsed()),
             false => wait.saturating_sub(begun.elapsed()),
