@@ -4,8 +4,6 @@
 mod availability;
 mod cache;
 mod follow;
-mod lease_controller;
-mod lease_watch;
 mod managed_cluster_addon;
 mod registration;
 mod secret_cache;

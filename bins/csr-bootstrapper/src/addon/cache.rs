@@ -1,4 +1,4 @@
-//! Add-ons and their Leases, as the threads know them: no I/O.
+//! Add-ons, as the threads know them: no I/O.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,24 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    availability::AddOnLease,
-    managed_cluster_addon::{AddOn, AddOnNamespace},
-};
+use super::managed_cluster_addon::AddOn;
 
 /// More add-ons than this are left alone: each costs memory, and a hub may list any number.
 pub(super) const MOST_ADDONS: usize = 500;
 /// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory, and the store of pending
 /// requests, otherwise. The longest count as unreadable.
 const LONGEST: usize = 256 << 10;
-/// More namespaces than this are not watched: each costs a thread and a connection.
-const MOST_NAMESPACES: usize = 16;
 
 /// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
 /// annotation back (open-cluster-management-io/ocm#1677).
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// The add-ons of the current session, and what is known of their Leases.
+/// The add-ons of the current session.
 #[derive(Default)]
 pub(crate) struct AddOns {
     by_name: BTreeMap<String, Arc<AddOn>>,
@@ -37,8 +32,6 @@ pub(crate) struct AddOns {
     revision: u64,
     /// Until when add-ons count as hosted that are not any more.
     unhosted: BTreeMap<String, Instant>,
-    watched: BTreeSet<AddOnNamespace>,
-    leases: BTreeMap<(AddOnNamespace, String), AddOnLease>,
 }
 
 /// The add-ons at one moment.
@@ -70,7 +63,6 @@ impl AddOns {
             too_many |= self.insert(name, addon, before);
         }
         self.unhosted.retain(|name, _| self.by_name.contains_key(name));
-        self.forget_leases();
         too_many
     }
 
@@ -81,7 +73,6 @@ impl AddOns {
         let shrinks = length(addon.as_ref()) < length(before.as_deref());
         let too_many = self.insert(name.to_owned(), addon, before);
         self.list_again |= shrinks && self.leaves_out();
-        self.forget_leases();
         too_many
     }
 
@@ -92,7 +83,6 @@ impl AddOns {
         self.unhosted.remove(name);
         self.revision += 1;
         self.list_again |= self.leaves_out();
-        self.forget_leases();
     }
 
     /// Returns whether some add-on may be left out for want of room.
@@ -128,7 +118,6 @@ impl AddOns {
         self.unhosted.clear();
         (self.complete, self.list_again) = (false, false);
         self.revision += 1;
-        self.forget_leases();
     }
 
     /// Moves the add-ons whose moment is over; returns when that of the next is.
@@ -142,7 +131,6 @@ impl AddOns {
                 (addon.namespace.hosted, addon.hosting_cluster) = (false, None);
                 self.revision += 1;
             }
-            self.forget_leases();
         }
         self.unhosted.values().min().copied()
     }
@@ -217,76 +205,10 @@ impl AddOns {
         self.by_name.values().any(|addon| !addon.customized)
     }
 
-    /// Each add-on whose health is told by a Lease that is watched, with that Lease as far as it is known.
-    pub(super) fn with_leases(&self) -> Vec<(String, Arc<AddOn>, Option<AddOnLease>)> {
-        let is_watched =
-            |addon: &AddOn| !addon.customized && self.watched.contains(&addon.namespace);
-        let by_lease = self.by_name.iter().filter(|(_, addon)| is_watched(addon));
-        let with = by_lease.map(|(name, addon)| {
-            let lease = self.leases.get(&(addon.namespace.clone(), name.clone())).copied();
-            (name.clone(), addon.clone(), lease)
-        });
-        with.collect()
-    }
-
-    /// Returns whether the Lease of some add-on is in this namespace.
-    pub(super) fn uses(&self, namespace: &AddOnNamespace) -> bool {
-        self.by_name.values().any(|addon| !addon.customized && addon.namespace == *namespace)
-    }
-
-    /// A namespace that has to be watched and is not, which counts as watched from now on.
-    pub(super) fn next_unwatched(&mut self) -> Option<AddOnNamespace> {
-        let mut wanted = self.by_name.values().filter(|addon| !addon.customized);
-        let next = wanted.find(|addon| !self.watched.contains(&addon.namespace))?.namespace.clone();
-        if self.watched.len() >= MOST_NAMESPACES {
-            return None;
-        }
-        self.watched.insert(next.clone());
-        Some(next)
-    }
-
-    /// The watch of this namespace has ended.
-    pub(super) fn unwatch(&mut self, namespace: &AddOnNamespace) {
-        self.watched.remove(namespace);
-        self.leases.retain(|(of, _), _| of != namespace);
-    }
-
-    /// Sets the Lease of this name, if an add-on has such a one; returns whether it is another than before.
-    pub(super) fn set_lease(
-        &mut self,
-        namespace: &AddOnNamespace,
-        name: &str,
-        lease: AddOnLease,
-    ) -> bool {
-        let addon = self.by_name.get(name);
-        addon.is_some_and(|addon| addon.namespace == *namespace)
-            && self.leases.insert((namespace.clone(), name.to_owned()), lease) != Some(lease)
-    }
-
-    /// The same, unless something is known of it by now.
-    pub(super) fn set_unknown_lease(
-        &mut self,
-        namespace: &AddOnNamespace,
-        name: &str,
-        lease: AddOnLease,
-    ) {
-        if !self.leases.contains_key(&(namespace.clone(), name.to_owned())) {
-            self.set_lease(namespace, name, lease);
-        }
-    }
-
-    /// The Leases that a list of this namespace is about: none of them is known to exist.
-    pub(super) fn leases_in(&self, namespace: &AddOnNamespace) -> BTreeMap<String, AddOnLease> {
-        let here = self.by_name.iter().filter(|(_, addon)| addon.namespace == *namespace);
-        here.map(|(name, _)| (name.clone(), AddOnLease::Absent)).collect()
-    }
-
-    /// Forgets the Leases of add-ons that are gone, or have moved.
-    fn forget_leases(&mut self) {
-        let Self { by_name, leases, .. } = self;
-        leases.retain(|(namespace, name), _| {
-            by_name.get(name).is_some_and(|addon| addon.namespace == *namespace)
-        });
+    /// Each add-on whose health is told by its Lease.
+    pub(super) fn by_lease(&self) -> Vec<(String, Arc<AddOn>)> {
+        let by_lease = self.by_name.iter().filter(|(_, addon)| !addon.customized);
+        by_lease.map(|(name, addon)| (name.clone(), addon.clone())).collect()
     }
 }
 

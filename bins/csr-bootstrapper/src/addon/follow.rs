@@ -12,9 +12,8 @@ use log::Level;
 use sidecar::runtime;
 
 use super::{
-    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_ADDONS, availability,
     cache::{AddOns, MOST_ADDONS, leave_longest},
-    lease_controller,
     managed_cluster_addon::AddOn,
     registration::{self, RegistrationStore},
 };
@@ -107,7 +106,7 @@ impl Controllers {
     /// Starts the loops that are needed by now; after a complete list also for what an earlier process left.
     fn start(&mut self, agent: &Arc<Agent>, is_list: bool) {
         if !self.health && agent.read(|state| state.addons.any()) {
-            self.health = start("addon-health", agent, lease_controller::run);
+            self.health = start("addon-health", agent, availability::run);
         }
         if !self.registration {
             let any = agent.read(|state| state.addons.any_registered());

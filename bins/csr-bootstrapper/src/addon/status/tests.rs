@@ -1,10 +1,7 @@
 use super::*;
-use crate::addon::{
-    availability::AddOnLease,
-    managed_cluster_addon::{
-        AVAILABLE,
-        tests::{addon, now},
-    },
+use crate::addon::managed_cluster_addon::{
+    AVAILABLE,
+    tests::{addon, now},
 };
 
 /// What is wanted of the condition Available.
@@ -18,8 +15,7 @@ fn addon_lease_patch_changes_one_condition_of_this_object() {
     let before = json!({"type": "Available", "status": "True", "reason": "old", "message": "old",
         "lastTransitionTime": "then"});
     let known = addon(&json!({"status": {"conditions": [before, other]}}));
-    let (wanted, _) =
-        AddOn::of(&known).unwrap().by_lease("test", AddOnLease::Renewed(Some(now())), now());
+    let wanted = Condition::new("True", "ManagedClusterAddOnLeaseUpdated", "available".into());
     let status = available(wanted.clone()).differences(&known, now());
     let conditions = &status["conditions"];
     assert_eq!(conditions[0]["reason"], "ManagedClusterAddOnLeaseUpdated");
