@@ -87,8 +87,6 @@ pub struct NameSources<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedNames {
     pub names: AgentNames,
-    /// A name was generated, because no source has it.
-    pub made: bool,
     /// Ignored values and the reasons, for the log.
     pub ignored: Vec<String>,
 }
@@ -114,12 +112,11 @@ pub fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> ResolvedNames {
     let mut ignored = Vec::new();
     let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
     let agent = find(known, known.flags.1, (AGENT_NAME, valid_agent), &mut ignored);
-    let made = cluster.is_none() || agent.is_none();
     let names = AgentNames {
         cluster: cluster.unwrap_or_else(|| uuid(random)),
         agent: agent.unwrap_or_else(|| letters(random)),
     };
-    ResolvedNames { names, made, ignored }
+    ResolvedNames { names, ignored }
 }
 
 /// Checks that `name` can be a cluster's: its namespace on the hub has the same name.

@@ -2,10 +2,7 @@
 //! Only the leader of the replicas works.
 
 use std::{
-    sync::{
-        Arc,
-        mpsc::{Receiver, channel},
-    },
+    sync::{Arc, mpsc::channel},
     time::{Duration, Instant},
 };
 
@@ -85,7 +82,13 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    keep_credential(agent, &lease, None)?;
+    let Some(prepared) = prepare(agent, &|| leadership.leads()) else {
+        return leadership.wait_until_lost();
+    };
+    follow_sources(agent, &prepared.names, &lease)?;
+    runtime::spawn_with("credential", agent, move |agent| {
+        prepared.manager(agent).run(None);
+    })?;
     if let (true, Some(directory)) = (agent.settings.write_files, &agent.settings.hub_directory) {
         let (agent, directory) = (agent.clone(), directory.clone());
         runtime::spawn("files", move || files::keep(&agent, &directory))?;
@@ -112,15 +115,22 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
 
 /// Obtains a credential and exits, within `limit`.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
-    let (tries, time) = match limit {
+    let (goal, time) = match limit {
         Duration::ZERO => (OnceGoal::Check, LONGEST_CHECK),
         limit => (OnceGoal::Obtain, limit),
     };
-    let ended = keep_credential(agent, &Arc::default(), Some(tries))?;
+    let (end, ended) = channel();
+    let shared = agent.clone();
+    runtime::spawn("credential", move || {
+        // After the deadline nobody listens.
+        let _ = end.send(obtain(&shared, goal));
+        shared.stop.raise();
+    })?;
     let stopped = agent.stop.wait(time);
     let why = || ready(agent).err().unwrap_or_default();
     match (ended.try_recv(), stopped) {
-        (Ok(true), _) => Ok(End::Done),
+        (Ok(Err(error)), _) => Err(error),
+        (Ok(Ok(true)), _) => Ok(End::Done),
         (Err(_), true) => {
             Err(Error::bad_config(format!("stopped before there was a credential: {}", why())))
         }
@@ -131,13 +141,19 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     }
 }
 
-/// Starts the credential's threads; with `once` the receiver gets whether the credential is usable, and
-/// `stop` is raised.
-fn keep_credential(
+/// Works until the goal is reached; returns whether the credential is usable.
+fn obtain(agent: &Arc<Agent>, goal: OnceGoal) -> Result<bool> {
+    let Some(prepared) = prepare(agent, &|| true) else { return Ok(false) };
+    follow_sources(agent, &prepared.names, &Arc::default())?;
+    Ok(prepared.manager(agent).run(Some(goal)) == Some(true))
+}
+
+/// Starts the threads that follow the credential's Secret and the bootstrap kubeconfigs, and select one of several hubs.
+fn follow_sources(
     agent: &Arc<Agent>,
+    names: &AgentNames,
     lease: &Arc<ManagedClusterLease>,
-    once: Option<OnceGoal>,
-) -> Result<Receiver<bool>> {
+) -> Result<()> {
     runtime::spawn_with("secret", agent, sources::follow_credential)?;
     for index in 0..agent.settings.bootstraps.len() {
         runtime::spawn_with("bootstrap", agent, move |agent| {
@@ -145,36 +161,33 @@ fn keep_credential(
         })?;
     }
     if agent.settings.hub_connection_timeout.is_some() {
-        let lease = lease.clone();
-        runtime::spawn_with("hubs", agent, move |agent| hub_selection::run(agent, &lease))?;
+        let (lease, names) = (lease.clone(), names.clone());
+        runtime::spawn_with("hubs", agent, move |agent| hub_selection::run(agent, &names, &lease))?;
     }
-    let (end, ended) = channel();
-    runtime::spawn_with("credential", agent, move |agent| {
-        if let Some(manager) = prepare(agent)
-            && let Some(usable) = manager.run(once)
-        {
-            // After the deadline nobody listens.
-            let _ = end.send(usable);
-            agent.stop.raise();
-        }
-    })?;
-    Ok(ended)
+    Ok(())
 }
 
-/// Resolves the agent's names and reads the stored request; `None` at the end of the process.
-fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
+/// The start of the credential's thread.
+struct Prepared {
+    names: AgentNames,
+    /// The stored request.
+    stored: Option<Value>,
+}
+
+impl Prepared {
+    fn manager(self, agent: &Agent) -> CertificateManager<'_> {
+        CertificateManager::new(agent, self.names, self.stored)
+    }
+}
+
+/// Reads the credential's Secret and the stored request, and resolves the agent's names, while `goes_on`; `None` after that
+/// or at the end of the process.
+fn prepare(agent: &Agent, goes_on: &dyn Fn() -> bool) -> Option<Prepared> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
-    loop {
+    while goes_on() {
         agent.beat();
-        let seen = agent.stop.wakes();
-        if let CachedObject::Unknown = agent.read(|state| state.credential.clone()) {
-            if agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
-                return None;
-            }
-            continue;
-        }
-        match store::pending(agent).and_then(|stored| manager(agent, stored)) {
-            Ok(manager) => return Some(manager),
+        match try_prepare(agent) {
+            Ok(prepared) => return Some(prepared),
             Err(error) => {
                 agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
@@ -191,6 +204,28 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
             }
         }
     }
+    None
+}
+
+fn try_prepare(agent: &Agent) -> Result<Prepared> {
+    // First, so that names in a credential that comes meanwhile are seen.
+    let stored = store::pending(agent)?;
+    let credential = store::credential(agent)?;
+    agent.update(|state| state.credential = credential.clone());
+    let ResolvedNames { names, ignored } = resolve(agent, &credential, stored.as_ref())?;
+    for ignored in &ignored {
+        log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
+    }
+    let AgentNames { cluster, agent: id } = &names;
+    log::info!(cluster = cluster, agent = id; "the agent's names are known");
+    let data = stored.as_ref().and_then(|secret| secret::data(secret).ok());
+    let server = data.as_ref().and_then(|data| str::from_utf8(data.get(store::HUB_SERVER)?).ok());
+    agent.report(|status| status.detail = None);
+    agent.update(|state| {
+        state.hubs.joined = server.map(str::to_owned);
+        state.names = Some(names.clone());
+    });
+    Ok(Prepared { names, stored })
 }
 
 /// Waits in pieces, so that the loop counts as alive however long a server asks it to stay away.
@@ -205,39 +240,14 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
     }
 }
 
-/// Generates a name only if the server itself has none right now: with another name this would be another
-/// cluster for the hub.
-fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
-    let mut resolved =
-        resolve(agent, agent.read(|state| state.credential.clone()), stored.as_ref())?;
-    if resolved.made {
-        let now = store::credential(agent)?;
-        agent.update(|state| state.credential = now.clone());
-        resolved = resolve(agent, now, stored.as_ref())?;
-    }
-    for ignored in &resolved.ignored {
-        log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
-    }
-    let AgentNames { cluster, agent: id } = &resolved.names;
-    log::info!(cluster = cluster, agent = id; "the agent's names are known");
-    agent.report(|status| status.detail = None);
-    let data = stored.as_ref().and_then(|secret| secret::data(secret).ok());
-    let server = data.as_ref().and_then(|data| str::from_utf8(data.get(store::HUB_SERVER)?).ok());
-    agent.update(|state| {
-        state.hubs.joined = server.map(str::to_owned);
-        state.names = Some(resolved.names.clone());
-    });
-    Ok(CertificateManager::new(agent, resolved.names, stored))
-}
-
 fn resolve(
     agent: &Agent,
-    credential: CachedObject,
+    credential: &CachedObject,
     stored: Option<&Value>,
 ) -> Result<ResolvedNames> {
     let settings = &agent.settings;
     let secret = match credential {
-        CachedObject::Object(secret) => secret::data(&secret).ok(),
+        CachedObject::Object(secret) => secret::data(secret).ok(),
         _ => None,
     };
     let pending = stored.and_then(|secret| secret::data(secret).ok());

@@ -115,6 +115,7 @@ pub(crate) struct HubSession {
     pub(crate) client: Client,
     /// The hub that it leads to.
     pub(crate) hub: Hub,
+    pub(crate) names: AgentNames,
     /// Raised when no credential is valid any more, or at the end.
     pub(crate) stop: Stop,
 }

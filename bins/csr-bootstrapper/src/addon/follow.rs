@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     agent::{Agent, PAGE},
-    identity::AgentNames,
     managedcluster::accepted,
     state::HubSession,
 };
@@ -29,13 +28,16 @@ use crate::{
 pub(crate) fn follow(agent: &Arc<Agent>) {
     let (mut controllers, mut too_many) = (Controllers::default(), false);
     while let Some(session) = agent.next_session() {
-        let Some(names) = wait_until_accepted(agent, &session) else { continue };
-        let target = MANAGED_CLUSTER_ADDONS.collection(&names.cluster);
+        if !wait_until_accepted(agent, &session) {
+            continue;
+        }
+        let cluster = &session.names.cluster;
+        let target = MANAGED_CLUSTER_ADDONS.collection(cluster);
         let selection = Selection { page: PAGE, ..Selection::all(target) };
         let (mut listed, mut list_again) = (Vec::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
             let is_list = matches!(event, Event::InitDone);
-            let more = take((agent, &session), &names.cluster, &mut listed, event);
+            let more = take((agent, &session), cluster, &mut listed, event);
             controllers.start(agent, is_list);
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
@@ -133,16 +135,15 @@ fn start(name: &'static str, agent: &Arc<Agent>, run: fn(&Arc<Agent>)) -> bool {
     started.is_ok()
 }
 
-/// Waits until the hub accepts the cluster of these names; `None` at the end of the session.
-fn wait_until_accepted(agent: &Agent, session: &HubSession) -> Option<AgentNames> {
+/// Waits until the hub accepts the cluster; `false` at the end of the session.
+fn wait_until_accepted(agent: &Agent, session: &HubSession) -> bool {
     loop {
         let seen = agent.stop.wakes();
         if session.stop.raised() {
-            return None;
+            return false;
         }
-        let names = agent.read(|state| state.names.clone());
-        if let Some(names) = names.filter(|_| is_accepted(agent)) {
-            return Some(names);
+        if is_accepted(agent) {
+            return true;
         }
         agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE);
     }

@@ -74,8 +74,7 @@ pub(super) fn write(
     writer: &mut StatusWriter<String>,
     what: &str,
 ) -> Option<AddOn> {
-    let names = agent.read(|state| state.names.clone())?;
-    let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
+    let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, name);
     match try_write((agent, session), &target, (name, known), wanted) {
         Ok(written) => {
             writer.wrote(&name.to_owned());

@@ -132,7 +132,7 @@ impl<'a> Performer<'a> {
             }
             SessionChange::Open(config, hub) => {
                 self.hub.close();
-                self.session.open(self.agent, config, hub)
+                self.session.open(self.agent, &self.names, config, hub)
             }
             SessionChange::Swap(config, hub) => self.session.swap(self.agent, config, hub),
         };

@@ -39,13 +39,20 @@ impl SessionControl {
     ///
     /// # Errors
     /// `BadConfig` if no client can be made; the session before this one continues.
-    pub(crate) fn open(&mut self, agent: &Agent, config: &ClusterConfig, hub: &Hub) -> Result<()> {
+    pub(crate) fn open(
+        &mut self,
+        agent: &Agent,
+        names: &AgentNames,
+        config: &ClusterConfig,
+        hub: &Hub,
+    ) -> Result<()> {
         let timeouts = Timeouts::default();
         let requests = agent.requests.session.clone();
         let client =
             Client::counting("the hub", config.clone(), Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
-        let session = HubSession { client, hub: hub.clone(), stop: agent.stop.child() };
+        let session =
+            HubSession { client, hub: hub.clone(), names: names.clone(), stop: agent.stop.child() };
         // The one before ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));

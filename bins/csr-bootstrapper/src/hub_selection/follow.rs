@@ -23,10 +23,11 @@ use crate::{
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Selects a hub, and another one when that has to be, until the end of the process.
-pub(crate) fn run(agent: &Agent, lease: &ManagedClusterLease) {
+pub(crate) fn run(agent: &Agent, names: &AgentNames, lease: &ManagedClusterLease) {
     let Some(timeout) = agent.settings.hub_connection_timeout else { return };
     let mut selector = Selector {
         agent,
+        names,
         lease,
         timeout,
         selection: HubSelection::new(timeout, Instant::now()),
@@ -44,6 +45,7 @@ pub(crate) fn run(agent: &Agent, lease: &ManagedClusterLease) {
 
 struct Selector<'a> {
     agent: &'a Agent,
+    names: &'a AgentNames,
     lease: &'a ManagedClusterLease,
     timeout: Duration,
     selection: HubSelection,
@@ -55,8 +57,7 @@ struct Selector<'a> {
 impl Selector<'_> {
     /// Selects if there is an occasion; returns when to come again.
     fn turn(&mut self) -> Instant {
-        let later = Instant::now() + Stop::SLICE;
-        let Some((names, seen)) = self.observe() else { return later };
+        let seen = self.observe();
         let changes = self.agent.read(|state| state.hubs.changes);
         if std::mem::replace(&mut self.changes, changes) != changes {
             self.backoff.succeeded();
@@ -70,18 +71,17 @@ impl Selector<'_> {
                 until
             }
             Ok(occasion) => {
-                self.select(occasion, &seen, &names);
+                self.select(occasion, &seen);
                 Instant::now()
             }
         }
     }
 
-    /// All that counts; `None` before the names are known.
-    fn observe(&self) -> Option<(AgentNames, HubObservation)> {
+    /// All that counts.
+    fn observe(&self) -> HubObservation {
         let (agent, status) = (self.agent, self.lease.status());
-        let names = agent.read(|state| state.names.clone())?;
-        let credential = self.credential(&names);
-        let seen = agent.read(|state| {
+        let credential = self.credential();
+        agent.read(|state| {
             let selected = state.hubs.selected().map(|(_, server)| server.to_owned());
             let session = state.session().filter(|session| !session.stop.raised());
             let session = session.map(|session| server_of(&session.hub).to_owned());
@@ -99,22 +99,21 @@ impl Selector<'_> {
                 renewed: status.renewed.map(|at| at.instant),
                 failing: status.failures > 0,
             }
-        });
-        Some((names, seen))
+        })
     }
 
     /// The server of the credential, and whether that is valid; it counts only while none is selected.
-    fn credential(&self, names: &AgentNames) -> Option<(String, bool)> {
+    fn credential(&self) -> Option<(String, bool)> {
         if self.agent.read(|state| state.hubs.selected().is_some()) {
             return None;
         }
         let hub = Hub::of_secret("", &self.data()?).ok()?;
-        let valid = self.validated(names).is_some_and(|it| it.usable().is_some());
+        let valid = self.validated().is_some_and(|it| it.usable().is_some());
         Some((server_of(&hub).to_owned(), valid))
     }
 
-    fn validated(&self, names: &AgentNames) -> Option<Validation> {
-        Some(validate::validate(&self.data()?, None, names, self.agent.clocks()))
+    fn validated(&self) -> Option<Validation> {
+        Some(validate::validate(&self.data()?, None, self.names, self.agent.clocks()))
     }
 
     /// The content of the credential's Secret.
@@ -122,10 +121,10 @@ impl Selector<'_> {
         validate::content(&self.agent.read(|state| state.credential.clone())).ok()
     }
 
-    fn select(&mut self, occasion: Occasion, seen: &HubObservation, names: &AgentNames) {
+    fn select(&mut self, occasion: Occasion, seen: &HubObservation) {
         let round = self.selection.begin(occasion, seen);
         let (found, others) =
-            round.select(&mut |index, with_credential| self.ask(index, with_credential, names));
+            round.select(&mut |index, with_credential| self.ask(index, with_credential));
         self.selection.asked(Instant::now());
         if self.agent.stop.raised() {
             return;
@@ -137,18 +136,19 @@ impl Selector<'_> {
     }
 
     /// Asks with the credential first, if there is one for that hub: bootstrap tokens expire while it works.
-    fn ask(&self, index: usize, with_credential: bool, names: &AgentNames) -> HubVerdict {
+    fn ask(&self, index: usize, with_credential: bool) -> HubVerdict {
         if self.agent.stop.raised() {
             return HubVerdict::NoAnswer("the process ends".into());
         }
-        let credential = self.validated(names).filter(|_| with_credential);
+        let credential = self.validated().filter(|_| with_credential);
         let config = credential.and_then(|it| it.usable()?.config.clone());
-        let verdict = config.map(|config| check_credential(self.agent, config, &names.cluster));
+        let verdict =
+            config.map(|config| check_credential(self.agent, config, &self.names.cluster));
         if let Some(verdict) = verdict.filter(|it| !matches!(it, HubVerdict::Refused(_))) {
             return verdict;
         }
         match self.agent.read(|state| state.hubs.get(index).cloned()) {
-            Some(bootstrap) => check(self.agent, bootstrap.config, &names.cluster),
+            Some(bootstrap) => check(self.agent, bootstrap.config, &self.names.cluster),
             None => HubVerdict::Refused("there is no valid kubeconfig any more".into()),
         }
     }

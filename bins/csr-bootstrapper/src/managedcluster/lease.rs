@@ -55,13 +55,7 @@ impl ManagedClusterLease {
     /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end of the process.
     pub(crate) fn run(&self, agent: &Agent) {
         while let Some(session) = agent.next_session() {
-            match agent.read(|state| state.names.clone()) {
-                Some(names) => {
-                    self.run_session(agent, &session, &LEASES.object(&names.cluster, LEASE))
-                }
-                // Names are resolved before a session begins.
-                None => drop(session.stop.wait(Stop::SLICE)),
-            }
+            self.run_session(agent, &session, &LEASES.object(&session.names.cluster, LEASE));
             lock(&self.status).beat = None;
         }
     }

@@ -7,7 +7,6 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::Resource,
-    stop::Stop,
     watch,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -106,12 +105,7 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
 /// Watches the ManagedCluster in each session, for the agent's shared state.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let Some(names) = agent.read(|state| state.names.clone()) else {
-            // Names are resolved before a session begins.
-            session.stop.wait(Stop::SLICE);
-            continue;
-        };
-        let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
+        let target = MANAGED_CLUSTERS.cluster_object(&session.names.cluster);
         let (mut missed, last_error) = (false, &agent.errors.cluster);
         watch::follow(&session.client, &target, &session.stop, last_error, &mut |cluster| {
             let misses = cluster.is_none();

@@ -249,9 +249,7 @@ impl<'a> StatusLoop<'a> {
 
     /// Tells the people of the hub if the cluster has become available, or is no longer.
     fn record_event(&self, before: &Value, after: &Value) {
-        let names = self.agent.read(|state| state.names.clone());
-        let agent = names.map(|names| names.agent).unwrap_or_default();
-        event::write(&self.session.client, &agent, before, after);
+        event::write(&self.session.client, &self.session.names.agent, before, after);
     }
 
     fn wrote(&mut self, target: &Target<'_>, part: Part) {

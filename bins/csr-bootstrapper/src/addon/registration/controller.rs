@@ -15,7 +15,6 @@ use super::{
 use crate::{
     addon::{SlowClusters, cache::KnownAddOns, secret_watch::start_missing},
     agent::Agent,
-    identity::AgentNames,
     state::HubSession,
     status_writer::WritePace,
 };
@@ -23,8 +22,8 @@ use crate::{
 /// Keeps the credentials of add-ons, until the end of the process.
 pub(in crate::addon) fn run(agent: &Arc<Agent>) {
     while let Some(session) = agent.next_session() {
-        let Some((store, names)) = prepare(agent, &session) else { continue };
-        let mut controller = RegistrationController::new(agent, &session, names, store);
+        let Some(store) = prepare(agent, &session) else { continue };
+        let mut controller = RegistrationController::new(agent, &session, store);
         let mut addons = KnownAddOns::default();
         apiclient::controller::run(&agent.stop, || {
             if let Err(error) = start_missing(agent) {
@@ -50,11 +49,11 @@ pub(in crate::addon) fn run(agent: &Arc<Agent>) {
 }
 
 /// Reads the store; `None` at the end of the session.
-fn prepare(agent: &Agent, session: &HubSession) -> Option<(RegistrationStore, AgentNames)> {
+fn prepare(agent: &Agent, session: &HubSession) -> Option<RegistrationStore> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
         let error = match RegistrationStore::load(agent) {
-            Ok(store) => return Some((store, agent.read(|state| state.names.clone())?)),
+            Ok(store) => return Some(store),
             Err(error) => error,
         };
         let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
@@ -70,7 +69,6 @@ fn prepare(agent: &Agent, session: &HubSession) -> Option<(RegistrationStore, Ag
 struct RegistrationController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    names: AgentNames,
     store: RegistrationStore,
     csrs: AddOnCsrWatcher,
     /// In the order of the add-ons' names.
@@ -85,16 +83,10 @@ struct RegistrationController<'a> {
 }
 
 impl<'a> RegistrationController<'a> {
-    fn new(
-        agent: &'a Agent,
-        session: &'a HubSession,
-        names: AgentNames,
-        store: RegistrationStore,
-    ) -> Self {
+    fn new(agent: &'a Agent, session: &'a HubSession, store: RegistrationStore) -> Self {
         Self {
             agent,
             session,
-            names,
             store,
             csrs: AddOnCsrWatcher::default(),
             entries: Vec::new(),
@@ -130,7 +122,7 @@ impl<'a> RegistrationController<'a> {
         let Plan { wanted, too_many, obsolete } = plan(&PlanInputs {
             addons,
             stored: self.store.all(),
-            names: &self.names,
+            names: &self.session.names,
             driver: self.agent.settings.addon_driver,
             apart: self.agent.other_spoke().is_some(),
         });
@@ -170,7 +162,7 @@ impl<'a> RegistrationController<'a> {
         Context {
             agent: self.agent,
             session: self.session,
-            names: &self.names,
+            names: &self.session.names,
             store: &mut self.store,
             csrs: &mut self.csrs,
         }
@@ -216,7 +208,7 @@ impl<'a> RegistrationController<'a> {
             if addon.terminating || self.session.stop.raised() {
                 continue;
             }
-            until = until.min(self.reporter.report((name, addon), &self.names, told));
+            until = until.min(self.reporter.report((name, addon), &self.session.names, told));
         }
         until
     }
@@ -229,16 +221,19 @@ impl<'a> RegistrationController<'a> {
             return pace.not_before;
         }
         let target = secret.target();
-        let removed = secret::delete(self.agent, secret, &self.names.cluster).and_then(|ours| {
-            match ours {
-                true => log_object!(Level::Info, target; "the credential of an add-on was deleted"),
-                false => log_object!(
-                    Level::Warn, target;
-                    "the Secret is left: it is no credential of this cluster any more"
-                ),
-            }
-            self.store.remove(secret)
-        });
+        let removed =
+            secret::delete(self.agent, secret, &self.session.names.cluster).and_then(|ours| {
+                match ours {
+                    true => {
+                        log_object!(Level::Info, target; "the credential of an add-on was deleted")
+                    }
+                    false => log_object!(
+                        Level::Warn, target;
+                        "the Secret is left: it is no credential of this cluster any more"
+                    ),
+                }
+                self.store.remove(secret)
+            });
         match removed {
             Ok(()) => {
                 self.obsolete.remove(index);

@@ -178,7 +178,7 @@ impl Registration {
             ..NameSources::default()
         };
         let resolved = identity::resolve(&sources, &[world.names; 26]);
-        world.names += u8::from(resolved.made);
+        world.names += u8::from(secret.is_none() && pending.is_none());
         let mut fixtures = self.fixtures.borrow_mut();
         let known = fixtures.names.iter().position(|names| *names == resolved.names);
         known.unwrap_or_else(|| {
