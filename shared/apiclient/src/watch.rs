@@ -188,7 +188,8 @@ impl Watcher {
         if self.follow_server(list_watch.client) {
             return Ok(ControlFlow::Continue(()));
         }
-        if on(Event::Watching).is_break() {
+        // Whoever raises `stop` closes the client next, which ends connections that are open by then.
+        if list_watch.stop.raised() || on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let mut events = 0_u64;

@@ -122,6 +122,18 @@ fn single_object_is_followed_by_a_field_selector() {
     assert!(asked.into_iter().all(|request| selected(&request.query)));
 }
 
+/// Whoever stops a watch closes its client, which cannot end a connection that is made only then.
+#[test]
+fn watch_that_opens_while_it_is_stopped_ends() {
+    let (server, _admin) = server();
+    server.faults().add(Rule::new(Action::Delay { milliseconds: 500 }).verb("watch"));
+    let mut follower = Follower::start(&server, LEASES.collection("default"));
+    eventually("the watch", || (verbs(&server, "watch") == 1).then_some(()));
+    follower.stop.raise();
+    let thread = follower.thread.take().unwrap();
+    eventually("it ends", || thread.is_finished());
+}
+
 #[test]
 fn cut_watch_resumes_where_it_was() {
     let (server, admin) = server();
