@@ -15,8 +15,6 @@ const SOURCES_READ: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A hub that has just signed the certificate has this long to accept the cluster: people approve the request first.
 const ACCEPTANCE: Duration = Duration::from_secs(60);
-/// Between two turns of a loop that works: after more, the process stood still, and the hub was not silent.
-const STANDSTILL: Duration = Duration::from_secs(120);
 
 /// The hub's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,14 +72,11 @@ pub(crate) struct HubObservation {
 pub(crate) struct HubSelection {
     timeout: Duration,
     started: Instant,
-    turn: Instant,
     /// Since the hub was selected, or the session with it began.
     since: Instant,
     connected: bool,
     denied_since: Option<Instant>,
     failing_since: Option<Instant>,
-    /// The servers of those that were left, in this order.
-    left: Vec<String>,
     /// The rest after a selection without a result.
     not_before: Instant,
 }
@@ -105,12 +100,10 @@ impl HubSelection {
         Self {
             timeout,
             started: now,
-            turn: now,
             since: now,
             connected: false,
             denied_since: None,
             failing_since: None,
-            left: Vec::new(),
             not_before: now,
         }
     }
@@ -124,15 +117,10 @@ impl HubSelection {
         seen: &HubObservation,
         now: Instant,
     ) -> Result<Occasion, Instant> {
-        let stood_still = now > self.turn + STANDSTILL;
-        self.turn = now;
-        if stood_still || self.connected != seen.connected {
+        if self.connected != seen.connected {
             (self.connected, self.since) = (seen.connected, now);
         }
         let renewed = seen.renewed.filter(|at| seen.connected && *at > self.since);
-        if renewed.is_some() {
-            self.left.clear();
-        }
         self.denied_since = seen.denied.then(|| self.denied_since.unwrap_or(now));
         self.failing_since = seen.failing.then(|| self.failing_since.unwrap_or(now));
         let (occasion, at) = match (&seen.selected, self.denied_since) {
@@ -145,10 +133,11 @@ impl HubSelection {
             (Some(_), None) if !seen.connected => (Occasion::Joining, self.since + self.timeout),
             (Some(_), None) => {
                 let last = renewed.unwrap_or(self.since);
-                // A renewal that is not due is no silence, and neither is a single one that failed.
-                let silent = match self.failing_since {
-                    Some(since) => since + self.timeout.min(seen.period),
-                    None => last + 2 * seen.period,
+                // Only failed renewals count, and more than one: the process may have been suspended.
+                let silent = match (self.failing_since, renewed) {
+                    (Some(since), _) => since + self.timeout.min(seen.period),
+                    (None, None) => last + 2 * seen.period,
+                    (None, Some(_)) => return Err(now + self.timeout),
                 };
                 (Occasion::Timeout, silent.max(last + self.timeout))
             }
@@ -157,57 +146,37 @@ impl HubSelection {
         if now >= at { Ok(occasion) } else { Err(at) }
     }
 
-    /// Begins a selection. A hub that is left comes after all others, and those that were left before it come in this
-    /// order: without a hub that works they take turns.
-    pub(crate) fn begin(&mut self, occasion: Occasion, seen: &HubObservation) -> SelectionRound {
+    /// Begins a selection: first the hub of a pending request, then that of the credential, then those after the selected one
+    /// in the order of the flags, which comes last itself.
+    pub(crate) fn begin(&self, occasion: Occasion, seen: &HubObservation) -> SelectionRound {
         let index = |server: &str| seen.servers.iter().position(|it| it.as_deref() == Some(server));
         let selected = seen.selected.as_deref();
         let joined = match occasion {
             Occasion::Unselected => seen.joined.as_deref(),
             Occasion::Joining => selected,
-            Occasion::NotAccepted | Occasion::Timeout => {
-                self.leave(selected);
-                None
-            }
+            Occasion::NotAccepted | Occasion::Timeout => None,
         };
         let joined = joined.and_then(index);
         let used = seen.credential.as_ref().filter(|_| occasion == Occasion::Unselected);
-        let used = used.filter(|(server, _)| !self.left.contains(server));
         let (used, valid) = used.map_or((None, false), |(server, valid)| (index(server), *valid));
         let kept = joined.or(used);
         // A request may also be the renewal of that credential.
         let has_credential = valid && used.is_some() && kept == used;
-        let mut order: Vec<usize> = kept.into_iter().collect();
-        order.extend(used.filter(|_| kept != used));
-        let mut add = |wanted: &dyn Fn(&String) -> bool| {
-            for (index, server) in seen.servers.iter().enumerate() {
-                if !order.contains(&index) && server.as_ref().is_some_and(wanted) {
-                    order.push(index);
-                }
+        let start = selected.and_then(index).map_or(0, |selected| selected + 1);
+        let all = (0..seen.servers.len()).map(|offset| (start + offset) % seen.servers.len());
+        let mut order = Vec::new();
+        for index in kept.into_iter().chain(used).chain(all) {
+            if !order.contains(&index) && seen.servers[index].is_some() {
+                order.push(index);
             }
-        };
-        add(&|server| !self.left.contains(server));
-        for left in &self.left {
-            add(&|server| server == left);
         }
         let joins = joined.is_some() && !has_credential;
         SelectionRound { order, kept, joins, has_credential }
     }
 
-    /// Records the end of a round: hubs that take long to answer are no standstill of the process.
-    pub(crate) fn asked(&mut self, now: Instant) {
-        self.turn = now;
-    }
-
-    /// Records a selection, also of the hub that was selected before; `left` is another server that was.
-    pub(crate) fn selected(&mut self, left: Option<&str>, now: Instant) {
-        self.leave(left);
+    /// Records a selection, also of the hub that was selected before.
+    pub(crate) fn selected(&mut self, now: Instant) {
         (self.since, self.denied_since, self.connected) = (now, None, false);
-    }
-
-    fn leave(&mut self, server: Option<&str>) {
-        self.left.retain(|left| Some(left.as_str()) != server);
-        self.left.extend(server.map(str::to_owned));
     }
 
     /// Rests until `until`.

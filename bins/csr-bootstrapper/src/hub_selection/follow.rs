@@ -125,7 +125,6 @@ impl Selector<'_> {
         let round = self.selection.begin(occasion, seen);
         let (found, others) =
             round.select(&mut |index, with_credential| self.ask(index, with_credential));
-        self.selection.asked(Instant::now());
         if self.agent.stop.raised() {
             return;
         }
@@ -170,7 +169,7 @@ impl Selector<'_> {
         });
         let Some(server) = adopted else { return };
         let before = seen.selected.as_deref().filter(|before| *before != server);
-        self.selection.selected(before, now);
+        self.selection.selected(now);
         if seen.selected.as_ref() == Some(&server) {
             // Nothing is better: the same is not asked again at once.
             self.rest();
