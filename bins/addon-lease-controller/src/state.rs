@@ -2,8 +2,14 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use apiclient::{client::Client, election, error::Result, reflector::Store, stop::Stop};
-use sidecar::{flags::Flags, leadership::Leadership};
+use apiclient::{
+    client::{Client, RequestMetrics},
+    election,
+    error::Result,
+    reflector::Store,
+    stop::Stop,
+};
+use sidecar::{client::own_cluster, flags::Flags, leadership::Leadership};
 
 use crate::{
     cluster::LeaseCluster,
@@ -33,10 +39,8 @@ impl App {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the managed cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let managed = match settings.needs_managed_cluster() {
-            true => Some(sidecar::client::own_cluster(flags, settings.request_timeout())?),
-            false => None,
-        };
+        let own = || own_cluster(flags, settings.request_timeout(), RequestMetrics::default());
+        let managed = settings.needs_managed_cluster().then(own).transpose()?;
         let leadership = match settings.election {
             Some(_) => Leadership::of_candidate(election::TIMING, flags, stop)?,
             None => Leadership::without_election(stop),

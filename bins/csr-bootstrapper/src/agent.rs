@@ -6,7 +6,7 @@ use std::{
 };
 
 use apiclient::{
-    client::{Client, Reload, Timeouts},
+    client::{Client, Reload, RequestMetrics, Timeouts},
     controller,
     error::Result,
     event::CoreEvent,
@@ -75,7 +75,8 @@ impl Agent {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the management cluster or of the spoke cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let management = sidecar::client::own_cluster(flags, Timeouts::REQUEST)?;
+        let management =
+            sidecar::client::own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?;
         let spoke = match &settings.spoke_kubeconfig {
             None => None,
             Some(file) => {

@@ -8,7 +8,7 @@ use std::{
 
 use apiclient::{
     api::Secret,
-    client::{Client, Timeouts},
+    client::{Client, RequestMetrics, Timeouts},
     error::{Error, Result},
     lock::lock,
     log_object,
@@ -74,7 +74,11 @@ impl Dumper {
             expires: None,
         };
         Ok(Self {
-            client: sidecar::client::own_cluster(flags, Timeouts::REQUEST)?,
+            client: sidecar::client::own_cluster(
+                flags,
+                Timeouts::REQUEST,
+                RequestMetrics::default(),
+            )?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),

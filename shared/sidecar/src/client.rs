@@ -11,17 +11,8 @@ use kubeconfig::Env;
 use crate::flags::Flags;
 
 /// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a
-/// request.
-pub fn own_cluster(flags: &Flags, request: Duration) -> Result<Client> {
-    own_cluster_counting(flags, request, RequestMetrics::default())
-}
-
-/// The same, adding to the request counts of earlier clients.
-pub fn own_cluster_counting(
-    flags: &Flags,
-    request: Duration,
-    requests: RequestMetrics,
-) -> Result<Client> {
+/// request. It adds to the counts of `requests`.
+pub fn own_cluster(flags: &Flags, request: Duration, requests: RequestMetrics) -> Result<Client> {
     let file = flags.some("kubeconfig").map(PathBuf::from);
     let master = flags.some("master").map(str::to_owned);
     let load = move || Ok(kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process())?);

@@ -12,7 +12,7 @@ use std::{
 use log::Level;
 
 use apiclient::{
-    client::Client,
+    client::{Client, RequestMetrics},
     election::{self, Candidate, ElectionTiming, JITTER},
     error::{Error, Result},
     lock::lock,
@@ -88,7 +88,7 @@ impl Leadership {
     /// The leadership of a candidate in the local cluster; the election has not started.
     pub fn of_candidate(timing: ElectionTiming, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
         // Half of the deadline for a request leaves time for another one.
-        let client = own_cluster(flags, timing.renew / 2)?;
+        let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
         Ok(Self::new(LeaderState::Unknown, Some((client, timing)), stop))
     }
 

@@ -21,45 +21,6 @@ use crate::{flags::Flags, version::VERSION};
 const QUEUE: usize = 256;
 /// Longer messages and values are cut.
 const MAX_TEXT: usize = 2000;
-/// The keys of log lines, for filtering: each means the same in all programs. README has this table, and a test
-/// holds both to the sources.
-pub const KEYS: &[(&str, &str)] = &[
-    ("cluster", "name of the cluster, on the hub"),
-    ("remote", "name of the remote cluster, as metrics have it; `own` is the local cluster"),
-    ("kind", "resource and group of the object, as kubectl takes them"),
-    ("namespace", "namespace of the object"),
-    ("name", "name of the object"),
-    ("server", "API server, as errors name it; in remote-sync `cluster` and the remote's name"),
-    ("agent", "name of the agent, on the hub"),
-    ("leader", "replica that is the leader, as its Lease says"),
-    ("target", "namespace and name of the copy"),
-    ("action", "what is done, or would be"),
-    ("state", "state of a pair, as metrics have it"),
-    ("fields", "fields that would be written, without their values"),
-    ("reason", "what a state or a change comes from"),
-    ("error", "what went wrong"),
-    ("event", "reason of the Event that goes with the line"),
-    ("uid", "uid of a cluster's Namespace kube-system"),
-    ("count", "number of things of the kind that the message names"),
-    ("failures", "failed attempts in a row"),
-    ("retry_in", "seconds until the next attempt"),
-    ("took", "seconds that something took"),
-    ("silence", "seconds without a response"),
-    ("period", "seconds between two renewals"),
-    ("skew", "seconds by which the server's clock is ahead"),
-    ("path", "file or directory"),
-    ("files", "number of files"),
-    ("version", "version of the program"),
-    ("flags", "flags that were given"),
-];
-
-/// How long the end of a process waits for a slow reader of its last lines.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same, from a signal or the loss of the lead on: on a busy machine, too, the last line is written.
-const QUICK_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-/// Other work may have used up that time.
-const MIN_FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
-
 /// Sets up the log for `program` and writes its first line, with version and flags.
 pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
     let format = match flags.text("logging-format") {
@@ -95,18 +56,13 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
 pub struct Log(SyncSender<Entry>);
 
 impl Log {
-    /// Flushes the queue, soon if a signal came so long ago.
-    pub fn finish(self, signalled: Option<Duration>) {
+    /// Flushes the queue, for at most `timeout`.
+    pub fn finish(self, timeout: Duration) {
         let (done, written) = sync_channel(1);
         if self.0.try_send(Entry::End(done)).is_ok() {
-            let _ = written.recv_timeout(time_left(signalled));
+            let _ = written.recv_timeout(timeout);
         }
     }
-}
-
-fn time_left(signalled: Option<Duration>) -> Duration {
-    signalled
-        .map_or(FLUSH_TIMEOUT, |ago| QUICK_FLUSH_TIMEOUT.saturating_sub(ago).max(MIN_FLUSH_TIMEOUT))
 }
 
 enum Entry {

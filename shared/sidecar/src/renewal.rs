@@ -1,9 +1,144 @@
 //! Renewal of a Lease by a client, with its status for the log and the endpoint.
 
-mod attempt;
-mod status;
-
-pub use self::{
-    attempt::attempt,
-    status::{RenewalStatus, log_outcome},
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant, SystemTime},
 };
+
+use log::Level;
+
+use apiclient::{
+    api::Lease,
+    client::Client,
+    error::Result,
+    lock::lock,
+    log_line::seconds,
+    log_object,
+    renewal::{Action, Now, Renewal, RenewalOutcome},
+    resource::Target,
+    time::seconds_time,
+};
+
+use crate::metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp};
+
+/// Sends the request for `lease` that `action` needs at `now`, and records the answer in `renewal` and
+/// `status`: in the steady state the one PUT that renews the Lease. The caller logs the outcome, see
+/// [`log_outcome`].
+pub fn attempt(
+    renewal: &mut Renewal,
+    status: &Mutex<RenewalStatus>,
+    client: &Client,
+    lease: &Target<'_>,
+    (action, now): (&Action, Now),
+) -> (RenewalOutcome, Result<Lease>) {
+    let answer = match action {
+        Action::Replace(renewed) => client.replace_typed(lease, renewed),
+        Action::Create(new) => client.create_typed(lease, new),
+        Action::Read | Action::Wait(_) => client.get_typed(lease),
+    };
+    let outcome = renewal.answered(action, &answer, (now, Instant::now()), fastrand::f64());
+    lock(status).record(renewal, &outcome, &answer);
+    (outcome, answer)
+}
+
+/// The counts and times of a renewal so far.
+#[derive(Clone, Debug, Default)]
+pub struct RenewalStatus {
+    /// The last turn of the loop, while it runs.
+    pub beat: Option<Instant>,
+    /// The last success.
+    pub renewed: Option<Now>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Since when they are in a row, and the last one.
+    failing: Option<(SystemTime, String)>,
+    /// Between the last two renewals.
+    interval: Option<Duration>,
+    successes: u64,
+    errors: u64,
+}
+
+impl RenewalStatus {
+    /// Records the outcome of a request with this answer.
+    pub fn record<T>(&mut self, renewal: &Renewal, outcome: &RenewalOutcome, answer: &Result<T>) {
+        self.failures = renewal.failures();
+        match outcome {
+            RenewalOutcome::Continue => {}
+            RenewalOutcome::Failed(_) => {
+                self.errors += 1;
+                let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                self.failing.get_or_insert_with(|| (SystemTime::now(), String::new())).1 = error;
+            }
+            RenewalOutcome::Renewed { .. } => {
+                self.successes += 1;
+                self.failing = None;
+                if let (Some(before), Some(now)) = (self.renewed, renewal.renewed()) {
+                    let interval = now.instant.saturating_duration_since(before.instant);
+                    self.interval = Some(interval);
+                }
+                self.renewed = renewal.renewed();
+            }
+        }
+    }
+
+    /// Since when and why it fails, while it does.
+    pub fn failing(&self) -> Option<String> {
+        let (since, error) = self.failing.as_ref()?;
+        Some(format!("{} failures since {}: {error}", self.failures, seconds_time(*since)))
+    }
+
+    /// Adds it to `metrics`, under `labels`.
+    pub fn add_to(&self, metrics: &mut Metrics, labels: &[(&str, &str)]) {
+        if let Some(renewed) = self.renewed {
+            metrics.add(LAST_SUCCESS, labels, timestamp(renewed.wall));
+        }
+        metrics.add(FAILURES, labels, self.failures);
+        if let Some(interval) = self.interval {
+            metrics.add(INTERVAL, labels, interval.as_secs_f64());
+        }
+        for (result, count) in [("success", self.successes), ("error", self.errors)] {
+            metrics.add(RENEWALS, &[labels, &[("result", result)]].concat(), count);
+        }
+    }
+}
+
+const INTERVAL: Family =
+    Family::gauge("sidecar_lease_renewal_interval_seconds", "Time between the last two renewals.");
+const RENEWALS: Family =
+    Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
+
+/// Logs one line per change, with details at -v 2, about the Lease `target` on `server`.
+pub fn log_outcome<T>(
+    server: &str,
+    target: &Target<'_>,
+    outcome: &RenewalOutcome,
+    answer: &Result<T>,
+) {
+    let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    match outcome {
+        RenewalOutcome::Continue if answer.is_ok() => {}
+        RenewalOutcome::Continue => {
+            log_object!(
+                Level::Debug, target, server = server, error = error;
+                "one more request is needed"
+            );
+        }
+        RenewalOutcome::Renewed { failures: 0 } => {
+            log_object!(Level::Debug, target, server = server; "lease renewed");
+        }
+        RenewalOutcome::Renewed { failures } => {
+            log_object!(
+                Level::Info, target, server = server, failures = failures;
+                "lease is renewed again"
+            );
+        }
+        RenewalOutcome::Failed(retry) => {
+            let level = if retry.should_log { Level::Warn } else { Level::Debug };
+            let retry_in = seconds(retry.wait);
+            log_object!(
+                level, target, server = server, error = error, retry_in = retry_in;
+                "lease renewal failed"
+            );
+        }
+    }
+}

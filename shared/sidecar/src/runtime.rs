@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -24,6 +25,10 @@ use crate::{
     flags::{self, Flag, Flags, Invocation},
     logging,
 };
+
+/// A slow reader gets the last lines until then: within a second of the signal, of which other work may take
+/// [`Stop::GRACE_PERIOD`].
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(950);
 
 const STOPPED: u8 = 0;
 const REFUSED: u8 = 1;
@@ -95,8 +100,8 @@ pub fn main_with<Settings>(
         Ok(End::Done) => log::info!("done"),
         Err(error) => log::error!(error:% = error; "exiting with an error"),
     }
-    let quickly = matches!(result, Ok(End::Stopped) | Err(Error::LeadLost(_)));
-    log.finish(stop.ok().filter(|_| quickly).map(|stop| stop.raised_for()));
+    let raised_for = stop.map_or(Duration::ZERO, |stop| stop.raised_for());
+    log.finish(FLUSH_TIMEOUT.saturating_sub(raised_for));
     ExitCode::from(match result {
         Ok(_) => STOPPED,
         Err(Error::NotFound(_)) => ABSENT,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use apiclient::{
+    client::RequestMetrics,
     error::{Error, Result},
     json::Document,
     lock::lock,
@@ -44,9 +45,9 @@ const SLICE: Duration = Duration::from_secs(60);
 /// `BadConfig` if its kubeconfig cannot be used.
 pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Controller> {
     // Checked first: with an unusable kubeconfig the process exits.
-    sidecar::client::own_cluster(flags, settings.timeout)?;
+    sidecar::client::own_cluster(flags, settings.timeout, RequestMetrics::default())?;
     let (flags, timeout) = (flags.clone(), settings.timeout);
-    let client = move |requests| sidecar::client::own_cluster_counting(&flags, timeout, requests);
+    let client = move |requests| sidecar::client::own_cluster(&flags, timeout, requests);
     let credentials = CredentialSource::Local(Box::new(client));
     let records = ClusterRecords::new(&settings);
     let connection = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;

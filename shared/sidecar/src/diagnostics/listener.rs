@@ -1,21 +1,13 @@
 //! Listening socket of the endpoint: on both versions of IP unless one is named.
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
-};
-
-use rustix::{
-    io::Errno,
-    net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt},
 };
 
 use apiclient::error::{Error, Result};
 
 use super::connection::ClientStream;
-
-/// As in the standard library.
-const BACKLOG: i32 = 128;
 
 /// A bound socket, and what makes a client's stream of a connection.
 pub struct HttpListener {
@@ -59,30 +51,18 @@ fn parse(host: &str) -> Option<Option<IpAddr>> {
     }
 }
 
+/// Linux accepts IPv4 at the unspecified address of IPv6, too.
 fn listen_on(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
     let listener = match address {
-        Some(address) => socket((address, port).into()),
-        None => match socket((Ipv6Addr::UNSPECIFIED, port).into()) {
+        Some(address) => TcpListener::bind((address, port)),
+        None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
             // A host without IPv6.
-            Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL | Errno::PROTONOSUPPORT) => {
-                socket((Ipv4Addr::UNSPECIFIED, port).into())
+            Err(error) if error.kind() != ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
             }
-            other => other,
+            bound => bound,
         },
     }?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-fn socket(address: SocketAddr) -> std::result::Result<TcpListener, Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    if address.is_ipv6() {
-        // Independent of net.ipv6.bindv6only.
-        sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
-    }
-    bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
-    Ok(socket.into())
 }
