@@ -21,7 +21,6 @@ use log::Level;
 use sidecar::flags::Flags;
 
 use crate::{
-    cached::CachedObject,
     capacity::{MAX_NODES, NodeResources},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
@@ -273,12 +272,10 @@ impl Agent {
         log_object!(level, self.credential(), event = reason; "{message}");
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
-        let seen = self.read(|state| state.credential.clone());
-        let uid = match &seen {
-            CachedObject::Object(seen) => seen["metadata"]["uid"].as_str(),
-            _ => None,
-        };
-        if let Err(error) = event.write(&self.management, &self.credential(), uid) {
+        let uid = self.read(|state| {
+            state.credential.object()?["metadata"]["uid"].as_str().map(str::to_owned)
+        });
+        if let Err(error) = event.write(&self.management, &self.credential(), uid.as_deref()) {
             log_object!(
                 Level::Debug, self.credential(), event = reason, error:% = error;
                 "the Event is not written"

@@ -16,6 +16,14 @@ pub(crate) enum CachedObject {
 }
 
 impl CachedObject {
+    /// The object, if there is one.
+    pub(crate) fn object(&self) -> Option<&Value> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Unknown | Self::Absent => None,
+        }
+    }
+
     /// The meaning of the answer to a GET.
     ///
     /// # Errors

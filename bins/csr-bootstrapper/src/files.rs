@@ -10,10 +10,10 @@ use apiclient::{backoff::Backoff, error::Result, log_line::seconds, log_object, 
 use hub_kubeconfig_dumper::{
     Content, MIN_INTERVAL, Modes, PublishOutcome, Publisher, RESYNC_INTERVAL,
 };
+use kubeconfig::secret;
 use log::Level;
-use serde_json::Value;
 
-use crate::{agent::Agent, cached::CachedObject, state::SharedState};
+use crate::{agent::Agent, state::SharedState};
 
 /// The longest wait between two attempts to write.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -28,10 +28,8 @@ pub(crate) fn keep(agent: &Agent, directory: &Path) {
         let until = match pace.next(version.as_deref(), now) {
             Err(until) => until,
             Ok(()) => {
-                if let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) {
-                    let wait = pass(agent, &publisher, secret, &mut backoff);
-                    pace.passed(version, now, wait);
-                }
+                let wait = pass(agent, &publisher, &mut backoff);
+                pace.passed(version, now, wait);
                 now
             }
         };
@@ -74,17 +72,13 @@ impl FilePace {
 
 /// The version of the Secret, while there is one: it changes with each write.
 fn version(state: &SharedState) -> Option<String> {
-    match &state.credential {
-        CachedObject::Object(secret) => {
-            secret["metadata"]["resourceVersion"].as_str().map(str::to_owned)
-        }
-        _ => None,
-    }
+    let secret = state.credential.object()?;
+    secret["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }
 
-/// Writes the files of `secret`; returns the time until that is worth another attempt.
-fn pass(agent: &Agent, publisher: &Publisher, secret: Value, backoff: &mut Backoff) -> Duration {
-    match publish(agent, publisher, secret) {
+/// Writes the Secret's files; returns the time until that is worth another attempt.
+fn pass(agent: &Agent, publisher: &Publisher, backoff: &mut Backoff) -> Duration {
+    match publish(agent, publisher) {
         Ok(()) => {
             backoff.succeeded();
             RESYNC_INTERVAL
@@ -103,12 +97,13 @@ fn pass(agent: &Agent, publisher: &Publisher, secret: Value, backoff: &mut Backo
     }
 }
 
-fn publish(agent: &Agent, publisher: &Publisher, secret: Value) -> Result<()> {
+fn publish(agent: &Agent, publisher: &Publisher) -> Result<()> {
     let settings = &agent.settings;
     let name = format!("{}/{}", settings.namespace, settings.hub_secret);
-    let content = Content::of(&name, kubeconfig::secret::data(&secret)?)?;
-    // A large Secret makes room for the files.
-    drop(secret);
+    let data = agent.read(|state| state.credential.object().map(secret::data).transpose())?;
+    // A Secret that was deleted a moment ago keeps its files.
+    let Some(data) = data else { return Ok(()) };
+    let content = Content::of(&name, data)?;
     let outcome = publisher.publish(&content, SystemTime::now(), &agent.stop)?;
     if outcome == PublishOutcome::Changed {
         let (files, path) = (content.files.len(), publisher.path.display());

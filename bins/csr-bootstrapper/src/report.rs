@@ -11,8 +11,7 @@ use sidecar::{
 };
 
 use crate::{
-    agent::Agent, cached::CachedObject, certificate::ready, managedcluster::ManagedClusterLease,
-    settings::LOCK,
+    agent::Agent, certificate::ready, managedcluster::ManagedClusterLease, settings::LOCK,
 };
 
 const POSTED: Family =
@@ -104,10 +103,7 @@ fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();
     }
-    let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) else {
-        return None;
-    };
-    let data = secret::data(&secret).ok()?;
+    let data = agent.read(|state| secret::data(state.credential.object()?).ok())?;
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     chain.iter().map(|certificate| certificate.not_after).min()
 }

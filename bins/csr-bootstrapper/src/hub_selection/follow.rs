@@ -118,7 +118,7 @@ impl Selector<'_> {
 
     /// The content of the credential's Secret.
     fn data(&self) -> Option<Data> {
-        validate::content(&self.agent.read(|state| state.credential.clone())).ok()
+        self.agent.read(|state| validate::content(&state.credential).ok())
     }
 
     fn select(&mut self, occasion: Occasion, seen: &HubObservation) {

@@ -240,16 +240,11 @@ impl<'a> StatusLoop<'a> {
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
                     log_object!(Level::Info, target; "the cluster has joined the hub");
                 }
-                self.record_event(before, &after);
+                event::write(client, &self.session.names.agent, before, &after);
                 self.latest = Latest::Answered(after);
             }
             Err(error) => self.failed(&target, write.part(), &error),
         }
-    }
-
-    /// Tells the people of the hub if the cluster has become available, or is no longer.
-    fn record_event(&self, before: &Value, after: &Value) {
-        event::write(&self.session.client, &self.session.names.agent, before, after);
     }
 
     fn wrote(&mut self, target: &Target<'_>, part: Part) {
