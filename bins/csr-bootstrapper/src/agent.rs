@@ -18,6 +18,7 @@ use apiclient::{
     watch::LastError,
 };
 use log::Level;
+use serde_json::Value;
 use sidecar::flags::Flags;
 
 use crate::{
@@ -63,7 +64,6 @@ pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
     /// One for each bootstrap kubeconfig.
     pub(crate) bootstraps: Vec<LastError>,
-    pub(crate) cluster: LastError,
     pub(crate) addons: LastError,
     pub(crate) csr: Arc<LastError>,
 }
@@ -180,21 +180,19 @@ impl Agent {
         }
     }
 
-    /// Calls `reconcile` with what `read` finds, at each change and at the time that it returns, until the end of
+    /// Calls `reconcile` with the ManagedCluster, at each change and at the time that it returns, until the end of
     /// `session`.
-    pub(crate) fn run_session<T>(
+    pub(crate) fn run_session(
         &self,
         session: &HubSession,
-        read: impl Fn(&SharedState) -> Option<T>,
-        mut reconcile: impl FnMut(T) -> Instant,
+        mut reconcile: impl FnMut(&Value) -> Instant,
     ) {
         controller::run(&self.stop, || {
-            let found = self.read(&read);
-            // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
                 return None;
             }
-            Some(found.map_or_else(|| Instant::now() + Stop::SLICE, &mut reconcile))
+            let cluster = session.managed_cluster();
+            Some(cluster.map_or_else(|| Instant::now() + Stop::SLICE, |it| reconcile(&it)))
         });
     }
 
@@ -232,7 +230,9 @@ impl Agent {
     pub(crate) fn remarks(&self) -> String {
         let all = &self.errors;
         let namespaces = self.read(|state| state.namespaces.clone());
-        let watches = [all.credential.get(), all.cluster.get(), all.addons.get()];
+        let session = self.session();
+        let cluster = session.as_ref().and_then(|session| session.managed_cluster.last_error());
+        let watches = [all.credential.get(), cluster, all.addons.get()];
         let stores = [
             self.cluster_claims.last_error(),
             self.cluster_properties.last_error(),
@@ -249,13 +249,13 @@ impl Agent {
             let detail = status.detail.as_ref().filter(|_| status.trouble.is_none())?;
             Some(format!("the certificate: {detail}"))
         });
-        let not_accepted = self.read(|state| {
-            let cluster = state.managed_cluster().filter(|cluster| !accepted(cluster))?;
-            let name = cluster["metadata"]["name"].as_str()?;
-            Some(format!(
+        let waiting = session.filter(|it| it.managed_cluster().is_some_and(|it| !accepted(&it)));
+        let not_accepted = waiting.map(|session| {
+            let name = &session.names.cluster;
+            format!(
                 "the hub has not accepted the cluster: kubectl patch managedcluster {name} --type merge \
                  -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
-            ))
+            )
         });
         watches
             .chain(no_bootstrap)

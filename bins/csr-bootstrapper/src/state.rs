@@ -9,7 +9,7 @@ use std::{
 
 use apiclient::{
     client::{self, Client},
-    reflector::Store,
+    reflector::{Lookup, Store},
     stop::Stop,
 };
 use serde_json::Value;
@@ -55,7 +55,6 @@ pub(crate) struct SharedState {
     pub(crate) capacity: Option<Capacity>,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
-    managed_cluster: Option<Value>,
 }
 
 impl SharedState {
@@ -78,22 +77,9 @@ impl SharedState {
         if let Some(ended) = &ended {
             ended.stop.raise();
             // The next hub has others.
-            self.managed_cluster = None;
             self.addons.clear();
         }
         ended
-    }
-
-    /// The ManagedCluster in its last known state of this session.
-    pub(crate) fn managed_cluster(&self) -> Option<&Value> {
-        self.managed_cluster.as_ref()
-    }
-
-    /// Sets the ManagedCluster, unless the session that saw it has ended.
-    pub(crate) fn set_managed_cluster(&mut self, session: &HubSession, cluster: Option<Value>) {
-        if !session.stop.raised() {
-            self.managed_cluster = cluster;
-        }
     }
 
     /// The add-ons, unless the session that saw them has ended.
@@ -118,6 +104,21 @@ pub(crate) struct HubSession {
     pub(crate) names: AgentNames,
     /// Raised when no credential is valid any more, or at the end.
     pub(crate) stop: Stop,
+    pub(crate) managed_cluster: Store<Arc<Value>>,
+}
+
+impl HubSession {
+    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, stop: Stop) -> Self {
+        Self { client, hub, names, stop, managed_cluster: Store::new(1) }
+    }
+
+    /// The ManagedCluster in its last known state.
+    pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
+        match self.managed_cluster.get(&self.names.cluster) {
+            Lookup::Object(cluster) => Some(cluster),
+            Lookup::Unknown | Lookup::Absent | Lookup::Invalid => None,
+        }
+    }
 }
 
 /// Metrics of the requests to the hub, in sessions and by other requesters.

@@ -17,8 +17,10 @@ use serde_json::{Map, Value, json};
 /// The shortest time between two writes; it doubles after each write that did not settle the matter, so
 /// that another writer's disagreement causes no loop.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest wait between two attempts, and between two writes.
-const MAX_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest of these times: what a status says is at most this old.
+const MAX_INTERVAL: Duration = Duration::from_secs(10);
+/// The longest wait between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The writes of several things, each at a pace of its own.
 pub(crate) struct StatusWriter<K>(BTreeMap<K, WritePace>);
@@ -91,7 +93,7 @@ pub(crate) struct WritePace {
 
 impl WritePace {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { not_before: now, interval: MIN_INTERVAL, backoff: Backoff::new(MAX_INTERVAL) }
+        Self { not_before: now, interval: MIN_INTERVAL, backoff: Backoff::new(MAX_BACKOFF) }
     }
 
     /// Records whether a write is needed; once it is not, the matter is settled.
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn disputed_status_is_written_once_a_minute_at_most() {
+    fn disputed_status_is_written_every_10_s_at_most() {
         let mut now = Instant::now();
         let mut pace = WritePace::new(now);
         let mut gaps = Vec::new();
@@ -149,7 +151,7 @@ mod tests {
             gaps.push((pace.not_before - now).as_secs());
             now = pace.not_before;
         }
-        assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(gaps, [1, 2, 4, 8, 10, 10, 10, 10]);
         pace.needed(false, now - Duration::from_secs(1));
         pace.wrote(now);
         assert_eq!(pace.not_before, now + MAX_INTERVAL, "the echo alone settles nothing");

@@ -42,7 +42,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
             }
-            let accepted = is_accepted(agent);
+            let accepted = is_accepted(&session);
             list_again = accepted && agent.change(|state| state.addons.wants_list());
             match accepted && !list_again {
                 true => ControlFlow::Continue(()),
@@ -142,15 +142,15 @@ fn wait_until_accepted(agent: &Agent, session: &HubSession) -> bool {
         if session.stop.raised() {
             return false;
         }
-        if is_accepted(agent) {
+        if is_accepted(session) {
             return true;
         }
         agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE);
     }
 }
 
-fn is_accepted(agent: &Agent) -> bool {
-    agent.read(|state| state.managed_cluster().is_some_and(accepted))
+fn is_accepted(session: &HubSession) -> bool {
+    session.managed_cluster().is_some_and(|cluster| accepted(&cluster))
 }
 
 /// The add-on in a document, with its name; `None` if it cannot be read as one.

@@ -51,8 +51,7 @@ impl SessionControl {
         let client =
             Client::counting("the hub", config.clone(), Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
-        let session =
-            HubSession { client, hub: hub.clone(), names: names.clone(), stop: agent.stop.child() };
+        let session = HubSession::new(client, hub.clone(), names.clone(), agent.stop.child());
         // The one before ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));

@@ -84,15 +84,15 @@ impl Selector<'_> {
         agent.read(|state| {
             let selected = state.hubs.selected().map(|(_, server)| server.to_owned());
             let session = state.session().filter(|session| !session.stop.raised());
-            let session = session.map(|session| server_of(&session.hub).to_owned());
-            let connected = session.is_some() && session == selected;
-            let cluster = state.managed_cluster().filter(|_| connected);
+            let session = session.filter(|it| selected.as_deref() == Some(server_of(&it.hub)));
+            let connected = session.is_some();
+            let cluster = session.and_then(|session| session.managed_cluster());
             HubObservation {
                 servers: state.hubs.servers(),
                 unread: state.hubs.has_unread(),
                 connected,
-                denied: cluster.is_some_and(|cluster| !accepts_client(cluster)),
-                period: cluster.map_or(Duration::ZERO, lease_period),
+                denied: cluster.as_ref().is_some_and(|cluster| !accepts_client(cluster)),
+                period: cluster.map_or(Duration::ZERO, |cluster| lease_period(&cluster)),
                 joined: state.hubs.joined.clone(),
                 selected,
                 credential,

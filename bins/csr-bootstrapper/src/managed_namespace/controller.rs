@@ -25,7 +25,7 @@ use sidecar::runtime;
 use super::{MAX_NAMESPACES, label, wanted};
 use crate::{
     agent::{Agent, PAGE},
-    state::{HubSession, SharedState},
+    state::HubSession,
     status_writer::{StatusWriter, WritePace},
 };
 
@@ -33,8 +33,7 @@ use crate::{
 pub(crate) fn run(agent: &Arc<Agent>) {
     while let Some(session) = agent.next_session() {
         let mut controller = NamespaceController::new(agent, &session);
-        let wanted = |state: &SharedState| state.managed_cluster().map(wanted);
-        agent.run_session(&session, wanted, |wanted| controller.reconcile(&wanted));
+        agent.run_session(&session, |cluster| controller.reconcile(&wanted(cluster)));
         agent.change(|state| {
             state.namespaces = None;
             state.applied_namespaces.clear();

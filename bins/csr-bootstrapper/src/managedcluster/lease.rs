@@ -65,11 +65,10 @@ impl ManagedClusterLease {
         let (mut renewal, mut period) = (None, USUAL_PERIOD);
         let mut generation = session.client.generation();
         controller::run(&agent.stop, || {
-            let wanted = agent.read(|state| state.managed_cluster().and_then(period_of));
-            // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
                 return None;
             }
+            let wanted = session.managed_cluster().and_then(|cluster| period_of(&cluster));
             let now = Now::read();
             lock(&self.status).beat = Some(now.instant);
             announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));

@@ -1,13 +1,14 @@
 //! ManagedCluster on the hub: its creation, its watch, and the client configs in its spec.
 
-use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use apiclient::{
     client::Client,
     error::{Error, Result},
     log_object,
+    reflector::Lookup,
     resource::Resource,
-    watch,
+    watch::Selection,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::config::Trust;
@@ -102,23 +103,26 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
     }
 }
 
-/// Watches the ManagedCluster in each session, for the agent's shared state.
+/// Watches the ManagedCluster in each session.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let target = MANAGED_CLUSTERS.cluster_object(&session.names.cluster);
-        let (mut missed, last_error) = (false, &agent.errors.cluster);
-        watch::follow(&session.client, &target, &session.stop, last_error, &mut |cluster| {
-            let misses = cluster.is_none();
-            if misses && !missed {
+        let store = &session.managed_cluster;
+        let mut was_missing = false;
+        let mut on_change = || {
+            let is_missing = store.get(&session.names.cluster) == Lookup::Absent;
+            if is_missing && !was_missing {
                 log_object!(
                     Level::Warn, target;
                     "the hub has no such ManagedCluster: nothing is reported to it"
                 );
             }
-            missed = misses;
-            agent.update(|state| state.set_managed_cluster(&session, cluster));
-            ControlFlow::Continue(())
-        });
+            was_missing = is_missing;
+            agent.stop.wake();
+        };
+        let selection = Selection::all(target);
+        let mut parse = |cluster: Value| Some(Arc::new(cluster));
+        store.run(&session.client, &selection, &session.stop, &mut parse, &mut on_change);
     }
 }
 

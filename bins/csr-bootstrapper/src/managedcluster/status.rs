@@ -1,7 +1,10 @@
 //! Loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
 //! in its spec. In the steady state nothing is written.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 use apiclient::{
     error::{Error, Result},
@@ -23,62 +26,48 @@ use crate::{
     claim,
     conditions::has,
     settings::Settings,
-    state::{HubSession, SharedState},
+    state::HubSession,
     status_writer::{StatusWriter, patch_status},
 };
 
-/// After a conflict the watch has this long to bring the write in between.
-const ECHO: Duration = Duration::from_secs(1);
 /// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
 const NO_RIGHT_YET: Duration = Duration::from_secs(600);
+
+/// The parts of the ManagedCluster that are written, in a sentence.
+const STATUS: &str = "the ManagedCluster's status";
+const CLIENT_CONFIGS: &str = "the ManagedCluster's client configs";
 
 /// Probes the spoke and reports to the hub, until the end of the process.
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let mut status_loop = StatusLoop::new(agent, &session);
-        let cluster = |state: &SharedState| state.managed_cluster().cloned();
-        agent.run_session(&session, cluster, |cluster| status_loop.reconcile(cluster));
+        let mut controller = StatusController::new(agent, &session);
+        agent.run_session(&session, |cluster| controller.reconcile(cluster));
     }
 }
 
 /// The state of one session.
-struct StatusLoop<'a> {
+struct StatusController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     probes: Probes,
     /// The last probe was reported: if the hub has another opinion since, the next probe decides.
     reported: bool,
     accepted: bool,
-    differed: bool,
-    /// resourceVersion of the watch's last event.
-    watched_version: Value,
-    latest: Latest,
-    writer: StatusWriter<Part>,
+    clocks_differ: bool,
+    writer: StatusWriter<&'static str>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
 }
 
-/// The ManagedCluster that the next write is based on.
-enum Latest {
-    /// The watch's last event.
-    Watched,
-    /// The answer to a later request.
-    Answered(Value),
-    /// Newer than the watch's last event; until then the watch may bring it.
-    Elsewhere(Instant),
-}
-
-/// A write.
+/// A change of the ManagedCluster.
 enum Write {
     /// Fields of the status.
     Status(Map<String, Value>),
-    /// Fields of the status, with what the nodes have.
-    Capacity(Map<String, Value>),
     /// A replacement of the whole.
-    Spec(Value),
+    ClientConfigs(Value),
 }
 
-impl<'a> StatusLoop<'a> {
+impl<'a> StatusController<'a> {
     fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
         Self {
             agent,
@@ -86,28 +75,22 @@ impl<'a> StatusLoop<'a> {
             probes: Probes::default(),
             reported: false,
             accepted: false,
-            differed: false,
-            watched_version: Value::Null,
-            latest: Latest::Watched,
+            clocks_differ: false,
             writer: StatusWriter::default(),
             claims_left_out: 0,
         }
     }
 
     /// Performs what is due, with at most one write; returns when to come again if nothing changes.
-    fn reconcile(&mut self, watched: Value) -> Instant {
-        let cluster = match self.latest(watched) {
-            Ok(cluster) => cluster,
-            Err(until) => return until,
-        };
-        self.record_hub_view(&cluster);
-        let mut until = self.probe(&cluster);
+    fn reconcile(&mut self, cluster: &Value) -> Instant {
+        self.observe(cluster);
+        let mut until = self.probe(cluster);
         let now = Instant::now();
-        let writes = [self.status_of(&cluster), self.capacity_of(&cluster), self.spec_of(&cluster)];
+        let writes = [self.status_of(cluster), self.client_configs_of(cluster)];
         for write in writes.into_iter().flatten() {
             let not_before = self.writer.pace(&write.part()).not_before;
             if not_before <= now {
-                self.write(&cluster, &write);
+                self.write(cluster, &write);
                 return now;
             }
             until = until.min(not_before);
@@ -115,36 +98,8 @@ impl<'a> StatusLoop<'a> {
         until
     }
 
-    /// The newest known ManagedCluster, or when to come again for it.
-    fn latest(&mut self, watched: Value) -> std::result::Result<Value, Instant> {
-        let version = &watched["metadata"]["resourceVersion"];
-        if self.watched_version != *version {
-            (self.watched_version, self.latest) = (version.clone(), Latest::Watched);
-        }
-        let now = Instant::now();
-        match &self.latest {
-            Latest::Watched => return Ok(watched),
-            Latest::Answered(cluster) => return Ok(cluster.clone()),
-            Latest::Elsewhere(until) if now < *until => return Err(*until),
-            Latest::Elsewhere(_) => {}
-        }
-        let target = target_of(&watched);
-        match self.session.client.get(&target) {
-            Ok(cluster) => {
-                self.latest = Latest::Answered(cluster.clone());
-                Ok(cluster)
-            }
-            Err(error) => {
-                self.failed(&target, Part::Status, &error);
-                let not_before = self.writer.pace(&Part::Status).not_before;
-                self.latest = Latest::Elsewhere(not_before);
-                Err(not_before)
-            }
-        }
-    }
-
     /// Records the hub's view of the cluster.
-    fn record_hub_view(&mut self, cluster: &Value) {
+    fn observe(&mut self, cluster: &Value) {
         let accepted = accepted(cluster);
         if std::mem::replace(&mut self.accepted, accepted) != accepted {
             // Other rights: waits of the old ones end.
@@ -152,7 +107,7 @@ impl<'a> StatusLoop<'a> {
             self.writer.reset();
         }
         let (differ, target) = (clocks_differ(cluster), target_of(cluster));
-        match (std::mem::replace(&mut self.differed, differ), differ) {
+        match (std::mem::replace(&mut self.clocks_differ, differ), differ) {
             (false, true) => log_object!(
                 Level::Warn, target;
                 "the hub finds that the clocks differ: the spoke's health is not reported"
@@ -179,17 +134,23 @@ impl<'a> StatusLoop<'a> {
         self.probes.due(period, urgent, now)
     }
 
+    /// The change of the status, which is written whole so that no part waits for another one's pace.
     fn status_of(&mut self, cluster: &Value) -> Option<Write> {
         let is_well = *self.probes.health() == ApiServerHealth::Ok;
         let claims = if is_well { self.claims() } else { None };
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (version, now) = (self.probes.version(), SystemTime::now());
+        let reports_capacity = self.accepted && !self.clocks_differ && is_well;
         let status = self.agent.read(|state| {
             let (claims, namespaces) = (claims.as_deref(), &state.applied_namespaces);
             let spoke = SpokeStatus { health, version, claims, namespaces };
-            conditions::differences(cluster, spoke, state.rotated.as_ref(), now)
+            let mut status = conditions::differences(cluster, spoke, state.rotated.as_ref(), now);
+            if let Some(capacity) = state.capacity.as_ref().filter(|_| reports_capacity) {
+                status.extend(capacity.differences(&cluster["status"]));
+            }
+            status
         });
-        self.writer.due(&Part::Status, !status.is_empty())?;
+        self.writer.due(&STATUS, !status.is_empty())?;
         Some(Write::Status(status))
     }
 
@@ -205,110 +166,62 @@ impl<'a> StatusLoop<'a> {
         Some(claims)
     }
 
-    /// What the nodes have, if the hub has something else.
-    fn capacity_of(&mut self, cluster: &Value) -> Option<Write> {
-        let is_well =
-            self.accepted && !self.differed && *self.probes.health() == ApiServerHealth::Ok;
-        let status = self.agent.read(|state| {
-            let capacity = state.capacity.as_ref().filter(|_| is_well)?;
-            Some(capacity.differences(&cluster["status"]))
-        });
-        let status = status.unwrap_or_default();
-        self.writer.due(&Part::Capacity, !status.is_empty())?;
-        Some(Write::Capacity(status))
-    }
-
     /// The change of the spec; this agent has the right to it once it is accepted.
-    fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
+    fn client_configs_of(&mut self, cluster: &Value) -> Option<Write> {
         let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
-        self.writer.due(&Part::Spec, wanted.is_some())?;
-        wanted.map(Write::Spec)
+        self.writer.due(&CLIENT_CONFIGS, wanted.is_some())?;
+        wanted.map(Write::ClientConfigs)
     }
 
     fn write(&mut self, before: &Value, write: &Write) {
-        let (client, target) = (&self.session.client, target_of(before));
+        let HubSession { client, names, managed_cluster, .. } = self.session;
+        let (target, revision) = (target_of(before), managed_cluster.revision());
         let answer: Result<Value> = match write {
-            Write::Status(status) | Write::Capacity(status) => {
-                patch_status(client, &target, before, status)
-            }
-            Write::Spec(cluster) => client.replace(&target, cluster),
+            Write::Status(status) => patch_status(client, &target, before, status),
+            Write::ClientConfigs(cluster) => client.replace(&target, cluster),
         };
         match answer {
             Ok(after) => {
-                self.reported |= write.part() == Part::Status;
-                self.wrote(&target, write.part());
+                self.reported |= write.part() == STATUS;
+                let failures = self.writer.wrote(&write.part());
+                let level = if failures == 0 { Level::Debug } else { Level::Info };
+                log_object!(level, target, failures = failures; "{} was written", write.part());
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
                     log_object!(Level::Info, target; "the cluster has joined the hub");
                 }
-                event::write(client, &self.session.names.agent, before, &after);
-                self.latest = Latest::Answered(after);
+                event::write(client, &names.agent, before, &after);
+                managed_cluster.put(revision, &names.cluster, Some(Arc::new(after)));
             }
             Err(error) => self.failed(&target, write.part(), &error),
         }
     }
 
-    fn wrote(&mut self, target: &Target<'_>, part: Part) {
-        let failures = self.writer.wrote(&part);
-        let level = if failures == 0 { Level::Debug } else { Level::Info };
-        log_object!(level, target, failures = failures; "{} was written", part.name());
-    }
-
-    fn failed(&mut self, target: &Target<'_>, part: Part, error: &Error) {
-        let (now, accepted, what) = (Instant::now(), self.accepted, part.name());
-        match error {
-            Error::Conflict(_) => {
-                self.latest = Latest::Elsewhere(now + ECHO);
-                log_object!(
-                    Level::Debug, target, error:% = error;
-                    "reading the ManagedCluster again"
-                );
-            }
-            Error::Forbidden(_) if !accepted => {
-                self.writer.pace(&part).not_before = now + NO_RIGHT_YET;
-                log_object!(
-                    Level::Debug, target, error:% = error;
-                    "{what} cannot be written before the hub accepts the cluster"
-                );
-            }
-            _ => {
-                let should_log = self.writer.failed(&part, error);
-                let level = if should_log { Level::Warn } else { Level::Debug };
-                log_object!(level, target, error:% = error; "{what} cannot be written");
-            }
+    fn failed(&mut self, target: &Target<'_>, part: &'static str, error: &Error) {
+        if matches!(error, Error::Forbidden(_)) && !self.accepted {
+            self.writer.pace(&part).not_before = Instant::now() + NO_RIGHT_YET;
+            log_object!(
+                Level::Debug, target, error:% = error;
+                "{part} cannot be written before the hub accepts the cluster"
+            );
+            return;
         }
+        // After a conflict the watch brings the other write.
+        let is_conflict = matches!(error, Error::Conflict(_));
+        let should_log = self.writer.failed(&part, error) && !is_conflict;
+        let level = if should_log { Level::Warn } else { Level::Debug };
+        log_object!(level, target, error:% = error; "{part} cannot be written");
     }
 }
 
 impl Write {
-    fn part(&self) -> Part {
+    fn part(&self) -> &'static str {
         match self {
-            Self::Status(_) => Part::Status,
-            Self::Capacity(_) => Part::Capacity,
-            Self::Spec(_) => Part::Spec,
+            Self::Status(_) => STATUS,
+            Self::ClientConfigs(_) => CLIENT_CONFIGS,
         }
     }
 }
 
 fn target_of(cluster: &Value) -> Target<'_> {
     MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
-}
-
-/// The part of the ManagedCluster; each is written at its own pace.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Status,
-    /// Nodes that come and go must not keep the health waiting.
-    Capacity,
-    Spec,
-}
-
-impl Part {
-    /// The part's name in a sentence.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Status => "the ManagedCluster's status",
-            Self::Capacity => "the ManagedCluster's capacity",
-            Self::Spec => "the ManagedCluster's client configs",
-        }
-    }
 }
