@@ -46,14 +46,9 @@ impl Backoff {
         self
     }
 
-    /// Limits waits to `cap` from now on.
-    pub fn set_cap(&mut self, cap: Duration) {
-        self.cap = cap;
-    }
-
-    /// Obeys a Retry-After up to `pause` from now on.
-    pub fn set_pause(&mut self, pause: Duration) {
-        self.pause = pause;
+    /// Changes both limits from now on.
+    pub fn set_limits(&mut self, cap: Duration, pause: Duration) {
+        (self.cap, self.pause) = (cap, pause);
     }
 
     /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
@@ -126,7 +121,7 @@ mod tests {
         assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(60));
         let mut patient = Backoff::new(Duration::from_secs(60)).honoring(Duration::from_secs(300));
         assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(300));
-        patient.set_pause(Duration::from_secs(120));
+        patient.set_limits(Duration::from_secs(60), Duration::from_secs(120));
         assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(120));
     }
 

@@ -13,7 +13,7 @@ mod typed;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -71,13 +71,18 @@ struct Inner {
     timeouts: Timeouts,
     state: Mutex<State>,
     reload: Reload,
-    clock: Mutex<Option<ServerClock>>,
-    skew_logged: AtomicBool,
     requests: RequestMetrics,
-    refused: Mutex<Option<Refused>>,
-    born: Instant,
-    /// Milliseconds from `born` to a moment after it; 0 for never.
-    heard: AtomicU64,
+    peer: Mutex<PeerState>,
+}
+
+/// What the answers of the server say about it.
+#[derive(Default)]
+struct PeerState {
+    clock: Option<ServerClock>,
+    skew_logged: bool,
+    refused: Option<Refused>,
+    /// The last byte of a successful answer or of a watch event.
+    heard: Option<Instant>,
 }
 
 /// A server's clock, by the dates of its answers.
@@ -144,12 +149,8 @@ impl Client {
             timeouts,
             state: Mutex::new(state),
             reload,
-            clock: Mutex::default(),
-            skew_logged: AtomicBool::new(false),
             requests,
-            refused: Mutex::default(),
-            born: Instant::now(),
-            heard: AtomicU64::new(0),
+            peer: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT })
     }
@@ -170,6 +171,7 @@ impl Client {
         self.object(&ApiRequest::get(*target))
     }
 
+    /// As [`get`](Self::get), within `timeout`.
     pub fn get_within(&self, target: &Target<'_>, timeout: Duration) -> Result<Value> {
         self.object(&ApiRequest { timeout: Some(timeout), ..ApiRequest::get(*target) })
     }
@@ -239,7 +241,7 @@ impl Client {
             Some(std::mem::replace(&mut state.transport, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
-        *lock(&self.inner.refused) = None;
+        lock(&self.inner.peer).refused = None;
         self.inner.requests.count_for(&state.transport.host());
         drop(state);
         if let Some(old) = old {
@@ -257,15 +259,12 @@ impl Client {
     /// The span of the server's 401 answers to this identity, if the last answer was one. Only a Status of
     /// the server counts: a gateway's refusal says nothing about the credential.
     pub fn refused(&self) -> Option<Refused> {
-        *lock(&self.inner.refused)
+        lock(&self.inner.peer).refused
     }
 
     /// The time of the last byte of a successful answer or of a watch event.
     pub fn heard(&self) -> Option<Instant> {
-        match self.inner.heard.load(Relaxed) {
-            0 => None,
-            milliseconds => Some(self.inner.born + Duration::from_millis(milliseconds)),
-        }
+        lock(&self.inner.peer).heard
     }
 
     /// Ends all requests of this client, watches among them; a later request would connect anew.
@@ -283,7 +282,7 @@ impl Client {
     /// The server's clock, once an answer has its date. An answer that is not JSON may be a
     /// gateway's, and is ignored.
     pub fn clock(&self) -> Option<ServerClock> {
-        *lock(&self.inner.clock)
+        lock(&self.inner.peer).clock
     }
 
     pub fn requests(&self) -> &RequestMetrics {

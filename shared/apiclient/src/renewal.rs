@@ -167,8 +167,7 @@ impl Renewal {
     /// Renews once per `period` from now on.
     pub fn set_period(&mut self, period: Duration) {
         self.period = period;
-        self.backoff.set_cap(period.min(MAX_WAIT));
-        self.backoff.set_pause(period);
+        self.backoff.set_limits(period.min(MAX_WAIT), period);
     }
 
     /// Ends the wait after a failure: new credentials may succeed.

@@ -1,7 +1,7 @@
 //! Exchange of a request for its answer: repeated if that is safe, counted, and read in its form.
 
 use std::{
-    sync::atomic::Ordering::Relaxed,
+    mem,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -93,7 +93,7 @@ impl Client {
             }
             let error = self.refusal(request, answer);
             let again = matches!(error, Error::Unauthorized(_))
-                && !std::mem::replace(&mut refused, true)
+                && !mem::replace(&mut refused, true)
                 && self.other_identity(generation);
             if !again {
                 return Err(error);
@@ -116,16 +116,7 @@ impl Client {
                 )
             };
             let start = Instant::now();
-            let message = match (request.kind, request.timeout) {
-                (ResponseKind::Watch, _) => self.endless(&agent, message),
-                (ResponseKind::List, longest) if request.target.name.is_none() => {
-                    self.long(&agent, message, longest)
-                }
-                (_, Some(_)) => {
-                    agent.configure_request(message).timeout_global(request.timeout).build()
-                }
-                _ => message,
-            };
+            let message = self.timed(&agent, message, request);
             match agent.run(message) {
                 Err(e) if request.repeatable && !lost && connection_lost(&e) => lost = true,
                 Err(e) => {
@@ -136,7 +127,7 @@ impl Client {
                     let code = answer.status().as_u16();
                     self.inner.requests.add(request.method.as_str(), Some(code), start.elapsed());
                     if answer.status().is_success() && is_json(&answer) {
-                        *lock(&self.inner.refused) = None;
+                        lock(&self.inner.peer).refused = None;
                         self.record_date(date(&answer));
                     }
                     return Ok((answer, generation));
@@ -145,30 +136,28 @@ impl Client {
         }
     }
 
-    /// A page may take as long as its consumer or a slow link; each read has the time of a request.
-    fn long(
+    /// Sets the time limits. A page may take as long as its consumer or a slow link, and a watch has no last byte to
+    /// wait for: the head has the time of a request, and so has each read of a page. A watch is checked
+    /// between reads, see [`CHECK_INTERVAL`].
+    fn timed(
         &self,
         agent: &Agent,
-        request: Request<Vec<u8>>,
-        longest: Option<Duration>,
+        message: Request<Vec<u8>>,
+        request: &ApiRequest<'_>,
     ) -> Request<Vec<u8>> {
-        let most = self.inner.timeouts.request;
+        let usual = self.inner.timeouts.request;
+        let (total, read) = match request.kind {
+            ResponseKind::Watch => (None, Some(self.silence().min(CHECK_INTERVAL))),
+            ResponseKind::List if request.target.name.is_none() => {
+                (Some(request.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
+            }
+            _ => (Some(request.timeout.unwrap_or(usual)), None),
+        };
         agent
-            .configure_request(request)
-            .timeout_global(Some(longest.unwrap_or(LIST_TIMEOUT).max(most)))
-            .timeout_recv_response(Some(most))
-            .timeout_per_read(Some(most))
-            .build()
-    }
-
-    /// A watch has no last byte to wait for: its head is bounded as ever, then the time until the next
-    /// check whether it should have ended.
-    fn endless(&self, agent: &Agent, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
-        agent
-            .configure_request(request)
-            .timeout_global(None)
-            .timeout_recv_response(Some(self.inner.timeouts.request))
-            .timeout_per_read(Some(self.silence().min(CHECK_INTERVAL)))
+            .configure_request(message)
+            .timeout_global(total)
+            .timeout_recv_response(read.map(|_| usual))
+            .timeout_per_read(read)
             .build()
     }
 
@@ -202,7 +191,7 @@ impl Client {
         }
         let result = self.load_credentials(load);
         let mut state = self.state();
-        let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
+        let was_unusable = mem::replace(&mut state.files_unusable, result.is_err());
         if let Err(e) = result {
             state.next_reload =
                 Instant::now() + FILES_RETRY_INTERVAL.min(self.inner.timeouts.files);
@@ -215,32 +204,27 @@ impl Client {
     /// Records the server's clock.
     fn record_date(&self, date: Option<String>) {
         let Some(time) = date.and_then(|date| time::date(&date)) else { return };
-        let skew = time::skew(time, SystemTime::now());
-        let (mut clock, last) = (lock(&self.inner.clock), Instant::now());
-        let before = clock.filter(|clock| clock.ahead.abs_diff(skew) <= SAME_CLOCK);
+        let (ahead, last) = (time::skew(time, SystemTime::now()), Instant::now());
+        let mut peer = lock(&self.inner.peer);
+        let before = peer.clock.filter(|clock| clock.ahead.abs_diff(ahead) <= SAME_CLOCK);
         let since = before.map_or(last, |before| before.since);
-        *clock = Some(ServerClock { ahead: skew, time, since, last });
-        drop(clock);
-        let logged = &self.inner.skew_logged;
-        if skew.abs() < SETTLED_SKEW {
-            logged.store(false, Relaxed);
-        } else if skew.abs() > MAX_SKEW && !logged.swap(true, Relaxed) {
-            log::warn!(server = self.name(), skew = skew; "the server's clock differs from ours");
+        peer.clock = Some(ServerClock { ahead, time, since, last });
+        if ahead.abs() < SETTLED_SKEW {
+            peer.skew_logged = false;
+        } else if ahead.abs() > MAX_SKEW && !mem::replace(&mut peer.skew_logged, true) {
+            log::warn!(server = self.name(), skew = ahead; "the server's clock differs from ours");
         }
     }
 
-    /// Records whether the server itself refused this identity.
-    fn record_refusal(&self, is_refused: bool) {
-        let (mut refused, last) = (lock(&self.inner.refused), Instant::now());
-        *refused = is_refused.then(|| match *refused {
-            Some(Refused { since, .. }) => Refused { since, last },
-            None => Refused { since: last, last },
-        });
+    /// Records that the server itself refused this identity.
+    fn record_refusal(&self) {
+        let (mut peer, last) = (lock(&self.inner.peer), Instant::now());
+        let since = peer.refused.map_or(last, |refused| refused.since);
+        peer.refused = Some(Refused { since, last });
     }
 
     pub(crate) fn mark_heard(&self) {
-        let now = u64::try_from(self.inner.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.inner.heard.fetch_max(now.max(1), Relaxed);
+        lock(&self.inner.peer).heard = Some(Instant::now());
     }
 
     fn refusal(&self, request: &ApiRequest<'_>, answer: Response<Body>) -> Error {
@@ -256,7 +240,11 @@ impl Client {
         let status = status::Status::of(&body);
         if status.is_present() {
             self.record_date(date);
-            self.record_refusal(code == 401);
+            if code == 401 {
+                self.record_refusal();
+            } else {
+                lock(&self.inner.peer).refused = None;
+            }
         }
         let (what, after) = (self.describe(request), retry_after.as_deref());
         status.error(&what, &request.target, code, after, request.form())
@@ -296,13 +284,13 @@ impl Client {
     }
 
     pub(crate) fn unreachable(&self, request: &ApiRequest<'_>, why: &str) -> Error {
-        let way = self.state().transport.way().to_owned();
-        Error::Unreachable(format!("{} ({way}): {why}", self.describe(request)))
+        let address = self.state().transport.address().to_owned();
+        Error::Unreachable(format!("{} ({address}): {why}", self.describe(request)))
     }
 
     pub(crate) fn odd(&self, request: &ApiRequest<'_>, what: &str) -> Error {
-        let way = self.state().transport.way().to_owned();
-        Error::BadPeer(format!("{} ({way}): the answer is {what}", self.describe(request)))
+        let address = self.state().transport.address().to_owned();
+        Error::BadPeer(format!("{} ({address}): the answer is {what}", self.describe(request)))
     }
 
     /// The error for an object that costs more memory than its limit.

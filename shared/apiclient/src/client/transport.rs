@@ -32,7 +32,7 @@ const MAX_IDLE_CONNECTIONS: usize = 8;
 pub(crate) struct Transport {
     config: ClusterConfig,
     server: Uri,
-    way: String,
+    address: String,
     agent: Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -47,7 +47,7 @@ impl Transport {
         let proxy = dial::proxy(config.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
         let tls = TlsConnector::new(&config, proxy.is_some())?;
         warn(name, &config);
-        let way = way(&server, proxy.as_ref());
+        let address = address(&server, proxy.as_ref());
         let connector =
             ().chain(SocksConnector::default())
                 .chain(ConnectProxyConnector::default())
@@ -73,7 +73,7 @@ impl Transport {
             .build();
         let agent = Agent::with_parts(agent_config, connector, LazyResolver);
         let headers = headers(&config)?;
-        Ok(Self { config, server, way, agent, headers })
+        Ok(Self { config, server, address, agent, headers })
     }
 
     pub(crate) fn config(&self) -> &ClusterConfig {
@@ -89,8 +89,8 @@ impl Transport {
     }
 
     /// The server's host and port, and the proxy's if there is one, for network errors.
-    pub(crate) fn way(&self) -> &str {
-        &self.way
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Returns whether `other` differs only in headers, so that connections can be kept.
@@ -133,8 +133,8 @@ impl Transport {
 }
 
 /// Host and port, never the user and password that a proxy's URL may have.
-fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
-    let address = |uri: &Uri| {
+fn address(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
+    let host_and_port = |uri: &Uri| {
         let host = uri.host().unwrap_or_default();
         match (uri.port_u16(), uri.scheme_str()) {
             (Some(port), _) => format!("{host}:{port}"),
@@ -143,8 +143,10 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
         }
     };
     match proxy {
-        Some(proxy) => format!("{} by proxy {}:{}", address(server), proxy.host(), proxy.port()),
-        None => address(server),
+        Some(proxy) => {
+            format!("{} by proxy {}:{}", host_and_port(server), proxy.host(), proxy.port())
+        }
+        None => host_and_port(server),
     }
 }
 

@@ -2,47 +2,39 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use ureq::http::Method;
 
 use crate::{
     api,
-    client::{
-        Client,
-        request::{ApiRequest, JSON},
-    },
+    client::{Client, request::ApiRequest},
     error::{Error, Result},
     resource::Target,
 };
 
 impl Client {
-    /// Reads an object; `NotFound` only if the server names it.
+    /// As [`get`](Self::get).
     pub fn get_typed<T: DeserializeOwned>(&self, target: &Target<'_>) -> Result<T> {
-        self.typed(&ApiRequest::get(*target))
+        self.typed(target, self.get(target)?)
     }
 
-    /// Creates an object; never repeated, as a first attempt that was cut off may have done it.
+    /// As [`create`](Self::create).
     pub fn create_typed<T>(&self, target: &Target<'_>, object: &T) -> Result<T>
     where
         T: Serialize + DeserializeOwned,
     {
-        let body = body(target, object)?;
-        self.typed(&ApiRequest::write(Method::POST, target.siblings(), JSON, &body, false))
+        self.typed(target, self.create(target, &body(target, object)?)?)
     }
 
-    /// Replaces an object as a whole, if it still has the resourceVersion of `object`.
+    /// As [`replace`](Self::replace).
     pub fn replace_typed<T>(&self, target: &Target<'_>, object: &T) -> Result<T>
     where
         T: Serialize + DeserializeOwned,
     {
-        let body = body(target, object)?;
-        let guarded = body["metadata"]["resourceVersion"].is_string();
-        self.typed(&ApiRequest::write(Method::PUT, *target, JSON, &body, guarded))
+        self.typed(target, self.replace(target, &body(target, object)?)?)
     }
 
-    fn typed<T: DeserializeOwned>(&self, request: &ApiRequest<'_>) -> Result<T> {
-        let kind = &request.target.resource.kind;
-        api::parse(self.object(request)?)
-            .ok_or_else(|| self.odd(request, &format!("not a valid {kind}")))
+    fn typed<T: DeserializeOwned>(&self, target: &Target<'_>, object: Value) -> Result<T> {
+        let wanted = || format!("not a valid {}", target.resource.kind);
+        api::parse(object).ok_or_else(|| self.odd(&ApiRequest::get(*target), &wanted()))
     }
 }
 
