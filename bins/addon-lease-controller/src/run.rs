@@ -7,7 +7,6 @@ use log::Level;
 use sidecar::{
     diagnostics,
     flags::Flags,
-    leadership::OnLoss,
     runtime::{self, End},
 };
 
@@ -46,10 +45,9 @@ fn start(app: &Arc<App>) -> Result<()> {
     }
     if let Some(namespace) = &settings.election {
         let lease = (&**namespace, &*settings.election_name());
-        let on_loss = OnLoss::Pause(|target| {
+        app.leadership.start(lease, |target| {
             log_object!(Level::Warn, target; "lost leader election: renewals stop");
-        });
-        app.leadership.start(lease, on_loss)?;
+        })?;
     }
     Ok(())
 }

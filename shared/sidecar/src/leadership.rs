@@ -44,15 +44,6 @@ enum LeaderState {
     },
 }
 
-/// The reaction of a program to the loss of the lead.
-#[derive(Clone, Copy, Debug)]
-pub enum OnLoss {
-    /// It exits: [`Leadership::wait_until_lost`] says why.
-    Exit,
-    /// It pauses and stays a candidate; this logs what pauses.
-    Pause(fn(&Target<'_>)),
-}
-
 /// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
 /// NewLeaderElector).
 pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
@@ -93,7 +84,7 @@ impl Leadership {
     }
 
     /// Starts the election by the Lease `namespace/name`, until `stop` is raised, for a program that exits
-    /// when it loses the lead.
+    /// when it loses the lead: [`Leadership::wait_until_lost`] says why.
     pub fn campaign(
         lease: (&str, &str),
         timing: ElectionTiming,
@@ -101,13 +92,17 @@ impl Leadership {
         stop: &Stop,
     ) -> Result<Arc<Self>> {
         let leadership = Self::of_candidate(timing, flags, stop)?;
-        leadership.start(lease, OnLoss::Exit)?;
+        leadership.start(lease, |_| {})?;
         Ok(leadership)
     }
 
-    /// Starts the election by the Lease `namespace/name`, until `stop` is raised. A single replica has
-    /// none.
-    pub fn start(self: &Arc<Self>, (namespace, name): (&str, &str), on_loss: OnLoss) -> Result<()> {
+    /// Starts the election by the Lease `namespace/name`, until `stop` is raised; `log_loss` logs what pauses
+    /// when the lead is lost. A single replica has no election.
+    pub fn start(
+        self: &Arc<Self>,
+        (namespace, name): (&str, &str),
+        log_loss: fn(&Target<'_>),
+    ) -> Result<()> {
         let Some((client, timing)) = self.election.clone() else { return Ok(()) };
         let (end, ended) = channel();
         *lock(&self.ended) = Some(ended);
@@ -118,7 +113,7 @@ impl Leadership {
             let candidate = Candidate::new(election::identity(), timing);
             election::run(&client, &target, candidate, &leadership.stop, &|candidate| {
                 let (before, after) = leadership.record(candidate, Instant::now());
-                log_change(before, after, candidate.holder(), &target, on_loss);
+                log_change((before, after), candidate.holder(), &target, log_loss);
             });
             drop(end);
         })
@@ -212,20 +207,15 @@ impl Leadership {
 }
 
 fn log_change(
-    before: LeaderState,
-    after: LeaderState,
+    (before, after): (LeaderState, LeaderState),
     holder: &str,
     target: &Target<'_>,
-    on_loss: OnLoss,
+    log_loss: fn(&Target<'_>),
 ) {
-    match (before, after, on_loss) {
-        (LeaderState::Leads { .. }, LeaderState::Leads { .. }, _) => return,
-        (_, LeaderState::Leads { .. }, _) => {
-            log_object!(Level::Info, target; "became the leader");
-        }
-        // The error with which the program exits says it.
-        (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
-        (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
+    match (before, after) {
+        (LeaderState::Leads { .. }, LeaderState::Leads { .. }) => return,
+        (_, LeaderState::Leads { .. }) => log_object!(Level::Info, target; "became the leader"),
+        (LeaderState::Leads { .. }, _) => log_loss(target),
         _ => {}
     }
     if after == LeaderState::Follows && before != LeaderState::Follows {
