@@ -175,5 +175,5 @@ fn secret_state(secret: Secret) -> Option<SecretState> {
 
 fn config_of(secret: Secret) -> Result<ClusterConfig> {
     let name = secret.name();
-    Ok(kubeconfig::from_secret(&name, &secret.into_data()?)?)
+    Ok(kubeconfig::from_secret(&name, &secret.data()?)?)
 }

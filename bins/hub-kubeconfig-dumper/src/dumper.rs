@@ -115,7 +115,7 @@ impl Dumper {
     fn publish(&self, secret: Secret) -> DumpOutcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
         let flattened = self.settings.flattened.as_deref();
-        let data = secret.into_data().map_err(Error::from);
+        let data = secret.data().map_err(Error::from);
         let content = match data.and_then(|data| flatten::content(&name, data, flattened)) {
             Ok(content) => content,
             Err(error) => {

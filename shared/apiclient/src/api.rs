@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-pub use self::secret::{ByteString, Secret};
+pub use self::secret::Secret;
 
 /// `object` as a `T`; `None` if it has another shape. The reason would quote it, and it may hold a secret.
 pub fn parse<T: DeserializeOwned>(object: Value) -> Option<T> {

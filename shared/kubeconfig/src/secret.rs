@@ -11,23 +11,19 @@ use crate::error::{ConfigError, Result};
 /// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
-/// The keys of `secret` and their decoded values. An error names the key whose value is not base64.
+/// The keys of `secret` and their decoded values.
 pub fn data(secret: &Value) -> Result<Data> {
-    let mut data = Data::new();
-    for (key, value) in secret["data"].as_object().into_iter().flatten() {
-        let value = value.as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
-        let unreadable =
-            || ConfigError::from(format!("key {key} of {} is not base64", name(secret)));
-        data.insert(key.clone(), value.ok_or_else(unreadable)?.into());
-    }
-    Ok(data)
+    let part = |key: &str| secret["metadata"][key].as_str().unwrap_or_default();
+    let name = format!("{}/{}", part("namespace"), part("name"));
+    let entries = secret["data"].as_object().into_iter().flatten();
+    entries.map(|(key, value)| Ok((key.clone(), decode(&name, key, value)?))).collect()
 }
 
-/// `namespace/name`, for a sentence.
-pub(crate) fn name(secret: &Value) -> String {
-    let metadata = &secret["metadata"];
-    let part = |key: &str| metadata[key].as_str().unwrap_or_default();
-    format!("{}/{}", part("namespace"), part("name"))
+/// The decoded value of `key` of the Secret `name`. An error names a key whose value is not base64.
+pub fn decode(name: &str, key: &str, value: &Value) -> Result<Zeroizing<Vec<u8>>> {
+    let value = value.as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
+    let unreadable = || ConfigError::from(format!("key {key} of {name} is not base64"));
+    value.map(Zeroizing::new).ok_or_else(unreadable)
 }
 
 #[cfg(test)]

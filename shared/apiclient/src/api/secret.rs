@@ -1,29 +1,26 @@
 //! Core Secret, whose values are overwritten when they are no longer used.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::{error::ConfigError, secret::Data};
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, Visitor},
+use kubeconfig::{
+    error::ConfigError,
+    secret::{Data, decode},
 };
-use zeroize::{Zeroize, Zeroizing};
+use serde::Deserialize;
+use serde_json::Value;
+use zeroize::Zeroize;
 
 use super::{ObjectMeta, null_as_default};
 
 /// Core Secret.
 #[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
 pub struct Secret {
+    #[serde(default)]
     pub metadata: ObjectMeta,
-    #[serde(deserialize_with = "null_as_default")]
-    pub data: BTreeMap<String, ByteString>,
+    /// In base64.
+    #[serde(default, deserialize_with = "null_as_default")]
+    data: BTreeMap<String, Value>,
 }
-
-/// Decoded value of a key; `None` if it is not base64.
-pub struct ByteString(Option<Zeroizing<Vec<u8>>>);
 
 impl Secret {
     /// `namespace/name`, for a sentence.
@@ -33,57 +30,27 @@ impl Secret {
         format!("{}/{}", part(namespace), part(name))
     }
 
-    /// The keys and their decoded values.
-    ///
-    /// # Errors
-    /// `ConfigError` names the key whose value is not base64.
-    pub fn into_data(self) -> Result<Data, ConfigError> {
-        let name = self.name();
-        let decoded = |(key, ByteString(value)): (String, ByteString)| match value {
-            Some(value) => Ok((key, value)),
-            None => Err(ConfigError::from(format!("key {key} of {name} is not base64"))),
-        };
-        self.data.into_iter().map(decoded).collect()
+    /// The keys and their decoded values. An error names a key whose value is not base64.
+    pub fn data(&self) -> Result<Data, ConfigError> {
+        let (name, entries) = (self.name(), self.data.iter());
+        entries.map(|(key, value)| Ok((key.clone(), decode(&name, key, value)?))).collect()
     }
 }
 
-impl<'de> Deserialize<'de> for ByteString {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        value.deserialize_any(Base64)
-    }
-}
-
-struct Base64;
-
-impl Visitor<'_> for Base64 {
-    type Value = ByteString;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("base64")
-    }
-
-    fn visit_string<E: Error>(self, mut text: String) -> Result<ByteString, E> {
-        let decoded = self.visit_str(&text);
-        text.zeroize();
-        decoded
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<ByteString, E> {
-        Ok(ByteString(BASE64_STANDARD.decode(text).ok().map(Zeroizing::new)))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<ByteString, E> {
-        Ok(ByteString(None))
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<ByteString, E> {
-        Ok(ByteString(None))
+/// Values are overwritten, decoded or not.
+impl Drop for Secret {
+    fn drop(&mut self) {
+        for value in self.data.values_mut() {
+            if let Value::String(text) = value {
+                text.zeroize();
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -94,12 +61,12 @@ mod tests {
 
     #[test]
     fn value_that_is_not_base64_names_its_key_and_nothing_else() {
-        let good = secret(&json!({"a": "aGk=", "b": ""})).into_data().unwrap();
+        let good = secret(&json!({"a": "aGk=", "b": ""})).data().unwrap();
         assert_eq!(*good["a"], b"hi");
         for bad in [json!("hunter2!"), json!(7), json!(null)] {
-            let error = secret(&json!({"password": bad})).into_data().unwrap_err();
+            let error = secret(&json!({"password": bad})).data().unwrap_err();
             assert_eq!(error.to_string(), "key password of ns/x is not base64");
         }
-        assert!(secret(&json!(null)).into_data().unwrap().is_empty());
+        assert!(secret(&json!(null)).data().unwrap().is_empty());
     }
 }
