@@ -7,7 +7,6 @@ mod pod;
 mod report;
 mod run;
 mod settings;
-mod state;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use sidecar::{
     },
 };
 
-use crate::{cluster::LeaseCluster, lease::LeaseRenewer, state::App};
+use crate::{cluster::LeaseCluster, lease::LeaseRenewer, run::App};
 
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;

@@ -1,21 +1,98 @@
-//! Threads of the program: one per Lease, one per watch, one for the election. All end with the process.
+//! Running program: what its threads share, one thread per Lease, one per watch, one for the election. All end with
+//! the process.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
-use apiclient::{error::Result, log_object, resource::PODS, stop::Stop};
+use apiclient::{
+    client::{Client, RequestMetrics},
+    election,
+    error::Result,
+    log_object,
+    reflector::Store,
+    resource::PODS,
+    stop::Stop,
+};
 use log::Level;
 use sidecar::{
+    client::own_cluster,
     diagnostics,
     flags::Flags,
+    leadership::Leadership,
     runtime::{self, End},
 };
 
-use crate::{pod, report::Reporter, settings::Settings, state::App};
+use crate::{
+    cluster::LeaseCluster,
+    credentials::HubClient,
+    lease::LeaseRenewer,
+    pod::{self, PodReadiness},
+    report::Reporter,
+    settings::Settings,
+};
+
+/// The running program. A lock is never held across I/O.
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) stop: Stop,
+    pub(crate) started: SystemTime,
+    /// The local cluster, if it is needed.
+    pub(crate) managed: Option<Client>,
+    /// The hub, if it holds a Lease.
+    pub(crate) hub: Option<Arc<HubClient>>,
+    pub(crate) renewers: Vec<LeaseRenewer>,
+    pub(crate) leadership: Arc<Leadership>,
+    pub(crate) pods: Store<PodReadiness>,
+}
+
+impl App {
+    /// Puts the parts together; nothing runs yet.
+    pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
+        let own = || own_cluster(flags, settings.request_timeout(), RequestMetrics::default());
+        let managed = settings.needs_managed_cluster().then(own).transpose()?;
+        let leadership = match settings.election {
+            Some(_) => Leadership::of_candidate(election::TIMING, flags, stop)?,
+            None => Leadership::without_election(stop),
+        };
+        let (mut hub, mut renewers) = (None, Vec::new());
+        if let Some(target) = &settings.hub {
+            let client = HubClient::new(target.credentials.clone(), managed.clone(), settings);
+            let cluster = client.cluster.clone();
+            renewers.push(LeaseRenewer::new(cluster, &target.namespace, settings));
+            hub = Some(Arc::new(client));
+        }
+        if let (Some(namespace), Some(client)) = (&settings.managed, &managed) {
+            let cluster = Arc::new(LeaseCluster::managed(client));
+            renewers.push(LeaseRenewer::new(cluster, namespace, settings));
+        }
+        Ok(Self {
+            settings: settings.clone(),
+            stop: stop.clone(),
+            started: SystemTime::now(),
+            managed,
+            hub,
+            renewers,
+            leadership,
+            pods: Store::new(1),
+        })
+    }
+
+    /// Returns whether Leases may be renewed now: the pod is ready and this replica is the leader.
+    pub(crate) fn may_renew(&self) -> bool {
+        self.pod().is_ok() && self.leadership.leads()
+    }
+
+    pub(crate) fn pod(&self) -> PodReadiness {
+        match &self.settings.pod {
+            Some((_, name)) => pod::of_store(&self.pods, name),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Works until `stop` is raised.
-///
-/// # Errors
-/// Refusals at the start: a kubeconfig that cannot be used, a port that cannot be served.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
     diagnostics::serve(flags, None, stop, Reporter(app.clone()))?;

@@ -91,9 +91,6 @@ pub(crate) fn table() -> Vec<Flag> {
 
 impl Settings {
     /// Checks flags and environment together.
-    ///
-    /// # Errors
-    /// One sentence that names the flag.
     pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         let own_namespace = own_namespace(flags.some("namespace"), &Env::process());
         Self::check(flags, &|name| std::env::var(name).ok(), own_namespace).map(Invocation::Run)

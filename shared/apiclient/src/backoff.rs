@@ -8,9 +8,9 @@ use std::{
 use crate::error::Error;
 
 /// The wait after the first failure is drawn from up to this, then doubled.
-const FIRST: Duration = Duration::from_secs(1);
+const INITIAL_WAIT: Duration = Duration::from_secs(1);
 /// A failure that lasts is logged again after this.
-const REMIND: Duration = Duration::from_secs(600);
+const REMINDER_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Counts failures in a row.
 #[derive(Debug)]
@@ -56,10 +56,10 @@ impl Backoff {
     /// (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>); on top of the
     /// server's Retry-After where it named one. `random` is uniform in [0, 1).
     pub fn failed(&mut self, error: &Error, now: Instant, random: f64) -> Retry {
-        let ceiling = FIRST.saturating_mul(1 << self.failures.min(16)).min(self.cap);
+        let ceiling = INITIAL_WAIT.saturating_mul(1 << self.failures.min(16)).min(self.cap);
         self.failures = self.failures.saturating_add(1);
         let kind = discriminant(error);
-        self.logged.retain(|(_, at)| now < *at + REMIND);
+        self.logged.retain(|(_, at)| now < *at + REMINDER_INTERVAL);
         let should_log = self.logged.iter().all(|(logged, _)| *logged != kind);
         if should_log {
             self.logged.push((kind, now));

@@ -1,5 +1,5 @@
-//! Error type of all crates: its variants are what a caller does differently; its text is one sentence that
-//! names the object, and never holds a credential.
+//! Error type of all crates: one variant for each way to recover. Its text is a sentence that names the object
+//! and never holds a credential.
 
 use std::{fmt, time::Duration};
 

@@ -14,10 +14,10 @@ use crate::{
 static EVENTS: Resource = Resource::v1("", "events", "Event");
 
 /// Longer messages are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
-const LONGEST_MESSAGE: usize = 1000;
+const MAX_MESSAGE: usize = 1000;
 
 /// With a dot and 16 digits after it a name is of at most 253 characters.
-const LONGEST_NAME: usize = 253 - 17;
+const MAX_NAME: usize = 253 - 17;
 
 /// The content of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +36,6 @@ impl CoreEvent {
     /// Writes it to the cluster of `client`, about an object with this uid, by which kubectl describe finds its
     /// Events. Those about cluster-scoped objects are in the namespace default (client-go `tools/record/event.go`,
     /// makeEvent).
-    ///
-    /// # Errors
-    /// As the server says; an Event is no reason to stop for.
     pub fn write(&self, client: &Client, about: &Target<'_>, uid: Option<&str>) -> Result<()> {
         let namespace = about.namespace.unwrap_or("default");
         let object = reference(about, uid);
@@ -48,9 +45,9 @@ impl CoreEvent {
 
     fn object(&self, namespace: &str, object: &Value, now: SystemTime, random: u64) -> Value {
         let time = seconds_time(now);
-        let message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
+        let message: String = self.message.chars().take(MAX_MESSAGE).collect();
         let name: String =
-            object["name"].as_str().unwrap_or(self.source).chars().take(LONGEST_NAME).collect();
+            object["name"].as_str().unwrap_or(self.source).chars().take(MAX_NAME).collect();
         let name = name.trim_end_matches(['-', '.']);
         json!({
             "apiVersion": "v1",

@@ -1,5 +1,4 @@
-//! Configuration of a client for one API server, read from a kubeconfig or from the pod, and checked: nothing
-//! in it is "perhaps there". Secrets are overwritten when they are no longer used.
+//! Checked configuration of a client for one API server. Secrets are overwritten when they are no longer used.
 
 use std::{
     fmt,

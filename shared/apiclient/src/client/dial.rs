@@ -4,7 +4,7 @@ mod proxy;
 mod tcp;
 
 use std::{
-    fmt, io,
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
     sync::{Mutex, mpsc},
     time::{Duration, Instant},
@@ -60,7 +60,7 @@ impl Resolver for LazyResolver {
 }
 
 /// Opens the TCP connection to a server or a proxy.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Dial {
     /// The addresses that the last look-up found: they serve while the name service fails.
     last: Mutex<Vec<SocketAddr>>,
@@ -125,12 +125,6 @@ impl<In: Transport> Connector<In> for Dial {
             if over { ureq::Error::Timeout(Timeout::Connect) } else { error.into() }
         })?;
         TcpTransport::new(stream, details).map(|transport| Some(Either::B(transport)))
-    }
-}
-
-impl fmt::Debug for Dial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Dial")
     }
 }
 

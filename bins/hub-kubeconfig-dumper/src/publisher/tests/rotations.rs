@@ -18,7 +18,7 @@ const ROTATIONS: u32 = 500;
 const STEP: Duration = Duration::from_millis(100);
 /// So many rotations a read may take. The publisher waits for readers that need longer, so that a busy machine makes
 /// none miss the grace.
-const LONGEST_READ: u32 = 90;
+const MAX_READ_ROTATIONS: u32 = 90;
 const FILES: [&str; 3] = ["kubeconfig", "tls.crt", "tls.key"];
 /// Longer than a page, so that a partial file would be seen.
 const SIZE: usize = 6000;
@@ -80,7 +80,7 @@ fn readers_during_rotations_see_whole_files_and_sets() {
             })
             .collect();
         for number in 1..=ROTATIONS {
-            let is_late = |read: &AtomicU32| number > read.load(SeqCst) + LONGEST_READ;
+            let is_late = |read: &AtomicU32| number > read.load(SeqCst) + MAX_READ_ROTATIONS;
             while reads.iter().any(is_late) && !readers.iter().any(|it| it.is_finished()) {
                 thread::yield_now();
             }
@@ -89,5 +89,5 @@ fn readers_during_rotations_see_whole_files_and_sets() {
         }
         over.store(true, SeqCst);
     });
-    assert!(reads.iter().all(|read| read.load(SeqCst) + LONGEST_READ >= ROTATIONS));
+    assert!(reads.iter().all(|read| read.load(SeqCst) + MAX_READ_ROTATIONS >= ROTATIONS));
 }
