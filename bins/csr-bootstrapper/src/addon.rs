@@ -19,8 +19,8 @@ use apiclient::{client::Client, error::Result, resource::Resource};
 use sidecar::runtime;
 
 use self::managed_cluster_addon::AddOnNamespace;
-pub(crate) use self::{cache::AddOns, follow::follow, secret_cache::AddOnSecrets};
-use crate::{agent::Agent, state::SharedState};
+pub(crate) use self::{cache::AddOns, secret_cache::AddOnSecrets};
+use crate::agent::Agent;
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -30,27 +30,15 @@ static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
     "ManagedClusterAddOn",
 );
 
-/// Starts the watch `follow` of each namespace that needs one, as `next` says; `unwatch` takes that back.
+/// Starts the watch of add-ons, and the loops for their availability and their credentials.
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.
-fn start_watches(
-    agent: &Arc<Agent>,
-    name: &'static str,
-    next: fn(&mut SharedState) -> Option<AddOnNamespace>,
-    unwatch: fn(&mut SharedState, &AddOnNamespace),
-    follow: fn(&Agent, &AddOnNamespace),
-) -> Result<()> {
-    // Without a wake: the loop that calls this would wake itself.
-    while let Some(namespace) = agent.change(next) {
-        let (shared, of) = (agent.clone(), namespace.clone());
-        let started = runtime::spawn(name, move || follow(&shared, &of));
-        if started.is_err() {
-            agent.change(|state| unwatch(state, &namespace));
-        }
-        started?;
-    }
-    Ok(())
+pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
+    runtime::spawn_with("addons", agent, follow::follow)?;
+    runtime::spawn_with("addon-health", agent, availability::run)?;
+    let agent = agent.clone();
+    runtime::spawn("addon-registration", move || registration::run(&agent))
 }
 
 /// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
@@ -61,8 +49,7 @@ fn cluster_of<'a>(agent: &'a Agent, namespace: &AddOnNamespace) -> &'a Client {
 /// A visit that takes longer than this was to a server that hardly answers, if at all.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The clusters that made one turn of a loop wait. Nobody else on such a one is visited in that turn: add-ons on the other
-/// cluster must not wait for all of them.
+/// Clusters that were slow in this pass; their remaining add-ons wait for the next one.
 #[derive(Default)]
 struct SlowClusters {
     spoke: bool,

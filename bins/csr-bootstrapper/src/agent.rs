@@ -46,7 +46,7 @@ pub(crate) struct Agent {
     pub(crate) management: Client,
     /// The cluster that joins the hub, if that is another one.
     spoke: Option<Client>,
-    /// The reasons why watched objects may have changed unseen.
+    /// The last error of each watch without a store, for `/readyz`.
     pub(crate) errors: LastErrors,
     /// The spoke's claims, by kind, and its nodes.
     cluster_claims: Store<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Agent {
     state: Mutex<SharedState>,
 }
 
-/// The reasons why watched objects may have changed unseen.
+/// The last error of each watch without a store, for `/readyz`.
 #[derive(Debug, Default)]
 pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
@@ -135,7 +135,7 @@ impl Agent {
         result
     }
 
-    /// Changes the shared state and wakes nobody: whoever calls it knows who has to look.
+    /// Like `update`, but does not wake waiters.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut SharedState) -> T) -> T {
         change(&mut lock(&self.state))
     }
@@ -223,7 +223,7 @@ impl Agent {
     }
 
     /// One line each for:
-    /// - a watched object that may have changed unseen
+    /// - the last error of a watch
     /// - a missing bootstrap kubeconfig
     /// - the reason why a renewal waits while the old credential still works
     /// - a cluster that waits for acceptance on the hub, the step that people forget

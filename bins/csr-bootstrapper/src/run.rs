@@ -178,8 +178,7 @@ fn report_to_hub(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>) -> Result
         runtime::spawn_with("nodes", agent, capacity::follow)?;
     }
     if settings.addon_management {
-        let agent = agent.clone();
-        runtime::spawn("addons", move || addon::follow(&agent))?;
+        addon::start(agent)?;
     }
     let lease = lease.clone();
     runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))

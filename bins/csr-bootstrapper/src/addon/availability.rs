@@ -30,7 +30,7 @@ const FIRST_READ_INTERVAL: Duration = Duration::from_secs(5);
 const GRACE_PERIOD: Duration = Duration::from_secs(5 * 60);
 
 /// Keeps the condition Available of each add-on up to date, until the end of the process.
-pub(super) fn run(agent: &Arc<Agent>) {
+pub(super) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let mut controller = LeaseController::new(agent, &session);
         controller::run(&agent.stop, || {

@@ -66,7 +66,7 @@ impl AddOns {
         too_many
     }
 
-    /// Sets an add-on, or one that cannot be read with `None`; returns whether that is one too many.
+    /// Inserts an add-on (`None`: unparsable); returns whether the limit is exceeded.
     pub(super) fn set_addon(&mut self, name: &str, addon: Option<AddOn>) -> bool {
         let before = self.by_name.get(name).cloned();
         let length = |addon: Option<&AddOn>| addon.map_or(0, AddOn::length);
@@ -100,8 +100,8 @@ impl AddOns {
         self.revision
     }
 
-    /// Takes over the answer to a request that was sent at `revision`, with `None` for an add-on that does not exist;
-    /// not where an add-on has changed since: the watch may have brought what is newer than the answer.
+    /// Stores the response to a request sent at `revision` (`None`: the add-on does not exist), unless the watch has
+    /// changed anything since.
     pub(super) fn answered(&mut self, revision: u64, name: &str, answer: Option<Option<AddOn>>) {
         if self.revision == revision {
             match answer {
@@ -193,19 +193,7 @@ impl AddOns {
         })
     }
 
-    /// Returns whether some add-on needs a credential on the hub, or has one.
-    pub(super) fn any_registered(&self) -> bool {
-        let has_any =
-            |addon: &Arc<AddOn>| addon.registrations.as_ref().is_none_or(|all| !all.is_empty());
-        self.by_name.values().any(has_any)
-    }
-
-    /// Returns whether the health of some add-on is told by its Lease.
-    pub(super) fn any(&self) -> bool {
-        self.by_name.values().any(|addon| !addon.customized)
-    }
-
-    /// Each add-on whose health is told by its Lease.
+    /// The add-ons whose availability is that of their Lease.
     pub(super) fn by_lease(&self) -> Vec<(String, Arc<AddOn>)> {
         let by_lease = self.by_name.iter().filter(|(_, addon)| !addon.customized);
         by_lease.map(|(name, addon)| (name.clone(), addon.clone())).collect()

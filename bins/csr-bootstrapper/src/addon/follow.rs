@@ -1,6 +1,6 @@
 //! Watch of the cluster's ManagedClusterAddOns on the hub.
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{ops::ControlFlow, time::Instant};
 
 use apiclient::{
     json::Document,
@@ -9,13 +9,11 @@ use apiclient::{
     watch::{Event, Selection, Watcher},
 };
 use log::Level;
-use sidecar::runtime;
 
 use super::{
-    MANAGED_CLUSTER_ADDONS, availability,
+    MANAGED_CLUSTER_ADDONS,
     cache::{AddOns, MOST_ADDONS, leave_longest},
     managed_cluster_addon::AddOn,
-    registration::{self, RegistrationStore},
 };
 use crate::{
     agent::{Agent, PAGE},
@@ -25,8 +23,8 @@ use crate::{
 
 /// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
 /// no right to them.
-pub(crate) fn follow(agent: &Arc<Agent>) {
-    let (mut controllers, mut too_many) = (Controllers::default(), false);
+pub(super) fn follow(agent: &Agent) {
+    let mut too_many = false;
     while let Some(session) = agent.next_session() {
         if !wait_until_accepted(agent, &session) {
             continue;
@@ -36,9 +34,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
         let selection = Selection { page: PAGE, ..Selection::all(target) };
         let (mut listed, mut list_again) = (Vec::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
-            let is_list = matches!(event, Event::InitDone);
             let more = take((agent, &session), cluster, &mut listed, event);
-            controllers.start(agent, is_list);
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
             }
@@ -92,47 +88,6 @@ fn take(
         Event::Failed(error) => agent.errors.addons.set(Some(error)),
     }
     false
-}
-
-/// The loops that work for add-ons. Most clusters without add-ons never have one: a thread begins with the first that
-/// needs it.
-#[derive(Default)]
-struct Controllers {
-    health: bool,
-    registration: bool,
-    /// It is known whether an earlier process left registrations behind.
-    looked: bool,
-}
-
-impl Controllers {
-    /// Starts the loops that are needed by now; after a complete list also for what an earlier process left.
-    fn start(&mut self, agent: &Arc<Agent>, is_list: bool) {
-        if !self.health && agent.read(|state| state.addons.any()) {
-            self.health = start("addon-health", agent, availability::run);
-        }
-        if !self.registration {
-            let any = agent.read(|state| state.addons.any_registered());
-            if any || (is_list && !std::mem::replace(&mut self.looked, true) && left_behind(agent))
-            {
-                self.registration = start("addon-registration", agent, registration::run);
-            }
-        }
-    }
-}
-
-/// Returns whether an earlier process may have left registrations of add-ons that are gone.
-fn left_behind(agent: &Agent) -> bool {
-    RegistrationStore::load(agent).map_or(true, |store| !store.is_empty())
-}
-
-/// Starts a loop for add-ons; `false` if the system gives no thread.
-fn start(name: &'static str, agent: &Arc<Agent>, run: fn(&Arc<Agent>)) -> bool {
-    let agent = agent.clone();
-    let started = runtime::spawn(name, move || run(&agent));
-    if let Err(error) = &started {
-        log::warn!(error:% = error; "add-ons are left alone");
-    }
-    started.is_ok()
 }
 
 /// Waits until the hub accepts the cluster; `false` at the end of the session.

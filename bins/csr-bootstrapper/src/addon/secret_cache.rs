@@ -72,7 +72,7 @@ impl AddOnSecrets {
         true
     }
 
-    /// The same by a read, which counts while a watch is open that has said nothing about it.
+    /// Records the result of a GET, until the watch reports this Secret.
     pub(super) fn set_unknown(&mut self, secret: &RegistrationSecret, version: SecretVersion) {
         if self.watched.contains(&(secret.namespace.clone(), true))
             && let Some(known) = self.get_mut(secret)

@@ -8,10 +8,11 @@ use apiclient::{
     resource::SECRETS,
     watch::{Event, Selection, Watcher},
 };
+use sidecar::runtime;
 
 use super::{
     cluster_of, managed_cluster_addon::AddOnNamespace, registration::RegistrationSecret,
-    secret_cache::SecretVersion, start_watches,
+    secret_cache::SecretVersion,
 };
 use crate::agent::{Agent, PAGE};
 
@@ -20,13 +21,16 @@ use crate::agent::{Agent, PAGE};
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(super) fn start_missing(agent: &Arc<Agent>) -> Result<()> {
-    start_watches(
-        agent,
-        "addon-secrets",
-        |state| state.addon_secrets.next_unwatched(),
-        |state, namespace| state.addon_secrets.unwatch(namespace),
-        follow,
-    )
+    // Without a wake: the loop that calls this would wake itself.
+    while let Some(namespace) = agent.change(|state| state.addon_secrets.next_unwatched()) {
+        let (shared, of) = (agent.clone(), namespace.clone());
+        let started = runtime::spawn("addon-secrets", move || follow(&shared, &of));
+        if started.is_err() {
+            agent.change(|state| state.addon_secrets.unwatch(&namespace));
+        }
+        started?;
+    }
+    Ok(())
 }
 
 /// Keeps the versions of the kept Secrets in the shared state, until none is kept there.

@@ -245,7 +245,7 @@ pub(super) fn names(rows: &Rows) -> impl Iterator<Item = (&'static str, &'static
     rows.iter().flat_map(|(reason, names)| names.iter().map(|name| (*name, *reason)))
 }
 
-/// Flags of the registration agent that ask for nothing that users would miss.
+/// Flags of the registration agent that are accepted and ignored.
 pub(super) const IGNORED: Rows = [
     (
         "requests are few, and each loop has a pace of its own.",

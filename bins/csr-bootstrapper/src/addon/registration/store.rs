@@ -56,11 +56,6 @@ impl RegistrationStore {
         Ok(store)
     }
 
-    /// Returns whether nothing is stored.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     pub(super) fn get(&self, secret: &RegistrationSecret) -> Option<&StoredRegistration> {
         self.all.iter().find(|(known, _)| known == secret).map(|(_, stored)| stored)
     }
