@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use apiclient::{backoff::Backoff, error::Result, log_line::seconds, log_object, stop::Stop};
+use apiclient::{
+    backoff::Backoff, controller, error::Result, log_line::seconds, log_object, stop::Stop,
+};
 use hub_kubeconfig_dumper::{
     Content, MIN_INTERVAL, Modes, PublishOutcome, Publisher, RESYNC_INTERVAL,
 };
@@ -16,27 +18,22 @@ use log::Level;
 use crate::{agent::Agent, state::SharedState};
 
 /// The longest wait between two attempts to write.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
 pub(crate) fn keep(agent: &Agent, directory: &Path) {
     let publisher = Publisher { path: directory.to_owned(), modes: Modes::default() };
-    let (mut backoff, mut pace) = (Backoff::new(LONGEST_WAIT), FilePace::default());
-    loop {
-        let (seen, now) = (agent.stop.wakes(), Instant::now());
-        let version = agent.read(version);
-        let until = match pace.next(version.as_deref(), now) {
-            Err(until) => until,
-            Ok(()) => {
-                let wait = pass(agent, &publisher, &mut backoff);
-                pace.passed(version, now, wait);
-                now
-            }
-        };
-        if agent.stop.wait_for_change(seen, until) {
-            return;
+    let (mut backoff, mut pace) = (Backoff::new(MAX_BACKOFF), FilePace::default());
+    controller::run(&agent.stop, || {
+        let (version, now) = (agent.read(version), Instant::now());
+        let due = pace.due(version.as_deref(), now);
+        if now < due {
+            return Some(due);
         }
-    }
+        let wait = pass(agent, &publisher, &mut backoff);
+        pace.passed(version, now, wait);
+        Some(now + wait)
+    });
 }
 
 /// When the files are due.
@@ -49,19 +46,14 @@ struct FilePace {
 }
 
 impl FilePace {
-    /// Returns whether they are due now, with this version of the Secret.
-    ///
-    /// # Errors
-    /// They are not: the time to look again.
-    fn next(&self, version: Option<&str>, now: Instant) -> std::result::Result<(), Instant> {
-        let soon = now + Stop::SLICE;
-        let at = match (version, self.last) {
-            (None, _) => soon,
+    /// When they are due, with this version of the Secret.
+    fn due(&self, version: Option<&str>, now: Instant) -> Instant {
+        match (version, self.last) {
+            (None, _) => now + Stop::SLICE,
             (Some(_), None) => now,
             (Some(_), Some((_, again))) if version == self.version.as_deref() => again,
             (Some(_), Some((last, again))) => again.min(last + MIN_INTERVAL),
-        };
-        if now >= at { Ok(()) } else { Err(at.min(soon)) }
+        }
     }
 
     /// Records a pass, which is worth repeating after `wait`.
@@ -129,12 +121,12 @@ mod tests {
         for millisecond in 0..milliseconds {
             let now = begin + MOMENT * millisecond;
             looks += usize::from(now >= until);
-            match pace.next(version(millisecond).as_deref(), now) {
-                Ok(()) => {
-                    passes.push(millisecond);
-                    pace.passed(version(millisecond), now, RESYNC_INTERVAL);
-                }
-                Err(at) => until = at,
+            let due = pace.due(version(millisecond).as_deref(), now);
+            if now < due {
+                until = due.min(now + Stop::SLICE);
+            } else {
+                passes.push(millisecond);
+                pace.passed(version(millisecond), now, RESYNC_INTERVAL);
             }
         }
         (passes, looks)
