@@ -54,8 +54,6 @@ pub(crate) struct Settings {
     pub(crate) source_namespaces: Vec<String>,
     pub(crate) mapping: MappingTemplate,
     pub(crate) rules: PerKind<FieldRules>,
-    /// Delete a target whose server refuses to change it, and create it anew.
-    pub(crate) recreate: bool,
     /// Labels of namespaces that are created.
     pub(crate) namespace_labels: Vec<(String, String)>,
     /// Whether the targets' Namespaces are watched, created and deleted; otherwise none is ever read.
@@ -215,7 +213,6 @@ impl Settings {
             annotate_state: flags.switch("annotate-state"),
             track: values::one_of(flags, "track", &values::TRACK)?,
             rules: fields::rules(flags, &resources)?,
-            recreate: flags.switch("recreate-on-immutable"),
             namespace_labels: fields::namespace_labels(flags)?,
             resources,
             selector: selector(flags, "selector")?.unwrap_or_default(),

@@ -11,13 +11,12 @@ use crate::model::{
 };
 
 /// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 7] = [
     "annotate-state",
     "drop-annotation",
     "drop-label",
     "ignore-field",
     "namespace-label",
-    "recreate-on-immutable",
     "secret-metadata",
     "track",
 ];

@@ -103,12 +103,6 @@ fn objects() -> Vec<Flag> {
             "Only namespaces with this prefix, on both sides (default: all).",
         ),
         flag(
-            "recreate-on-immutable",
-            FlagKind::Bool,
-            "false",
-            "Delete a target whose server refuses to change a field, and create it anew.",
-        ),
-        flag(
             "remote-resource-suffix",
             FlagKind::String,
             "",

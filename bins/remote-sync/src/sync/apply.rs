@@ -66,7 +66,6 @@ impl PairContext<'_> {
                 attempt.spec_started = true;
                 self.update(source, target, (content, metadata))?;
             }
-            (SyncAction::Recreate, _, Some(target)) => return self.delete_target(target),
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 attempt.spec_started = true;
                 self.record_generations(source, target, observed.settled.altered)?;

@@ -40,8 +40,6 @@ pub(crate) enum SyncAction {
         content: bool,
         metadata: bool,
     },
-    /// Deletes a target whose server refuses to change it, to create it anew.
-    Recreate,
     /// Records on the source which generations belong together.
     RecordGenerations,
     /// Removes from the source what earlier bookkeeping recorded there.
@@ -93,7 +91,6 @@ impl SyncAction {
             Self::CreateNamespace => "create the namespace",
             Self::Create => "create the target",
             Self::Update { .. } => "update the target",
-            Self::Recreate => "delete the target to create it anew",
             Self::RecordGenerations => "publish the generations",
             Self::RemoveRecords { .. } => "remove what the source was given",
             Self::ConfirmSourceGone => "look for the source",
@@ -281,15 +278,6 @@ fn download(
     let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
         || target.value.orphaned;
     if content || differ {
-        if attempt.immutable {
-            let reason = DeletionReason::Wanted;
-            return deletion::through_gate(
-                attempt,
-                Destroyed::Target,
-                reason,
-                SyncAction::Recreate,
-            );
-        }
         return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
     }
     if safe && observed.mark_is_outdated() {

@@ -91,7 +91,6 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::Create => "there is no target",
         SyncAction::Update { content: true, .. } => "the contents differ",
         SyncAction::Update { content: false, .. } => "labels or annotations differ",
-        SyncAction::Recreate => "the target's server refuses to change it",
         SyncAction::RecordGenerations => "the source does not say what was copied of it",
         SyncAction::RemoveRecords { .. } => "-track leaves it out",
         SyncAction::ConfirmSourceGone => "the source is in no list",

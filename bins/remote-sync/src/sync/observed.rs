@@ -165,8 +165,6 @@ pub(crate) struct Attempt {
     pub(crate) unselected: Option<Cached<SourceObject>>,
     /// A live read confirmed that the target does not exist.
     pub(crate) target_gone: bool,
-    /// The target's server refuses to change a field, and `-recreate-on-immutable` is set.
-    pub(crate) immutable: bool,
     /// The target's server says that writing the source's content would change nothing, or that it would.
     pub(crate) compared: Option<Comparison>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.

@@ -179,14 +179,6 @@ impl Reconciler<'_> {
                     self.failed_secrets.push(error);
                     None
                 }
-                // The same again would be refused again: another target can have the new value.
-                Err(Error::Immutable(_))
-                    if matches!(action, SyncAction::Update { .. })
-                        && self.pair.context.settings.recreate =>
-                {
-                    self.attempt.immutable = true;
-                    None
-                }
                 Err(error) => Some(failed(&self.pair, &error)),
             },
         }

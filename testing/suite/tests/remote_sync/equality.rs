@@ -235,29 +235,13 @@ fn an_edit_without_a_new_generation_is_copied() {
 
 // --- what cannot be changed ---
 
-#[test]
-fn an_immutable_copy_is_recreated_if_wanted() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    let (stage, _sidecar, source, target) = one("recreate", &WIDGETS, &["-recreate-on-immutable"]);
-    let (uid, own) = (target.uid(), stage.own.cluster.faults());
-    let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
-    source.set_number(2);
-    target.wait("another one", |it| it["metadata"]["uid"] != uid && WIDGETS.number(it) == Some(2));
-    is_in_sync(&source, &target);
-    assert_eq!(own.hits(rule), 1);
-    stage.stays_quiet();
-}
-
 /// A volume's name in its claim, a Service's address.
 #[test]
 fn what_the_targets_side_added_for_good_is_no_difference() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let more = ["-recreate-on-immutable"];
-    let (stage, sidecar, _source, target) = one("added", &WIDGETS, &more);
+    let (stage, sidecar, _source, target) = one("added", &WIDGETS, &[]);
     let (uid, own) = (target.uid(), stage.own.cluster.faults());
     let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     target.merge(&json!({"spec": {"volumeName": "pv-1"}}));

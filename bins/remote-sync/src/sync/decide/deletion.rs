@@ -167,7 +167,7 @@ fn delete_target(
 }
 
 /// The action if the gate let it pass in this attempt.
-pub(super) fn through_gate(
+fn through_gate(
     attempt: &Attempt,
     what: Destroyed,
     reason: DeletionReason,

@@ -91,7 +91,6 @@ fn the_words_of_writes_stay_as_they_are() {
         (SyncAction::RecordGenerations, "publish the generations"),
         (SyncAction::RemoveRecords { finalizer: true }, "remove what the source was given"),
         (SyncAction::AnnotateOrphan, "mark the orphan"),
-        (SyncAction::Recreate, "delete the target to create it anew"),
         (SyncAction::DeleteNamespace, "delete the namespace"),
         (SyncAction::DeleteTarget, "delete the target"),
         (SyncAction::RemoveFinalizer, "remove the finalizer"),

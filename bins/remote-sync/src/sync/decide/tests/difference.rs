@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     model::annotations::ContentPair,
-    sync::{gate::GateHold, observed::SettledDiff},
+    sync::observed::SettledDiff,
 };
 
 /// In step in safe mode but for the target's content, which the source's annotations say is so.
@@ -112,22 +112,6 @@ fn what_is_undone_again_and_again_has_to_wait() {
     let what = world.observed.source.as_ref().unwrap().value.state.written();
     world.observed.fight = Some(Fight { update: Some(what), status: None, left });
     assert_eq!(first(&world), fights, "who takes the copy away each time is a writer, too");
-}
-
-#[test]
-fn a_target_that_cannot_be_changed_makes_room_for_another() {
-    let mut world = in_step(Mode::Safe);
-    world.observed.target.as_mut().unwrap().value.state.content = 9;
-    let held = GateVerdict::Held(GateHold::TooMany);
-    for (verdict, expected) in [
-        (None, GATE),
-        (Some(GateVerdict::Open), SyncAction::Recreate),
-        (Some(held), SyncAction::Done(PairStatus::Held(Hold::Gate(GateHold::TooMany)))),
-    ] {
-        let verdict = verdict.map(|verdict| (Destroyed::Target, verdict));
-        let attempt = Attempt { immutable: true, verdict, ..Attempt::default() };
-        assert_eq!(next_action(&world.observed, &attempt, &world.rules), expected);
-    }
 }
 
 #[test]
