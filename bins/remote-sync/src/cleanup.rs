@@ -211,11 +211,7 @@ impl Sweep<'_> {
     fn list(&self, target: Target<'_>, tried: &Tried, found: &mut Found) -> Result<()> {
         let selection = Selection { target, labels: "", metadata_only: true, page: PAGE };
         let context = &self.controller.context;
-        let instance = Instance {
-            reader: &context.reader,
-            sources: self.sources,
-            annotates: context.settings.annotate_state,
-        };
+        let instance = Instance { reader: &context.reader, sources: self.sources };
         // All of them are logged.
         let most = if context.settings.dry_run { usize::MAX } else { BATCH };
         let mut see = |document: Document| {

@@ -138,8 +138,8 @@ fn role(name: &str, namespace: Option<&str>, rules: Vec<PolicyRule>) -> Role {
 
 fn source(settings: &Settings) -> SideRules {
     let mut rules = SideRules::default();
-    let verbs: &[_] = match (settings.track, settings.annotate_state) {
-        (Track::Target, false) => &["get", "list", "watch"],
+    let verbs: &[_] = match settings.track {
+        Track::Target => &["get", "list", "watch"],
         _ => &["get", "list", "watch", "patch"],
     };
     for (group, plurals) in kinds(settings) {

@@ -45,8 +45,6 @@ pub(crate) struct Settings {
     pub(crate) direction: Direction,
     pub(crate) mode: Mode,
     pub(crate) track: Track,
-    /// Say on each source whether its pair is in sync, and if not, why.
-    pub(crate) annotate_state: bool,
     pub(crate) resources: PerKind<ResourceArg>,
     /// Label selector of sources; empty for all.
     pub(crate) selector: String,
@@ -210,7 +208,6 @@ impl Settings {
             dry_run: flags.switch("dry-run") || explains,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
-            annotate_state: flags.switch("annotate-state"),
             track: values::one_of(flags, "track", &values::TRACK)?,
             rules: fields::rules(flags, &resources)?,
             namespace_labels: fields::namespace_labels(flags)?,

@@ -30,8 +30,6 @@ pub struct AnnotationKeys {
     pub local_uid: String,
     /// On a source, in safe mode: the digests of both contents, where the target's server made another of it.
     pub content: String,
-    /// On a source, with `-annotate-state`: the state of its pair.
-    pub state: String,
     /// On a target, in safe mode: which object on which cluster it is a copy of.
     pub source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
@@ -56,7 +54,6 @@ impl AnnotationKeys {
             local_generation: key("sync-local-generation"),
             local_uid: key("sync-local-uid"),
             content: key("sync-content"),
-            state: key("sync-state"),
             source: key("source"),
             managed_keys: key("managed-keys"),
             orphaned: key("orphaned"),

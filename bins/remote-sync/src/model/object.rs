@@ -87,8 +87,6 @@ pub struct Generations {
     /// Contents that differ although the target's server kept all that was written.
     /// Boxed, as few sources have one and stores hold many.
     pub content: Option<Box<ContentPair>>,
-    /// Short digest of the pair's state, see [`AnnotationKeys::state`]; 0 without. It takes no room of its own here.
-    pub told: u32,
 }
 
 impl Generations {
@@ -175,7 +173,6 @@ impl ObjectReader {
                 local: number(&keys.local_generation),
                 uid: annotation(&keys.local_uid).and_then(Uid::of),
                 content: content.and_then(ContentPair::parse).map(Box::new),
-                told: annotation(&keys.state).and_then(Value::as_str).map_or(0, |it| self.told(it)),
             },
             copied_from: origin.and_then(|origin| uid_of_mark(origin.cluster)?),
         };
@@ -228,11 +225,6 @@ impl ObjectReader {
             uploaded: self.digester.of_text(last.unwrap_or_default()),
         };
         cached(secret, value)
-    }
-
-    /// Short digest of what a source says of its pair's state.
-    pub fn told(&self, state: &str) -> u32 {
-        (self.digester.of_text(state) >> 32) as u32
     }
 
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].

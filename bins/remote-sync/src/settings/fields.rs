@@ -11,8 +11,7 @@ use crate::model::{
 };
 
 /// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 7] = [
-    "annotate-state",
+const FLAGS: [&str; 6] = [
     "drop-annotation",
     "drop-label",
     "ignore-field",

@@ -25,12 +25,6 @@ fn objects() -> Vec<Flag> {
             "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies (default: equal; in compat always).",
         ),
         flag(
-            "annotate-state",
-            FlagKind::Bool,
-            "false",
-            "Say on each source, in an annotation, whether its pair is in sync, and if not, why: one more write for each change of that.",
-        ),
-        flag(
             "annotation-prefix",
             FlagKind::String,
             "cloud.teleport.dev",

@@ -24,8 +24,6 @@ pub(crate) struct Instance<'a> {
     pub(crate) reader: &'a ObjectReader,
     /// How marks name the clusters that sources come from.
     pub(crate) sources: &'a [SourceMarks],
-    /// It writes states on sources.
-    pub(crate) annotates: bool,
 }
 
 impl Role {
@@ -46,20 +44,14 @@ impl Role {
 }
 
 /// Removes our finalizer, and the annotations with it: without the finalizer they may be another instance's.
-/// A state is nobody's but of an instance that writes such.
 fn of_source(object: &Value, instance: &Instance<'_>) -> Option<Value> {
-    let (reader, keys) = (instance.reader, &instance.reader.keys);
+    let reader = instance.reader;
     let source = reader.source(object)?;
+    let Finalizers::Ours(place) = source.value.finalizers else { return None };
     let mut patch = patch::guarded(&source);
-    let guards = patch.len();
-    if instance.annotates {
-        patch.extend(annotations(object, &[&keys.state]));
-    }
-    if let Finalizers::Ours(place) = source.value.finalizers {
-        patch.extend(annotations(object, &keys.records()));
-        patch.extend(patch::without_finalizer(place, &reader.finalizer));
-    }
-    (patch.len() > guards).then(|| patch.into())
+    patch.extend(annotations(object, &reader.keys.records()));
+    patch.extend(patch::without_finalizer(place, &reader.finalizer));
+    Some(patch.into())
 }
 
 /// Removes the annotations of a copy. An instance for another cluster may have the same finalizer.
@@ -124,7 +116,7 @@ mod tests {
         let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
         let patch = |finalizers: &[&str]| {
             let (reader, sources) = (&reader(Mode::Safe), &[]);
-            let instance = Instance { reader, sources, annotates: false };
+            let instance = Instance { reader, sources };
             Role::Source.patch(&object(finalizers, &written), &instance)
         };
         let expected = json!([
@@ -141,23 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn a_state_goes_with_the_instance_that_writes_them() {
-        let said = object(&[], &json!({"a.b/sync-state": "insync"}));
-        let patch = |annotates| {
-            let (reader, sources) = (&reader(Mode::Safe), &[]);
-            Role::Source.patch(&said, &Instance { reader, sources, annotates })
-        };
-        let path = "/metadata/annotations/a.b~1sync-state";
-        assert_eq!(patch(true).unwrap()[2], json!({"op": "remove", "path": path}));
-        assert_eq!(patch(false), None);
-    }
-
-    #[test]
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |mode, annotations: Value| {
             let (reader, record) = (&reader(mode), ClusterRecord::parse(UID).unwrap());
             let sources = &[SourceMarks::new(&reader.digester, "west", &record)];
-            let instance = Instance { reader, sources, annotates: false };
+            let instance = Instance { reader, sources };
             Role::Target.patch(&object(&[], &annotations), &instance)
         };
         let origin = |finalizer: &str| format!("west={UID}/ns/x/{UID}/7/{finalizer}");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use apiclient::{
-    client::{Patch, USUAL_OBJECT},
+    client::USUAL_OBJECT,
     error::Error,
     event::CoreEvent,
     lock::lock,
@@ -12,15 +12,11 @@ use log::Level;
 
 use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
-    model::{
-        annotations::Uid,
-        object::{Cached, SourceObject},
-    },
+    model::annotations::Uid,
     sync::{
         memory::PairMemory,
         observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
-        patch,
         status::{Hold, PairCondition, PairState, PairStatus},
         workqueue::ReconcileResult,
     },
@@ -164,7 +160,6 @@ fn report(
     condition: Option<PairCondition>,
     people: bool,
 ) {
-    annotate_state(pair, condition.as_ref());
     if !pair.remote.set_condition(pair.id, condition.clone()) {
         return;
     }
@@ -183,36 +178,6 @@ fn report(
             _ => "SyncHeld",
         };
         write_event(pair, source.uid, reason, condition.reason);
-    }
-}
-
-/// Says the state of the pair on the source, if it is to and does not yet. What is being retried says what it was.
-fn annotate_state(pair: &PairContext<'_>, condition: Option<&PairCondition>) {
-    let settings = &pair.context.settings;
-    let retried = condition.is_some_and(|condition| condition.state == PairState::Failing);
-    if !settings.annotate_state || settings.dry_run || retried {
-        return;
-    }
-    let text = match condition {
-        None => PairState::InSync.as_str().to_owned(),
-        Some(condition) => format!("{}: {}", condition.state.as_str(), condition.reason),
-    };
-    let observed = pair.observe(Instant::now());
-    let digest = pair.context.reader.told(&text);
-    let is_due = |source: &Cached<SourceObject>| {
-        // A pause stops every write, and one that is released as it should be is about to go.
-        let released = source.value.state.terminating && condition.is_none();
-        source.value.generations.told != digest && !released
-    };
-    let paused = observed.paused();
-    let Some(source) = observed.source.filter(|it| !paused && is_due(it)) else { return };
-    let patch = patch::annotate_state(&source, pair.reader(), &text);
-    let place = pair.at_source();
-    pair.context.metrics.wrote(&pair.remote.name, "annotate the state");
-    let written = pair.ask_source(&|client| client.patch(&place, Patch::Merge, &patch));
-    // Another change of the source brings another attempt.
-    if let Err(error) = written.and_then(|written| pair.store_source(written)) {
-        log_pair!(Level::Debug, pair, "state not annotated", error = error);
     }
 }
 

@@ -155,15 +155,6 @@ pub(crate) fn without_annotation(key: &str) -> Value {
     remove(&pointer(&["metadata", "annotations", key]))
 }
 
-/// Merge patch that says the state of its pair on a source.
-pub(crate) fn annotate_state(
-    source: &Cached<SourceObject>,
-    reader: &ObjectReader,
-    state: &str,
-) -> Value {
-    annotate(source, reader, json!({&reader.keys.state: state}))
-}
-
 /// Merge patch that records since when a kept target has been an orphan.
 pub(crate) fn annotate_orphan(
     target: &Cached<TargetObject>,

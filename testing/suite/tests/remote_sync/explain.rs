@@ -1,4 +1,4 @@
-//! What the program says of single objects: `-explain`, the fields of a dry run, states on sources, staleness.
+//! What the program says of single objects: `-explain`, the fields of a dry run, staleness.
 
 use serde_json::json;
 use suite::{
@@ -9,8 +9,6 @@ use suite::{
 };
 
 use crate::support::{is_in_sync, one};
-
-const STATE: &str = "cloud.teleport.dev/sync-state";
 
 /// What it prints about an object of this kind and name, and its exit code.
 fn explain_named(stage: &Stage, kind: &str, object: &str) -> (Option<i32>, String) {
@@ -93,45 +91,6 @@ fn a_dry_run_names_the_fields_that_it_would_write() {
     }
     assert!(!log.contains("secret-7") && !log.contains("987654"), "no values: {log}");
     assert_eq!(stage.writes().len(), before);
-}
-
-#[test]
-fn the_state_of_a_pair_is_on_its_source_if_that_is_wanted() {
-    let (stage, mut sidecar, source, target) = one("annotate", &WIDGETS, &["-annotate-state"]);
-    source.wait_for_annotation(STATE, "insync");
-    let before = stage.settled();
-    sidecar.kill();
-    let _sidecar = stage.start(&["-annotate-state"]);
-    stage.writes_no_more_than(before);
-    assert_eq!(target.annotation(STATE), None);
-    // A person takes the copy, and gives it back.
-    let mark = target.annotation(suite::sync::SOURCE);
-    target.annotate(suite::sync::SOURCE, Some(crate::support::OTHERS));
-    source.wait("a conflict", |it| {
-        let state = it["metadata"]["annotations"][STATE].as_str().unwrap_or_default();
-        state == "conflict: the target is the copy of another object"
-    });
-    target.annotate(suite::sync::SOURCE, mark.as_deref());
-    source.wait_for_annotation(STATE, "insync");
-    let before = stage.settled();
-    source.annotate(PAUSED, Some("true"));
-    stage.writes_no_more_than(before);
-}
-
-#[test]
-fn a_cleanup_takes_the_states_along() {
-    if !needs(Need::Embedded, "a cleanup is of whole clusters") {
-        return;
-    }
-    let stage = Stage::pull("annotate-clean", Setting::safe(&[&WIDGETS]));
-    let (source, _) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let mut sidecar = stage.start(&["-track", "target", "-annotate-state"]);
-    source.wait_for_annotation(STATE, "insync");
-    sidecar.kill();
-    let (code, log) = stage.run(&["-cleanup", "-annotate-state"]);
-    assert_eq!(code, Some(0), "{log}");
-    assert_eq!(source.annotation(STATE), None);
 }
 
 #[test]

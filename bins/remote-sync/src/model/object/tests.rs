@@ -72,7 +72,6 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
         local: Some(3),
         uid: Some(uid(OTHER)),
         content: Some(Box::new(ContentPair { source: 7, target: 255 })),
-        told: 0,
     };
     assert_eq!((&value.generations, value.copied_from), (&published, Some(uid(CLUSTER))));
     let bare = reader.source(&object(&json!({}))).unwrap().value;

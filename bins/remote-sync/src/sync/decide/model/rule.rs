@@ -297,7 +297,6 @@ fn source(source: Source) -> Cached<SourceObject> {
             local: published.map(|published| published.local.into()),
             uid: published.and_then(|published| published.uid).map(object),
             content: None,
-            told: 0,
         },
         copied_from: None,
     };

@@ -399,7 +399,6 @@ impl World {
                     remote: Some(source.value.state.generation),
                     local: Some(target.value.state.generation),
                     uid: safe.then_some(target.uid),
-                    told: 0,
                 };
             }
             (action, target) => panic!("{action:?} with {target:?}"),
