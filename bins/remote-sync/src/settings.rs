@@ -52,8 +52,6 @@ pub(crate) struct Settings {
     pub(crate) source_namespaces: Vec<String>,
     pub(crate) mapping: MappingTemplate,
     pub(crate) rules: PerKind<FieldRules>,
-    /// Labels of namespaces that are created.
-    pub(crate) namespace_labels: Vec<(String, String)>,
     /// Whether the targets' Namespaces are watched, created and deleted; otherwise none is ever read.
     pub(crate) create_namespaces: bool,
     /// The names of Secrets to upload.
@@ -210,7 +208,6 @@ impl Settings {
             mode,
             track: values::one_of(flags, "track", &values::TRACK)?,
             rules: fields::rules(flags, &resources)?,
-            namespace_labels: fields::namespace_labels(flags)?,
             resources,
             selector: selector(flags, "selector")?.unwrap_or_default(),
             mapping: values::mapping(flags, &source_namespaces)?,

@@ -1,6 +1,5 @@
 //! Flags about single fields, labels and annotations.
 
-use apiclient::resource::{valid_key, valid_value};
 use sidecar::flags::Flags;
 
 use crate::model::{
@@ -11,11 +10,10 @@ use crate::model::{
 };
 
 /// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 5] = [
     "drop-annotation",
     "drop-label",
     "ignore-field",
-    "namespace-label",
     "secret-metadata",
     "track",
 ];
@@ -68,15 +66,4 @@ fn globs(flags: &Flags, name: &str) -> Result<Vec<Glob>, String> {
         .into_iter()
         .map(|text| Glob::parse(text).ok_or_else(|| format!("-{name} {text:?} matches no key")));
     globs.collect()
-}
-
-pub(super) fn namespace_labels(flags: &Flags) -> Result<Vec<(String, String)>, String> {
-    let labels = flags.list("namespace-label").into_iter().map(|text| {
-        let label =
-            text.split_once('=').filter(|(key, value)| valid_key(key) && valid_value(value));
-        let (key, value) =
-            label.ok_or_else(|| format!("-namespace-label is KEY=VALUE, not {text:?}"))?;
-        Ok((key.to_owned(), value.to_owned()))
-    });
-    labels.collect()
 }

@@ -85,12 +85,6 @@ fn objects() -> Vec<Flag> {
             "safe, or compat: exactly sync-controller's writes, without this program's own annotations on targets.",
         ),
         flag(
-            "namespace-label",
-            FlagKind::List,
-            "",
-            "KEY=VALUE: labels of namespaces created for targets.",
-        ),
-        flag(
             "namespace-prefix",
             FlagKind::String,
             "",

@@ -243,8 +243,7 @@ fn fields_labels_and_annotations_have_rules_in_safe_mode() {
     let settings = with(
         "-resource deployments.apps -ignore-field apps/v1/deployments:/spec/replicas \
          -ignore-field widgets.example.com:/operation,deployments.apps:/spec/paused \
-         -drop-label argocd.argoproj.io/*,app.kubernetes.io/instance -drop-annotation * \
-         -namespace-label a.b/c=d,e=",
+         -drop-label argocd.argoproj.io/*,app.kubernetes.io/instance -drop-annotation *",
     )
     .unwrap();
     let rules: Vec<_> = settings.rules.iter().map(|(_, rules)| rules.clone()).collect();
@@ -253,8 +252,6 @@ fn fields_labels_and_annotations_have_rules_in_safe_mode() {
     assert_eq!(rules[1].ignored, [path("/spec/replicas"), path("/spec/paused")]);
     assert!(rules[0].dropped_labels[0].matches("argocd.argoproj.io/instance"));
     assert_eq!((rules[1].dropped_labels.len(), rules[1].dropped_annotations.len()), (2, 1));
-    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    assert_eq!(settings.namespace_labels, [label("a.b/c", "d"), label("e", "")]);
     refused_with(&[
         ("-ignore-field gadgets.example.com:/spec/a", "-ignore-field: -resource does not name"),
         ("-ignore-field widgets.example.com", "-ignore-field is KIND:POINTER"),
@@ -262,8 +259,6 @@ fn fields_labels_and_annotations_have_rules_in_safe_mode() {
         ("-ignore-field widgets.example.com:/status/a", "-ignore-field is KIND:POINTER"),
         ("-ignore-field widgets.example.com:/metadata/labels", "-ignore-field is KIND:POINTER"),
         ("-drop-label a,b=c", "-drop-label \"b=c\" matches no key"),
-        ("-namespace-label a", "-namespace-label is KEY=VALUE"),
-        ("-namespace-label a/b/c=d", "-namespace-label is KEY=VALUE"),
         ("-mode compat -drop-label a", "-drop-label is for safe mode"),
         ("-mode compat -track target", "-track is for safe mode"),
         ("-track nothing", "-track"),

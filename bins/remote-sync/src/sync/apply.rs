@@ -211,10 +211,7 @@ impl PairContext<'_> {
         let namespace = &self.target.0;
         let instance = self.instance();
         let made_by = (source, &*instance);
-        let mut body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
-        for (key, value) in &self.context.settings.namespace_labels {
-            body["metadata"]["labels"][key] = value.as_str().into();
-        }
+        let body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
         let place = NAMESPACES.cluster_object(namespace);
         let created = match self.ask_target(&|client| client.create(&place, &body)) {
             Err(Error::AlreadyExists(_)) => self.ask_target(&|client| client.get(&place))?,

@@ -63,15 +63,6 @@ fn labels_removed_at_the_source_go_from_an_adopted_copy() {
     assert_eq!((labels(&copy), annotations(&copy)), (json!({"a": "1"}), json!({})));
 }
 
-#[test]
-fn a_namespace_that_is_made_has_the_labels_that_it_is_to_have() {
-    let (stage, source, target) = Stage::with_widget("namespace-label");
-    let _sidecar = stage.start(&["-namespace-label", "team=sync,pod-security=baseline"]);
-    is_in_sync(&source, &target);
-    let labels = stage.target_namespace().read()["metadata"]["labels"].clone();
-    assert_eq!((&labels["team"], &labels["pod-security"]), (&json!("sync"), &json!("baseline")));
-}
-
 // --- fields beside the spec ---
 
 #[test]
