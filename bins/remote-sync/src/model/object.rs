@@ -146,6 +146,12 @@ pub struct TargetSecret {
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Returns whether Argo CD tracks an application's objects by `key`: at the target it would prune the copy
+/// (argo-cd `common/common.go`; the label is the default of `application.instanceLabelKey`).
+fn is_tracking(key: &str) -> bool {
+    key == "app.kubernetes.io/instance" || key.starts_with("argocd.argoproj.io/")
+}
+
 /// Reads documents; `None` for anything that is not an object of a Kubernetes API server.
 #[derive(Clone, Debug)]
 pub struct ObjectReader {
@@ -251,17 +257,13 @@ impl ObjectReader {
         match self.mode {
             Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,
             // kubectl's record of the last apply is about the source.
-            Mode::Safe => {
-                let dropped =
-                    || self.rules.dropped_annotations.iter().any(|glob| glob.matches(key));
-                !self.keys.is_ours(key) && key != LAST_APPLIED && !dropped()
-            }
+            Mode::Safe => !self.keys.is_ours(key) && key != LAST_APPLIED && !is_tracking(key),
         }
     }
 
     /// Returns whether the label `key` of a source is copied to its target.
     pub fn copies_label(&self, key: &str) -> bool {
-        !self.rules.dropped_labels.iter().any(|glob| glob.matches(key))
+        self.mode == Mode::Compat || !is_tracking(key)
     }
 
     /// The fields of an object that are copied.

@@ -8,10 +8,6 @@ pub struct FieldRules {
     /// Fields that the target's own controllers set (`-ignore-field`): part of a new target, and neither written
     /// nor compared afterwards.
     pub ignored: Vec<FieldPath>,
-    /// Labels that stay at the source (`-drop-label`).
-    pub dropped_labels: Vec<Glob>,
-    /// Annotations that stay at the source (`-drop-annotation`).
-    pub dropped_annotations: Vec<Glob>,
 }
 
 impl FieldRules {
@@ -99,31 +95,6 @@ fn unescaped(key: &str) -> Option<String> {
     sound.then(|| key.replace("~1", "/").replace("~0", "~"))
 }
 
-/// A pattern of keys in which `*` stands for any characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glob(String);
-
-impl Glob {
-    /// Parses a pattern of label or annotation keys; `None` if no key can match it.
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_key = |c: char| c.is_ascii_alphanumeric() || "-_./*".contains(c);
-        (!text.is_empty() && text.chars().all(is_key)).then(|| Self(text.to_owned()))
-    }
-
-    pub fn matches(&self, key: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let Some(mut rest) = parts.next().and_then(|first| key.strip_prefix(first)) else {
-            return false;
-        };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        for part in parts {
-            let Some((_, after)) = rest.split_once(part) else { return false };
-            rest = after;
-        }
-        rest.ends_with(last)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -132,7 +103,7 @@ mod tests {
 
     fn rules(pointers: &[&str]) -> FieldRules {
         let ignored = pointers.iter().map(|text| FieldPath::parse(text).unwrap()).collect();
-        FieldRules { ignored, ..FieldRules::default() }
+        FieldRules { ignored }
     }
 
     fn map(value: Value) -> Map<String, Value> {
@@ -214,31 +185,5 @@ mod tests {
             let merged = Value::Object(rules.merged(map(source.clone()), &target));
             assert_eq!(merged, expected, "{source} {target}");
         }
-    }
-
-    #[test]
-    fn a_star_stands_for_anything() {
-        let matches = |glob, key| Glob::parse(glob).unwrap().matches(key);
-        for (glob, key) in [
-            ("argocd.argoproj.io/*", "argocd.argoproj.io/instance"),
-            ("app.kubernetes.io/instance", "app.kubernetes.io/instance"),
-            ("*", "any"),
-            ("*/managed-by", "a.b/managed-by"),
-            ("a*b*c", "abc"),
-            ("a*b*c", "axxbxbxc"),
-            ("a**", "a"),
-        ] {
-            assert!(matches(glob, key), "{glob} {key}");
-        }
-        for (glob, key) in [
-            ("argocd.argoproj.io/*", "argocd.argoproj.iox/instance"),
-            ("app", "app.kubernetes.io/instance"),
-            ("a*a", "a"),
-            ("a*b*c", "acb"),
-            ("*b", "bc"),
-        ] {
-            assert!(!matches(glob, key), "{glob} {key}");
-        }
-        assert!(Glob::parse("").is_none() && Glob::parse("a b").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Flags about single fields, labels and annotations.
+//! Flags about single fields.
 
 use sidecar::flags::Flags;
 
@@ -6,17 +6,11 @@ use crate::model::{
     discovery::ResourceArg,
     key::PerKind,
     mode::Mode,
-    rules::{FieldPath, FieldRules, Glob},
+    rules::{FieldPath, FieldRules},
 };
 
 /// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 5] = [
-    "drop-annotation",
-    "drop-label",
-    "ignore-field",
-    "secret-metadata",
-    "track",
-];
+const FLAGS: [&str; 3] = ["ignore-field", "secret-metadata", "track"];
 
 /// Checks that none of the flags is given in compat mode.
 pub(super) fn check_mode(flags: &Flags, mode: Mode) -> Result<(), String> {
@@ -37,15 +31,9 @@ pub(super) fn rules(
     if let Some((kind, _)) = ignored.iter().find(|(kind, _)| !known(kind)) {
         return Err(format!("-ignore-field: -resource does not name {kind}"));
     }
-    let (dropped_labels, dropped_annotations) =
-        (globs(flags, "drop-label")?, globs(flags, "drop-annotation")?);
     Ok(resources.map(|resource| {
         let ignored = ignored.iter().filter(|(kind, _)| kind.same(resource));
-        FieldRules {
-            ignored: ignored.map(|(_, path)| path.clone()).collect(),
-            dropped_labels: dropped_labels.clone(),
-            dropped_annotations: dropped_annotations.clone(),
-        }
+        FieldRules { ignored: ignored.map(|(_, path)| path.clone()).collect() }
     }))
 }
 
@@ -58,12 +46,4 @@ fn ignored_field(text: &str) -> Result<(ResourceArg, FieldPath), String> {
             "-ignore-field is KIND:POINTER, with a JSON pointer to content such as /spec/replicas, not {text:?}"
         )
     })
-}
-
-fn globs(flags: &Flags, name: &str) -> Result<Vec<Glob>, String> {
-    let globs = flags
-        .list(name)
-        .into_iter()
-        .map(|text| Glob::parse(text).ok_or_else(|| format!("-{name} {text:?} matches no key")));
-    globs.collect()
 }

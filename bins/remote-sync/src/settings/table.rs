@@ -43,18 +43,6 @@ fn objects() -> Vec<Flag> {
             "pull: the remotes are the sources, this cluster is the target; push: the other way round.",
         ),
         flag(
-            "drop-annotation",
-            FlagKind::List,
-            "",
-            "Annotations that are not copied; * stands for any characters.",
-        ),
-        flag(
-            "drop-label",
-            FlagKind::List,
-            "",
-            "Labels that are not copied; * stands for any characters.",
-        ),
-        flag(
             "finalizer",
             FlagKind::String,
             "",

@@ -239,27 +239,23 @@ fn the_proof_of_an_orphan_needs_the_marks_of_safe_mode() {
 }
 
 #[test]
-fn fields_labels_and_annotations_have_rules_in_safe_mode() {
+fn fields_have_rules_in_safe_mode() {
     let settings = with(
         "-resource deployments.apps -ignore-field apps/v1/deployments:/spec/replicas \
-         -ignore-field widgets.example.com:/operation,deployments.apps:/spec/paused \
-         -drop-label argocd.argoproj.io/*,app.kubernetes.io/instance -drop-annotation *",
+         -ignore-field widgets.example.com:/operation,deployments.apps:/spec/paused",
     )
     .unwrap();
     let rules: Vec<_> = settings.rules.iter().map(|(_, rules)| rules.clone()).collect();
     let path = |text| FieldPath::parse(text).unwrap();
     assert_eq!(rules[0].ignored, [path("/operation")]);
     assert_eq!(rules[1].ignored, [path("/spec/replicas"), path("/spec/paused")]);
-    assert!(rules[0].dropped_labels[0].matches("argocd.argoproj.io/instance"));
-    assert_eq!((rules[1].dropped_labels.len(), rules[1].dropped_annotations.len()), (2, 1));
     refused_with(&[
         ("-ignore-field gadgets.example.com:/spec/a", "-ignore-field: -resource does not name"),
         ("-ignore-field widgets.example.com", "-ignore-field is KIND:POINTER"),
         ("-ignore-field widgets.example.com:spec", "-ignore-field is KIND:POINTER"),
         ("-ignore-field widgets.example.com:/status/a", "-ignore-field is KIND:POINTER"),
         ("-ignore-field widgets.example.com:/metadata/labels", "-ignore-field is KIND:POINTER"),
-        ("-drop-label a,b=c", "-drop-label \"b=c\" matches no key"),
-        ("-mode compat -drop-label a", "-drop-label is for safe mode"),
+        ("-mode compat -secret-metadata a", "-secret-metadata is for safe mode"),
         ("-mode compat -track target", "-track is for safe mode"),
         ("-track nothing", "-track"),
     ]);

@@ -2,12 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::{
-    client::USUAL_OBJECT,
-    error::Error,
-    event::CoreEvent,
-    lock::lock,
-};
+use apiclient::{client::USUAL_OBJECT, error::Error, event::CoreEvent, lock::lock};
 use log::Level;
 
 use crate::{

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::rules::{FieldPath, Glob};
+use crate::model::rules::FieldPath;
 
 const UID: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
 const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
@@ -311,17 +311,13 @@ fn a_targets_own_keys_count_until_its_sources_are_recorded() {
 }
 
 #[test]
-fn ignored_and_dropped_fields_do_not_count() {
+fn ignored_fields_and_argo_cds_tracking_do_not_count() {
     let mut reader = reader(Mode::Safe);
-    reader.rules = FieldRules {
-        ignored: vec![FieldPath::parse("/spec/replicas").unwrap()],
-        dropped_labels: vec![Glob::parse("argocd/*").unwrap()],
-        dropped_annotations: vec![Glob::parse("helm/*").unwrap()],
-    };
+    reader.rules = FieldRules { ignored: vec![FieldPath::parse("/spec/replicas").unwrap()] };
     let of_source = |object: &Value| reader.source(object).unwrap().value.state;
     let of_target = |object: &Value| reader.target(object).unwrap().value.state;
     let full = object(&json!({"spec": {"replicas": 1, "x": 1}, "metadata": {
-        "labels": {"a": "1", "argocd/instance": "i"}, "annotations": {"helm/release": "r"},
+        "labels": {"a": "1", "app.kubernetes.io/instance": "i"}, "annotations": {"argocd.argoproj.io/tracking-id": "r"},
     }}));
     let less = |managed: &str| {
         object(&json!({"spec": {"replicas": 7, "x": 1}, "metadata": {"labels": {"a": "1"},
@@ -331,12 +327,12 @@ fn ignored_and_dropped_fields_do_not_count() {
         (one.content == other.content, one.metadata == other.metadata)
     };
     assert_eq!(same(&of_source(&full), &of_target(&less("a|"))), (true, true));
-    let mut earlier = less("a,argocd/instance|helm/release");
+    let mut earlier = less("a,app.kubernetes.io/instance|argocd.argoproj.io/tracking-id");
     assert_eq!(same(&of_source(&full), &of_target(&earlier)), (true, true), "nothing to remove");
-    earlier["metadata"]["labels"]["argocd/instance"] = json!("i");
+    earlier["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("i");
     assert_eq!(same(&of_source(&full), &of_target(&earlier)), (true, false));
     let mut own = less("a|");
-    own["metadata"]["labels"]["argocd/instance"] = json!("of the target's own Argo CD");
+    own["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("of the target's own Argo CD");
     assert_eq!(same(&of_source(&full), &of_target(&own)), (true, true));
 }
 

@@ -11,7 +11,7 @@ use crate::{
         annotations::{AnnotationKeys, Origin},
         digest::Digester,
         mode::Mode,
-        rules::{FieldPath, FieldRules, Glob},
+        rules::{FieldPath, FieldRules},
         secret::UploadRules,
     },
     sync::desired::Desired,

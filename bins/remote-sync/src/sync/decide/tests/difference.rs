@@ -1,10 +1,7 @@
 //! Differences that count, and those that do not.
 
 use super::*;
-use crate::{
-    model::annotations::ContentPair,
-    sync::observed::SettledDiff,
-};
+use crate::{model::annotations::ContentPair, sync::observed::SettledDiff};
 
 /// In step in safe mode but for the target's content, which the source's annotations say is so.
 fn recorded(published_to: Option<u8>) -> World {

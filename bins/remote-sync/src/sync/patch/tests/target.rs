@@ -140,25 +140,24 @@ fn an_ignored_field_is_set_once_and_stays_the_targets() {
 }
 
 #[test]
-fn what_is_dropped_is_not_copied_and_goes_where_it_was() {
-    let mut reader = reader(Mode::Safe);
-    reader.rules.dropped_labels = vec![Glob::parse("argocd/*").unwrap()];
-    reader.rules.dropped_annotations = vec![Glob::parse("note").unwrap()];
+fn tracking_of_argo_cd_is_not_copied_and_goes_where_it_was() {
+    let reader = reader(Mode::Safe);
     let mut from = full_source();
-    from["metadata"]["labels"]["argocd/instance"] = json!("i");
+    from["metadata"]["labels"]["argocd.argoproj.io/instance"] = json!("i");
     let created = desired(&reader, &from).created(&BUDGETS.object("team", "web"));
     assert_eq!(created["metadata"]["labels"], json!({"a": "1"}));
-    assert_eq!(created["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|");
+    assert_eq!(created["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|note");
     let before = target(&json!({
-        "labels": {"a": "1", "argocd/instance": "i", "argocd/mine": "1"},
-        "annotations": {"note": "x", "cloud.teleport.dev/managed-keys": "a,argocd/instance|note"},
+        "labels": {"a": "1", "argocd.argoproj.io/instance": "i", "argocd.argoproj.io/mine": "1"},
+        "annotations": {
+            "note": "x", "cloud.teleport.dev/managed-keys": "a,argocd.argoproj.io/instance|note",
+        },
     }));
     let known = reader.target(&before).unwrap();
     let patch = desired(&reader, &from).patch(&known, Some(&before), false).unwrap();
     let after = patched(&before, &patch).unwrap();
-    assert_eq!(after["metadata"]["labels"], json!({"a": "1", "argocd/mine": "1"}));
-    assert_eq!(after["metadata"]["annotations"].get("note"), None);
-    assert_eq!(after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|");
+    assert_eq!(after["metadata"]["labels"], json!({"a": "1", "argocd.argoproj.io/mine": "1"}));
+    assert_eq!(after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|note");
 }
 
 #[test]
