@@ -28,8 +28,8 @@ pub(crate) fn run(controller: &Controller, wanted: &Explained) -> Result<()> {
     for remote in controller.remotes().iter() {
         for key in keys(remote, wanted) {
             let pair = Pair { kind: wanted.kind, key: key.into() };
-            if let Some(lines) = explain::explain(&controller.context, remote, &pair) {
-                text.push_str(&format!("{wanted}, remote {}\n{lines}", remote.name));
+            if let Some(line) = explain::explain(&controller.context, remote, &pair) {
+                text.push_str(&format!("{wanted}, remote {}: {line}\n", remote.name));
             }
         }
     }

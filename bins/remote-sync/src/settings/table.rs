@@ -220,13 +220,13 @@ fn surroundings() -> Vec<Flag> {
             "explain",
             FlagKind::Pair,
             "",
-            "KIND NAMESPACE/NAME: print what would be done next about this source or target, and why, and exit; write nothing.",
+            "KIND NAMESPACE/NAME: print the state of the pair of this source or target, or its next action and why, and exit; write nothing.",
         ),
         flag(
             "dry-run",
             FlagKind::Bool,
             "false",
-            "Log what would be written, and which fields; write nothing.",
+            "Log the first write of each pair; write nothing.",
         ),
         flag(
             "leader-election",

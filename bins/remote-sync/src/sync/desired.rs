@@ -126,21 +126,6 @@ impl Desired<'_> {
         }
     }
 
-    /// The target as an update leaves it, but for what that records.
-    pub(crate) fn updated(&self, body: &Value, content: bool) -> Value {
-        let mut updated = body.clone();
-        for (field, map) in ["labels", "annotations"].into_iter().zip(self.merged_metadata(body)) {
-            if !map.is_empty() || body["metadata"].get(field).is_some() {
-                updated["metadata"][field] = map.into();
-            }
-        }
-        if let Some(object) = updated.as_object_mut().filter(|_| content) {
-            *object = members(Some(object), &|key| !self.reader.is_content(key));
-            object.extend(self.updated_content(Some(body)));
-        }
-        updated
-    }
-
     /// The keys that the target records to have from its source, as it has them.
     fn recorded_keys<'b>(&self, body: &'b Value) -> Option<&'b str> {
         body["metadata"]["annotations"].get(&self.reader.keys.managed_keys)?.as_str()

@@ -1,79 +1,47 @@
-//! Explanation of a pair: both objects in words, and what a dry run would do next, and why.
+//! Explanation of a pair: its state, or the next action with the reason.
 
-use std::{cell::RefCell, fmt::Write, time::Instant};
+use std::time::Instant;
 
 use crate::{
-    model::{
-        key::Pair,
-        object::{Cached, Finalizers, SourceObject, TargetObject},
-    },
+    model::key::Pair,
     sync::{
         context::SyncContext,
-        decide::SyncAction,
-        difference::hides_values,
+        decide::{SyncAction, next_action},
         gate::DeletionReason,
-        observed::{Destroyed, Observed, Ownership, SyncRules},
+        observed::{Attempt, Destroyed, Observed},
         pair::PairContext,
-        reconcile::{Step, reconcile},
         remote::RemoteSync,
-        status::{PairCondition, PairState},
+        status::PairState,
         workqueue::WorkItem,
     },
 };
 
-/// The explanation of a pair, in lines; `None` if neither of its objects exists.
+/// One line about a pair; `None` if neither of its objects exists.
 pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<String> {
     let item = WorkItem { pair: pair.clone(), since: Instant::now(), urgent: true, large: true };
     let seen = PairContext::new(context, remote, &item);
-    let (mut text, mut has_source) = (String::new(), false);
-    // Writing into a String cannot fail.
-    if let Some(pair) = &seen {
-        let observed = pair.observe(Instant::now());
-        if observed.source.is_none() && observed.target.is_none() {
-            return None;
-        }
-        has_source = observed.source.is_some();
-        let none = || "there is none".into();
-        let source = observed.source.as_ref().map_or_else(none, source);
-        let target =
-            observed.target.as_ref().map_or_else(none, |it| target(it, &observed, &pair.rules()));
-        let [from, to] = remote.clusters().map(|cluster| cluster.name());
-        let _ = writeln!(text, "  source {} ({from}): {source}", pair.source_key);
-        let _ = writeln!(text, "  target {} ({to}): {target}", pair.target_key);
+    let observed = seen.as_ref().map(|pair| pair.observe(Instant::now()));
+    if observed.as_ref().is_some_and(|it| it.source.is_none() && it.target.is_none()) {
+        return None;
     }
     if let Some(obstacle) = remote.obstacle(pair.kind) {
-        let _ = writeln!(text, "  nothing is done: {obstacle}");
-        return Some(text);
+        return Some(format!("nothing is done: {obstacle}"));
     }
-    let steps = RefCell::new((text, None));
-    let tell = |step: &Step<'_>| {
-        let (text, last) = &mut *steps.borrow_mut();
-        add_step(step, text);
-        *last = Some(step.simulated);
-    };
-    reconcile(context, remote, &item, &tell);
-    let (mut text, last) = steps.into_inner();
-    let _ = writeln!(text, "  then: {}", end(remote.recall(pair).condition(), last, has_source));
-    Some(text)
-}
-
-/// What comes after the last step, if that was [`simulated`](Step::simulated).
-fn end(condition: Option<&PairCondition>, simulated: Option<bool>, has_source: bool) -> String {
-    match (condition, simulated) {
-        (Some(condition), _) => format!("{}: {}", condition.state.as_str(), condition.reason),
-        (None, Some(false)) => "what the clusters' answer to that calls for".into(),
-        (None, _) if !has_source => "nothing, there is no pair".into(),
-        (None, _) => PairState::InSync.as_str().into(),
+    let (pair, observed) = (seen?, observed?);
+    if let Err(sentence) = pair.check() {
+        return Some(format!("{}: {sentence}", PairState::Degraded.as_str()));
     }
-}
-
-fn add_step(step: &Step<'_>, text: &mut String) {
-    let Step { pair, action, observed, differences, .. } = step;
-    let _ = writeln!(text, "  next: {}, as {}", action.words(), reason(*action, observed));
-    let hidden = hides_values(pair.kind());
-    for difference in differences {
-        let _ = writeln!(text, "        {}", difference.in_full(hidden));
+    if let Some(which) = pair.too_large() {
+        return Some(format!("{}: {which}", PairState::TooLarge.as_str()));
     }
+    Some(match next_action(&observed, &Attempt::default(), &pair.rules()) {
+        SyncAction::Done(status) => match status.condition() {
+            Some(condition) => format!("{}: {}", condition.state.as_str(), condition.reason),
+            None if observed.source.is_none() => "nothing to do, there is no pair".into(),
+            None => PairState::InSync.as_str().into(),
+        },
+        action => format!("next: {}, as {}", action.words(), reason(action, &observed)),
+    })
 }
 
 /// The reason for an action on a pair that looks like this.
@@ -109,42 +77,4 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::RemoveFinalizer => "the source is being deleted, and its target is gone",
         SyncAction::Done(_) => "there is nothing to do",
     }
-}
-
-/// The source in words.
-fn source(source: &Cached<SourceObject>) -> String {
-    let SourceObject { state, finalizers, generations, .. } = &source.value;
-    let mut words = vec![format!("generation {}", state.generation)];
-    if matches!(finalizers, Finalizers::Ours(_)) {
-        words.push("with the finalizer".into());
-    }
-    if let (Some(remote), Some(local)) = (generations.remote, generations.local) {
-        words.push(format!("generation {remote} was copied as the target's {local}"));
-    }
-    words.extend(state_words(state.terminating, state.paused));
-    words.join(", ")
-}
-
-/// The target in words.
-fn target(target: &Cached<TargetObject>, observed: &Observed, rules: &SyncRules) -> String {
-    let TargetObject { state, orphaned, copy_of, .. } = &target.value;
-    let mut words = vec![format!("generation {}", state.generation)];
-    if rules.mode.records_origin() {
-        words.push(match (observed.ownership(rules), copy_of) {
-            (Ownership::Ours, Some(copy)) => {
-                format!("a copy of the source's generation {}", copy.generation)
-            }
-            (Ownership::Foreign, _) => "a copy of another object".into(),
-            (Ownership::Unproven, _) => "a copy that may be of another object".into(),
-            _ => "nobody's copy".into(),
-        });
-    }
-    words.extend(orphaned.then(|| "marked as an orphan".to_owned()));
-    words.extend(state_words(state.terminating, state.paused));
-    words.join(", ")
-}
-
-fn state_words(terminating: bool, paused: bool) -> impl Iterator<Item = String> {
-    let words = [(terminating, "being deleted"), (paused, "paused")];
-    words.into_iter().filter(|(is, _)| *is).map(|(_, words)| words.to_owned())
 }

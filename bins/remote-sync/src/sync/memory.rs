@@ -133,11 +133,6 @@ impl PairMemory {
         now.saturating_duration_since(since)
     }
 
-    /// The condition while it is not in sync.
-    pub(crate) fn condition(&self) -> Option<&PairCondition> {
-        self.condition.as_ref().map(|(condition, _)| condition)
-    }
-
     /// `true` if it changed.
     pub(super) fn set_condition(&mut self, condition: Option<PairCondition>, now: Instant) -> bool {
         let (before, since) = self.condition.take().unzip();

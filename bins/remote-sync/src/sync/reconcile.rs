@@ -14,12 +14,10 @@ use crate::{
     sync::{
         context::SyncContext,
         decide::{self, SyncAction},
-        difference::Difference,
         observed::{Attempt, Observed, SyncRules},
         outcome::{failed, finished, invalid_names, too_large},
         pair::{PairContext, log_pair},
         remote::RemoteSync,
-        simulate::simulate,
         status::PairStatus,
         workqueue::{ReconcileResult, WorkItem},
     },
@@ -39,7 +37,7 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
         let result = if item.large {
             reconcile_large(context, remote, &item)
         } else {
-            reconcile(context, remote, &item, &log_step)
+            reconcile(context, remote, &item)
         };
         remote.queue.done(&item, result);
     }
@@ -48,43 +46,13 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
 /// As [`reconcile`], with a permit for large objects.
 fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
     match context.permits.acquire(&remote.stop) {
-        Some(_permit) => reconcile(context, remote, item, &log_step),
+        Some(_permit) => reconcile(context, remote, item),
         None => ReconcileResult::Done,
     }
 }
 
-/// A step of a dry run.
-pub(super) struct Step<'a> {
-    pub(super) pair: &'a PairContext<'a>,
-    pub(super) action: SyncAction,
-    pub(super) observed: &'a Observed,
-    /// What it would change in the objects as they are.
-    pub(super) differences: Vec<Difference>,
-    /// Whether the next step is one after its effect; otherwise the clusters have to answer first.
-    pub(super) simulated: bool,
-}
-
-fn log_step(step: &Step<'_>) {
-    let Step { pair, action, differences, .. } = step;
-    if !action.writes() {
-        return;
-    }
-    let fields: Vec<_> = differences.iter().map(ToString::to_string).collect();
-    let (action, fields) = (action.words(), fields.join(", "));
-    if fields.is_empty() {
-        log_pair!(Level::Info, pair, "dry run, nothing written", action = action);
-    } else {
-        log_pair!(Level::Info, pair, "dry run, nothing written", action = action, fields = fields);
-    }
-}
-
-/// Makes an attempt at a pair; a dry run passes its steps to `tell`.
-pub(super) fn reconcile(
-    context: &SyncContext,
-    remote: &RemoteSync,
-    item: &WorkItem,
-    tell: &dyn Fn(&Step<'_>),
-) -> ReconcileResult {
+/// Makes an attempt at a pair; a dry run ends it at its first write.
+fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
     let Some(pair) = PairContext::new(context, remote, item) else {
         return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
     };
@@ -102,7 +70,7 @@ pub(super) fn reconcile(
         return ReconcileResult::RequeueAsLarge;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
-    Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), simulated: None, tell }.run()
+    Reconciler { pair, rules, attempt, failed_secrets: Vec::new() }.run()
 }
 
 /// One attempt to bring a pair in sync.
@@ -111,17 +79,13 @@ struct Reconciler<'a> {
     rules: SyncRules,
     attempt: Attempt,
     failed_secrets: Vec<Error>,
-    /// The state that simulated actions led to, with `-dry-run`.
-    simulated: Option<Observed>,
-    tell: &'a dyn Fn(&Step<'_>),
 }
 
 impl Reconciler<'_> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats, mut begun) = (None, 0, false);
         for _ in 0..MOST_ACTIONS + 2 * self.pair.context.settings.secrets.len() {
-            let observed = self.simulated.take();
-            let observed = observed.unwrap_or_else(|| self.pair.observe(Instant::now()));
+            let observed = self.pair.observe(Instant::now());
             self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             if !begun && !matches!(action, SyncAction::Done(_)) && !self.is_dry() {
@@ -149,19 +113,17 @@ impl Reconciler<'_> {
 
     /// Performs an action; returns the result if it was the last one.
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
-        let dry_run = self.is_dry();
-        if dry_run && !action.writes() && !matches!(action, SyncAction::Done(_)) {
-            let (pair, differences) = (&self.pair, Vec::new());
-            let observed = &observed;
-            (self.tell)(&Step { pair, action, observed, differences, simulated: true });
-        }
         match action {
-            SyncAction::Done(PairStatus::Again) if dry_run => {
-                (self.attempt, self.simulated) = (Attempt::default(), Some(observed));
-                None
-            }
             SyncAction::Done(status) => Some(self.end(&observed, status)),
-            action if dry_run && action.writes() => self.simulate(action, observed),
+            action if self.is_dry() && action.writes() => {
+                log_pair!(
+                    Level::Info,
+                    self.pair,
+                    "dry run, nothing written",
+                    action = action.words()
+                );
+                Some(self.end(&observed, PairStatus::Nothing))
+            }
             action => match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(None) => None,
                 Ok(Some(status)) => Some(self.end(&observed, status)),
@@ -186,24 +148,6 @@ impl Reconciler<'_> {
 
     fn is_dry(&self) -> bool {
         self.pair.context.settings.dry_run
-    }
-
-    fn simulate(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
-        // Simulated objects have no documents: what differs is about those that there are.
-        let differences = self.pair.differences(action, &self.pair.observe(Instant::now()));
-        let differences = match differences {
-            Ok(differences) => differences,
-            Err(error) => return Some(failed(&self.pair, &error)),
-        };
-        let mut after = observed.clone();
-        let simulated = simulate(action, &mut after, &mut self.attempt);
-        let (pair, observed) = (&self.pair, &observed);
-        (self.tell)(&Step { pair, action, observed, differences, simulated });
-        if !simulated {
-            return Some(self.end(&after, PairStatus::Nothing));
-        }
-        self.simulated = Some(after);
-        None
     }
 
     fn end(&self, observed: &Observed, status: PairStatus) -> ReconcileResult {

@@ -30,7 +30,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
         let before = stage.settled();
         let sidecar = stage.start(&["-dry-run"]);
         for (name, says) in [
-            ("one-remote-rs", "action=\"create the target\""),
+            ("one-remote-rs", "action=\"add the finalizer\""),
             ("gone-remote-rs", "action=\"delete the target\""),
         ] {
             eventually(&format!("{name}: {says}"), || {

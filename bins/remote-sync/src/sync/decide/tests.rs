@@ -10,7 +10,7 @@ use crate::{
     model::mode::Mode,
     model::object::ObjectState,
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
-    sync::{gate::GateVerdict, observed::SettledDiff, simulate::simulate},
+    sync::{gate::GateVerdict, observed::SettledDiff},
 };
 use world::*;
 
@@ -446,29 +446,6 @@ fn a_refused_secret_is_tried_once_in_a_pass() {
         assert_eq!(world.attempt(usize::MAX).0, expected);
         let (steps, status) = world.attempt(usize::MAX);
         assert_eq!((steps, status), (vec![SyncAction::UploadSecret(0)], Some(PairStatus::InSync)));
-    }
-}
-
-// --- dry run ---
-
-#[test]
-fn what_is_pretended_is_what_would_be_done() {
-    for mode in [Mode::Compat, Mode::Safe] {
-        let mut real = unequal(mode);
-        real.observed.source = real.observed.source.map(finalizer_added);
-        real.observed.target = None;
-        real.observed.namespace = None;
-        let (mut observed, mut attempt, mut steps) =
-            (real.observed.clone(), Attempt::default(), Vec::new());
-        while let action @ (SyncAction::CreateNamespace
-        | SyncAction::Create
-        | SyncAction::RecordGenerations) = next_action(&observed, &attempt, &real.rules)
-        {
-            steps.push(action);
-            assert!(simulate(action, &mut observed, &mut attempt));
-        }
-        assert_eq!(steps, real.attempt(usize::MAX).0[..3]);
-        assert!(!simulate(SyncAction::DeleteTarget, &mut observed, &mut attempt));
     }
 }
 
