@@ -74,14 +74,13 @@ pub(crate) struct Settings {
     pub(crate) accepted: Vec<AcceptedIdentity>,
     /// The namespace and the name of the ConfigMap of known clusters; `None` without a namespace.
     pub(crate) known_clusters: Option<(String, String)>,
-    pub(crate) connection: ConnectionSettings,
+    pub(crate) probes: ProbeTiming,
     /// The most objects of a kind on a cluster.
     pub(crate) max_objects: usize,
     /// The most workers of a remote.
     pub(crate) workers: usize,
     /// Requests per second to a cluster; 0 means unlimited.
     pub(crate) qps: u32,
-    pub(crate) burst: u32,
     /// Timeout of a request.
     pub(crate) timeout: Duration,
     /// Interval between full re-checks, if any.
@@ -159,14 +158,6 @@ pub(crate) enum NamespacePolicy {
     Owned,
 }
 
-/// Probing of connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionSettings {
-    pub(crate) timing: ProbeTiming,
-    /// Path that probes request.
-    pub(crate) path: String,
-}
-
 /// The Lease of the leader election, and its timing.
 #[derive(Clone, Debug)]
 pub(crate) struct Election {
@@ -227,7 +218,7 @@ impl Settings {
             registry: registry(flags, namespace.as_deref())?,
             reach: flags.reach(),
             accepted: values::accepted(flags)?,
-            connection: values::connection(flags)?,
+            probes: values::probes(flags)?,
             max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,
             // What it explains, it works on itself.
             workers: match values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?
@@ -236,7 +227,6 @@ impl Settings {
                 workers => workers,
             },
             qps: values::number(flags, "qps", 0, values::MOST_REQUESTS)?,
-            burst: values::number(flags, "burst", 1, values::MOST_REQUESTS)?,
             timeout: flags.period("timeout")?,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
             election: values::election(flags, &operation, namespace.as_deref())?,
@@ -249,6 +239,11 @@ impl Settings {
         settings.check_names()?;
         settings.check_overlap()?;
         Ok(settings)
+    }
+
+    /// Burst of requests to a cluster.
+    pub(crate) fn burst(&self) -> u32 {
+        self.qps + self.qps / 2
     }
 
     /// The first of `others` that a remote overlaps with. In push a source would have two targets, each with a

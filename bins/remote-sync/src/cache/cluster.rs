@@ -63,7 +63,7 @@ pub(crate) struct TargetSide {
 
 impl ClusterClient {
     pub(crate) fn new(connection: Arc<Connection>, settings: &Settings) -> Arc<Self> {
-        let limiter = RateLimiter::new(f64::from(settings.qps), settings.burst);
+        let limiter = RateLimiter::new(f64::from(settings.qps), settings.burst());
         Arc::new(Self { connection, watches: AtomicU64::new(0), limiter })
     }
 

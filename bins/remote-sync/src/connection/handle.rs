@@ -28,8 +28,6 @@ pub(crate) struct ConnectionConfig {
     pub(crate) timing: ProbeTiming,
     /// Timeout of requests other than probes.
     pub(crate) request: Duration,
-    /// Path that probes request: every identity may read `/version`, but not `/`.
-    pub(crate) probe_path: String,
     /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
     /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.

@@ -12,17 +12,17 @@ pub(crate) struct ProbeTiming {
     pub(crate) interval: Duration,
     /// Timeout of a probe.
     pub(crate) timeout: Duration,
-    /// Consecutive failed probes that end a connection.
-    pub(crate) failures: u32,
 }
 
 impl Default for ProbeTiming {
     fn default() -> Self {
         let [retry, interval, timeout] = [30, 10, 5].map(Duration::from_secs);
-        Self { retry, interval, timeout, failures: 5 }
+        Self { retry, interval, timeout }
     }
 }
 
+/// Consecutive failed probes that end a connection, as clustercache's.
+const MAX_FAILURES: u32 = 5;
 /// The wait after a 401: the next attempt follows at once with the current credentials (same file, :489).
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// Jitter of the retry interval, to either side: not every client may reconnect to a recovered hub at the same
@@ -133,7 +133,7 @@ impl ProbeSchedule {
             return ProbeVerdict::default();
         }
         self.failures = self.failures.saturating_add(1);
-        let too_many = self.failures >= self.timing.failures;
+        let too_many = self.failures >= MAX_FAILURES;
         let unauthorized = outcome == ProbeOutcome::Unauthorized;
         if unauthorized {
             self.disconnected(now + AT_ONCE);

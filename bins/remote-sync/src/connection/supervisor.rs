@@ -25,6 +25,9 @@ use super::{
 };
 use crate::model::known_clusters::ClusterRecord;
 
+/// Every identity may read it, unlike `/`.
+const PROBE_PATH: &str = "/version";
+
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
@@ -239,12 +242,11 @@ impl Supervisor {
     /// Requests the probe's path. A 403 is a response too: some paths need rights.
     fn probe_path(&self, client: &Client) -> Result<()> {
         let settings = &self.connection.settings;
-        let path = &settings.probe_path;
         let what = |why: String| format!("cluster {} is not reachable: {why}", settings.name);
         let (code, _) = client
-            .text_within(path, settings.timing.timeout)
+            .text_within(PROBE_PATH, settings.timing.timeout)
             .map_err(|error| Error::Unreachable(what(error.to_string())))?;
-        let message = what(format!("get {path}: {code}"));
+        let message = what(format!("get {PROBE_PATH}: {code}"));
         match code {
             200..=299 | 403 => Ok(()),
             401 => Err(Error::Unauthorized(message)),

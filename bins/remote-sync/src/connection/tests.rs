@@ -104,7 +104,6 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         name: name.into(),
         timing,
         request: 2 * SECOND,
-        probe_path: "/version".into(),
         records: Arc::new(ClusterRecords::default()),
         reload: None,
         pod: None,

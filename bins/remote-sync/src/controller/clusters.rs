@@ -105,7 +105,7 @@ fn connect(
     file: Option<PathBuf>,
     (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
-    let (times, reach) = (&settings.connection, settings.reach);
+    let reach = settings.reach;
     let in_cluster = || Ok(kubeconfig::in_cluster(&Env::process())?);
     let pod = OwnPod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
     let (named, to) = (name.to_owned(), [cluster.clone(), controller.clone()]);
@@ -117,9 +117,8 @@ fn connect(
     };
     let settings = connection::ConnectionConfig {
         name: name.to_owned(),
-        timing: times.timing,
+        timing: settings.probes,
         request: settings.timeout,
-        probe_path: times.path.clone(),
         records: records.clone(),
         reload: file.map(|file| -> ReloadCredentials {
             Arc::new(move || Ok(kubeconfig::from_file(&file, reach)?))

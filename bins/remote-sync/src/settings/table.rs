@@ -123,24 +123,11 @@ fn clusters() -> Vec<Flag> {
             "NAME=[OLD:]UID: accept UID as the cluster identity (uid of namespace kube-system) of remote NAME, in place of OLD or the recorded one.",
         ),
         flag(
-            "connection-retry",
-            FlagKind::Duration,
-            "30s",
-            "Interval between attempts to connect.",
-        ),
-        flag(
-            "probe-failures",
-            FlagKind::Int,
-            "5",
-            "Consecutive failed probes before a connection is considered lost.",
-        ),
-        flag(
             "probe-interval",
             FlagKind::Duration,
             "10s",
             "Interval between probes of a connection.",
         ),
-        flag("probe-path", FlagKind::String, "/version", "Path that probes request."),
         flag("probe-timeout", FlagKind::Duration, "5s", "Timeout of a probe."),
         flag(
             "remote-kubeconfig",
@@ -208,7 +195,6 @@ fn deletion() -> Vec<Flag> {
 /// The process and its tasks.
 fn surroundings() -> Vec<Flag> {
     vec![
-        flag("burst", FlagKind::Int, "30", "Burst of requests to a cluster."),
         flag(
             "cleanup",
             FlagKind::Bool,

@@ -37,6 +37,7 @@ fn refused_with(lines: &[(&str, &str)]) {
 #[test]
 fn defaults_are_those_of_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
+    assert_eq!((settings.workers, settings.qps, settings.burst()), (8, 20, 30));
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
     assert_eq!((settings.direction, settings.mode), (Direction::Pull, Mode::Safe));
     assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()].into());
@@ -45,16 +46,7 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
     assert_eq!(settings.keys.hash, "cloud.teleport.dev/last-uploaded-hash");
     assert_eq!(settings.propagation, Propagation::Foreground);
     let seconds = Duration::from_secs;
-    let connection = ConnectionSettings {
-        timing: ProbeTiming {
-            retry: seconds(30),
-            interval: seconds(10),
-            timeout: seconds(5),
-            failures: 5,
-        },
-        path: "/version".into(),
-    };
-    assert_eq!(settings.connection, connection);
+    assert_eq!(settings.probes, ProbeTiming::default());
     let orphans = OrphanSettings {
         policy: OrphanPolicy::Confirm,
         grace: seconds(300),
@@ -62,7 +54,6 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
         within: seconds(600),
     };
     assert_eq!(settings.orphans, orphans);
-    assert_eq!((settings.workers, settings.qps, settings.burst), (8, 20, 30));
     assert_eq!((settings.timeout, settings.resync), (seconds(10), Some(seconds(36_000))));
     assert!(settings.selector.is_empty() && settings.source_namespaces.is_empty());
     assert!(settings.election.is_none() && settings.registry.is_none());
@@ -363,13 +354,9 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         ),
         ("-concurrent-reconciles 0", "-concurrent-reconciles is a number from 1 to 256, not 0"),
         ("-qps -1", "-qps is a number from 0"),
-        ("-burst 0", "-burst is a number from 1"),
-        ("-probe-failures 0", "-probe-failures is a number from 1"),
         ("-probe-interval 0", "-probe-interval is a time above zero"),
         ("-probe-timeout 0", "-probe-timeout is a time above zero"),
-        ("-connection-retry 48h", "-connection-retry is a time above zero, up to 24h"),
         ("-timeout 0s", "-timeout is a time above zero"),
-        ("-probe-path version", "-probe-path is a path on the server, not \"version\""),
         ("-namespace A", "the namespace \"A\" (-namespace, POD_NAMESPACE) is not a valid name"),
     ]);
     assert_eq!(with("-resync 0").unwrap().resync, None);

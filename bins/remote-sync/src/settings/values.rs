@@ -7,8 +7,8 @@ use apiclient::{
 use sidecar::flags::{Flags, duration};
 
 use super::{
-    AdoptPolicy, ConnectionSettings, Election, Explained, NamespacePolicy, Operation, OrphanPolicy,
-    OrphanSettings, Track,
+    AdoptPolicy, Election, Explained, NamespacePolicy, Operation, OrphanPolicy, OrphanSettings,
+    Track,
 };
 use crate::{
     connection::ProbeTiming,
@@ -256,20 +256,11 @@ pub(super) fn accepted(flags: &Flags) -> Result<Vec<AcceptedIdentity>, String> {
     all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
 }
 
-pub(super) fn connection(flags: &Flags) -> Result<ConnectionSettings, String> {
-    let path = flags.text("probe-path");
-    if !path.starts_with('/') || !path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
-        return Err(format!("-probe-path is a path on the server, not {path:?}"));
-    }
-    Ok(ConnectionSettings {
-        timing: ProbeTiming {
-            retry: flags.period("connection-retry")?,
-            interval: flags.period("probe-interval")?,
-            timeout: flags.period("probe-timeout")?,
-            failures: number(flags, "probe-failures", 1, 1000)?,
-        },
-        path: path.to_owned(),
-    })
+/// A lost cluster is tried again after three intervals, as clustercache does at its defaults.
+pub(super) fn probes(flags: &Flags) -> Result<ProbeTiming, String> {
+    let interval = flags.period("probe-interval")?;
+    let timeout = flags.period("probe-timeout")?;
+    Ok(ProbeTiming { retry: 3 * interval, interval, timeout })
 }
 
 /// None for tasks that end: somebody waits for them.
