@@ -11,7 +11,7 @@ ROOTS := $(CARGO_TARGET_DIR)/roots
 
 .PHONY: help build dist notices roots image demo demo-sync check test scenarios limits controlplane e2e-smoke e2e-pods \
 	nightly e2e e2e-scenarios rotation manifests chaos chaos-real soak bench bench-real footprint budget figures fuzz \
-	model mutants recordings emulated release verify clean
+	model mutants recordings emulated upstream release verify clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -113,6 +113,10 @@ rotation: controlplane
 
 manifests: controlplane
 	testing/controlplane/run.sh testing/manifests.sh
+
+upstream: controlplane ## OCM's own tests against csr-bootstrapper; PROGRAM= runs OCM's agent, SUITE=work its work agent
+	cargo build --locked --workspace
+	testing/upstream/run.sh $(SUITE)
 
 chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
 	$(TOOL) chaos

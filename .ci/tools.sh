@@ -18,7 +18,7 @@ packages() {
 
 # COMMAND:PACKAGE, the package that has the command, or the file.
 needs=(cc:gcc cc:libc6-dev make:make strace:strace openssl:openssl prometheus:prometheus ip:iproute2 sysctl:procps
-    git:git curl:curl python3:python3-pip containerd:containerd runc:runc busybox:busybox-static
+    git:git perl:perl curl:curl python3:python3-pip containerd:containerd runc:runc busybox:busybox-static
     /usr/lib/cni/bridge:containernetworking-plugins)
 if [ "${1:-}" = nightly ]; then
     needs+=(c++:g++ buildah:buildah qemu-arm-static:qemu-user-static
