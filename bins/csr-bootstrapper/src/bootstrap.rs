@@ -41,3 +41,36 @@ impl BootstrapKubeconfig {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kubeconfig::config::Trust;
+
+    use super::*;
+
+    pub(crate) fn hub_at(server: &str) -> Hub {
+        Hub {
+            name: "hub".into(),
+            server: server.into(),
+            proxy: None,
+            authority_file: None,
+            authority: None,
+            server_name: None,
+            insecure: false,
+        }
+    }
+
+    pub(crate) fn bootstrap_at(server: &str, trust: Trust) -> BootstrapKubeconfig {
+        let config = ClusterConfig {
+            server: server.into(),
+            trust,
+            server_name: None,
+            identity: None,
+            auth: Auth::Token("token".to_owned().into()),
+            impersonate: Vec::new(),
+            proxy: None,
+            namespace: None,
+        };
+        BootstrapKubeconfig { hub: hub_at(server), config }
+    }
+}

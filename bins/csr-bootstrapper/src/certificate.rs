@@ -1,25 +1,24 @@
 //! Certificate for the hub: from the need for one to the Secret that holds it.
 //!
-//! The loop in `manager.rs` gathers the inputs, `observe.rs` interprets them, `machine.rs` decides, and
-//! `perform.rs` acts. Only `manager.rs`, `perform.rs` and the modules they call read a clock or do I/O.
+//! `sync.rs` requests, awaits and saves a certificate over its trait `Io`, for the cluster and for each add-on.
+//! `manager.rs` is the cluster's loop, `cluster_io.rs` its side of `Io`.
 
+mod cluster_io;
 pub mod csr;
 pub mod csr_status;
-mod csr_watch;
+pub(crate) mod csr_watch;
 pub(crate) mod deadline;
-mod hub;
-pub(crate) mod machine;
 mod manager;
 #[cfg(test)]
 mod model;
 pub(crate) mod need;
-pub(crate) mod observe;
+mod new_hub;
 mod pacing;
-mod perform;
 pub mod pkcs10;
 mod readiness;
 mod session;
 pub(crate) mod store;
+pub(crate) mod sync;
 pub mod template;
 pub mod validate;
 

@@ -2,12 +2,7 @@
 
 mod certificate;
 mod controller;
-mod csr_watch;
 mod entry;
-mod hub;
-#[cfg(test)]
-mod model;
-mod observe;
 mod plan;
 mod secret;
 mod status;
@@ -22,16 +17,14 @@ use apiclient::{
     resource::{SECRETS, Target, valid_name},
 };
 
-use self::{
-    certificate::CertificateRegistration, csr_watch::AddOnCsrWatcher,
-    token_driver::TokenRegistration,
-};
+use self::{certificate::CertificateRegistration, token_driver::TokenRegistration};
 use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
 use crate::{
     agent::Agent,
     cached::CachedObject,
     certificate::{
         CsrTemplate, KUBE_API_SERVER_CLIENT, csr::CLUSTER_LABEL, csr_status::ADDON_LABEL,
+        csr_watch::CsrWatch,
     },
     identity::AgentNames,
     settings::KubeClientDriver,
@@ -84,7 +77,7 @@ struct Context<'a> {
     session: &'a HubSession,
     names: &'a AgentNames,
     store: &'a mut RegistrationStore,
-    csrs: &'a mut AddOnCsrWatcher,
+    csrs: &'a mut CsrWatch,
 }
 
 /// The longest wait between two attempts.

@@ -1,4 +1,4 @@
-//! Certificate request and its key: created, stored in a Secret, read back, and as an object on the hub.
+//! Certificate request: a key, and what is asked for it. The key alone is stored; the name follows from the rest.
 
 use std::{
     fmt,
@@ -13,18 +13,14 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::Data;
 use ring::{
     rand::SystemRandom,
-    signature::{
-        ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
-        UnparsedPublicKey,
-    },
+    signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
 };
 use rustls_pki_types::{CertificateSigningRequestDer, PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Map, Value, json};
-use x509_cert::{der::Decode, request::CertReq};
 use zeroize::Zeroizing;
 
 use super::{
-    pkcs10::{content, own_certificate, public_key, signed},
+    pkcs10::{content, is_of, own_certificate, signed},
     template::CsrTemplate,
 };
 use crate::{
@@ -48,9 +44,9 @@ const REQUEST: &str = "CERTIFICATE REQUEST";
 pub struct CertificateRequest {
     /// PEM of PKCS #8.
     pub key: Zeroizing<String>,
-    /// PEM of PKCS #10.
-    pub csr: String,
-    /// Name of the object: it ends in a hash of the public key, so that posting it again creates no second one.
+    /// The unsigned request: DER of CertificationRequestInfo, with the public key in it.
+    content: Vec<u8>,
+    /// Name of the object: it ends in a hash of the unsigned request, so that posting it again creates no second one.
     pub name: String,
 }
 
@@ -73,19 +69,21 @@ impl CertificateRequest {
     /// # Errors
     /// `BadConfig` when the system provides no random numbers.
     pub fn new(template: &CsrTemplate) -> Result<Self> {
-        let made = signed_by_new_key(&|point| content(template, point))?;
-        Ok(Self {
-            key: to_pem(KEY, &made.key).into(),
-            csr: to_pem(REQUEST, &made.signed),
-            name: name(template, &made.point),
-        })
+        let key = to_pem(KEY, &new_key()?).into();
+        Self::of_key(key, template).ok_or_else(|| no_key(()))
+    }
+
+    /// The request of `template` with this key; `None` if that is no P-256 key.
+    pub fn of_key(key: Zeroizing<String>, template: &CsrTemplate) -> Option<Self> {
+        let content = content(template, pair(&key)?.public_key().as_ref());
+        let name = format!("{}{}", template.name_prefix, &sha256(&content)[..16]);
+        Some(Self { key, content, name })
     }
 
     /// The values of a Secret that restores the request after a restart.
     pub fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
         let values = [
             ("tls.key", self.key.as_str()),
-            ("tls.csr", &self.csr),
             ("csr-name", &self.name),
             (CLUSTER_NAME, &names.cluster),
             (AGENT_NAME, &names.agent),
@@ -97,21 +95,24 @@ impl CertificateRequest {
     /// Restores one from such values; `None` if they are incomplete or for other names.
     pub fn of_secret(data: &Data, names: &AgentNames) -> Option<Self> {
         let text = |key: &str| str::from_utf8(data.get(key)?).ok().map(str::to_owned);
-        let request =
-            Self { key: text("tls.key")?.into(), csr: text("tls.csr")?, name: text("csr-name")? };
-        let same = text(CLUSTER_NAME)? == names.cluster && text(AGENT_NAME)? == names.agent;
-        request.checked(&names.csr_template()).filter(|_| same)
+        let is_same = text(CLUSTER_NAME)? == names.cluster && text(AGENT_NAME)? == names.agent;
+        let request = Self::of_key(text("tls.key")?.into(), &names.csr_template())?;
+        (is_same && text("csr-name")? == request.name).then_some(request)
     }
 
-    /// The same, if name and request are those of this key for `template`.
-    pub fn checked(self, template: &CsrTemplate) -> Option<Self> {
-        self.is_whole(template).then_some(self)
+    /// Returns whether the PKCS #10 in `pem` is this request; each ECDSA signature of it is different.
+    pub fn is_in(&self, pem: &str) -> bool {
+        let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes());
+        der.is_ok_and(|der| is_of(&der, &self.content))
     }
 
     /// The object, as the Go agent writes it (ocm `pkg/registration/register/csr/csr.go:429-482`).
-    pub fn object(&self, template: &CsrTemplate, expiration: Option<u32>) -> Value {
+    ///
+    /// # Errors
+    /// `BadConfig` when the system provides no random numbers to sign with.
+    pub fn object(&self, template: &CsrTemplate, expiration: Option<u32>) -> Result<Value> {
         let mut spec = json!({
-            "request": BASE64_STANDARD.encode(&self.csr),
+            "request": BASE64_STANDARD.encode(self.pem()?),
             "signerName": template.signer,
             "usages": ["digital signature", "key encipherment", "client auth"],
         });
@@ -120,35 +121,23 @@ impl CertificateRequest {
         }
         let labels: Map<_, _> =
             template.labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
-        json!({
+        Ok(json!({
             "apiVersion": CSRS.api_version(),
             "kind": CSRS.kind,
             "metadata": {"name": self.name, "labels": labels},
             "spec": spec,
-        })
+        }))
     }
 
-    /// Returns whether name and request are those of this key for `template`. Each ECDSA signature is different, so
-    /// it is taken out, verified and put back.
-    fn is_whole(&self, template: &CsrTemplate) -> bool {
-        let key = PrivatePkcs8KeyDer::from_pem_slice(self.key.as_bytes()).ok();
-        let pair = key.and_then(|key| pair(key.secret_pkcs8_der()));
-        let csr = CertificateSigningRequestDer::from_pem_slice(self.csr.as_bytes());
-        let (Some(pair), Ok(der)) = (pair, csr) else { return false };
-        let point = pair.public_key().as_ref();
-        let content = content(template, point);
-        let Ok(read) = CertReq::from_der(&der) else { return false };
-        let signature = read.signature.raw_bytes();
-        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point);
-        self.name == name(template, point)
-            && signed(&content, signature) == *der
-            && key.verify(&content, signature).is_ok()
+    /// PEM of PKCS #10, signed anew.
+    ///
+    /// # Errors
+    /// `BadConfig` when the system provides no random numbers to sign with.
+    pub fn pem(&self) -> Result<String> {
+        let pair = pair(&self.key).ok_or_else(|| no_key(()))?;
+        let signature = pair.sign(&SystemRandom::new(), &self.content).map_err(no_key)?;
+        Ok(to_pem(REQUEST, &signed(&self.content, signature.as_ref())))
     }
-}
-
-/// ring gives no more detail.
-fn no_key<E>(_: E) -> Error {
-    Error::bad_config("no new key can be made: the system gives no random numbers")
 }
 
 /// A certificate for the program's own endpoint that signs itself, and its key, in DER: for this process alone.
@@ -156,39 +145,31 @@ fn no_key<E>(_: E) -> Error {
 /// # Errors
 /// `BadConfig` when the system provides no random numbers.
 pub fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
-    let made = signed_by_new_key(&|point| own_certificate("localhost", point))?;
-    Ok((made.signed, made.key))
+    let key = new_key()?;
+    let pair = pair_of(&key).ok_or_else(|| no_key(()))?;
+    let content = own_certificate("localhost", pair.public_key().as_ref());
+    let signature = pair.sign(&SystemRandom::new(), &content).map_err(no_key)?;
+    Ok((signed(&content, signature.as_ref()), key))
 }
 
-/// A new P-256 key, and what it has signed.
-struct SignedByNewKey {
-    /// PKCS #8.
-    key: Zeroizing<Vec<u8>>,
-    /// Its public point.
-    point: Vec<u8>,
-    /// DER.
-    signed: Vec<u8>,
+/// PKCS #8 of a new P-256 key.
+fn new_key() -> Result<Zeroizing<Vec<u8>>> {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
+    Ok(key.map_err(no_key)?.as_ref().to_vec().into())
 }
 
-/// Makes a key and signs the content that `content` has for its public point.
-fn signed_by_new_key(content: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<SignedByNewKey> {
-    let random = SystemRandom::new();
-    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
-    let key = key.map_err(no_key)?;
-    let pair = pair(key.as_ref()).ok_or_else(|| no_key(()))?;
-    let point = pair.public_key().as_ref().to_vec();
-    let content = content(&point);
-    let signature = pair.sign(&random, &content).map_err(no_key)?;
-    let signed = signed(&content, signature.as_ref());
-    Ok(SignedByNewKey { key: key.as_ref().to_vec().into(), point, signed })
+/// ring gives no more detail.
+fn no_key<E>(_: E) -> Error {
+    Error::bad_config("no new key can be made: the system gives no random numbers")
 }
 
-fn pair(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
+fn pair(pem: &str) -> Option<EcdsaKeyPair> {
+    let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).ok()?;
+    pair_of(key.secret_pkcs8_der())
+}
+
+fn pair_of(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, &SystemRandom::new()).ok()
-}
-
-fn name(template: &CsrTemplate, point: &[u8]) -> String {
-    format!("{}{}", template.name_prefix, &sha256(&public_key(point))[..16])
 }
 
 fn to_pem(label: &str, der: &[u8]) -> String {

@@ -11,7 +11,7 @@ use super::{
     template::{CsrTemplate, Subject},
     validate::objection,
 };
-use crate::{clocks::Clocks, hub::Hub, identity::AgentNames};
+use crate::{clocks::Clocks, identity::AgentNames};
 
 /// Pending requests of our user that stop the next one: the Go agent's limit, which counts answered ones
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).
@@ -31,8 +31,6 @@ pub enum CsrStatus {
     Issued(Vec<u8>),
     Denied(String),
     Failed(String),
-    /// Another object of this name than the one that was posted.
-    Replaced,
     /// An object of this name with another request, signer or requester.
     Foreign,
     /// Issued, but not usable.
@@ -62,32 +60,9 @@ impl CsrStatus {
             Self::Denied(why) => Some(CsrFailure::Denied(why.clone())),
             Self::Failed(why) => Some(CsrFailure::Failed(why.clone())),
             Self::Wrong(why) => Some(CsrFailure::Rejected(why.clone())),
-            Self::Replaced => Some(CsrFailure::Replaced),
             Self::Foreign => Some(CsrFailure::Foreign),
         }
     }
-}
-
-/// The CSR on the hub, as far as it was observed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ObservedCsr {
-    /// About to be observed, or irrelevant.
-    Awaited,
-    /// Its watch has to begin first.
-    Unwatched,
-    /// Not observed for too long.
-    Unknown,
-    /// It does not exist.
-    Absent,
-    /// It exists, with this status.
-    Present(CsrStatus),
-}
-
-/// The CSR with a certificate, and the hub that issued it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct IssuedCsr {
-    pub hub: Hub,
-    pub csr: Value,
 }
 
 /// A request's end without a certificate.
@@ -99,8 +74,6 @@ pub enum CsrFailure {
     Failed(String),
     /// With the problem of the certificate.
     Rejected(String),
-    /// Another object has its name.
-    Replaced,
     /// It belongs to this agent's other identity, or to somebody else.
     Foreign,
 }
@@ -112,7 +85,6 @@ impl CsrFailure {
             Self::Denied(_) => "CSRDenied",
             Self::Failed(_) => "CSRFailed",
             Self::Rejected(_) => "CertificateRejected",
-            Self::Replaced => "CSRReplaced",
             Self::Foreign => "CSRForeign",
         }
     }
@@ -121,18 +93,15 @@ impl CsrFailure {
     pub fn sentence(&self) -> &str {
         match self {
             Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
-            Self::Replaced => "was replaced by another object of its name",
             Self::Foreign => "is not what this agent asks for now",
         }
     }
 }
 
-/// What a CSR is judged by.
+/// What a CSR must match to be ours.
 pub struct Judge<'a> {
     pub request: &'a CertificateRequest,
     pub template: &'a CsrTemplate,
-    /// uid of the posted object, if it is known.
-    pub posted_uid: Option<&'a str>,
     /// The agent's own user.
     pub agent: &'a str,
     /// The requester is that user, or else the bootstrap identity: a hub renews only for the former.
@@ -142,12 +111,10 @@ pub struct Judge<'a> {
 
 /// The status of `csr` for the request.
 pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
-    let Judge { request, template, posted_uid, agent, by_agent, clocks } = *judge;
-    if posted_uid.is_some_and(|uid| csr["metadata"]["uid"] != uid) {
-        return CsrStatus::Replaced;
-    }
+    let Judge { request, template, agent, by_agent, clocks } = *judge;
     let spec = &csr["spec"];
-    if content(spec).as_ref() != Some(&request.csr) || spec["signerName"] != *template.signer {
+    let is_ours = content(spec).is_some_and(|pem| request.is_in(&pem));
+    if !is_ours || spec["signerName"] != *template.signer {
         return CsrStatus::Foreign;
     }
     // The requester decides whether a person has to approve; it does not matter after the signature.

@@ -1,230 +1,220 @@
-//! Requester's client, and the watch of the CSR that it posted.
+//! CSRs on a hub as one requester sees them: a watch says which of them changed, a GET what they are.
 
 use std::{
+    collections::BTreeMap,
     ops::ControlFlow,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use apiclient::{
-    client::{Client, Reload, Timeouts},
+    client::Client,
     error::{Error, Result},
     json::Document,
     lock::lock,
-    resource::Target,
+    log_object,
     stop::Stop,
-    watch::{self, Selection},
+    watch::{self, Event, LastError, Selection, Watcher},
 };
-use kubeconfig::config::ClusterConfig;
+use log::Level;
+use serde_json::Value;
 use sidecar::runtime;
 
-use super::{
-    csr::{CLUSTER_LABEL, CSRS},
-    csr_status::{MOST_PENDING, is_own_pending},
-    need::Requester,
-};
-use crate::{
-    agent::{Agent, HUB_OBJECT, PAGE},
-    cached::CachedObject,
-    identity::AgentNames,
-};
+use super::{csr::CSRS, csr_status::MOST_PENDING};
+use crate::agent::{Agent, PAGE};
 
-/// A watch has this long to begin before the CSR is read instead.
-const WATCH_BEGINS: Duration = Duration::from_secs(2);
-/// The CSR is read this often while no watch begins, because of rights or a proxy.
-const READ_AGAIN: Duration = Duration::from_secs(15);
+/// A CSR is read this often while no watch is open, because of rights or a proxy.
+const REREAD_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The open connections for a certificate; none while no certificate is needed.
+/// The awaited CSRs of one client; no watch is open while none is awaited.
 #[derive(Default)]
-pub(crate) struct CsrWatcher {
-    client: Option<(Requester, Client)>,
-    watch: Option<CsrWatch>,
+pub(crate) struct CsrWatch {
+    changes: Arc<Mutex<Changes>>,
+    reads: BTreeMap<String, Read>,
+    stop: Option<Stop>,
 }
 
-/// The watch of one CSR.
-struct CsrWatch {
-    name: String,
-    requester: Requester,
-    client: Client,
-    stop: Stop,
-    since: Instant,
-    /// The time of the last read, while the watch shows nothing.
-    read: Option<Instant>,
-    /// The last state, and the number of events so far.
-    seen: Arc<Mutex<(CachedObject, u64)>>,
+/// What the watch has said so far.
+#[derive(Default)]
+struct Changes {
+    is_open: bool,
+    /// Events about each awaited CSR.
+    events: BTreeMap<String, u64>,
 }
 
-/// The CSR as its watch shows it at one moment.
-#[derive(Clone)]
-pub(crate) struct WatchedCsr {
-    pub(crate) name: String,
-    pub(crate) requester: Requester,
-    pub(crate) config: ClusterConfig,
-    /// The last state of the CSR; `None` while the watch may still begin.
-    pub(crate) seen: Option<CachedObject>,
+struct Read {
+    csr: Option<Value>,
+    /// Events before the read: any later one makes it stale.
+    events: u64,
+    at: Instant,
 }
 
-impl WatchedCsr {
-    /// Returns whether this is the watch of the CSR `name` by `requester`, whose client is made with `config`
-    /// unless it is the session's.
-    pub(crate) fn is(
-        &self,
-        requester: Requester,
-        config: Option<&ClusterConfig>,
-        name: &str,
-    ) -> bool {
-        let same = requester == Requester::Agent || config == Some(&self.config);
-        self.requester == requester && self.name == name && same
-    }
-}
-
-impl CsrWatcher {
-    /// The client of `requester`, made with `config` unless the agent itself is the requester.
-    pub(crate) fn client(
+impl CsrWatch {
+    /// The CSR `name`, or `None` if it does not exist. It is read again only after an event, or from time to time while
+    /// no watch is open.
+    pub(crate) fn get(
         &mut self,
         agent: &Agent,
-        requester: Requester,
-        config: Option<ClusterConfig>,
-    ) -> Result<Client> {
-        let missing = || Error::bad_config("there is no identity to use at the hub");
-        if requester == Requester::Agent {
-            self.drop_client(agent);
-            return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
-        }
-        let config = config.ok_or_else(missing)?;
-        // Another config may lead to another hub: nothing observed with the last one counts.
-        let same =
-            |(of, client): &&(Requester, Client)| *of == requester && client.config() == config;
-        if let Some((_, client)) = self.client.as_ref().filter(same) {
-            return Ok(client.clone());
-        }
-        self.drop_client(agent);
-        let whose = match requester {
-            Requester::Bootstrap => "the hub (as the bootstrap identity)",
-            _ => "the hub (at its new address)",
-        };
-        let timeouts = Timeouts::default();
-        let requests = agent.requests.requester.clone();
-        let client = Client::counting(whose, config, Reload::Never, timeouts, requests)?;
-        let client = client.limited_to(HUB_OBJECT);
-        self.client = Some((requester, client.clone()));
-        agent.update(|state| state.requester = Some(client.clone()));
-        Ok(client)
-    }
-
-    /// Watches the CSR `name`, and no other, with the `client` of `requester`.
-    pub(crate) fn watch(
-        &mut self,
-        agent: &Agent,
-        requester: Requester,
         client: &Client,
+        labels: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>> {
+        let (events, is_open) = {
+            let mut changes = lock(&self.changes);
+            (*changes.events.entry(name.to_owned()).or_default(), changes.is_open)
+        };
+        if self.stop.is_none()
+            && let Err(error) = self.start(agent, client, labels, name)
+        {
+            let target = CSRS.cluster_object(name);
+            log_object!(Level::Debug, target, error:% = error; "the CSR is not watched");
+        }
+        let now = Instant::now();
+        let is_fresh =
+            |read: &&Read| read.events == events && (is_open || now < read.at + REREAD_INTERVAL);
+        if let Some(read) = self.reads.get(name).filter(is_fresh) {
+            return Ok(read.csr.clone());
+        }
+        let csr = match client.get(&CSRS.cluster_object(name)) {
+            Ok(csr) => Some(csr),
+            Err(Error::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        self.reads.insert(name.to_owned(), Read { csr: csr.clone(), events, at: now });
+        Ok(csr)
+    }
+
+    /// The CSR `name` is about to change: the next [`Self::get`] reads it.
+    pub(crate) fn invalidate(&mut self, name: &str) {
+        self.reads.remove(name);
+    }
+
+    /// Awaits the CSR `name` no more; the watch ends with the last.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.reads.remove(name);
+        let mut changes = lock(&self.changes);
+        changes.events.remove(name);
+        let is_last = changes.events.is_empty();
+        drop(changes);
+        if is_last {
+            self.close();
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.raise();
+        }
+        self.reads.clear();
+        // The thread that ends may still get an event, which must not count for the next watch.
+        self.changes = Arc::default();
+    }
+
+    /// Watches the CSRs with these labels, or else the one of this name.
+    fn start(
+        &mut self,
+        agent: &Agent,
+        client: &Client,
+        labels: Option<&str>,
         name: &str,
     ) -> Result<()> {
-        self.drop_watch();
-        let watch = CsrWatch {
-            name: name.to_owned(),
-            requester,
-            client: client.clone(),
-            stop: agent.stop.child(),
-            since: Instant::now(),
-            read: None,
-            seen: Arc::default(),
-        };
-        let (name, client) = (watch.name.clone(), client.clone());
-        let (stop, parent, seen) = (watch.stop.clone(), agent.stop.clone(), watch.seen.clone());
+        let (stop, wakes) = (agent.stop.child(), agent.stop.clone());
+        let (changes, client, until) = (self.changes.clone(), client.clone(), stop.clone());
+        let (labels, name) = (labels.map(str::to_owned), name.to_owned());
         let last_error = agent.errors.csr.clone();
-        let follow = move || {
-            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &last_error, &mut |csr| {
-                let mut seen = lock(&seen);
-                *seen = (csr.into(), seen.1 + 1);
-                drop(seen);
-                parent.wake();
-                match stop.raised() {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                }
-            });
-        };
-        runtime::spawn("csr", follow)?;
-        self.watch = Some(watch);
+        runtime::spawn("csrs", move || {
+            let target = match labels {
+                Some(_) => CSRS.everywhere(),
+                None => CSRS.cluster_object(&name),
+            };
+            let labels = labels.as_deref().unwrap_or_default();
+            let selection = Selection { labels, page: PAGE, ..Selection::all(target) };
+            follow(&client, &selection, &changes, &last_error, (&until, &wakes));
+        })?;
+        self.stop = Some(stop);
         Ok(())
     }
+}
 
-    /// The present state of the watch.
-    pub(crate) fn watched(&self, now: Instant) -> Option<WatchedCsr> {
-        let watch = self.watch.as_ref()?;
-        let (seen, events) = lock(&watch.seen).clone();
-        let seen = match watch.read {
-            _ if events > 0 => Some(seen),
-            Some(at) if now < at + READ_AGAIN => Some(seen),
-            None if now < watch.since + WATCH_BEGINS => None,
-            _ => Some(CachedObject::Unknown),
-        };
-        let (name, config) = (watch.name.clone(), watch.client.config());
-        Some(WatchedCsr { name, requester: watch.requester, config, seen })
+impl Drop for CsrWatch {
+    fn drop(&mut self) {
+        self.close();
     }
+}
 
-    /// Returns whether a client or a watch is open.
-    pub(crate) fn is_open(&self) -> bool {
-        self.client.is_some() || self.watch.is_some()
-    }
+fn follow(
+    client: &Client,
+    selection: &Selection<'_>,
+    changes: &Mutex<Changes>,
+    last_error: &LastError,
+    (until, wakes): (&Stop, &Stop),
+) {
+    Watcher::default().run(client, selection, until, &mut |event| {
+        let is_news = lock(changes).take(&event);
+        match event {
+            Event::Watching => last_error.set(None),
+            Event::Failed(error) => last_error.set(Some(error)),
+            _ => {}
+        }
+        if is_news {
+            wakes.wake();
+        }
+        match until.raised() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    last_error.set(None);
+}
 
-    /// The names of the pending requests for `names` on the hub, up to the limit.
-    pub(crate) fn pending(client: &Client, names: &AgentNames, stop: &Stop) -> Result<Vec<String>> {
-        let labels = format!("{CLUSTER_LABEL}={}", names.cluster);
-        let target = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
-        let selection = Selection { target, labels: &labels, metadata_only: false, page: PAGE };
-        let mut pending = Vec::new();
-        watch::list(client, &selection, stop, &mut |csr| {
-            if let Document::Whole(object) = &csr
-                && is_own_pending(object, names)
-            {
-                pending.push(csr.name().to_owned());
+impl Changes {
+    /// Counts an event; returns whether it concerns an awaited CSR.
+    fn take(&mut self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Apply(csr) | Event::Delete(csr) => {
+                let known = self.events.get_mut(csr.name());
+                known.map(|events| *events += 1).is_some()
             }
-            match pending.len() < MOST_PENDING {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            // A CSR that changed or went while no watch was open has no event of its own.
+            Event::InitDone => {
+                self.events.values_mut().for_each(|events| *events += 1);
+                true
             }
-        })?;
-        Ok(pending)
-    }
-
-    /// The number of the watch's events so far; read it before a request, for [`Self::answered`].
-    pub(crate) fn events(&self) -> u64 {
-        self.watch.as_ref().map_or(0, |watch| lock(&watch.seen).1)
-    }
-
-    /// Records the CSR of an answer, which the watch will confirm. If the watch has had more than `events`
-    /// events, these are newer: a hub may approve and sign, and somebody may delete, before the answer is
-    /// here.
-    pub(crate) fn answered(&mut self, csr: CachedObject, events: u64) {
-        let Some(watch) = &mut self.watch else { return };
-        watch.read = Some(Instant::now());
-        let mut seen = lock(&watch.seen);
-        if seen.1 == events {
-            seen.0 = csr;
+            Event::Watching | Event::Failed(_) => {
+                self.is_open = matches!(event, Event::Watching);
+                false
+            }
+            Event::Init { .. } | Event::InitApply(_) => false,
         }
     }
+}
 
-    /// Closes everything: no certificate is needed any more.
-    pub(crate) fn close(&mut self, agent: &Agent) {
-        self.drop_watch();
-        self.drop_client(agent);
-    }
-
-    fn drop_watch(&mut self) {
-        if let Some(watch) = self.watch.take() {
-            watch.stop.raise();
+/// The names of the pending CSRs with these labels that are `ours`, up to the limit; none without the right to list
+/// them, as one may still post.
+pub(crate) fn list_pending(
+    client: &Client,
+    labels: &str,
+    stop: &Stop,
+    is_ours: &dyn Fn(&Value) -> bool,
+) -> Result<Vec<String>> {
+    let selection = Selection { labels, page: PAGE, ..Selection::all(CSRS.everywhere()) };
+    let mut pending = Vec::new();
+    let listed = watch::list(client, &selection, stop, &mut |csr| {
+        if let Document::Whole(object) = &csr
+            && is_ours(object)
+        {
+            pending.push(csr.name().to_owned());
         }
-    }
-
-    fn drop_client(&mut self, agent: &Agent) {
-        if let Some((_, client)) = self.client.take() {
-            agent.update(|state| state.requester = None);
-            // The watch uses this client: it must not complain.
-            self.drop_watch();
-            // A used credential is not retried in the background again and again.
-            client.close();
+        match pending.len() < MOST_PENDING {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
         }
+    });
+    match listed {
+        Err(error @ Error::Forbidden(_)) => {
+            log::info!(labels = labels, error:% = error; "pending CSRs are not counted");
+            Ok(Vec::new())
+        }
+        listed => listed.map(|_| pending),
     }
 }

@@ -1,4 +1,4 @@
-//! Certificate manager: the loop that observes, lets the machine decide, and performs.
+//! Certificate manager: the loop that keeps the cluster's certificate, and the session that uses it.
 
 use std::time::{Duration, Instant};
 
@@ -9,34 +9,35 @@ use apiclient::{
     log_object,
     stop::Stop,
 };
-use kubeconfig::secret;
+use kubeconfig::secret::{self, Data};
 use log::Level;
 use serde_json::Value;
 
 use super::{
+    cluster_io::{ClusterIo, Connections},
     csr::CertificateRequest,
-    machine::{CertificateAction, CsrMachine},
-    need::{Need, Requester},
-    observe::{Inputs, ObservedCredential, SessionChange, SessionInputs, observe},
-    perform::Performer,
+    need::{self, Need, NewHub, Requester, requester},
+    new_hub::NewHubCheck,
     readiness::ready,
+    session::SessionControl,
+    sync::{Certificate, Observation},
+    validate::{self, Validation},
 };
 use crate::{
     agent::Agent,
     bootstrap::{BootstrapKubeconfig, NoBootstrap},
     hub::Hub,
     identity::AgentNames,
-    state::Rotated,
 };
 
 /// The longest wait of the loop while a caller waits for its result.
-const LOOK_ONCE: Duration = Duration::from_secs(1);
+const ONCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Margin after the end of a certificate.
-const MOMENT: Duration = Duration::from_millis(100);
+const MARGIN: Duration = Duration::from_millis(100);
 /// The longest wait between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait that a hub can ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// A credential counts as refused after nothing but 401 for this long, or up to twice as long: the hub may just be
 /// restarting, and the jitter keeps a fleet from returning at once.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
@@ -54,13 +55,25 @@ pub(crate) enum OnceGoal {
 pub(crate) struct CertificateManager<'a> {
     agent: &'a Agent,
     names: AgentNames,
-    machine: CsrMachine,
-    performer: Performer<'a>,
+    certificate: Certificate,
+    session: SessionControl,
+    connections: Connections,
+    new_hub: NewHubCheck,
     errors: Backoff,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
-    /// The version of the last bootstrap kubeconfig, and its hub.
-    bootstrap_seen: (u64, Option<Hub>),
+    /// The version of the last bootstrap kubeconfig.
+    bootstrap_version: u64,
+    /// The need that was announced last.
+    announced: Option<String>,
+}
+
+/// What one turn finds.
+struct Turn {
+    /// Nothing is left to do.
+    is_settled: bool,
+    /// Nothing changes before by time alone.
+    until: Instant,
 }
 
 impl<'a> CertificateManager<'a> {
@@ -71,12 +84,15 @@ impl<'a> CertificateManager<'a> {
         let request = data.and_then(|data| CertificateRequest::of_secret(&data, &names));
         Self {
             agent,
-            performer: Performer::new(agent, names.clone(), stored),
             names,
-            machine: CsrMachine::new(request),
-            errors: Backoff::new(LONGEST_WAIT).honoring(LONGEST_PAUSE),
+            certificate: Certificate::new(request),
+            session: SessionControl::default(),
+            connections: Connections::new(stored),
+            new_hub: NewHubCheck::default(),
+            errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
-            bootstrap_seen: (0, None),
+            bootstrap_version: 0,
+            announced: None,
         }
     }
 
@@ -85,178 +101,245 @@ impl<'a> CertificateManager<'a> {
     pub(crate) fn run(mut self, once: Option<OnceGoal>) -> Option<bool> {
         loop {
             let seen = self.agent.stop.wakes();
-            let (observed, action) = self.decide();
-            // Leave behind neither a used key nor a kubeconfig that leads nowhere.
-            let settled =
-                action != CertificateAction::DeleteRequest && observed.need != Need::Repair;
-            let usable = || settled && ready(self.agent).is_ok();
+            self.agent.beat();
+            let turn = self.turn(once != Some(OnceGoal::Check));
+            let usable = || turn.is_settled && ready(self.agent).is_ok();
             match once {
                 Some(OnceGoal::Check) => return Some(usable()),
                 Some(OnceGoal::Obtain) if usable() => return Some(true),
                 _ => {}
             }
-            let stopped = if let CertificateAction::Wait(until) = action {
-                // No event tells this loop of changed files in -hub-kubeconfig-dir.
-                let slice = if once.is_some() { LOOK_ONCE } else { Stop::SLICE };
-                let until = until.min(Instant::now() + slice);
-                let until = observed.again.map_or(until, |again| until.min(again + MOMENT));
-                self.agent.stop.wait_for_change(seen, until)
-            } else {
-                self.perform(&action, &observed);
-                self.agent.stop.raised()
-            };
-            if stopped {
+            // No event tells this loop of changed files in -hub-kubeconfig-dir.
+            let slice = if once.is_some() { ONCE_INTERVAL } else { Stop::SLICE };
+            let until = turn.until.min(Instant::now() + slice);
+            if self.agent.stop.wait_for_change(seen, until) {
                 return None;
             }
         }
     }
 
-    /// Observes and decides, and performs preparations until another action is next.
-    fn decide(&mut self) -> (ObservedCredential, CertificateAction) {
-        self.performer.begin_turn();
-        self.agent.beat();
-        let bootstrap = self.see_bootstrap();
-        loop {
-            let (observed, action) = self.next_action(bootstrap.clone());
-            if !action.is_preparation() {
-                return (observed, action);
-            }
-            self.performer.prepare(&mut self.machine, &action, &observed);
+    /// Does what is due, or only looks unless `acts`.
+    fn turn(&mut self, acts: bool) -> Turn {
+        let (agent, secret) = (self.agent, self.agent.secret_name());
+        let (bootstrap, no_bootstrap) = self.see_bootstrap();
+        let bootstrap = bootstrap.as_ref();
+        let (data, validation) = self.validate(bootstrap);
+        let clocks = agent.clocks();
+        let followed = self.session.follow(agent, &self.names, &validation, bootstrap, clocks);
+        match followed {
+            // Its watch and its clients may be those of the session that has ended.
+            Ok(true) => self.connections.close(agent),
+            Ok(false) => {}
+            Err(error) => log_object!(
+                Level::Warn, agent.credential(), error:% = error;
+                "keeping the current credentials"
+            ),
         }
+        let new_hub = self.check_new_hub(&validation, bootstrap);
+        let (clocks, now) = (agent.clocks(), Instant::now());
+        let (is_refused, refused_at) = self.refused();
+        let expiry = agent.session().and_then(|session| session.client.certificate_expiry());
+        let need =
+            self.certificate.need(&secret, &validation, (is_refused, new_hub), (clocks, now));
+        let is_agent_valid = !is_refused && expiry.is_some_and(|end| !clocks.are_past(end));
+        let requester = requester(is_agent_valid, bootstrap.is_some(), new_hub);
+        self.announce(&secret, (&validation, &need), requester, no_bootstrap, is_refused);
+        let hub = self.hub(&need, requester, bootstrap).cloned();
+        let seen = Observation {
+            need: &need,
+            validation: &validation,
+            key: data.get("tls.key").map(|key| key.as_slice()),
+            requester: requester.zip(hub.as_ref()),
+            approved_by_hand: requester == Some(Requester::Bootstrap),
+            template: &self.names.csr_template(),
+            agent: &self.names.user(),
+            now,
+            random: fastrand::f64(),
+        };
+        let is_settled = self.certificate.is_settled(&seen);
+        if !acts {
+            return Turn { is_settled, until: now };
+        }
+        if !matches!(need, Need::Certificate(_)) {
+            self.connections.close(agent);
+        }
+        let mut io = ClusterIo {
+            agent,
+            names: &self.names,
+            connections: &mut self.connections,
+            requester,
+            bootstrap,
+            hub: hub.as_ref(),
+            validation: &validation,
+            failed_secret: false,
+        };
+        let is_retried = self.certificate.failing_until(requester, now).is_none();
+        if is_retried && self.errors.failures() > 0 {
+            // The next status says more than the last failure.
+            agent.report(|status| status.detail = None);
+        }
+        let synced = self.certificate.sync(&seen, &mut io);
+        let failed_secret = io.failed_secret;
+        let until = self.conclude(synced, requester, failed_secret);
+        let ends = expiry.map(|end| now + clocks.until_past(end));
+        let checks =
+            self.new_hub.not_before().filter(|_| matches!(validation, Validation::Moved(..)));
+        let changes = [ends, refused_at, checks].into_iter().flatten().filter(|at| *at > now);
+        let until = changes.map(|at| at + MARGIN).fold(until, Instant::min);
+        Turn { is_settled, until }
     }
 
-    /// Observes once and decides.
-    fn next_action(
-        &mut self,
-        bootstrap: (Option<BootstrapKubeconfig>, NoBootstrap),
-    ) -> (ObservedCredential, CertificateAction) {
-        let (secret_name, now) = (self.agent.secret_name(), Instant::now());
-        let observed = observe(&self.inputs(&secret_name, bootstrap, now));
-        // Nothing else counts before the session uses the credential.
-        if observed.session == SessionChange::Nothing {
-            self.machine.saw(&observed, now);
-            self.report(&observed);
-        }
-        let action = self.machine.next(&observed, now);
-        (observed, action)
-    }
-
-    /// The bootstrap kubeconfig, or else the reason why there is none, which stays the same for the whole turn. A new
-    /// one ends rests, and one for another hub also clears the answers of the last.
+    /// The bootstrap kubeconfig, or else the reason why there is none. A new one ends rests and waits.
     fn see_bootstrap(&mut self) -> (Option<BootstrapKubeconfig>, NoBootstrap) {
         let (bootstrap, version, no_bootstrap) = self.agent.read(|state| {
             (state.bootstrap.clone(), state.bootstrap_version, state.hubs.no_bootstrap())
         });
-        let hub = bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
-        if self.bootstrap_seen.0 != version {
-            self.machine.bootstrap_replaced(self.bootstrap_seen.1 != hub);
-            self.bootstrap_seen = (version, hub);
+        if self.bootstrap_version != version {
+            self.bootstrap_version = version;
+            self.certificate.restart();
+            self.connections.introduce_again();
+            self.new_hub = NewHubCheck::default();
         }
         (bootstrap, no_bootstrap)
     }
 
-    fn inputs<'b>(
-        &'b self,
-        secret_name: &'b str,
-        (bootstrap, no_bootstrap): (Option<BootstrapKubeconfig>, NoBootstrap),
-        now: Instant,
-    ) -> Inputs<'b> {
-        let (agent, machine, performer) = (self.agent, &self.machine, &self.performer);
-        let (credential, session) = agent.read(|state| (state.credential.clone(), state.session()));
-        Inputs {
-            secret_name,
-            names: &self.names,
-            credential,
-            bootstrap,
-            no_bootstrap,
-            session: session.map(|session| SessionInputs {
-                config: session.client.config(),
-                expires: session.client.certificate_expiry(),
-                refused: session.client.refused(),
-            }),
-            hub: performer.session().hub(),
-            session_announced: performer.session().is_announced(),
-            patience: self.patience,
-            hub_move: machine.hub_move(),
-            obtained: machine.obtained(),
-            request: machine.open_request(),
-            uid: machine.uid(),
-            issued: machine.issued(),
-            watched: performer.csr_watcher().watched(now),
-            requester_open: performer.csr_watcher().is_open(),
-            attempts: performer.attempts(),
-            clocks: agent.clocks(),
-            requester_clocks: agent.requester_clocks(),
-            now,
+    fn validate(&self, bootstrap: Option<&BootstrapKubeconfig>) -> (Data, Validation) {
+        let clocks = self.agent.clocks();
+        match self.agent.read(|state| validate::content(&state.credential)) {
+            Ok(data) => {
+                let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
+                let validation = validate::validate(&data, hub, &self.names, clocks);
+                (data, validation)
+            }
+            Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
         }
     }
 
-    /// Reports the observation on the endpoint.
-    fn report(&self, observed: &ObservedCredential) {
-        self.agent.report(|status| {
-            status.trouble = observed.sentence.clone().filter(|_| !observed.usable);
-            if let Some(pending) = &observed.pending {
-                status.detail = Some(pending.clone());
+    fn check_new_hub(
+        &mut self,
+        validation: &Validation,
+        bootstrap: Option<&BootstrapKubeconfig>,
+    ) -> NewHub {
+        match (validation, bootstrap) {
+            (Validation::Moved(usable, _), Some(bootstrap)) => {
+                let config = bootstrap.as_agent(&usable.identity);
+                self.new_hub.check(self.agent, &self.names.cluster, config)
             }
-            if !self.machine.is_waiting() {
+            _ => NewHub::Silent,
+        }
+    }
+
+    /// Returns whether the hub refuses the credential permanently, and the time at which it will.
+    fn refused(&self) -> (bool, Option<Instant>) {
+        match self.agent.session().and_then(|session| session.client.refused()) {
+            Some(refused) => {
+                let at = refused.since + self.patience;
+                // Only a response that recent shows the hub's current answer.
+                (refused.last >= at, Some(at))
+            }
+            None => (false, None),
+        }
+    }
+
+    /// The hub that `requester` asks, and whose kubeconfig goes into the Secret.
+    fn hub<'b>(
+        &'b self,
+        need: &Need,
+        requester: Option<Requester>,
+        bootstrap: Option<&'b BootstrapKubeconfig>,
+    ) -> Option<&'b Hub> {
+        let (bootstrap, session) =
+            (bootstrap.map(|bootstrap| &bootstrap.hub), self.session.hub.as_ref());
+        match (need, requester) {
+            (Need::Certificate(_), Some(Requester::Agent)) => session.or(bootstrap),
+            _ => bootstrap.or(session),
+        }
+    }
+
+    /// Announces the need, with one Event for each new reason, and reports it on the endpoint.
+    fn announce(
+        &mut self,
+        secret: &str,
+        (validation, need): (&Validation, &Need),
+        requester: Option<Requester>,
+        no_bootstrap: NoBootstrap,
+        is_refused: bool,
+    ) {
+        let why = match (validation, need) {
+            (Validation::Moved(_, word), _) => {
+                Some((validate::OTHER_DATA, need::moved(secret, word)))
+            }
+            (_, Need::Certificate(why)) => Some((why.event, why.sentence.clone())),
+            _ => None,
+        };
+        let (event, sentence) = why.unzip();
+        let sentence = sentence.map(|sentence| sentence + no_requester(requester, no_bootstrap));
+        let is_selecting = requester.is_none() && no_bootstrap == NoBootstrap::Selecting;
+        if self.announced != sentence && !is_selecting {
+            self.agent.report(|status| status.detail = None);
+            if let (Some(event), Some(sentence)) = (event, &sentence) {
+                self.agent.record_event(event, false, sentence);
+            }
+            self.announced.clone_from(&sentence);
+        }
+        let is_usable = matches!(validation, Validation::Usable(_)) && !is_refused;
+        self.agent.report(|status| {
+            status.trouble = sentence.filter(|_| !is_usable);
+            if !self.certificate.is_waiting() {
                 status.pending = None;
             }
         });
     }
 
-    fn perform(&mut self, action: &CertificateAction, observed: &ObservedCredential) {
-        if self.errors.failures() > 0 {
-            // The next status says more than the last failure.
-            self.agent.report(|status| status.detail = None);
-        }
-        let result = self.performer.perform(&mut self.machine, action, observed);
-        self.conclude(action, observed.requester, result);
-    }
-
-    /// Logs the result of `action`, and backs off after a failure.
+    /// Logs the result of a step, and backs off after a failure; returns when to come again.
     fn conclude(
         &mut self,
-        action: &CertificateAction,
+        synced: Result<Instant>,
         requester: Option<Requester>,
-        result: Result<()>,
-    ) {
-        let Err(error) = result else {
-            let failures = self.errors.succeeded();
-            if failures > 0 {
-                log_object!(Level::Info, self.agent.credential(), failures = failures;
-                    "the certificate is managed again"
-                );
+        failed_secret: bool,
+    ) -> Instant {
+        let error = match synced {
+            Ok(until) => {
+                let is_over = self.certificate.failing_until(requester, Instant::now()).is_none();
+                let failures = if is_over { self.errors.succeeded() } else { 0 };
+                if failures > 0 {
+                    log_object!(Level::Info, self.agent.credential(), failures = failures;
+                        "the certificate is managed again"
+                    );
+                }
+                return until;
             }
-            return;
+            Err(error) => error,
         };
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        // The bootstrap identity waits no longer than the new hub has time to know the agent.
-        let patience = self.machine.hub_move().patience(now);
-        let wait = patience.map_or(retry.wait, |left| retry.wait.min(left));
-        self.machine.failed(now, wait, requester.filter(|_| action.is_on_the_hub()));
+        self.certificate.failed(requester, now + retry.wait);
         self.agent.report(|status| status.detail = Some(error.to_string()));
-        let creates =
-            matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr);
-        if retry.should_log && creates {
-            self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
-        }
-        let of_secrets = match error {
+        let is_of_secret = match error {
             Error::Immutable(_) => true,
-            Error::Forbidden(_) => !action.is_on_the_hub(),
+            Error::Forbidden(_) => failed_secret,
             _ => false,
         };
-        if retry.should_log && of_secrets {
+        if retry.should_log && is_of_secret {
             self.agent.record_event("SecretSaveFailed", true, error.message());
         }
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
-        let retry_in = seconds(wait);
+        let retry_in = seconds(retry.wait);
         log_object!(
             level, self.agent.credential(), error:% = error, retry_in = retry_in;
             "managing the certificate failed"
         );
+        now + retry.wait
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// The end of the sentence about a need that nobody can meet.
+fn no_requester(requester: Option<Requester>, no_bootstrap: NoBootstrap) -> &'static str {
+    match (requester, no_bootstrap) {
+        (Some(_), _) => "",
+        (None, NoBootstrap::Invalid) => {
+            ", and there is no bootstrap kubeconfig to request one with"
+        }
+        (None, _) => ", and no hub is selected to request one from",
+    }
+}

@@ -1,11 +1,11 @@
-//! Model of a registration: every order of requests, crashes, lost answers, late events, answers of the hub, foreign
-//! writes and clock jumps, up to a number of troubles. `observe`, `CsrMachine` and `identity::resolve` are the real
-//! ones; requests and servers are those of `world` and `process`.
+//! Model of a certificate: every order of requests, crashes, lost answers, foreign steps between two calls, answers of the
+//! hub and clock jumps, up to a number of troubles. `Certificate::sync`, `validate` and `identity::resolve` are the
+//! real ones; both clusters are those of `world`, which `calls` gives to the certificate as its `Io`.
 //!
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 
+mod calls;
 mod fixtures;
-mod perform;
 mod process;
 mod world;
 
@@ -14,17 +14,19 @@ use std::{
     cell::RefCell,
     collections::HashMap,
     env,
+    rc::Rc,
     time::{Duration, Instant, SystemTime},
 };
 
+use apiclient::error::Result as SyncResult;
 use explorer::{Explored, Model, Step, explore};
+use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
 use super::{
     csr::{CertificateRequest, authority},
-    csr_status::CsrFailure,
-    machine::{CertificateAction, CsrMachine},
-    observe::ObservedCredential,
+    sync::{Certificate, Io, Observation},
+    validate::Validation,
 };
 use crate::identity::AgentNames;
 
@@ -40,20 +42,41 @@ struct Registration {
     fixtures: RefCell<Fixtures>,
 }
 
+type Sync = fn(&mut Certificate, &Observation<'_>, &mut dyn Io) -> SyncResult<Instant>;
+
 /// The real rules, or broken ones, which must not pass.
 #[derive(Clone, Copy)]
 struct Rules {
-    next: fn(&CsrMachine, &ObservedCredential, Instant) -> CertificateAction,
+    sync: Sync,
     /// A new request is stored only where there is none, or in place of the known one.
     stores_with_care: bool,
     /// A new process goes on with the stored request.
     reads_stored: bool,
     /// A new process takes the names that the stored request has.
     reads_names: bool,
+    /// A CSR that cannot be read is not taken for absent.
+    tells_failure_from_absence: bool,
+    /// A CSR that is gone is posted again.
+    posts_again: bool,
+    /// The stored request stays until its certificate is saved.
+    saves_first: bool,
+    /// A key is stored before its CSR is posted.
+    stores_first: bool,
 }
 
-const REAL: Rules =
-    Rules { next: CsrMachine::next, stores_with_care: true, reads_stored: true, reads_names: true };
+const REAL: Rules = Rules {
+    sync: |certificate, seen, io| certificate.sync(seen, io),
+    stores_with_care: true,
+    reads_stored: true,
+    reads_names: true,
+    tells_failure_from_absence: true,
+    posts_again: true,
+    saves_first: true,
+    stores_first: true,
+};
+
+/// A validation depends on the credential, the names and the clocks.
+type Validated = (Option<Credential>, u8, Duration, i64, i64, bool);
 
 /// What costs time to make, by what makes it differ.
 #[derive(Default)]
@@ -65,8 +88,7 @@ struct Fixtures {
     certificates: HashMap<(u8, u8, Duration), Vec<u8>>,
     secrets: HashMap<Credential, serde_json::Value>,
     csrs: HashMap<(u8, Csr), serde_json::Value>,
-    configs: HashMap<Credential, kubeconfig::config::ClusterConfig>,
-    observed: HashMap<u64, std::rc::Rc<ObservedCredential>>,
+    validations: HashMap<Validated, Rc<(Data, Validation)>>,
 }
 
 impl Registration {
@@ -104,11 +126,7 @@ impl Model for Registration {
     }
 
     fn at_rest(&self, world: &World) -> Result<(), String> {
-        let mut prepared = world.clone();
-        if world.process.as_ref().is_some_and(|process| process.credential.is_some()) {
-            self.prepare(&mut prepared);
-        }
-        prepared.settled()
+        world.settled()
     }
 }
 
@@ -118,31 +136,18 @@ fn check(rules: Rules, troubles: u8, rotations: u8) -> Explored {
 
 const LOST: &str = "a certificate is lost";
 const TWO: &str = "two CSRs for one certificate";
-
-/// Fails unless the broken rules are found out in one of these ways, within so many steps.
-fn found_out(rules: Rules, troubles: u8, what: &[&str], most: usize) {
-    let violation = check(rules, troubles, 0).violation.expect("the broken rules pass");
-    println!("{violation}");
-    assert!(what.iter().any(|what| violation.what.contains(what)), "{violation}");
-    assert!(violation.trace.len() <= most, "{violation}");
-}
+const NONE: &str = "it rests with";
 
 #[test]
 fn every_way_keeps_one_csr_one_name_and_every_certificate() {
     let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
-    let (troubles, rotations) = if whole { (2, 1) } else { (1, 1) };
+    let (troubles, rotations) = if whole { (3, 2) } else { (2, 1) };
     let explored = check(REAL, troubles, rotations);
-    println!("registration, {troubles} troubles, {rotations} rotations: {explored}");
+    println!("certificate, {troubles} troubles, {rotations} rotations: {explored}");
     if let Some(violation) = explored.violation {
         panic!("{violation}");
     }
     assert!(explored.states > 1_000, "{explored}");
-}
-
-#[test]
-fn process_that_stores_over_a_request_is_found_out() {
-    let rules = Rules { stores_with_care: false, reads_stored: false, ..REAL };
-    found_out(rules, 1, &[TWO, LOST], 16);
 }
 
 #[test]
@@ -151,55 +156,70 @@ fn process_that_forgets_the_request_still_posts_one_csr() {
     assert!(explored.violation.is_none(), "{}", explored.violation.unwrap());
 }
 
-#[test]
-fn process_that_makes_up_names_again_is_found_out() {
-    let rules = Rules { reads_names: false, ..REAL };
-    found_out(rules, 1, &["two names"], 12);
+/// Gives up the request while its CSR waits.
+fn impatient(
+    certificate: &mut Certificate,
+    seen: &Observation<'_>,
+    io: &mut dyn Io,
+) -> SyncResult<Instant> {
+    if certificate.is_waiting() {
+        *certificate = Certificate::default();
+    }
+    certificate.sync(seen, io)
 }
 
 #[test]
-fn process_that_trusts_a_lagging_watch_is_found_out() {
-    fn hasty(
-        machine: &CsrMachine,
-        observed: &ObservedCredential,
-        now: Instant,
-    ) -> CertificateAction {
-        match machine.next(observed, now) {
-            CertificateAction::ConfirmGone => CertificateAction::AbandonCsr(CsrFailure::Replaced),
-            action => action,
-        }
+fn every_broken_rule_is_found_out() {
+    let table: [(&str, Rules, u8, &[&str]); 8] = [
+        (
+            "stores over a request",
+            Rules { stores_with_care: false, reads_stored: false, ..REAL },
+            1,
+            &[TWO, LOST],
+        ),
+        ("makes up names again", Rules { reads_names: false, ..REAL }, 1, &["two names", LOST]),
+        (
+            "takes a failure for an absence",
+            Rules { tells_failure_from_absence: false, sync: gives_up_absent, ..REAL },
+            1,
+            &[TWO, LOST],
+        ),
+        ("never posts again", Rules { posts_again: false, ..REAL }, 1, &[NONE]),
+        ("deletes before it saves", Rules { saves_first: false, ..REAL }, 0, &[LOST]),
+        ("posts before it stores", Rules { stores_first: false, ..REAL }, 1, &[TWO, LOST]),
+        ("gives up a CSR that waits", Rules { sync: impatient, ..REAL }, 0, &[TWO, LOST]),
+        ("never deletes what has served", Rules { sync: untidy, ..REAL }, 0, &["has served"]),
+    ];
+    for (name, rules, troubles, what) in table {
+        let violation = check(rules, troubles, 0).violation;
+        let violation = violation.unwrap_or_else(|| panic!("a process that {name} passes"));
+        println!("{name}: {} in {} steps", violation.what, violation.trace.len());
+        assert!(what.iter().any(|what| violation.what.contains(what)), "{name}: {violation}");
     }
-    found_out(Rules { next: hasty, ..REAL }, 1, &[LOST], 16);
 }
 
-#[test]
-fn process_that_deletes_before_it_saves_is_found_out() {
-    fn tidy(
-        machine: &CsrMachine,
-        observed: &ObservedCredential,
-        now: Instant,
-    ) -> CertificateAction {
-        match machine.next(observed, now) {
-            CertificateAction::SaveCertificate(_) => CertificateAction::DeleteRequest,
-            action => action,
-        }
+/// Makes another key for a CSR that is not there.
+fn gives_up_absent(
+    certificate: &mut Certificate,
+    seen: &Observation<'_>,
+    io: &mut dyn Io,
+) -> SyncResult<Instant> {
+    let posted = certificate.is_waiting();
+    let result = certificate.sync(seen, io);
+    if posted && !certificate.is_waiting() && result.is_ok() {
+        *certificate = Certificate::default();
     }
-    found_out(Rules { next: tidy, ..REAL }, 0, &[LOST], 16);
+    result
 }
 
-#[test]
-fn process_that_waits_for_a_vanished_csr_is_found_out() {
-    fn patient(
-        machine: &CsrMachine,
-        observed: &ObservedCredential,
-        now: Instant,
-    ) -> CertificateAction {
-        match machine.next(observed, now) {
-            CertificateAction::ConfirmGone => {
-                CertificateAction::Wait(now + Duration::from_secs(3600))
-            }
-            action => action,
-        }
+/// Ends once the certificate is saved.
+fn untidy(
+    certificate: &mut Certificate,
+    seen: &Observation<'_>,
+    io: &mut dyn Io,
+) -> SyncResult<Instant> {
+    match seen.need {
+        super::need::Need::Nothing(left) => Ok(seen.now + *left),
+        _ => certificate.sync(seen, io),
     }
-    found_out(Rules { next: patient, ..REAL }, 1, &["it rests without a certificate"], 80);
 }

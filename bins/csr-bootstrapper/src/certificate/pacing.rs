@@ -7,7 +7,7 @@ use super::{csr_status::CsrFailure, need::Requester};
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
 pub(super) const REST_REFUSED: Duration = Duration::from_secs(300);
-/// After a certificate that cannot be used, or a request that somebody replaced, if the next one ends so too.
+/// After a certificate that cannot be used, if the next one ends so too.
 const REST_WRONG: Duration = Duration::from_secs(30);
 /// After a request of another identity than the present requester, or one that somebody deleted, and after the first of
 /// the wrong ones.
@@ -26,8 +26,8 @@ pub(super) struct Pacing {
     /// Requests in a row that ended without a certificate.
     ends: u32,
     /// Until then this identity requests nothing.
-    rest: Option<(Instant, Option<Requester>)>,
-    /// Until then this identity requests nothing, after a failure; without an identity nothing at all is done.
+    rest: Option<(Instant, Requester)>,
+    /// Until then nothing is done while this is the identity, after a failure.
     failed: Option<(Instant, Option<Requester>)>,
     saved: Option<Instant>,
     /// Writes of the Secret in a row that somebody undid.
@@ -41,10 +41,10 @@ impl Pacing {
         (now < until && of == requester).then_some(until)
     }
 
-    /// The end of the identity's rest, or of the wait after its failure, if one lasts.
+    /// The end of the identity's rest, if it lasts.
     pub(super) fn resting(&self, requester: Requester, now: Instant) -> Option<Instant> {
-        let rest = self.rest.filter(|(until, of)| now < *until && *of == Some(requester));
-        rest.map(|(until, _)| until).or_else(|| self.failing(Some(requester), now))
+        let (until, of) = self.rest?;
+        (now < until && of == requester).then_some(until)
     }
 
     /// The earliest time of the next write of the Secret, if it is in the future.
@@ -60,7 +60,7 @@ impl Pacing {
     pub(super) fn ended(
         &mut self,
         [first, second]: [Duration; 2],
-        requester: Option<Requester>,
+        requester: Requester,
         now: Instant,
         random: f64,
     ) -> Duration {
@@ -77,10 +77,10 @@ impl Pacing {
 
     /// `requester` rests until then.
     pub(super) fn halted(&mut self, requester: Requester, until: Instant) {
-        self.rest = Some((until, Some(requester)));
+        self.rest = Some((until, requester));
     }
 
-    /// `requester` failed and waits until then; without one everything waits.
+    /// Something failed while this was the identity: nothing is done until then.
     pub(super) fn failed(&mut self, requester: Option<Requester>, until: Instant) {
         self.failed = Some((until, requester));
     }
@@ -108,7 +108,7 @@ impl Pacing {
 pub(super) fn rests_after(failure: &CsrFailure) -> [Duration; 2] {
     match failure {
         CsrFailure::Denied(_) | CsrFailure::Failed(_) => [REST_REFUSED, 2 * REST_REFUSED],
-        CsrFailure::Rejected(_) | CsrFailure::Replaced => [REST_SHORT, REST_WRONG],
+        CsrFailure::Rejected(_) => [REST_SHORT, REST_WRONG],
         CsrFailure::Foreign => SHORT_RESTS,
     }
 }

@@ -10,9 +10,14 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use super::deadline;
+use super::{
+    deadline,
+    validate::{UsableCredential, Validation},
+};
 use crate::{
     agent::{Agent, HUB_OBJECT},
+    bootstrap::BootstrapKubeconfig,
+    clocks::Clocks,
     hub::Hub,
     identity::AgentNames,
     state::{HubSession, Rotated},
@@ -20,67 +25,91 @@ use crate::{
 
 /// The last session.
 #[derive(Default)]
-pub(crate) struct SessionControl {
-    hub: Option<Hub>,
-    announced: bool,
+pub(super) struct SessionControl {
+    /// The hub of its credential.
+    pub(super) hub: Option<Hub>,
+    is_announced: bool,
 }
 
 impl SessionControl {
-    /// The hub of the credential.
-    pub(crate) fn hub(&self) -> Option<&Hub> {
-        self.hub.as_ref()
-    }
-
-    pub(crate) fn is_announced(&self) -> bool {
-        self.announced
-    }
-
-    /// Begins a session with the hub.
+    /// Makes the session use the credential; `true` if another one has begun or the last one has ended. A credential that
+    /// is no longer usable ends the session only when the certificate in use has expired too, by every clock, and there is
+    /// another identity to go on with.
     ///
     /// # Errors
-    /// `BadConfig` if no client can be made; the session before this one continues.
-    pub(crate) fn open(
+    /// `BadConfig` if the credential cannot be used; the current one stays.
+    pub(super) fn follow(
         &mut self,
         agent: &Agent,
         names: &AgentNames,
-        config: &ClusterConfig,
+        validation: &Validation,
+        bootstrap: Option<&BootstrapKubeconfig>,
+        clocks: Clocks,
+    ) -> Result<bool> {
+        let next =
+            validation.usable().and_then(|usable| Some((config(usable, bootstrap)?, usable)));
+        let changed = match (next, agent.session()) {
+            (Some((config, usable)), Some(session)) => {
+                let hub = &usable.hub;
+                // Nothing observed on one hub counts for another, not even the position of its watches.
+                if self.hub.as_ref().is_some_and(|before| before.differs_from(hub).is_some()) {
+                    self.open(agent, names, config, hub)?;
+                    true
+                } else {
+                    if session.client.config() != config {
+                        session.client.swap(config)?;
+                    }
+                    self.hub = Some(hub.clone());
+                    false
+                }
+            }
+            (Some((config, usable)), None) => {
+                self.open(agent, names, config, &usable.hub)?;
+                true
+            }
+            (None, Some(session)) if bootstrap.is_some() => {
+                let is_over =
+                    session.client.certificate_expiry().is_none_or(|end| clocks.are_past(end));
+                if is_over {
+                    log_object!(
+                        Level::Warn, agent.credential();
+                        "the certificate for the hub has expired"
+                    );
+                    agent.set_session(None);
+                }
+                is_over
+            }
+            _ => false,
+        };
+        if let Some(usable) = validation.usable() {
+            self.announce(agent, names, &usable.identity.certificate);
+        }
+        Ok(changed)
+    }
+
+    fn open(
+        &mut self,
+        agent: &Agent,
+        names: &AgentNames,
+        config: ClusterConfig,
         hub: &Hub,
     ) -> Result<()> {
-        let timeouts = Timeouts::default();
-        let requests = agent.requests.session.clone();
-        let client =
-            Client::counting("the hub", config.clone(), Reload::Never, timeouts, requests)?;
+        let (timeouts, requests) = (Timeouts::default(), agent.requests.session.clone());
+        let client = Client::counting("the hub", config, Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
         let session = HubSession::new(client, hub.clone(), names.clone(), agent.stop.child());
         // The one before ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));
-        (self.announced, self.hub) = (false, Some(hub.clone()));
+        (self.is_announced, self.hub) = (false, Some(hub.clone()));
         Ok(())
     }
 
-    /// Continues with another credential.
-    ///
-    /// # Errors
-    /// `BadConfig` if it cannot be used; the current one stays.
-    pub(crate) fn swap(&mut self, agent: &Agent, config: &ClusterConfig, hub: &Hub) -> Result<()> {
-        if let Some(session) = agent.session() {
-            session.client.swap(config.clone())?;
-            self.hub = Some(hub.clone());
+    /// Announces a session with its certificate in `pem`, once.
+    fn announce(&mut self, agent: &Agent, names: &AgentNames, pem: &[u8]) {
+        if self.hub.is_none() || std::mem::replace(&mut self.is_announced, true) {
+            return;
         }
-        Ok(())
-    }
-
-    /// Ends the session, whose certificate has expired.
-    pub(crate) fn close(&self, agent: &Agent) {
-        log_object!(Level::Warn, agent.credential(); "the certificate for the hub has expired");
-        agent.set_session(None);
-    }
-
-    /// Announces the session's certificate in `pem`. A session that only serves to learn the hub's time is
-    /// not announced.
-    pub(crate) fn announce(&mut self, agent: &Agent, names: &AgentNames, pem: &[u8]) {
-        self.announced = true;
         let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
         agent.record_event("HubClientConfigReady", false, &message);
         // An earlier process may have ended before it reported its certificate.
@@ -88,4 +117,13 @@ impl SessionControl {
             agent.set_rotated(Rotated::Done(deadline::rotated_message(pem)));
         }
     }
+}
+
+/// The connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
+fn config(
+    usable: &UsableCredential,
+    bootstrap: Option<&BootstrapKubeconfig>,
+) -> Option<ClusterConfig> {
+    let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
+    usable.config.clone().or_else(other)
 }

@@ -1,6 +1,6 @@
 //! Validation of the hub's credential in a Secret or a directory. No I/O, no clock.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiclient::{
     certificate::{self, Certificate},
@@ -103,13 +103,6 @@ pub fn validate(
     validation.unwrap_or_else(|(event, reason)| {
         Validation::Unusable(UnusableCredential { reason, event })
     })
-}
-
-/// As [`validate`] at the certificate's own time: the remaining problems hold at any time.
-pub fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Validation> {
-    let chain = certificate::chain(data.get("tls.crt")?).ok()?;
-    let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
-    Some(validate(data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
 /// The objection to a certificate, as the predicate of a sentence about it.

@@ -114,7 +114,7 @@ mod tests {
     use kubeconfig::config::Trust;
 
     use super::*;
-    use crate::certificate::observe::tests::bootstrap_at;
+    use crate::bootstrap::tests::bootstrap_at;
 
     const HUB: &str = "https://hub1:6443";
     const OTHER: &str = "https://hub2:6443";

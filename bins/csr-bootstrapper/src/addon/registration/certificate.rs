@@ -1,4 +1,4 @@
-//! Certificate of an add-on: one turn of its machine, and the effects of the actions.
+//! Certificate of an add-on: its Secret, its CSR on the hub, and what people are told.
 
 use std::time::Instant;
 
@@ -8,52 +8,51 @@ use apiclient::{
     log_line::seconds,
     log_object,
 };
+use kubeconfig::secret::Data;
 use log::Level;
+use serde_json::Value;
 
 use super::{
     Context, LONGEST_WAIT, Registration, RegistrationSecret, longest_wait,
-    observe::{RegistrationInputs, observe},
     secret::SecretReader,
-    store::StoredRegistration,
+    store::{StoredRegistration, StoredRequest},
     token::TOKEN,
 };
 use crate::{
     addon::managed_cluster_addon::ROTATED,
-    cached::CachedObject,
     certificate::{
         CsrTemplate,
-        csr::{CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
-        csr_status::CsrFailure,
-        deadline::{least_use, rotated_message},
-        machine::{CertificateAction, CsrMachine},
-        need::{Need, Requester},
-        observe::ObservedCredential,
+        csr::{CLUSTER_LABEL, CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
+        csr_status::{ADDON_LABEL, is_pending_of},
+        csr_watch::list_pending,
+        deadline::rotated_message,
+        need::{Need, NewHub, Requester},
         store::SecretValues,
+        sync::{Certificate, Io, Notice, Observation},
+        validate::{
+            OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
+            content,
+        },
     },
+    clocks::Clocks,
     conditions::Condition,
-    identity::CLUSTER_NAME,
-    state::Rotated,
-    status_writer::WritePace,
+    hub::Hub,
+    identity::{CLUSTER_NAME, said},
+    state::{HubSession, Rotated},
 };
 
-/// A turn ends after so many preparations, whatever is left.
-const MOST_PREPARATIONS: usize = 8;
 /// What the Secret of a token has.
 const KEYS_OF_TOKENS: &[&str] = &[TOKEN];
 
 /// The certificate of one registration.
 pub(super) struct CertificateRegistration {
-    pub(super) template: CsrTemplate,
+    template: CsrTemplate,
     pub(super) secret: SecretReader,
-    pub(super) machine: CsrMachine,
-    /// The stored request is new: it has no CSR yet.
-    pub(super) fresh: bool,
-    /// The CSR that is awaited.
-    awaited: Option<String>,
+    certificate: Certificate,
     errors: Backoff,
-    pub(super) rotated: Option<Rotated>,
-    /// The pace of tidying up.
-    tidying: WritePace,
+    rotated: Option<Rotated>,
+    /// The need that was logged last.
+    announced: Option<String>,
 }
 
 impl CertificateRegistration {
@@ -62,12 +61,27 @@ impl CertificateRegistration {
         Self {
             template,
             secret: SecretReader::default(),
-            machine: CsrMachine::new(request),
-            fresh: false,
-            awaited: None,
+            certificate: Certificate::new(request),
             errors: Backoff::new(LONGEST_WAIT),
             rotated: None,
-            tidying: WritePace::new(Instant::now()),
+            announced: None,
+        }
+    }
+
+    /// The condition about the certificate, once there is something to say.
+    pub(super) fn condition(&self) -> Option<(&'static str, Condition)> {
+        Some((ROTATED, self.rotated.as_ref()?.condition()))
+    }
+
+    /// Returns whether a CSR is awaited.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.certificate.is_waiting()
+    }
+
+    /// Awaits no CSR any more.
+    pub(super) fn close(&self, context: &mut Context<'_>) {
+        if let Some(request) = self.certificate.request() {
+            context.csrs.forget(&request.name);
         }
     }
 
@@ -80,292 +94,269 @@ impl CertificateRegistration {
     ) {
         if self.template != template {
             self.close(context);
-            self.machine.stored(context.store.request(secret, &template));
+            self.certificate.adopt(context.store.request(secret, &template));
             self.template = template;
-            self.fresh = false;
         }
     }
 
-    /// The condition about the certificate, once there is something to say.
-    pub(super) fn condition(&self) -> Option<(&'static str, Condition)> {
-        Some((ROTATED, self.rotated.as_ref()?.condition()))
-    }
-
-    /// Returns whether a CSR is awaited.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.awaited.is_some()
-    }
-
     /// Does what is due; returns when to come again if nothing changes.
-    ///
-    /// # Errors
-    /// As the cluster of the Secret says.
     pub(super) fn reconcile(
         &mut self,
         registration: &Registration,
         context: &mut Context<'_>,
-    ) -> Result<Instant> {
+    ) -> Instant {
         if let Some(template) = registration.credential.template(self.secret.seen()) {
             self.set_template(template, &registration.secret, context);
         }
-        for _ in 0..MOST_PREPARATIONS {
-            let (observed, now) = (self.observe(registration, context), Instant::now());
-            self.machine.saw(&observed, now);
-            let action = self.machine.next(&observed, now);
-            if let CertificateAction::Wait(until) = action {
-                self.announce_usable(&observed);
-                let until = observed.again.map_or(until, |again| until.min(again));
-                let is_settled = matches!(observed.need, Need::Nothing(_));
-                let is_done = is_settled && self.machine.request().is_none();
-                let again = is_done.then(|| self.tidy_up(registration, context)).flatten();
-                return Ok(again.map_or(until, |again| until.min(again)));
-            }
-            if !action.is_preparation() {
-                let result = self.perform(&action, &observed, registration, context);
-                self.conclude(registration, result);
-                break;
-            }
-            self.prepare(&action, &observed, registration, context);
-        }
-        Ok(Instant::now())
-    }
-
-    fn observe(&self, registration: &Registration, context: &Context<'_>) -> ObservedCredential {
-        let (request, now) = (self.machine.open_request(), Instant::now());
-        let hub = &context.session.hub;
-        observe(&RegistrationInputs {
-            secret_name: &registration.secret.sentence_name(),
-            secret: self.secret.seen(),
+        let (data, validation) = self.validate(context);
+        let (clocks, now) = (context.agent.clocks(), Instant::now());
+        let name = registration.secret.sentence_name();
+        let moved = (false, NewHub::Silent);
+        let need = self.certificate.need(&name, &validation, moved, (clocks, now));
+        self.announce(&need, &validation, registration);
+        let hub = context.session.hub.clone();
+        let seen = Observation {
+            need: &need,
+            validation: &validation,
+            key: data.get("tls.key").map(|key| key.as_slice()),
+            requester: Some((Requester::Agent, &hub)),
+            approved_by_hand: true,
             template: &self.template,
-            is_kube_client: self.template.signer == KUBE_API_SERVER_CLIENT,
-            names: context.names,
-            hub,
-            obtained: self.machine.obtained(),
-            request,
-            uid: self.machine.uid(),
-            issued: self.machine.issued(),
-            csr: request.and_then(|request| context.csrs.seen(&request.name, now)),
-            clocks: context.agent.clocks(),
+            agent: &context.session.names.user(),
             now,
-        })
-    }
-
-    /// An earlier process may have ended before it reported its certificate, and somebody may have put one there.
-    fn announce_usable(&mut self, observed: &ObservedCredential) {
-        let is_settled = matches!(observed.need, Need::Nothing(_));
-        let is_told = self.rotated.as_ref().is_some_and(Rotated::is_done);
-        if let Some(usable) = observed.validation.usable().filter(|_| is_settled && !is_told) {
-            let pem = &usable.identity.certificate;
-            self.rotated = Some(Rotated::Done(rotated_message(pem)));
-        }
-    }
-
-    fn prepare(
-        &mut self,
-        action: &CertificateAction,
-        observed: &ObservedCredential,
-        registration: &Registration,
-        context: &mut Context<'_>,
-    ) {
-        let target = registration.secret.target();
-        match action {
-            CertificateAction::AnnounceNeed => {
-                if let Some(sentence) = &observed.sentence {
-                    log_object!(Level::Info, target; "requesting a certificate: {sentence}");
-                }
-                self.machine.need_announced(observed.sentence.clone());
-            }
-            CertificateAction::AnnouncePending { overdue } => {
-                let level = if *overdue { Level::Warn } else { Level::Info };
-                let sentence = observed.pending.as_deref().unwrap_or_default();
-                log_object!(level, target; "{sentence}");
-                self.machine.pending_announced(*overdue);
-            }
-            CertificateAction::WatchCsr => self.watch(context),
-            _ => self.close(context),
-        }
-    }
-
-    fn watch(&mut self, context: &mut Context<'_>) {
-        let Some(request) = self.machine.request() else { return };
-        let known = if self.fresh { CachedObject::Absent } else { CachedObject::Unknown };
-        let name = request.name.clone();
-        let (of, cluster) = ((context.agent, &context.session.client), &context.names.cluster);
-        if let Err(error) = context.csrs.wait_for(of, cluster, &name, known) {
-            let target = CSRS.cluster_object(&name);
-            log_object!(Level::Debug, target, error:% = error; "the CSR is not watched");
-        }
-        self.awaited = Some(name);
-        self.machine.watched();
-    }
-
-    /// Awaits no CSR any more.
-    pub(super) fn close(&mut self, context: &mut Context<'_>) {
-        if let Some(name) = self.awaited.take() {
-            context.csrs.forget(&name);
-        }
-        self.machine.closed();
-    }
-
-    fn perform(
-        &mut self,
-        action: &CertificateAction,
-        observed: &ObservedCredential,
-        registration: &Registration,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        match action {
-            CertificateAction::CountPending => self.count_pending(registration, context),
-            CertificateAction::StoreRequest => self.store_request(registration, context),
-            CertificateAction::CreateCsr => self.create_csr(context),
-            CertificateAction::GetCsr => self.get_csr(context),
-            CertificateAction::ConfirmGone => self.confirm_gone(context),
-            CertificateAction::SaveCertificate(pem) => {
-                self.save(pem, observed, registration, context)
-            }
-            CertificateAction::RepairSecret => self.repair(registration, context),
-            CertificateAction::DeleteRequest => self.delete_request(registration, context),
-            CertificateAction::AbandonCsr(failure) => {
-                self.abandon(failure, context);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+            random: fastrand::f64(),
+        };
+        let mut io = AddOnIo {
+            registration,
+            template: &self.template,
+            secret: &mut self.secret,
+            rotated: &mut self.rotated,
+            context,
+        };
+        let synced = match need {
+            Need::Certificate(_) => Ok(()),
+            _ => io.tidy_up(self.certificate.request()),
+        };
+        let synced = synced.and_then(|()| self.certificate.sync(&seen, &mut io));
+        self.conclude(synced, registration)
     }
 
     /// Logs a failure, and backs off.
-    fn conclude(&mut self, registration: &Registration, result: Result<()>) {
-        let Err(error) = result else {
-            self.errors.succeeded();
-            return;
-        };
+    fn conclude(&mut self, synced: Result<Instant>, registration: &Registration) -> Instant {
         let now = Instant::now();
+        let error = match synced {
+            Ok(until) => {
+                if self.certificate.failing_until(Some(Requester::Agent), now).is_none() {
+                    self.errors.succeeded();
+                }
+                return until;
+            }
+            Err(error) => error,
+        };
         let retry = self.errors.failed(&error, now, fastrand::f64());
         let wait = retry.wait.min(longest_wait(&error));
-        self.machine.failed(now, wait, None);
+        self.certificate.failed(Some(Requester::Agent), now + wait);
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
         log_object!(
             level, registration.secret.target(), error:% = error, retry_in = seconds(wait);
             "managing the certificate of an add-on failed"
         );
+        now + wait
     }
 
-    fn store_request(
-        &mut self,
-        registration: &Registration,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        // The answer to an earlier write was lost, or it came late: another one in its place might be posted too.
-        let there = context.store.request(&registration.secret, &self.template);
-        if there.is_some() && there.as_ref() != self.machine.request() {
-            self.machine.stored(there);
-            self.fresh = false;
-            return Ok(());
-        }
-        let request = CertificateRequest::new(&self.template)?;
-        let stored = StoredRegistration {
-            addon: registration.addon.clone(),
-            request: Some(request.clone()),
+    /// Logs a new need. Without one an earlier process may have ended before it reported its certificate, and somebody may
+    /// have put one there.
+    fn announce(&mut self, need: &Need, validation: &Validation, registration: &Registration) {
+        let sentence = match need {
+            Need::Certificate(why) => Some(&why.sentence),
+            _ => None,
         };
-        match context.store.set(&registration.secret, stored) {
-            Ok(()) => {
-                self.machine.stored(Some(request));
-                self.fresh = true;
-                Ok(())
+        if self.announced.as_ref() != sentence {
+            if let Some(sentence) = sentence {
+                let target = registration.secret.target();
+                log_object!(Level::Info, target; "requesting a certificate: {sentence}");
             }
-            // Another writer was faster: its request counts.
-            Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
-                let request = context.store.request(&registration.secret, &self.template);
-                self.machine.stored(request);
-                self.fresh = false;
-                Ok(())
-            }
-            Err(error) => Err(error),
+            self.announced = sentence.cloned();
+        }
+        let is_told = self.rotated.as_ref().is_some_and(Rotated::is_done);
+        if let (Need::Nothing(_), Some(usable), false) = (need, validation.usable(), is_told) {
+            self.rotated = Some(Rotated::Done(rotated_message(&usable.identity.certificate)));
         }
     }
 
-    fn save(
+    fn validate(&self, context: &Context<'_>) -> (Data, Validation) {
+        let (hub, clocks) = (&context.session.hub, context.agent.clocks());
+        match content(self.secret.seen()) {
+            Ok(data) => {
+                let validation =
+                    validate(&data, &self.template, &context.session.names.cluster, hub, clocks);
+                (data, validation)
+            }
+            Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
+        }
+    }
+}
+
+/// Validates certificate and key for `template`, and what is next to them.
+fn validate(
+    data: &Data,
+    template: &CsrTemplate,
+    cluster: &str,
+    hub: &Hub,
+    clocks: Clocks,
+) -> Validation {
+    let unusable = |(event, reason)| Validation::Unusable(UnusableCredential { reason, event });
+    let (identity, chain) = match certificate(data, &template.subject, clocks) {
+        Ok(good) => good,
+        Err(defect) => return unusable(defect),
+    };
+    let mut stale = !said(data, CLUSTER_NAME, cluster);
+    if template.signer == KUBE_API_SERVER_CLIENT {
+        let known = Hub::of_secret("", data).ok();
+        if let Some(word) = known.and_then(|known| known.differs_from(hub)) {
+            return unusable((OTHER_DATA, format!("is for another hub: the {word} differs")));
+        }
+        stale |= config(data, &identity).is_err();
+    }
+    Validation::Usable(UsableCredential { identity, chain, hub: hub.clone(), config: None, stale })
+}
+
+/// The view of one step.
+struct AddOnIo<'a, 'b> {
+    registration: &'a Registration,
+    template: &'a CsrTemplate,
+    secret: &'a mut SecretReader,
+    rotated: &'a mut Option<Rotated>,
+    context: &'a mut Context<'b>,
+}
+
+impl Io for AddOnIo<'_, '_> {
+    fn new_request(&mut self) -> Result<CertificateRequest> {
+        CertificateRequest::new(self.template)
+    }
+
+    fn store(
         &mut self,
-        pem: &[u8],
-        observed: &ObservedCredential,
-        registration: &Registration,
-        context: &mut Context<'_>,
+        request: Option<&CertificateRequest>,
+        previous: Option<&CertificateRequest>,
     ) -> Result<()> {
-        let Some(request) = self.machine.request() else { return Ok(()) };
-        let mut values = self.other_values(context);
-        values.insert("tls.crt", pem.to_vec().into());
-        values.insert("tls.key", request.key.as_bytes().to_vec().into());
-        let (agent, secret) = (context.agent, &registration.secret);
-        self.secret.save(agent, secret, &values, KEYS_OF_TOKENS)?;
-        let (used, now) = (least_use(pem, &agent.clocks()), Instant::now());
-        let regular = matches!(&observed.need, Need::Certificate(why) if why.regular);
-        self.machine.saved(pem, now + used, regular, now);
-        self.close(context);
-        self.rotated = Some(Rotated::Done(rotated_message(pem)));
-        log_object!(Level::Info, secret.target(); "the certificate of an add-on was saved");
-        Ok(())
+        let secret = &self.registration.secret;
+        let there = self.context.store.request(secret, self.template);
+        // The answer to an earlier write was lost, or it came late: another one in its place might be posted too.
+        if request.is_some() && there.is_some() && there.as_ref() != previous {
+            return Err(Error::Conflict("another request is stored".to_owned()));
+        }
+        let addon = self.registration.addon.clone();
+        let request = request.map(StoredRequest::from);
+        self.context.store.set(secret, StoredRegistration { addon, request })
     }
 
-    fn repair(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
-        let values = self.other_values(context);
-        let (agent, secret) = (context.agent, &registration.secret);
-        self.secret.save(agent, secret, &values, KEYS_OF_TOKENS)?;
-        self.machine.repaired(Instant::now());
-        log_object!(Level::Info, secret.target(); "the credential of an add-on was repaired");
-        Ok(())
+    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
+        Ok(self.context.store.request(&self.registration.secret, self.template))
     }
 
-    /// What is next to certificate and key. As in upstream there is no `agent-name`.
-    fn other_values(&self, context: &Context<'_>) -> SecretValues {
-        let cluster = context.names.cluster.clone();
+    fn pending(&mut self) -> Result<Vec<String>> {
+        let HubSession { client, names, stop, .. } = self.context.session;
+        let addon = &self.registration.addon;
+        let labels = format!("{CLUSTER_LABEL}={},{ADDON_LABEL}={addon}", names.cluster);
+        let (user, prefix) = (names.user(), &self.template.name_prefix);
+        let is_ours = |csr: &Value| is_pending_of(csr, prefix, &user);
+        list_pending(client, &labels, stop, &is_ours)
+    }
+
+    fn csr(&mut self, name: &str) -> Result<Option<Value>> {
+        let Context { agent, session, csrs, .. } = &mut *self.context;
+        let labels = format!("{CLUSTER_LABEL}={},{ADDON_LABEL}", session.names.cluster);
+        csrs.get(agent, &session.client, Some(&labels), name)
+    }
+
+    fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
+        self.context.csrs.invalidate(&request.name);
+        let expiration = self.context.agent.settings.expiration;
+        let object = request.object(self.template, expiration)?;
+        let target = CSRS.cluster_object(&request.name);
+        self.context.session.client.create(&target, &object).map(|_| ())
+    }
+
+    /// As in upstream there is no `agent-name`.
+    fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
+        let Context { agent, session, .. } = &self.context;
+        let cluster = session.names.cluster.clone();
         let mut values = SecretValues::from([(CLUSTER_NAME, cluster.into_bytes().into())]);
         if self.template.signer == KUBE_API_SERVER_CLIENT {
-            let kubeconfig = context.session.hub.kubeconfig();
-            values.insert("kubeconfig", kubeconfig.into_bytes().into());
+            values.insert("kubeconfig", session.hub.kubeconfig().into_bytes().into());
         }
-        values
+        if let Some((pem, request)) = issued {
+            values.insert("tls.crt", pem.to_vec().into());
+            values.insert("tls.key", request.key.as_bytes().to_vec().into());
+        }
+        self.secret.save(agent, &self.registration.secret, &values, KEYS_OF_TOKENS)
     }
 
-    fn delete_request(
-        &mut self,
-        registration: &Registration,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let stored = StoredRegistration { addon: registration.addon.clone(), request: None };
-        context.store.set(&registration.secret, stored)?;
-        self.machine.stored(None);
-        Ok(())
+    fn clocks(&self) -> Clocks {
+        self.context.agent.clocks()
     }
 
-    /// Deletes a stored request of another template, which the add-on wanted for a while; returns when to try again,
-    /// if there is one.
-    fn tidy_up(
-        &mut self,
-        registration: &Registration,
-        context: &mut Context<'_>,
-    ) -> Option<Instant> {
-        let now = Instant::now();
-        context.store.get(&registration.secret)?.request.as_ref()?;
-        if now >= self.tidying.not_before {
-            match self.delete_request(registration, context) {
-                Ok(()) => drop(self.tidying.wrote(now)),
-                Err(error) => drop(self.tidying.failed(&error, now)),
+    fn notify(&mut self, notice: &Notice<'_>) {
+        let secret = self.registration.secret.target();
+        match notice {
+            Notice::Halted(_) => {
+                let halted = Rotated::Halted;
+                if self.rotated.as_ref() != Some(&halted) {
+                    log_object!(Level::Warn, secret; "{}", halted.message());
+                    *self.rotated = Some(halted);
+                }
+            }
+            Notice::NotCreated(error) => {
+                *self.rotated = Some(Rotated::Failed(format!("Failed to create CSR {error}")));
+            }
+            Notice::Created(name) => {
+                let target = CSRS.cluster_object(name);
+                log_object!(Level::Info, target; "the CSR of an add-on was created on the hub");
+            }
+            Notice::Pending { sentence, is_new, is_overdue } => {
+                if *is_new {
+                    let level = if *is_overdue { Level::Warn } else { Level::Info };
+                    log_object!(level, secret; "{sentence}");
+                }
+            }
+            Notice::Gone { name, rest } => log_object!(
+                Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
+                "the CSR is gone from the hub without an answer"
+            ),
+            Notice::Ended { name, failure, rest } => {
+                self.context.csrs.forget(name);
+                let sentence = format!("CSR {name} {}", failure.sentence());
+                log_object!(
+                    Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
+                    "{sentence}"
+                );
+                let failed = format!("Failed to rotated client certificate {sentence}");
+                *self.rotated = Some(Rotated::Failed(failed));
+            }
+            Notice::Saved { name, pem } => {
+                self.context.csrs.forget(name);
+                *self.rotated = Some(Rotated::Done(rotated_message(pem)));
+                log_object!(Level::Info, secret; "the certificate of an add-on was saved");
+            }
+            Notice::Repaired => {
+                log_object!(Level::Info, secret; "the credential of an add-on was repaired");
             }
         }
-        Some(self.tidying.not_before)
     }
+}
 
-    fn abandon(&mut self, failure: &CsrFailure, context: &mut Context<'_>) {
-        let name = self.machine.request().map_or_else(String::new, |it| it.name.clone());
-        let requester = Some(Requester::Agent);
-        let rest = self.machine.ended(failure, requester, Instant::now(), fastrand::f64());
-        self.close(context);
-        let sentence = format!("CSR {name} {}", failure.sentence());
-        log_object!(
-            Level::Warn, CSRS.cluster_object(&name), retry_in = seconds(rest);
-            "{sentence}"
-        );
-        let failed = format!("Failed to rotated client certificate {sentence}");
-        self.rotated = Some(Rotated::Failed(failed));
+impl AddOnIo<'_, '_> {
+    /// Stops awaiting the CSR, and deletes a stored request of another template, which the add-on wanted for a while.
+    fn tidy_up(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
+        if let Some(request) = request {
+            self.context.csrs.forget(&request.name);
+            return Ok(());
+        }
+        let stored = self.context.store.get(&self.registration.secret);
+        match stored.is_some_and(|stored| stored.request.is_some()) {
+            true => self.store(None, None),
+            false => Ok(()),
+        }
     }
 }

@@ -6,7 +6,7 @@ use apiclient::{backoff::Backoff, error::Error, log_object, stop::Stop};
 use log::Level;
 
 use super::{
-    AddOnCsrWatcher, Context, LONGEST_WAIT, Registration, RegistrationSecret, RegistrationStore,
+    Context, LONGEST_WAIT, Registration, RegistrationSecret, RegistrationStore,
     entry::Entry,
     plan::{Plan, PlanInputs, plan},
     secret,
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     addon::{SlowClusters, cache::KnownAddOns, secret_watch::start_missing},
     agent::Agent,
+    certificate::csr_watch::CsrWatch,
     state::HubSession,
     status_writer::WritePace,
 };
@@ -70,7 +71,7 @@ struct RegistrationController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     store: RegistrationStore,
-    csrs: AddOnCsrWatcher,
+    csrs: CsrWatch,
     /// In the order of the add-ons' names.
     entries: Vec<Entry>,
     /// The Secrets to remove, with the pace of the attempts.
@@ -88,7 +89,7 @@ impl<'a> RegistrationController<'a> {
             agent,
             session,
             store,
-            csrs: AddOnCsrWatcher::default(),
+            csrs: CsrWatch::default(),
             entries: Vec::new(),
             obsolete: Vec::new(),
             reporter: StatusReporter::new(agent, session),

@@ -114,9 +114,7 @@ impl Entry {
             context.store.set(secret, stored)?;
         }
         let again = match &mut self.keeper {
-            Keeper::Certificate(certificate) => {
-                certificate.reconcile(&self.registration, context)?
-            }
+            Keeper::Certificate(certificate) => certificate.reconcile(&self.registration, context),
             Keeper::Token(token) => token.reconcile(&self.registration, addon, context)?,
         };
         self.show_version(context);

@@ -1,6 +1,8 @@
 //! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
+use std::fmt;
+
 use apiclient::{
     client::{Client, Patch},
     error::{Error, Result},
@@ -9,6 +11,7 @@ use apiclient::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::{self, Data};
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
 use crate::{
@@ -22,8 +25,30 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredRegistration {
     pub(super) addon: String,
-    /// The pending request, as it was stored.
-    pub(super) request: Option<CertificateRequest>,
+    /// The pending request.
+    pub(super) request: Option<StoredRequest>,
+}
+
+/// What makes up a request again, with a template.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct StoredRequest {
+    /// PEM of PKCS #8.
+    key: Zeroizing<String>,
+    /// Name of the CSR.
+    name: String,
+}
+
+/// Only the name: the key is secret.
+impl fmt::Debug for StoredRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoredRequest({})", self.name)
+    }
+}
+
+impl From<&CertificateRequest> for StoredRequest {
+    fn from(request: &CertificateRequest) -> Self {
+        Self { key: request.key.clone(), name: request.name.clone() }
+    }
 }
 
 /// All registrations, as the Secret of the store has them.
@@ -70,7 +95,9 @@ impl RegistrationStore {
         secret: &RegistrationSecret,
         template: &CsrTemplate,
     ) -> Option<CertificateRequest> {
-        self.get(secret)?.request.clone()?.checked(template)
+        let StoredRequest { key, name } = self.get(secret)?.request.as_ref()?;
+        let request = CertificateRequest::of_key(key.clone(), template)?;
+        (request.name == *name).then_some(request)
     }
 
     /// Stores `stored` for this Secret.
@@ -184,8 +211,8 @@ impl StoredRegistration {
         let mut stored = json!({
             "addon": self.addon, "hosted": hosted, "namespace": name, "name": secret.name,
         });
-        if let Some(CertificateRequest { key, csr, name }) = &self.request {
-            stored["request"] = json!({"tls.key": **key, "tls.csr": csr, "csr-name": name});
+        if let Some(StoredRequest { key, name }) = &self.request {
+            stored["request"] = json!({"tls.key": **key, "csr-name": name});
         }
         stored
     }
@@ -200,8 +227,7 @@ impl StoredRegistration {
         let request = &stored["request"];
         let request = || {
             let key = text(&request["tls.key"])?.into();
-            let (csr, name) = (text(&request["tls.csr"])?, text(&request["csr-name"])?);
-            Some(CertificateRequest { key, csr, name })
+            Some(StoredRequest { key, name: text(&request["csr-name"])? })
         };
         let valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
         let this = Self { addon: text(&stored["addon"])?, request: request() };

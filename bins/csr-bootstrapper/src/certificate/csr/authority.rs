@@ -8,7 +8,7 @@ use ring::{rand::SystemRandom, signature::KeyPair};
 use super::*;
 use crate::certificate::pkcs10::{
     COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, ORGANIZATION, P256, SEQUENCE, UNIT,
-    bits, ecdsa, part, wrap,
+    bits, ecdsa, part, public_key, wrap,
 };
 
 const UTC_TIME: u8 = 0x17;
@@ -61,7 +61,7 @@ impl CertificateTemplate {
 
     /// PEM of the certificate for the request's key, signed by it.
     pub(crate) fn certificate(&self, request: &CertificateRequest) -> String {
-        let pair = pair(&pkcs8(request)).unwrap();
+        let pair = pair(&request.key).unwrap();
         let many = |kind, texts: &[String]| -> Vec<u8> {
             texts.iter().flat_map(|text| part(kind, text)).collect()
         };
@@ -94,7 +94,7 @@ fn time(at: SystemTime) -> Vec<u8> {
 /// The request's key as Go writes one: SEC 1 with the curve.
 pub(crate) fn go_key(request: &CertificateRequest) -> String {
     let pkcs8 = pkcs8(request);
-    let pair = pair(&pkcs8).unwrap();
+    let pair = pair_of(&pkcs8).unwrap();
     // ring's PKCS #8 has the number behind 36 bytes that are always the same.
     let parts = [
         wrap(INTEGER, &[1]),

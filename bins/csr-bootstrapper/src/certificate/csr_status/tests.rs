@@ -6,25 +6,19 @@ use crate::{certificate::csr::authority::*, clocks::tests::at};
 /// A request of ours, and its object on the hub as the bootstrap identity posted it.
 fn posted() -> (CertificateRequest, Value) {
     let request = CertificateRequest::new(&template()).unwrap();
-    let mut csr = request.object(&template(), None);
-    csr["metadata"]["uid"] = json!("uid-1");
+    let mut csr = request.object(&template(), None).unwrap();
     csr["spec"]["username"] = json!("system:serviceaccount:open-cluster-management:bootstrap");
     csr["status"] = json!({});
     (request, csr)
 }
 
 fn seen(csr: &Value, request: &CertificateRequest) -> CsrStatus {
-    judged(csr, request, Some("uid-1"), false)
+    judged(csr, request, false)
 }
 
-fn judged(
-    csr: &Value,
-    request: &CertificateRequest,
-    posted_uid: Option<&str>,
-    by_agent: bool,
-) -> CsrStatus {
+fn judged(csr: &Value, request: &CertificateRequest, by_agent: bool) -> CsrStatus {
     let (template, agent) = (&template(), &*names().user());
-    evaluate(csr, &Judge { request, template, posted_uid, agent, by_agent, clocks: at(now()) })
+    evaluate(csr, &Judge { request, template, agent, by_agent, clocks: at(now()) })
 }
 
 fn conditions(kinds: &[&str]) -> Value {
@@ -88,12 +82,8 @@ fn the_words_of_a_hub_are_one_short_line() {
 #[test]
 fn another_object_under_the_name_is_not_taken_for_ours() {
     let (request, csr) = posted();
-    let evaluated = |uid, csr: &Value| judged(csr, &request, uid, false);
-    assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced);
-    assert_eq!(evaluated(None, &csr), CsrStatus::Pending, "the answer to the post was lost");
-    let other =
-        CertificateRequest::new(&template()).unwrap().object(&template(), None)["spec"]["request"]
-            .clone();
+    let other = CertificateRequest::new(&template()).unwrap().object(&template(), None).unwrap();
+    let other = other["spec"]["request"].clone();
     let agent = json!(names().user());
     for (field, value) in [
         ("request", other),
@@ -104,15 +94,14 @@ fn another_object_under_the_name_is_not_taken_for_ours() {
     ] {
         let mut csr = csr.clone();
         csr["spec"][field] = value;
-        assert_eq!(evaluated(Some("uid-1"), &csr), CsrStatus::Foreign, "{field}");
-        assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced, "the uid comes first");
+        assert_eq!(seen(&csr, &request), CsrStatus::Foreign, "{field}");
     }
 }
 
 #[test]
 fn renewal_of_another_user_is_foreign() {
     let (request, mut csr) = posted();
-    let evaluated = |csr: &Value, by_agent| judged(csr, &request, None, by_agent);
+    let evaluated = |csr: &Value, by_agent| judged(csr, &request, by_agent);
     assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
     csr["spec"]["username"] = json!(names().user());
     assert_eq!(evaluated(&csr, true), CsrStatus::Pending);
@@ -203,14 +192,13 @@ fn issued_certificate_is_checked() {
 fn only_own_pending_requests_count_for_the_throttle() {
     let (request, csr) = posted();
     let other = AgentNames { agent: "agent10".into(), ..names() };
-    let theirs = CertificateRequest::new(&other.csr_template()).unwrap().object(&template(), None)
-        ["spec"]["request"]
-        .clone();
+    let theirs = CertificateRequest::new(&other.csr_template()).unwrap();
+    let theirs = theirs.object(&template(), None).unwrap()["spec"]["request"].clone();
     let pem =
         BASE64_STANDARD.encode(CertificateTemplate::of(&names(), now()).certificate(&request));
     let labels = "/metadata/labels";
     for (case, at, value, counts) in [
-        ("valid", "/metadata/uid", json!("x"), true),
+        ("valid", "/status", json!({}), true),
         ("not from this cluster", labels, json!({CLUSTER_LABEL: "cluster2"}), false),
         ("not from any cluster", labels, Value::Null, false),
         ("for an add-on", labels, json!({CLUSTER_LABEL: "cluster1", ADDON_LABEL: "addon1"}), false),
@@ -258,7 +246,7 @@ fn request_of_the_go_agent_counts_for_the_throttle() {
 #[test]
 fn signed_certificate_is_taken_whoever_asked_for_it() {
     let (request, mut csr) = posted();
-    let evaluated = |csr: &Value| judged(csr, &request, Some("uid-1"), true);
+    let evaluated = |csr: &Value| judged(csr, &request, true);
     assert_eq!(evaluated(&csr), CsrStatus::Foreign, "the agent itself asks by now");
     let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});

@@ -1,25 +1,41 @@
 //! Requests, certificates and objects, made once for everything that makes them differ.
 
+use std::time::Duration;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use super::{
     Registration,
-    process::HUB,
     world::{Credential, Csr, CsrState, LIFE},
 };
 use crate::{
-    certificate::{
-        authority::CertificateTemplate, csr::CertificateRequest, observe::tests::hub_at,
-    },
+    bootstrap::tests::hub_at,
+    certificate::{authority::CertificateTemplate, csr::CertificateRequest},
+    hub::Hub,
     identity::AgentNames,
 };
 
+pub(super) fn hub() -> Hub {
+    hub_at("https://hub.example:6443")
+}
+
 impl Registration {
     pub(super) fn key_of(&self, request: &CertificateRequest) -> u8 {
+        self.key_of_name(&request.name)
+    }
+
+    pub(super) fn key_of_name(&self, name: &str) -> u8 {
         let fixtures = self.fixtures.borrow();
-        let found = fixtures.requests.iter().find(|(_, known)| known.name == request.name);
+        let found = fixtures.requests.iter().find(|(_, known)| known.name == name);
         found.unwrap().0.0
+    }
+
+    pub(super) fn issued_at(&self, key: u8, names: u8, pem: &[u8]) -> Option<Duration> {
+        let fixtures = self.fixtures.borrow();
+        let mut known = fixtures.certificates.iter();
+        let found = known.find(|((of, whose, _), it)| (*of, *whose) == (key, names) && *it == pem);
+        found.map(|((.., issued), _)| *issued)
     }
 
     pub(super) fn names(&self, names: u8) -> AgentNames {
@@ -51,7 +67,7 @@ impl Registration {
         let (names, request) =
             (self.names(credential.names), self.request(credential.key, credential.names));
         let data = json!({
-            "kubeconfig": BASE64_STANDARD.encode(hub_at(HUB).kubeconfig()),
+            "kubeconfig": BASE64_STANDARD.encode(hub().kubeconfig()),
             "cluster-name": BASE64_STANDARD.encode(names.cluster),
             "agent-name": BASE64_STANDARD.encode(names.agent),
             "tls.crt": BASE64_STANDARD.encode(self.certificate(credential)),
@@ -75,7 +91,7 @@ impl Registration {
 
     fn csr_object(&self, key: u8, csr: Csr) -> Value {
         let (names, request) = (self.names(csr.names), self.request(key, csr.names));
-        let mut object = request.object(&names.csr_template(), None);
+        let mut object = request.object(&names.csr_template(), None).unwrap();
         object["metadata"]["uid"] = json!(format!("uid-{}", csr.uid));
         object["spec"]["username"] =
             if csr.by_agent { json!(names.user()) } else { json!("bootstrap") };

@@ -1,85 +1,59 @@
-//! The process: its caches, what it observes, and the effect of its actions, with or without an answer.
+//! The process: what it knows, and its loop as `CertificateManager` has it.
 
 use std::{
-    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     rc::Rc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use apiclient::client::{Refused, ServerClock};
-use explorer::Fate;
-use kubeconfig::{config::Trust, secret};
+use apiclient::client::ServerClock;
+use explorer::Step;
+use kubeconfig::secret::{self, Data};
 
 use super::{
     Registration,
-    perform::words,
-    world::{Credential, Csr, LIFE, LONGEST, Steps, World},
+    calls::{Calls, Fault},
+    fixtures::hub,
+    world::{Credential, LIFE, LONGEST, Pending, Steps, World},
 };
 use crate::{
-    bootstrap::NoBootstrap,
     cached::CachedObject,
     certificate::{
-        csr_watch::WatchedCsr,
-        machine::{CertificateAction, CsrMachine},
-        need::Requester,
-        observe::{
-            Attempts, Inputs, ObservedCredential, SessionChange, SessionInputs, WatchAttempt,
-            observe,
-            tests::{bootstrap_at, hub_at},
-        },
+        csr::CertificateRequest,
+        need::{NewHub, Requester, requester},
+        sync::{Certificate, Observation},
+        validate::{self, Validation},
     },
     clocks::Clocks,
     identity::{self, AgentNames, NameSources},
 };
 
-pub(super) const HUB: &str = "https://hub.example:6443";
-/// As the loop's.
-const MOMENT: Duration = Duration::from_millis(100);
-const WATCH_BEGINS: Duration = Duration::from_secs(2);
-const READ_AGAIN: Duration = Duration::from_secs(15);
+/// The first wait after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+/// As the loop's margin after the end of a certificate.
+const MARGIN: Duration = Duration::from_millis(100);
 
 /// A process, as it is between two turns of its loop.
 #[derive(Clone, Hash)]
 pub(super) struct Process {
-    pub(super) machine: CsrMachine,
+    certificate: Certificate,
     pub(super) names: u8,
     /// The credential's Secret as its watch shows it, once it does.
     pub(super) credential: Option<Option<Credential>>,
     /// Version of the pending request's Secret.
     pub(super) stored: Option<u8>,
     pub(super) session: Option<Credential>,
-    announced: bool,
     /// The hub has answered, so that its time is known.
-    pub(super) contacted: bool,
-    client: Option<Requester>,
-    pub(super) watch: Option<Watch>,
+    pub(super) is_contacted: bool,
 }
 
-/// The watch of a CSR.
-#[derive(Clone, Hash)]
-pub(super) struct Watch {
-    key: u8,
-    requester: Requester,
-    since: Duration,
-    read: Option<Duration>,
-    began: bool,
-    pub(super) seen: Option<Csr>,
-}
-
-impl Watch {
-    pub(super) fn is_behind(&self, csrs: &BTreeMap<u8, Csr>) -> bool {
-        !self.began || self.seen != csrs.get(&self.key).copied()
-    }
-
-    pub(super) fn hear(&mut self, csrs: &BTreeMap<u8, Csr>) {
-        (self.began, self.seen) = (true, csrs.get(&self.key).copied());
-    }
-
-    /// As `CsrWatcher::answered`.
-    pub(super) fn answered(&mut self, csr: Option<Csr>, now: Duration) {
-        (self.read, self.seen) = (Some(now), csr);
-    }
+/// The result of one turn.
+struct Turn {
+    world: World,
+    calls: Vec<&'static str>,
+    /// When to come again.
+    until: Duration,
+    violation: Option<String>,
 }
 
 impl Registration {
@@ -96,70 +70,64 @@ impl Registration {
         if process.credential.is_none() {
             return;
         }
-        let mut prepared = world.clone();
-        let (observed, action) = self.prepare(&mut prepared);
-        if let CertificateAction::Wait(until) = action {
-            let until = observed.again.map_or(until, |again| until.min(again + MOMENT));
-            self.wait(world, prepared, until - self.base, steps);
+        let turn = self.turn(world, None);
+        if turn.violation.is_none() && digest(&turn.world) == digest(world) {
+            self.wait(world, turn.until, steps);
+        } else {
+            steps.push(turn_step(turn.calls.join(", "), true, self.turn(world, None)));
+        }
+        if world.troubles == 0 {
             return;
         }
-        let name = words(&action);
-        prepared.step(steps, true, name, |world| {
-            self.perform(world, &action, &observed, Fate::Answered)
-        });
-        if world.troubles == 0 || matches!(action, CertificateAction::AbandonCsr(_)) {
-            return;
-        }
-        for (what, fate) in [
-            ("not sent", Fate::NotSent),
-            ("its answer is lost", Fate::AnswerLost),
-            ("the process is killed before the answer", Fate::Killed),
-        ] {
-            prepared.step(steps, false, format!("{name}: {what}"), |world| {
-                self.perform(world, &action, &observed, fate)
-            });
+        for (at, name) in turn.calls.iter().enumerate() {
+            for (what, fault) in [
+                ("not sent", Fault::NotSent),
+                ("its answer is lost", Fault::AnswerLost),
+                ("the process is killed before the answer", Fault::Killed),
+                ("before, the hub sweeps the CSRs away", Fault::Before(|world| world.csrs.clear())),
+                ("before, the credential is deleted", Fault::Before(World::delete_credential)),
+                ("before, another process stores a request", Fault::Before(World::store_another)),
+            ] {
+                let mut turn = self.turn(world, Some((at, fault)));
+                turn.world.troubles -= 1;
+                steps.push(turn_step(format!("{name}: {what}"), false, turn));
+            }
         }
     }
 
-    fn wait(&self, before: &World, after: World, until: Duration, steps: &mut Steps) {
+    fn wait(&self, world: &World, until: Duration, steps: &mut Steps) {
         let later = |world: &mut World| {
             world.now = until.max(world.now);
             Ok(())
         };
-        let behind = steps.iter().any(|step| step.calm);
-        if after.now > LONGEST {
+        let is_behind = steps.iter().any(|step| step.calm);
+        if world.now > LONGEST {
             return;
         }
-        if !behind && after.settled().is_err() {
-            after.step(steps, true, "time passes", later);
-        } else if !behind && before.rotations > 0 {
-            let mut next = after;
+        if !is_behind && world.settled().is_err() {
+            world.step(steps, true, "time passes", later);
+        } else if !is_behind && world.rotations > 0 {
+            let mut next = world.clone();
             next.rotations -= 1;
             next.troubles += 1;
             next.step(steps, false, "time passes until the certificate is due", later);
-        } else if before.troubles > 0 {
-            after.step(steps, false, "time passes first", later);
+        } else if world.troubles > 0 {
+            world.step(steps, false, "time passes first", later);
         }
     }
 
-    /// As `run::prepare`, and the first read of the Secret follows as an event.
+    /// As `run::prepare`; the first read of the Secret follows as an event.
     fn start(&self, world: &mut World) {
-        let stored = world.pending;
+        let (stored, names) = (world.pending, self.resolve(world));
+        let stored = stored.filter(|_| self.rules.reads_stored);
+        let request = stored.and_then(|stored| self.stored_request(stored, names));
         world.process = Some(Process {
-            machine: CsrMachine::new(None),
-            names: self.resolve(world),
+            certificate: Certificate::new(request),
+            names,
             credential: None,
-            stored: stored.filter(|_| self.rules.reads_stored).map(|stored| stored.version),
+            stored: stored.map(|stored| stored.version),
             session: None,
-            announced: false,
-            contacted: false,
-            client: None,
-            watch: None,
-        });
-        world.process_mut(|process| {
-            let request = stored.filter(|_| self.rules.reads_stored);
-            let request = request.and_then(|stored| self.stored_request(stored, process));
-            process.machine = CsrMachine::new(request);
+            is_contacted: false,
         });
     }
 
@@ -187,142 +155,107 @@ impl Registration {
         }) as u8
     }
 
-    /// One turn up to an action that is not a preparation.
-    pub(super) fn prepare(&self, world: &mut World) -> (Rc<ObservedCredential>, CertificateAction) {
-        let now = self.instant(world.now);
-        let mut attempts = Attempts::default();
-        loop {
-            let observed = self.observe(world, attempts);
-            let process = world.process.as_mut().unwrap();
-            if observed.session == SessionChange::Nothing {
-                process.machine.saw(&observed, now);
-            }
-            let action = (self.rules.next)(&process.machine, &observed, now);
-            if !action.is_preparation() {
-                return (observed, action);
-            }
-            self.prepare_once(process, &action, &observed, &mut attempts, world.now);
-        }
+    /// The stored request, unless it is for other names.
+    pub(super) fn stored_request(&self, stored: Pending, names: u8) -> Option<CertificateRequest> {
+        let is_same = self.names(stored.names) == self.names(names);
+        is_same.then(|| self.request(stored.key, stored.names))
     }
 
-    fn prepare_once(
-        &self,
-        process: &mut Process,
-        action: &CertificateAction,
-        observed: &ObservedCredential,
-        attempts: &mut Attempts,
-        now: Duration,
-    ) {
-        match action {
-            CertificateAction::AnnounceNeed => {
-                process.machine.need_announced(observed.sentence.clone());
-            }
-            CertificateAction::AnnouncePending { overdue } => {
-                process.machine.pending_announced(*overdue);
-            }
-            CertificateAction::CloseRequester => {
-                process.close();
-                process.machine.closed();
-            }
-            CertificateAction::WatchCsr => {
-                attempts.watch = Some(WatchAttempt::Awaited);
-                let key = process.machine.request().map(|request| self.key_of(request));
-                let (Some(requester), Some(key)) = (observed.requester, key) else { return };
-                process.use_client(requester);
-                process.watch = Some(Watch {
-                    key,
-                    requester,
-                    since: now,
-                    read: None,
-                    began: false,
-                    seen: None,
-                });
-                process.machine.watched();
-            }
-            _ => {
-                attempts.session = true;
-                self.change_session(process, &observed.session);
+    /// One turn of the loop, as `CertificateManager::turn`, in which one call may go wrong.
+    fn turn(&self, before: &World, fault: Option<(usize, Fault)>) -> Turn {
+        let mut world = before.clone();
+        let process = world.process.as_mut().unwrap();
+        let credential = process.credential.flatten();
+        let clocks = self.clocks(before, process);
+        let validated = self.validated(before, process, clocks);
+        let (data, validation) = &*validated;
+        let end = |session: Credential| self.time(session.issued + LIFE);
+        if validation.usable().is_some() {
+            process.session = credential;
+        } else if process.session.is_some_and(|session| clocks.are_past(end(session))) {
+            process.session = None;
+        }
+        let (now, session) = (self.instant(before.now), process.session);
+        let is_refused = session.is_some_and(|it| it.issued < before.refused_before);
+        let is_valid = session.is_some_and(|it| !clocks.are_past(end(it)));
+        let requester = requester(is_valid && !is_refused, true, NewHub::Silent).unwrap();
+        let mut certificate = std::mem::take(&mut process.certificate);
+        let need = certificate.need(
+            "Secret ns/hub",
+            validation,
+            (is_refused, NewHub::Silent),
+            (clocks, now),
+        );
+        let (names, hub) = (self.names(process.names), hub());
+        let seen = Observation {
+            need: &need,
+            validation,
+            key: data.get("tls.key").map(|key| key.as_slice()),
+            requester: Some((requester, &hub)),
+            approved_by_hand: requester == Requester::Bootstrap,
+            template: &names.csr_template(),
+            agent: &names.user(),
+            now,
+            random: 0.0,
+        };
+        let mut calls = Calls {
+            model: self,
+            world: &mut world,
+            requester,
+            fault,
+            names: Vec::new(),
+            is_killed: false,
+            violation: None,
+        };
+        let synced = (self.rules.sync)(&mut certificate, &seen, &mut calls);
+        let until = synced.unwrap_or_else(|_| {
+            certificate.failed(Some(requester), now + RETRY);
+            now + RETRY
+        });
+        let (names, is_killed, violation) = (calls.names, calls.is_killed, calls.violation);
+        if is_killed {
+            world.kill();
+        } else if let Some(process) = &mut world.process {
+            process.certificate = certificate;
+            if world.credential != before.credential && names.contains(&"save the Secret") {
+                process.credential = Some(world.credential);
             }
         }
+        let ends = session.map(|session| now + clocks.until_past(end(session)) + MARGIN);
+        let until = ends.filter(|at| *at > now + MARGIN).map_or(until, |at| until.min(at));
+        Turn { world, calls: names, until: until - self.base, violation }
     }
 
-    fn change_session(&self, process: &mut Process, change: &SessionChange) {
-        match change {
-            SessionChange::Announce(_) => process.announced = true,
-            SessionChange::Close => {
-                process.close();
-                process.session = None;
-            }
-            SessionChange::Open(config, _) | SessionChange::Swap(config, _) => {
-                if matches!(change, SessionChange::Open(..)) {
-                    process.close();
-                    process.announced = false;
-                }
-                process.session = process.credential.flatten();
-                let session = process.session.unwrap();
-                self.fixtures.borrow_mut().configs.insert(session, config.clone());
-            }
-            SessionChange::Nothing => {}
-        }
-    }
-
-    /// As `CertificateManager::inputs`, through the real `observe`.
-    fn observe(&self, world: &World, attempts: Attempts) -> Rc<ObservedCredential> {
-        let process = world.process.as_ref().unwrap();
-        let mut hasher = DefaultHasher::new();
-        (process, attempts, world.now, world.own_ahead, world.hub_ahead).hash(&mut hasher);
-        world.refused_before.hash(&mut hasher);
-        let key = hasher.finish();
-        if let Some(known) = self.fixtures.borrow().observed.get(&key) {
-            return known.clone();
-        }
-        let observed = Rc::new(self.observe_anew(world, process, attempts));
-        let fixtures = &mut *self.fixtures.borrow_mut();
-        if fixtures.observed.len() > 20_000 {
-            fixtures.observed.clear();
-        }
-        fixtures.observed.insert(key, observed.clone());
-        observed
-    }
-
-    fn observe_anew(
+    fn validated(
         &self,
         world: &World,
         process: &Process,
-        attempts: Attempts,
-    ) -> ObservedCredential {
-        let (names, hub, machine) = (self.names(process.names), hub_at(HUB), &process.machine);
-        let (clocks, now) = (self.clocks(world, process), self.instant(world.now));
-        observe(&Inputs {
-            secret_name: "Secret ns/hub",
-            names: &names,
-            credential: match process.credential.flatten() {
-                Some(credential) => CachedObject::Object(self.secret(credential)),
-                None => CachedObject::Absent,
-            },
-            bootstrap: Some(bootstrap_at(HUB, Trust::System)),
-            no_bootstrap: NoBootstrap::default(),
-            session: process.session.map(|session| SessionInputs {
-                config: self.fixtures.borrow().configs[&session].clone(),
-                expires: Some(self.time(session.issued + LIFE)),
-                refused: (session.issued < world.refused_before)
-                    .then(|| Refused { since: now - LIFE, last: now }),
-            }),
-            hub: process.session.map(|_| &hub),
-            session_announced: process.announced,
-            patience: Duration::from_secs(30),
-            hub_move: machine.hub_move(),
-            obtained: machine.obtained(),
-            request: machine.open_request(),
-            uid: machine.uid(),
-            issued: machine.issued(),
-            watched: process.watch.as_ref().map(|watch| self.watched(watch, world.now, process)),
-            requester_open: process.client.is_some() || process.watch.is_some(),
-            attempts,
-            clocks,
-            requester_clocks: clocks,
-            now,
-        })
+        clocks: Clocks,
+    ) -> Rc<(Data, Validation)> {
+        let credential = process.credential.flatten();
+        let World { now, own_ahead, hub_ahead, .. } = *world;
+        let key = (credential, process.names, now, own_ahead, hub_ahead, process.is_contacted);
+        if let Some(known) = self.fixtures.borrow().validations.get(&key) {
+            return known.clone();
+        }
+        let secret = match credential {
+            Some(credential) => CachedObject::Object(self.secret(credential)),
+            None => CachedObject::Absent,
+        };
+        let validated = Rc::new(match validate::content(&secret) {
+            Ok(data) => {
+                let names = self.names(process.names);
+                let validation = validate::validate(&data, Some(&hub()), &names, clocks);
+                (data, validation)
+            }
+            Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
+        });
+        let validations = &mut self.fixtures.borrow_mut().validations;
+        if validations.len() > 20_000 {
+            validations.clear();
+        }
+        validations.insert(key, validated.clone());
+        validated
     }
 
     pub(super) fn clocks(&self, world: &World, process: &Process) -> Clocks {
@@ -331,48 +264,24 @@ impl Registration {
             let time = self.time(world.now);
             if seconds < 0 { time - apart } else { time + apart }
         };
-        let last = self.instant(world.now);
+        let last: Instant = self.instant(world.now);
         let hub = ServerClock {
             ahead: world.hub_ahead,
             time: ahead(world.hub_ahead),
             since: last - LIFE,
             last,
         };
-        Clocks::new(ahead(world.own_ahead), last, process.contacted.then_some(hub))
-    }
-
-    /// As `CsrWatcher::watched`.
-    fn watched(&self, watch: &Watch, now: Duration, process: &Process) -> WatchedCsr {
-        let seen = || match watch.seen {
-            Some(csr) => CachedObject::Object(self.csr(watch.key, csr)),
-            None => CachedObject::Absent,
-        };
-        let seen = match watch.read {
-            _ if watch.began => Some(seen()),
-            Some(at) if now < at + READ_AGAIN => Some(seen()),
-            None if now < watch.since + WATCH_BEGINS => None,
-            _ => Some(CachedObject::Unknown),
-        };
-        WatchedCsr {
-            name: self.request(watch.key, process.names).name,
-            requester: watch.requester,
-            config: bootstrap_at(HUB, Trust::System).config,
-            seen,
-        }
+        Clocks::new(ahead(world.own_ahead), last, process.is_contacted.then_some(hub))
     }
 }
 
-impl Process {
-    pub(super) fn close(&mut self) {
-        (self.watch, self.client) = (None, None);
-    }
+fn turn_step(event: String, calm: bool, turn: Turn) -> Step<World, std::borrow::Cow<'static, str>> {
+    let result = turn.violation.map_or(Ok(turn.world), Err);
+    Step { event: event.into(), calm, result }
+}
 
-    /// As `CsrWatcher::client`.
-    pub(super) fn use_client(&mut self, requester: Requester) {
-        let wanted = Some(requester).filter(|requester| *requester != Requester::Agent);
-        if self.client.is_some() && self.client != wanted {
-            self.watch = None;
-        }
-        self.client = wanted;
-    }
+fn digest(world: &World) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    world.hash(&mut hasher);
+    hasher.finish()
 }

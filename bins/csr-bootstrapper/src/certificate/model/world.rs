@@ -132,22 +132,11 @@ impl World {
                 Ok(())
             });
         };
-        if let Some(process) = &self.process {
-            if process.credential != Some(self.credential) {
-                calm("the Secret's event arrives", &|world| {
-                    let credential = world.credential;
-                    world.process_mut(|process| process.credential = Some(credential));
-                });
-            }
-            if process.watch.as_ref().is_some_and(|watch| watch.is_behind(&self.csrs)) {
-                calm("the CSR's event arrives", &|world| {
-                    let csrs = world.csrs.clone();
-                    world.process_mut(|process| {
-                        process.watch.iter_mut().for_each(|watch| watch.hear(&csrs));
-                        process.contacted = true;
-                    });
-                });
-            }
+        if self.process.as_ref().is_some_and(|it| it.credential != Some(self.credential)) {
+            calm("the Secret's event arrives", &|world| {
+                let credential = world.credential;
+                world.process_mut(|process| process.credential = Some(credential));
+            });
         }
         for (&key, csr) in &self.csrs {
             let change = |state| {
@@ -191,14 +180,6 @@ impl World {
                 world.csrs.remove(&key);
             });
         }
-        let watch = self.process.as_ref().and_then(|process| process.watch.as_ref());
-        if watch.is_some_and(|watch| watch.seen.is_some()) {
-            trouble("an old event arrives: no CSR", &|world| {
-                world.process_mut(|process| {
-                    process.watch.iter_mut().for_each(|watch| watch.seen = None);
-                });
-            });
-        }
         if self.credential.is_some() {
             trouble("somebody deletes the credential", &Self::delete_credential);
             trouble("the hub refuses all certificates so far", &|world| {
@@ -225,9 +206,18 @@ impl World {
         }
     }
 
-    fn delete_credential(&mut self) {
+    pub(super) fn delete_credential(&mut self) {
         self.credential = None;
         self.forget_names();
+    }
+
+    /// Another process of these names stores a request of its own, where none is.
+    pub(super) fn store_another(&mut self) {
+        if let (Some(process), None) = (&self.process, self.pending) {
+            let names = process.names;
+            (self.keys, self.versions) = (self.keys + 1, self.versions + 1);
+            self.pending = Some(Pending { key: self.keys, names, version: self.versions });
+        }
     }
 
     pub(super) fn kill(&mut self) {

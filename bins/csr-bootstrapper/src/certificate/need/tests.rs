@@ -27,131 +27,45 @@ fn good(stale: bool) -> UsableCredential {
 
 #[test]
 fn what_the_credential_needs() {
-    let need = |validation: Validation, due_in: Option<Duration>, refused| match super::need(
+    let need = |validation: &Validation, due_in, refused, new_hub| match super::need(
         "Secret ns/x",
-        &validation,
+        validation,
         due_in,
         refused,
+        new_hub,
     ) {
         Need::Nothing(time) => format!("nothing for {} s", time.as_secs()),
         Need::Repair => "repair".to_owned(),
         Need::Certificate(why) => why.event.to_owned(),
     };
-    let (due, later) = (Some(Duration::ZERO), Some(HOUR));
+    let (due, later, silent) = (Some(Duration::ZERO), Some(HOUR), NewHub::Silent);
     let usable = |stale| Validation::Usable(good(stale));
-    let moved = || Validation::Moved(good(false), "server");
-    assert_eq!(need(usable(false), later, false), "nothing for 3600 s");
-    assert_eq!(need(usable(true), later, false), "repair");
-    assert_eq!(need(usable(true), due, false), "CertificateRotationStarted");
-    assert_eq!(need(usable(false), later, true), "HubKubeConfigUnauthorized");
-    assert_eq!(need(moved(), later, false), "AdditonalSecretDataChanged");
-    assert_eq!(need(unusable(), None, false), "NoValidCertificateFound");
+    let moved = Validation::Moved(good(false), "server");
+    for (validation, due_in, refused, new_hub, expected) in [
+        (&usable(false), later, false, silent, "nothing for 3600 s"),
+        (&usable(true), later, false, silent, "repair"),
+        (&usable(true), due, false, silent, "CertificateRotationStarted"),
+        (&usable(false), later, true, silent, "HubKubeConfigUnauthorized"),
+        (&unusable(), None, false, silent, "NoValidCertificateFound"),
+        // Until the new hub answers, the old one counts.
+        (&moved, later, false, silent, "nothing for 3600 s"),
+        (&moved, due, false, silent, "CertificateRotationStarted"),
+        (&moved, later, true, silent, "HubKubeConfigUnauthorized"),
+        (&moved, due, true, NewHub::KnowsAgent, "repair"),
+        (&moved, later, false, NewHub::RefusesAgent, "AdditonalSecretDataChanged"),
+    ] {
+        let found = need(validation, due_in, refused, new_hub);
+        assert_eq!(found, expected, "{due_in:?} {refused} {new_hub:?}");
+    }
 }
 
+/// The four scenarios of upstream (spokeagent.go:101-111), and a new hub that does not know the agent.
 #[test]
 fn the_bootstrap_identity_asks_only_if_no_other_will_do() {
-    let all =
-        AvailableIdentities { agent: true, bootstrap: true, ..AvailableIdentities::default() };
-    let usable = || Validation::Usable(good(false));
-    let moved = || Validation::Moved(good(false), "server");
-    for (validation, identities, expected) in [
-        // The four scenarios of upstream (spokeagent.go:101-111).
-        (unusable(), AvailableIdentities { agent: false, ..all }, Some(Requester::Bootstrap)),
-        (usable(), all, Some(Requester::Agent)),
-        (usable(), AvailableIdentities { bootstrap: false, ..all }, Some(Requester::Agent)),
-        (unusable(), AvailableIdentities::default(), None),
-        // The Secret was emptied, the certificate in memory is still good.
-        (unusable(), all, Some(Requester::Agent)),
-        (usable(), AvailableIdentities { agent_refused: true, ..all }, Some(Requester::Bootstrap)),
-        (moved(), all, Some(Requester::AgentAtNewHub)),
-    ] {
-        let found = requester(&validation, identities, &HubMove::default(), false, Instant::now());
-        assert_eq!(found, expected, "{identities:?}");
-    }
-}
-
-/// A hub that moves, second by second: the answers to each requester, and the next requester.
-#[test]
-fn a_move_is_asked_for_by_whoever_gets_on() {
-    let all =
-        AvailableIdentities { agent: true, bootstrap: true, ..AvailableIdentities::default() };
-    let validation = Validation::Moved(good(false), "server");
-    let start = Instant::now();
-    let mut moving = HubMove::default();
-    let refused = || Err(Error::Unauthorized("no".into()));
-    let silent = || Err(Error::Unreachable("nobody".into()));
-    let steps: [(u64, Requester, Result<()>, bool, Requester); 14] = [
-        (0, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
-        // A hub that starts: refusals count only in a row.
-        (3, Requester::AgentAtNewHub, silent(), false, Requester::AgentAtNewHub),
-        (4, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
-        (8, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
-        (9, Requester::AgentAtNewHub, refused(), false, Requester::Bootstrap),
-        (10, Requester::Bootstrap, Ok(()), false, Requester::Bootstrap),
-        // The bootstrap token is invalid too: the agent may be known by now.
-        (11, Requester::Bootstrap, refused(), false, Requester::AgentAtNewHub),
-        (12, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
-        (17, Requester::AgentAtNewHub, refused(), false, Requester::Bootstrap),
-        // Nobody approves, and the agent tries again ten minutes later.
-        (611, Requester::Bootstrap, Ok(()), false, Requester::Bootstrap),
-        (612, Requester::Bootstrap, Ok(()), false, Requester::AgentAtNewHub),
-        // Meanwhile the certificate for the old hub becomes due.
-        (613, Requester::AgentAtNewHub, silent(), true, Requester::Agent),
-        (614, Requester::Agent, silent(), true, Requester::AgentAtNewHub),
-        (700, Requester::AgentAtNewHub, silent(), true, Requester::Agent),
-    ];
-    for (second, who, answer, due, next) in steps {
-        let now = start + Duration::from_secs(second);
-        moving.answered(who, &answer, now);
-        assert_eq!(requester(&validation, all, &moving, due, now), Some(next), "at {second} s");
-    }
-    assert_eq!(HubMove::default().patience(start), None);
-}
-
-#[test]
-fn pending_renewal_at_the_old_hub_does_not_hold_up_the_move() {
-    let all =
-        AvailableIdentities { agent: true, bootstrap: true, ..AvailableIdentities::default() };
-    let validation = Validation::Moved(good(false), "server");
-    let (mut moving, start) = (HubMove::default(), Instant::now());
-    let mut asked = Vec::new();
-    for second in 0..100 {
-        let now = start + Duration::from_secs(second);
-        let who = requester(&validation, all, &moving, true, now);
-        moving.asks(who, now);
-        if asked.last() != Some(&who) {
-            asked.push(who);
-        }
-    }
-    let (agent, moved) = (Some(Requester::Agent), Some(Requester::AgentAtNewHub));
-    assert_eq!(asked, [agent, moved, agent, moved]);
-}
-
-#[test]
-fn the_hubs_of_a_move_are_given_up_at_known_times() {
-    let start = Instant::now();
-    let later = |seconds| start + Duration::from_secs(seconds);
-    let mut moving = HubMove::default();
-    let old = Some(Requester::Agent);
-    assert_eq!(
-        moving.gives_up_at(Some(Requester::AgentAtNewHub), start),
-        None,
-        "the new hub has its own patience"
-    );
-    moving.asks(old, start);
-    assert_eq!(moving.gives_up_at(old, later(3)), Some(later(10)));
-    moving.asks(old, later(9));
-    assert!(!moving.old_is_away(later(9)));
-    moving.asks(old, later(10));
-    assert!(moving.old_is_away(later(10)) && moving.old_is_away(later(69)));
-    assert!(!moving.old_is_away(later(70)));
-
-    let refused: Result<()> = Err(Error::Forbidden("no".into()));
-    moving.answered(Requester::AgentAtNewHub, &refused, start);
-    assert_eq!(moving.patience(later(2)), Some(Duration::from_secs(3)));
-    assert_eq!(moving.patience(later(6)), None);
-
-    let mut fresh = HubMove::default();
-    fresh.answered(Requester::Agent, &Ok(()), start);
-    assert!(!fresh.old_is_away(start), "an answer is no failure");
+    let silent = NewHub::Silent;
+    assert_eq!(requester(true, true, silent), Some(Requester::Agent));
+    assert_eq!(requester(true, false, silent), Some(Requester::Agent));
+    assert_eq!(requester(false, true, silent), Some(Requester::Bootstrap));
+    assert_eq!(requester(false, false, silent), None);
+    assert_eq!(requester(true, true, NewHub::RefusesAgent), Some(Requester::Bootstrap));
 }

@@ -20,7 +20,7 @@ use suite::{
 };
 
 use crate::joining::support::{
-    account, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign,
+    account, gives_signs, joined, kubeconfig, repaired, roles, settled, sign,
 };
 
 /// A cluster whose hub moved to one that knows nothing of it, where its request waits for a person.
@@ -106,7 +106,7 @@ fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
     assert_eq!(sidecar.count(UNKNOWN), 0, "{}", sidecar.log());
     faults.clear();
     end_the_wait(&spoke, &address);
-    let now = renewed_alone(&spoke, &mut sidecar, &before);
+    let now = repaired(&spoke, &mut sidecar, &before);
     assert!(kubeconfig(&now).contains(&address), "{}", kubeconfig(&now));
 }
 
@@ -158,6 +158,6 @@ fn it_moves_once_somebody_answers_at_the_new_address() {
     sidecar.wait_for("at its new address");
     pause(2000);
     late.set(Way::Open);
-    let now = renewed_alone(&spoke, &mut sidecar, &before);
+    let now = repaired(&spoke, &mut sidecar, &before);
     assert!(kubeconfig(&now).contains(&address), "{}", kubeconfig(&now));
 }

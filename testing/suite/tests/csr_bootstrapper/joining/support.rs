@@ -132,6 +132,20 @@ pub(crate) fn renewed_alone(spoke: &Spoke, sidecar: &mut Sidecar, before: &Data)
     now
 }
 
+/// Waits until the kubeconfig in the Secret is another one, next to the same certificate, with no request for that.
+#[track_caller]
+pub(crate) fn repaired(spoke: &Spoke, sidecar: &mut Sidecar, before: &Data) -> Data {
+    let now = eventually("the kubeconfig is written anew", || {
+        let now = spoke.credential()?;
+        (now["kubeconfig"] != before["kubeconfig"]).then_some(now)
+    });
+    assert_eq!((&now["tls.crt"], &now["tls.key"]), (&before["tls.crt"], &before["tls.key"]));
+    assert_eq!(roles(spoke), ["bootstrap"], "{}", sidecar.log());
+    settled(spoke, sidecar);
+    assert!(sidecar.alive(), "{}", sidecar.log());
+    now
+}
+
 // --- the Secret ---
 
 /// The version of the credential's Secret: another one after each write.

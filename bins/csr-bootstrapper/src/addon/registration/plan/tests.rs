@@ -79,3 +79,29 @@ fn of_too_many_registrations_none_is_obsolete() {
     assert_eq!((plan.wanted.len(), plan.too_many), (MOST_REGISTRATIONS, true));
     assert_eq!(plan.obsolete, [known[1].0.clone(), known[2].0.clone()]);
 }
+
+/// Only a complete list without the add-on says that it is gone; one that is being deleted keeps what it has.
+#[test]
+fn secret_stays_until_its_addon_is_gone_for_certain() {
+    let known = [stored("a", secret(false, "a-x.io-s-client-cert"))];
+    let names = AgentNames { cluster: "c1".into(), agent: "a1".into() };
+    let unlisted = KnownAddOns::default();
+    let before_a_list = plan(&PlanInputs {
+        addons: &unlisted,
+        stored: &known,
+        names: &names,
+        driver: KubeClientDriver::Csr,
+        apart: true,
+    });
+    assert_eq!(before_a_list, Plan::default());
+    let unreadable = planned(vec![("a".to_owned(), None)], &known, true);
+    assert_eq!(unreadable, Plan::default());
+    let deleting = || {
+        let (name, addon) = addon("a", false, &["x.io/s", "x.io/new"]);
+        (name, addon.map(|addon| AddOn { terminating: true, ..addon }))
+    };
+    let plan = planned(vec![deleting()], &known, true);
+    let wanted: Vec<_> = plan.wanted.iter().map(|one| &one.secret).collect();
+    assert_eq!((wanted, plan.obsolete), (vec![&known[0].0], vec![]));
+    assert_eq!(planned(Vec::new(), &known, true).obsolete, [known[0].0.clone()]);
+}

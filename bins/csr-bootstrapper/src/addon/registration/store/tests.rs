@@ -17,13 +17,13 @@ fn stored(values: &[String]) -> Data {
 fn a_registration_comes_back_with_its_request() {
     let request = CertificateRequest::new(&template()).unwrap();
     let (with, without) = (secret(true, "a"), secret(false, "b"));
-    let pending = StoredRegistration { addon: "a".into(), request: Some(request.clone()) };
+    let pending = StoredRegistration { addon: "a".into(), request: Some((&request).into()) };
     let settled = StoredRegistration { addon: "b".into(), request: None };
     let values = [pending.to_json(&with).to_string(), settled.to_json(&without).to_string()];
     let read = read(&stored(&values));
     assert_eq!(read, [(with, pending), (without, settled)]);
     let found = read[0].1.request.clone().unwrap();
-    assert_eq!(found.checked(&template()), Some(request));
+    assert_eq!(CertificateRequest::of_key(found.key, &template()), Some(request));
 }
 
 /// What somebody wrote there must not lead to requests elsewhere.
@@ -46,7 +46,7 @@ fn what_is_no_registration_is_nobodys() {
     values.push(good.to_string());
     assert_eq!(read(&stored(&values)).len(), 1, "and does no harm to the others");
     let mut half = good;
-    half["request"] = json!({"tls.key": "x", "tls.csr": 7});
+    half["request"] = json!({"tls.key": "x", "csr-name": 7});
     let read = read(&stored(&[half.to_string()]));
     assert_eq!(read[0].1.request, None);
 }

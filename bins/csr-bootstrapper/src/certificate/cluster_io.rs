@@ -1,0 +1,351 @@
+//! The cluster's certificate: its Secrets, its CSR on the hub, and what people are told.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use apiclient::{
+    client::{Client, Reload, Timeouts},
+    error::{Error, Result},
+    log_object,
+    resource::{SECRETS, valid_name},
+};
+use kubeconfig::secret;
+use log::Level;
+use serde_json::Value;
+
+use super::{
+    csr::{CLUSTER_LABEL, CSRS, CertificateRequest},
+    csr_status::is_own_pending,
+    csr_watch::{CsrWatch, list_pending},
+    deadline,
+    need::Requester,
+    pacing::REST_REFUSED,
+    store,
+    sync::{Io, Notice},
+    validate::Validation,
+};
+use crate::{
+    agent::{Agent, HUB_OBJECT},
+    bootstrap::BootstrapKubeconfig,
+    cached::CachedObject,
+    clocks::Clocks,
+    hub::Hub,
+    identity::AgentNames,
+    managedcluster::{self, MANAGED_CLUSTERS},
+    state::Rotated,
+};
+
+/// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
+/// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
+const INTRODUCE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// What lasts from one step to the next.
+pub(super) struct Connections {
+    /// The Secret of the stored request.
+    stored: Option<Value>,
+    /// The client of the bootstrap identity.
+    bootstrap: Option<Client>,
+    csrs: CsrWatch,
+    introduce_at: Option<Instant>,
+}
+
+impl Connections {
+    pub(super) fn new(stored: Option<Value>) -> Self {
+        Self { stored, bootstrap: None, csrs: CsrWatch::default(), introduce_at: None }
+    }
+
+    /// Introduces the cluster again: the bootstrap kubeconfig may lead to another hub.
+    pub(super) fn introduce_again(&mut self) {
+        self.introduce_at = None;
+    }
+
+    /// Closes the watch and the bootstrap identity's client.
+    pub(super) fn close(&mut self, agent: &Agent) {
+        self.csrs.close();
+        if let Some(client) = self.bootstrap.take() {
+            agent.update(|state| state.requester = None);
+            // A used credential is not retried in the background again and again.
+            client.close();
+        }
+    }
+
+    fn client(
+        &mut self,
+        agent: &Agent,
+        requester: Requester,
+        bootstrap: Option<&BootstrapKubeconfig>,
+    ) -> Result<Client> {
+        let missing = || Error::bad_config("there is no identity to use at the hub");
+        if requester == Requester::Agent {
+            if self.bootstrap.is_some() {
+                self.close(agent);
+            }
+            return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
+        }
+        let config = &bootstrap.ok_or_else(missing)?.config;
+        // Another config may lead to another hub: nothing observed with the last one counts.
+        if let Some(client) = self.bootstrap.as_ref().filter(|it| it.config() == *config) {
+            return Ok(client.clone());
+        }
+        self.close(agent);
+        let (timeouts, requests) = (Timeouts::default(), agent.requests.requester.clone());
+        let client = Client::counting(
+            "the hub (as the bootstrap identity)",
+            config.clone(),
+            Reload::Never,
+            timeouts,
+            requests,
+        )?;
+        let client = client.limited_to(HUB_OBJECT);
+        self.bootstrap = Some(client.clone());
+        agent.update(|state| state.requester = Some(client.clone()));
+        Ok(client)
+    }
+}
+
+/// The view of one step.
+pub(super) struct ClusterIo<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) names: &'a AgentNames,
+    pub(super) connections: &'a mut Connections,
+    pub(super) requester: Option<Requester>,
+    pub(super) bootstrap: Option<&'a BootstrapKubeconfig>,
+    /// The hub of the kubeconfig that is saved.
+    pub(super) hub: Option<&'a Hub>,
+    pub(super) validation: &'a Validation,
+    /// The last failure is about a Secret.
+    pub(super) failed_secret: bool,
+}
+
+impl Io for ClusterIo<'_> {
+    fn new_request(&mut self) -> Result<CertificateRequest> {
+        CertificateRequest::new(&self.names.csr_template())
+    }
+
+    fn store(
+        &mut self,
+        request: Option<&CertificateRequest>,
+        _previous: Option<&CertificateRequest>,
+    ) -> Result<()> {
+        self.failed_secret = true;
+        match request {
+            Some(request) => self.replace_stored(request)?,
+            None => {
+                if let Some(stored) = &self.connections.stored {
+                    self.connections.stored = store::empty_request(self.agent, stored)?;
+                    self.check_stored()?;
+                }
+            }
+        }
+        self.failed_secret = false;
+        Ok(())
+    }
+
+    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
+        self.connections.stored = store::pending(self.agent)?;
+        let data = self.connections.stored.as_ref().map(secret::data).transpose()?;
+        Ok(data.and_then(|data| CertificateRequest::of_secret(&data, self.names)))
+    }
+
+    fn pending(&mut self) -> Result<Vec<String>> {
+        let client = self.client()?;
+        let labels = format!("{CLUSTER_LABEL}={}", self.names.cluster);
+        let is_ours = |csr: &Value| is_own_pending(csr, self.names);
+        list_pending(&client, &labels, &self.agent.stop, &is_ours)
+    }
+
+    /// The bootstrap identity introduces the cluster first.
+    fn csr(&mut self, name: &str) -> Result<Option<Value>> {
+        let client = self.client()?;
+        let is_due = self.connections.introduce_at.is_none_or(|at| Instant::now() >= at);
+        if self.requester == Some(Requester::Bootstrap) && is_due {
+            self.introduce(&client)?;
+        }
+        self.connections.csrs.get(self.agent, &client, None, name)
+    }
+
+    /// A certificate that cannot be saved is lost: both Secrets must be writable.
+    fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
+        self.check_secrets()?;
+        let client = self.client()?;
+        self.connections.csrs.invalidate(&request.name);
+        let expiration = self.agent.settings.expiration;
+        let object = request.object(&self.names.csr_template(), expiration)?;
+        client.create(&CSRS.cluster_object(&request.name), &object).map(|_| ())
+    }
+
+    fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
+        let (mut values, fallback) = store::other_values(self.names, self.hub, self.validation);
+        if let Some((pem, request)) = issued {
+            values.insert("tls.crt", pem.to_vec().into());
+            values.insert("tls.key", request.key.as_bytes().to_vec().into());
+        }
+        let saved = store::save(self.agent, &values, &fallback);
+        self.failed_secret = saved.is_err();
+        saved
+    }
+
+    fn clocks(&self) -> Clocks {
+        self.agent.requester_clocks()
+    }
+
+    fn notify(&mut self, notice: &Notice<'_>) {
+        let (agent, secret) = (self.agent, self.agent.secret_name());
+        let detail = |message: String| agent.report(|status| status.detail = Some(message));
+        match notice {
+            Notice::Halted(pending) => self.halted(pending),
+            Notice::NotCreated(error) => {
+                self.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
+            }
+            Notice::Created(name) => {
+                agent.report(|status| status.posted += 1);
+                // The hub approves the agent's own requests.
+                let approve = match self.requester {
+                    Some(Requester::Bootstrap) => format!(": kubectl certificate approve {name}"),
+                    _ => String::new(),
+                };
+                let message = format!("CSR {name} was created on the hub{approve}");
+                agent.record_event("CSRCreated", false, &message);
+            }
+            Notice::Pending { sentence, is_new, is_overdue } => {
+                detail((*sentence).to_owned());
+                if *is_new && *is_overdue {
+                    agent.record_event("CSRPending", true, sentence);
+                } else if *is_new {
+                    log_object!(Level::Info, agent.credential(), event = "CSRPending"; "{sentence}");
+                    agent.report(|status| status.pending = Some(SystemTime::now()));
+                }
+            }
+            Notice::Gone { name, rest } => {
+                let message = format!("CSR {name} is gone from the hub without an answer");
+                let message = format!("{message}; posting it again in {} s", rest.as_secs());
+                agent.report(|status| status.count_end("CSRGone"));
+                agent.record_event("CSRGone", true, &message);
+                detail(message);
+            }
+            Notice::Ended { name, failure, rest } => {
+                self.connections.close(agent);
+                let sentence = format!("CSR {name} {}", failure.sentence());
+                let failed = format!("Failed to rotated client certificate {sentence}");
+                self.set_rotated(Rotated::Failed(failed));
+                let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
+                agent.report(|status| status.count_end(failure.reason()));
+                agent.record_event(failure.reason(), true, &message);
+                detail(message);
+            }
+            Notice::Saved { name, pem } => {
+                self.connections.close(agent);
+                agent.report(|status| {
+                    status.count_end("Issued");
+                    status.saved = Some(SystemTime::now());
+                });
+                self.set_rotated(Rotated::Done(deadline::rotated_message(pem)));
+                let message = format!("the certificate of CSR {name} is in {secret}");
+                agent.record_event("ClientCertificateCreated", false, &message);
+            }
+            Notice::Repaired => {
+                let message = format!("repaired the kubeconfig and the names in {secret}");
+                agent.record_event("SecretSave", false, &message);
+            }
+        }
+    }
+}
+
+impl ClusterIo<'_> {
+    fn client(&mut self) -> Result<Client> {
+        let missing = || Error::bad_config("there is no identity to use at the hub");
+        let requester = self.requester.ok_or_else(missing)?;
+        self.connections.client(self.agent, requester, self.bootstrap)
+    }
+
+    fn replace_stored(&mut self, request: &CertificateRequest) -> Result<()> {
+        self.check_secrets()?;
+        let previous = self.connections.stored.as_ref();
+        match store::store_request(self.agent, request, self.names, previous) {
+            Ok(secret) => {
+                self.connections.stored = Some(secret);
+                Ok(())
+            }
+            // Without the right to create, a Secret that is there by now is filled next time.
+            Err(error @ Error::Forbidden(_)) if previous.is_none() => {
+                self.connections.stored = store::pending(self.agent)?;
+                match &self.connections.stored {
+                    Some(_) => Err(Error::Conflict(error.message().to_owned())),
+                    None => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn introduce(&mut self, client: &Client) -> Result<()> {
+        let first = self.connections.introduce_at.is_none();
+        let interval = match managedcluster::introduce(client, self.agent, self.names) {
+            Ok(is_new) => {
+                if is_new {
+                    let message = format!("ManagedCluster {} was created", self.names.cluster);
+                    self.agent.record_event("ManagedClusterCreated", false, &message);
+                }
+                INTRODUCE_INTERVAL + INTRODUCE_INTERVAL.mul_f64(fastrand::f64())
+            }
+            // A CSR may be posted all the same.
+            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
+                if first {
+                    let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
+                    log_object!(
+                        Level::Warn, target, error:% = error;
+                        "the ManagedCluster is not created"
+                    );
+                }
+                REST_REFUSED
+            }
+            Err(error) => return Err(error),
+        };
+        self.connections.introduce_at = Some(Instant::now() + interval);
+        Ok(())
+    }
+
+    fn halted(&self, pending: &[String]) {
+        let halted = Rotated::Halted.message();
+        // Names come from the hub, and people paste the command into a shell.
+        let names: Vec<&str> =
+            pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
+        let message = match names[..] {
+            [] => halted.to_owned(),
+            _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
+        };
+        if self.set_rotated(Rotated::Halted) {
+            self.agent.record_event("ClientCertificateCreationHalted", true, &message);
+        }
+        self.agent.report(|status| status.detail = Some(message));
+    }
+
+    /// Sets the result of the rotation; returns whether it is another one than before.
+    fn set_rotated(&self, rotated: Rotated) -> bool {
+        let is_new = self.agent.read(|state| state.rotated.as_ref() != Some(&rotated));
+        if is_new {
+            self.agent.set_rotated(rotated);
+        }
+        is_new
+    }
+
+    /// Checks that both Secrets can be written.
+    fn check_secrets(&mut self) -> Result<()> {
+        self.agent.read(|state| match &state.credential {
+            CachedObject::Object(secret) => {
+                store::check_mutable(&self.agent.credential(), Some(secret))
+            }
+            _ => Ok(()),
+        })?;
+        if self.check_stored().is_err() {
+            // Somebody may have replaced it since.
+            self.connections.stored = store::pending(self.agent)?;
+        }
+        self.check_stored()
+    }
+
+    fn check_stored(&self) -> Result<()> {
+        let name = self.agent.settings.pending_secret();
+        let target = SECRETS.object(&self.agent.settings.namespace, &name);
+        store::check_mutable(&target, self.connections.stored.as_ref())
+    }
+}

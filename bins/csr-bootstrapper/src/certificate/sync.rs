@@ -1,0 +1,400 @@
+//! Certificate of the cluster or of an add-on: requested, awaited, saved.
+//!
+//! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`. [`Io`] is all that it needs of the
+//! clusters; the model's world implements it too.
+
+use std::time::{Duration, Instant};
+
+use apiclient::error::{Error, Result};
+use serde_json::Value;
+
+use super::{
+    csr::CertificateRequest,
+    csr_status::{CsrFailure, CsrStatus, Judge, MOST_PENDING, evaluate},
+    deadline,
+    need::{self, Need, NeedReason, NewHub, Requester},
+    pacing::{LONGEST_REST, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
+    template::CsrTemplate,
+    validate::Validation,
+};
+use crate::{clocks::Clocks, hub::Hub};
+
+/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
+/// `util/certificate/certificate_manager.go:48-50`).
+const LONG_PENDING: Duration = Duration::from_secs(900);
+/// The time until a hub with too many requests is asked again.
+const HALTED: Duration = Duration::from_secs(60);
+
+/// The requester's view of both clusters.
+pub(crate) trait Io {
+    /// Makes a key and its request.
+    fn new_request(&mut self) -> Result<CertificateRequest>;
+    /// Stores `request`, or nothing, in place of `previous`. `AlreadyExists`, `Conflict` and `NotFound` mean that something
+    /// else is stored by now.
+    fn store(
+        &mut self,
+        request: Option<&CertificateRequest>,
+        previous: Option<&CertificateRequest>,
+    ) -> Result<()>;
+    /// Reads the stored request.
+    fn stored(&mut self) -> Result<Option<CertificateRequest>>;
+    /// The names of the requester's pending CSRs, up to the limit.
+    fn pending(&mut self) -> Result<Vec<String>>;
+    /// The CSR of this name on the requester's hub.
+    fn csr(&mut self, name: &str) -> Result<Option<Value>>;
+    /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
+    fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
+    /// Saves a certificate with its key, and in any case what belongs next to them.
+    fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
+    /// The clocks of the requester's hub, which its last answer has set.
+    fn clocks(&self) -> Clocks;
+    fn notify(&mut self, notice: &Notice<'_>);
+}
+
+/// What people and metrics are told.
+pub(crate) enum Notice<'a> {
+    /// The hub has too many pending CSRs.
+    Halted(&'a [String]),
+    NotCreated(&'a Error),
+    Created(&'a str),
+    /// With the sentence about the approval or signature that is missing.
+    Pending {
+        sentence: &'a str,
+        is_new: bool,
+        is_overdue: bool,
+    },
+    /// The CSR is gone without an answer; it is posted again after the rest.
+    Gone {
+        name: &'a str,
+        rest: Duration,
+    },
+    /// The request ended without a certificate.
+    Ended {
+        name: &'a str,
+        failure: &'a CsrFailure,
+        rest: Duration,
+    },
+    Saved {
+        name: &'a str,
+        pem: &'a [u8],
+    },
+    Repaired,
+}
+
+/// What is known at one moment.
+pub(crate) struct Observation<'a> {
+    pub(crate) need: &'a Need,
+    pub(crate) validation: &'a Validation,
+    /// `tls.key` of the Secret.
+    pub(crate) key: Option<&'a [u8]>,
+    /// The requester and its hub.
+    pub(crate) requester: Option<(Requester, &'a Hub)>,
+    /// A person or an add-on's manager approves the CSR.
+    pub(crate) approved_by_hand: bool,
+    pub(crate) template: &'a CsrTemplate,
+    /// The agent's own user.
+    pub(crate) agent: &'a str,
+    pub(crate) now: Instant,
+    /// Uniform in [0, 1).
+    pub(crate) random: f64,
+}
+
+impl Observation<'_> {
+    fn identity(&self) -> Option<Requester> {
+        self.requester.map(|(requester, _)| requester)
+    }
+
+    /// Returns whether the Secret has the key of `request`.
+    fn is_saved(&self, request: &CertificateRequest) -> bool {
+        self.key == Some(request.key.as_bytes())
+    }
+}
+
+/// The progress of one certificate: plain data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Certificate {
+    /// The stored request, if there is one.
+    request: Option<CertificateRequest>,
+    /// It ended without a certificate: the next one needs a key of its own.
+    ended: bool,
+    /// The hub has room for one more CSR.
+    counted: bool,
+    /// The hub on which this process has seen its CSR.
+    posted: Option<Hub>,
+    /// The certificate until it is saved: a hub removes its CSR after an hour.
+    issued: Option<(Hub, Vec<u8>)>,
+    waiting: Option<Waiting>,
+    /// The last certificate of this process, and the end of its least use.
+    obtained: Option<(Vec<u8>, Instant)>,
+    pacing: Pacing,
+}
+
+/// A CSR that waits for approval or signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    since: Instant,
+    is_overdue: bool,
+}
+
+impl Certificate {
+    /// Starts with the request that an earlier process stored.
+    pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
+        Self { request, ..Self::default() }
+    }
+
+    /// The stored request, if there is one.
+    pub(crate) fn request(&self) -> Option<&CertificateRequest> {
+        self.request.as_ref()
+    }
+
+    /// Returns whether a CSR waits for approval or signature.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Goes on with another stored request, at the pace of before.
+    pub(crate) fn adopt(&mut self, request: Option<CertificateRequest>) {
+        let (obtained, pacing) = (self.obtained.take(), std::mem::take(&mut self.pacing));
+        *self = Self { request, obtained, pacing, ..Self::default() };
+    }
+
+    /// Ends all rests: there is another bootstrap kubeconfig.
+    pub(crate) fn restart(&mut self) {
+        self.pacing.restart();
+    }
+
+    /// Records a failure of [`Self::sync`] while this was the requester: nothing is done until then.
+    pub(crate) fn failed(&mut self, requester: Option<Requester>, until: Instant) {
+        self.pacing.failed(requester, until);
+    }
+
+    /// The end of the wait after a failure, if it lasts.
+    pub(crate) fn failing_until(
+        &self,
+        requester: Option<Requester>,
+        now: Instant,
+    ) -> Option<Instant> {
+        self.pacing.failing(requester, now)
+    }
+
+    /// What the credential in `what` ("Secret ns/name") needs.
+    pub(crate) fn need(
+        &self,
+        what: &str,
+        validation: &Validation,
+        (refused, new_hub): (bool, NewHub),
+        (clocks, now): (Clocks, Instant),
+    ) -> Need {
+        let due_in = validation.usable().map(|usable| {
+            let pem = &usable.identity.certificate;
+            deadline::due_in(pem, &usable.chain, self.obtained.as_ref(), (clocks, now))
+        });
+        need::need(what, validation, due_in, refused, new_hub)
+    }
+
+    /// Returns whether there is nothing to do, not even to delete a stored request that has served.
+    pub(crate) fn is_settled(&self, seen: &Observation<'_>) -> bool {
+        let has_served = self.request.as_ref().is_some_and(|request| seen.is_saved(request));
+        matches!(seen.need, Need::Nothing(_)) && !has_served
+    }
+
+    /// Does what is due; returns when to come again if nothing changes.
+    ///
+    /// # Errors
+    /// As the clusters say; the caller reports the failure to [`Self::failed`].
+    pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
+        if let Some(until) = self.pacing.failing(seen.identity(), seen.now) {
+            return Ok(until);
+        }
+        if !matches!(seen.need, Need::Certificate(_)) {
+            (self.counted, self.issued, self.waiting) = (false, None, None);
+        }
+        match seen.need {
+            Need::Nothing(left) => self.finish(seen, io).map(|()| seen.now + *left),
+            Need::Repair => self.repair(seen.now, io),
+            Need::Certificate(why) => match seen.requester {
+                Some(requester) => self.obtain(why, requester, seen, io),
+                None => Ok(seen.now + LONGEST_REST),
+            },
+        }
+    }
+
+    /// Deletes the stored request once its certificate is saved.
+    fn finish(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<()> {
+        if self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
+            io.store(None, self.request.as_ref())?;
+            self.adopt(None);
+        }
+        Ok(())
+    }
+
+    fn repair(&mut self, now: Instant, io: &mut dyn Io) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(false, now) {
+            return Ok(until);
+        }
+        io.save(None)?;
+        self.pacing.repaired(now);
+        io.notify(&Notice::Repaired);
+        Ok(now)
+    }
+
+    /// Requests a certificate, and saves it once the hub has issued it.
+    fn obtain(
+        &mut self,
+        why: &NeedReason,
+        (requester, hub): (Requester, &Hub),
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Result<Instant> {
+        // A key in use gets no other certificate.
+        let is_open = |request: &&CertificateRequest| !self.ended && !seen.is_saved(request);
+        let request = self.request.as_ref().filter(is_open).cloned();
+        let issued = self.issued.as_ref().filter(|(of, _)| of == hub).map(|(_, pem)| pem.clone());
+        if let (Some(request), Some(pem)) = (&request, &issued) {
+            return self.save(request, pem, why, seen, io);
+        }
+        if let Some(until) = self.pacing.resting(requester, seen.now) {
+            return Ok(until);
+        }
+        let Some(request) = request else { return self.begin(why, requester, seen, io) };
+        let Some(csr) = io.csr(&request.name)? else {
+            return self.post(&request, (requester, hub), seen, io);
+        };
+        self.posted = Some(hub.clone());
+        let status = evaluate(
+            &csr,
+            &Judge {
+                request: &request,
+                template: seen.template,
+                agent: seen.agent,
+                by_agent: requester == Requester::Agent,
+                clocks: io.clocks(),
+            },
+        );
+        if let Some(sentence) = status.pending_sentence(&request.name, seen.approved_by_hand) {
+            return Ok(self.wait(&sentence, seen.now, io));
+        }
+        self.waiting = None;
+        if let CsrStatus::Issued(pem) = status {
+            self.issued = Some((hub.clone(), pem));
+        } else if let Some(failure) = status.failure() {
+            (self.ended, self.issued) = (true, None);
+            let rests = rests_after(&failure);
+            let rest = self.pacing.ended(rests, requester, seen.now, seen.random);
+            io.notify(&Notice::Ended { name: &request.name, failure: &failure, rest });
+        }
+        Ok(seen.now)
+    }
+
+    /// Makes a request and stores it, unless the hub has too many.
+    fn begin(
+        &mut self,
+        why: &NeedReason,
+        requester: Requester,
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(why.regular, seen.now) {
+            return Ok(until);
+        }
+        if !self.counted {
+            return self.count(requester, seen, io);
+        }
+        let request = io.new_request()?;
+        match io.store(Some(&request), self.request.as_ref()) {
+            Ok(()) => self.adopt(Some(request)),
+            // Another writer was faster: its request counts.
+            Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
+                let stored = io.stored()?;
+                self.adopt(stored);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(seen.now)
+    }
+
+    /// Counts the pending CSRs. The answer also brings the hub's time: the credential is judged by that before there is
+    /// another key.
+    fn count(
+        &mut self,
+        requester: Requester,
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Result<Instant> {
+        let pending = match io.pending() {
+            Ok(pending) => pending,
+            Err(error) => {
+                io.notify(&Notice::NotCreated(&error));
+                return Err(error);
+            }
+        };
+        self.counted = pending.len() < MOST_PENDING;
+        if self.counted {
+            return Ok(seen.now);
+        }
+        io.notify(&Notice::Halted(&pending));
+        self.pacing.halted(requester, seen.now + HALTED);
+        Ok(seen.now + HALTED)
+    }
+
+    /// Posts the CSR, which does not exist; after a rest if it did before.
+    fn post(
+        &mut self,
+        request: &CertificateRequest,
+        (requester, hub): (Requester, &Hub),
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Result<Instant> {
+        self.waiting = None;
+        if self.posted.take().is_some_and(|posted| posted == *hub) {
+            let rest = self.pacing.ended(SHORT_RESTS, requester, seen.now, seen.random);
+            io.notify(&Notice::Gone { name: &request.name, rest });
+            return Ok(seen.now + rest);
+        }
+        match io.create_csr(request) {
+            Ok(()) => {
+                self.posted = Some(hub.clone());
+                io.notify(&Notice::Created(&request.name));
+                Ok(seen.now)
+            }
+            Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
+            Err(error) => {
+                io.notify(&Notice::NotCreated(&error));
+                Err(error)
+            }
+        }
+    }
+
+    fn wait(&mut self, sentence: &str, now: Instant, io: &mut dyn Io) -> Instant {
+        let known = self.waiting;
+        let since = known.map_or(now, |waiting| waiting.since);
+        let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
+        let is_new = known.is_none_or(|waiting| waiting.is_overdue != is_overdue);
+        self.waiting = Some(Waiting { since, is_overdue });
+        io.notify(&Notice::Pending { sentence, is_new, is_overdue });
+        now + LONGEST_REST
+    }
+
+    fn save(
+        &mut self,
+        request: &CertificateRequest,
+        pem: &[u8],
+        why: &NeedReason,
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(false, seen.now) {
+            return Ok(until);
+        }
+        io.save(Some((pem, request)))?;
+        // An old certificate that somebody restores is due too.
+        let current = seen.validation.usable().map(|usable| &usable.identity.certificate);
+        let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
+        self.pacing.saved(why.regular && is_last, seen.now);
+        let used = deadline::least_use(pem, &io.clocks());
+        self.obtained = Some((pem.to_vec(), seen.now + used));
+        (self.posted, self.issued, self.waiting) = (None, None, None);
+        io.notify(&Notice::Saved { name: &request.name, pem });
+        Ok(seen.now)
+    }
+}
