@@ -28,10 +28,6 @@ const RESOURCE_READY: Family = Family::gauge(
     "remote_sync_resource_ready",
     "1 while pairs of the kind can be read and reconciled.",
 );
-const STALENESS: Family = Family::gauge(
-    "remote_sync_staleness_seconds",
-    "For how long the pairs of the kind have not all been known to be up to date; 0 while they are.",
-);
 const QUEUE_DEPTH: Family =
     Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
@@ -215,8 +211,6 @@ impl Reporter {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
             metrics.add(RESOURCE_READY, &[label, resource], u8::from(!hindered));
-            let staleness = remote.staleness(kind, Instant::now()).as_secs_f64();
-            metrics.add(STALENESS, &[label, resource], format_args!("{staleness:.3}"));
         }
         for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
             metrics.add(RESOURCE_READY, &[label, ("resource", &secrets)], u8::from(why.is_none()));

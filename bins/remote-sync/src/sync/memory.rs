@@ -100,15 +100,6 @@ impl Memory {
         let all = self.0.iter();
         all.filter_map(|(pair, memory)| Some((pair, &memory.condition.as_ref()?.0)))
     }
-
-    /// Since when the pair of a kind has been out of date that has been so for longest; those that wait for a person
-    /// do not count.
-    pub(super) fn outdated_since(&self, kind: KindIndex) -> Option<Instant> {
-        let of_kind = self.0.iter().filter(|(pair, _)| pair.kind == kind);
-        let conditions = of_kind.filter_map(|(_, memory)| memory.condition.as_ref());
-        let outdated = conditions.filter(|(condition, _)| !condition.state.is_meant());
-        outdated.map(|(_, since)| *since).min()
-    }
 }
 
 impl PairMemory {
@@ -163,11 +154,6 @@ mod tests {
             assert_eq!(memory.update(&pair, set), news);
         }
         assert_eq!(memory.conditions().collect::<Vec<_>>(), [(&pair, &condition)]);
-        let since = [KindIndex::FIRST, KindIndex::SECOND].map(|kind| memory.outdated_since(kind));
-        assert_eq!(since, [Some(now), None], "it has never been in sync since");
-        let held = PairCondition::new(PairState::Held, "why");
-        memory.update(&pair, |pair| pair.set_condition(Some(held), later));
-        assert_eq!(memory.outdated_since(KindIndex::FIRST), None, "a person decides");
         assert_eq!(memory.update(&pair, |pair| pair.waited(true, later)).as_secs(), 7);
         assert!(memory.update(&pair, |pair| pair.waited(false, later)).is_zero());
         assert!(memory.update(&pair, |pair| pair.set_condition(None, later)));

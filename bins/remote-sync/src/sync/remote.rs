@@ -15,7 +15,7 @@ use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     model::{
         digest::Digester,
-        key::{self, KindIndex, Pair, PerKind},
+        key::{self, KindIndex, Pair},
         mapping::NameMapping,
     },
     settings::{Direction, Settings},
@@ -57,8 +57,6 @@ pub(crate) struct RemoteSync {
     /// The last session of the sources' cluster.
     session: Mutex<u64>,
     memory: Mutex<Memory>,
-    /// Since when changes of a kind may go unnoticed.
-    hindered: Mutex<PerKind<Option<Instant>>>,
     /// Target namespaces that did not exist at these times.
     missing: Mutex<Vec<(String, Instant)>>,
     /// Whether Secrets of each name could not be listed when that was last looked at.
@@ -94,7 +92,6 @@ impl RemoteSync {
             enqueued_for: Mutex::default(),
             session: Mutex::default(),
             memory: Mutex::default(),
-            hindered: Mutex::new(settings.resources.map(|_| Some(Instant::now()))),
             missing: Mutex::default(),
             parked: Mutex::default(),
         }
@@ -113,13 +110,8 @@ impl RemoteSync {
             // A source that was missing before the outage may be back: grace periods start over.
             lock(&self.gate).clear(Instant::now());
         }
-        let now = Instant::now();
         for kind in self.source.stores.kinds() {
-            let obstacle = self.obstacle(kind).is_some();
-            self.queue.open(kind, !obstacle);
-            let hindered = obstacle || self.trouble(kind).is_some();
-            let since = &mut lock(&self.hindered)[kind];
-            *since = hindered.then(|| since.unwrap_or(now));
+            self.queue.open(kind, self.obstacle(kind).is_none());
         }
     }
 
@@ -293,15 +285,6 @@ impl RemoteSync {
     /// Records the condition of a pair; `true` if it changed.
     pub(crate) fn set_condition(&self, pair: &Pair, condition: Option<PairCondition>) -> bool {
         self.memory().update(pair, |memory| memory.set_condition(condition, Instant::now()))
-    }
-
-    /// For how long the pairs of a kind have not all been known to be up to date; those that wait for a person do not
-    /// count.
-    pub(crate) fn staleness(&self, kind: KindIndex, now: Instant) -> Duration {
-        let hindered = lock(&self.hindered)[kind];
-        let since = [hindered, self.queue.oldest(kind), self.memory().outdated_since(kind)];
-        let since = since.into_iter().flatten().min();
-        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// At most `most` of the pairs that are not in sync, with their conditions.

@@ -187,11 +187,6 @@ pub(crate) enum PairState {
 }
 
 impl PairState {
-    /// Returns whether it stays so until a person decides otherwise: nothing is late.
-    pub(crate) fn is_meant(self) -> bool {
-        matches!(self, Self::Paused | Self::Held | Self::Conflict)
-    }
-
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InSync => "insync",

@@ -181,11 +181,6 @@ impl Workqueue {
         self.state().order.unseen(kind)
     }
 
-    /// Since when the pair of a kind has waited that has waited for longest.
-    pub(crate) fn oldest(&self, kind: KindIndex) -> Option<Instant> {
-        self.state().order.oldest(kind)
-    }
-
     /// The number of pairs by state.
     pub(crate) fn depth(&self) -> QueueDepth {
         self.state().order.depth()

@@ -1,13 +1,12 @@
-//! What the program says of single objects: `-explain`, staleness.
+//! What the program says of single objects: `-explain`.
 
 use serde_json::json;
 use suite::{
-    eventually,
     relay::Way,
     sync::{PAUSED, Place, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_sync, one};
+use crate::support::is_in_sync;
 
 /// What it prints about an object of this kind and name, and its exit code.
 fn explain_named(stage: &Stage, kind: &str, object: &str) -> (Option<i32>, String) {
@@ -73,30 +72,4 @@ fn explain_names_what_is_in_the_way() {
     assert!(code == Some(2) && text.contains("-resource does not name gadgets"), "{text}");
     stage.remote().relay.set(Way::Closed);
     says(&explain(&stage, &target), &["nothing is done: the connection to cluster hub is down"]);
-}
-
-#[test]
-fn staleness_grows_while_the_other_side_is_unknown() {
-    let (stage, sidecar, source, target) = one("stale", &WIDGETS, &[]);
-    let sample =
-        "remote_sync_staleness_seconds{remote=\"hub\",resource=\"widgets.sync.example.com\"}";
-    let is = |what: &str, holds: &dyn Fn(f64) -> bool| {
-        eventually(what, || sidecar.metric(sample).filter(|value| holds(*value)).map(drop));
-    };
-    is("all is known", &|value| value == 0.0);
-    stage.remote().relay.set(Way::Closed);
-    is("it grows", &|value| value > 2.0);
-    stage.remote().relay.set(Way::Open);
-    is("all is known again", &|value| value == 0.0);
-    // What waits for a person is no news that is late.
-    source.annotate(PAUSED, Some("true"));
-    is_paused(&sidecar);
-    is("a pause is meant", &|value| value == 0.0);
-    assert!(target.get().is_some());
-}
-
-fn is_paused(sidecar: &suite::sidecar::Sidecar) {
-    let sample =
-        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"paused\"}";
-    eventually("it is paused", || (sidecar.metric(sample)? == 1.0).then_some(()));
 }

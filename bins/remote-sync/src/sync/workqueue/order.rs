@@ -264,16 +264,6 @@ impl QueueOrder {
         self.items.iter().filter(unseen).count()
     }
 
-    /// Since when the pair of a kind has waited that has waited for longest.
-    pub(super) fn oldest(&self, kind: KindIndex) -> Option<Instant> {
-        let of_kind = |(pair, _): &&(Pair, Instant)| pair.kind == kind;
-        let mut backlog = self.backlog.iter().filter(of_kind);
-        let backlog = backlog.find(|(pair, since)| self.is_backlogged(pair, *since));
-        let queued =
-            [&self.events, &self.large].into_iter().filter_map(|it| it.iter().find(of_kind));
-        queued.chain(backlog).map(|(_, since)| *since).min()
-    }
-
     /// The number of pairs by state.
     pub(super) fn depth(&self) -> QueueDepth {
         let mut depth = QueueDepth {

@@ -362,20 +362,3 @@ fn what_is_parked_is_told_of() {
     assert_eq!(*told.borrow(), [closed]);
     assert!(queue.is_open(KindIndex::FIRST) && !queue.is_open(KindIndex::SECOND));
 }
-
-#[test]
-fn the_longest_wait_of_a_kind_is_known() {
-    let (start, mut order) = (Instant::now(), order());
-    let at = |seconds| start + Duration::from_secs(seconds);
-    let (first, second) = (pair("ns/a"), pair("ns/b"));
-    assert_eq!(order.oldest(first.kind), None);
-    order.add(first.clone(), false, at(1));
-    order.add(second.clone(), true, at(2));
-    assert_eq!(order.oldest(first.kind), Some(at(1)));
-    assert_eq!(order.oldest(KindIndex::SECOND), None);
-    // Its entry in the backlog is void then.
-    order.add(first.clone(), true, at(3));
-    assert_eq!(order.oldest(first.kind), Some(at(2)));
-    let item = order.get(at(4), &mut Vec::new()).unwrap();
-    assert_eq!((item.pair, order.oldest(first.kind)), (second, Some(at(3))));
-}
