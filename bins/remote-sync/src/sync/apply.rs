@@ -37,9 +37,9 @@ impl PairContext<'_> {
         observed: &Observed,
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
-        log_pair!(Level::Debug, self, "next action", action = action.words());
+        log_pair!(Level::Debug, self, "next action", action = action.as_str());
         if action.writes() {
-            self.context.metrics.wrote(&self.remote.name, action.words());
+            self.context.metrics.wrote(&self.remote.name, action.as_str());
         }
         // A Secret is not tried again until it changes.
         attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));

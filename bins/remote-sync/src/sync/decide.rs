@@ -78,30 +78,30 @@ impl SyncAction {
         )
     }
 
-    /// The action in words, for logs and as a label of a metric.
-    pub(crate) fn words(self) -> &'static str {
+    /// The action in logs and as the label of a metric.
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::AddFinalizer => "add the finalizer",
-            Self::CompareContents => "compare the contents",
-            Self::Adopt => "adopt the target",
-            Self::UpdateMark => "update the target's mark",
-            Self::UploadStatus => "upload the status",
-            Self::UploadSecret(_) => "upload a Secret",
-            Self::CheckSecret(_) => "check a Secret",
-            Self::CreateNamespace => "create the namespace",
-            Self::Create => "create the target",
-            Self::Update { .. } => "update the target",
-            Self::RecordGenerations => "publish the generations",
-            Self::RemoveRecords { .. } => "remove what the source was given",
-            Self::ConfirmSourceGone => "look for the source",
-            Self::ConfirmTargetGone => "look for the target",
-            Self::CheckGate(..) => "ask the gate",
-            Self::CheckNamespace => "look into the namespace",
-            Self::AnnotateOrphan => "mark the orphan",
-            Self::DeleteNamespace => "delete the namespace",
-            Self::DeleteTarget => "delete the target",
-            Self::RemoveFinalizer => "remove the finalizer",
-            Self::Done(_) => "wait",
+            Self::AddFinalizer => "add_finalizer",
+            Self::CompareContents => "compare_contents",
+            Self::Adopt => "adopt_target",
+            Self::UpdateMark => "update_mark",
+            Self::UploadStatus => "update_status",
+            Self::UploadSecret(_) => "upload_secret",
+            Self::CheckSecret(_) => "check_secret",
+            Self::CreateNamespace => "create_namespace",
+            Self::Create => "create_target",
+            Self::Update { .. } => "update_target",
+            Self::RecordGenerations => "record_generations",
+            Self::RemoveRecords { .. } => "remove_records",
+            Self::ConfirmSourceGone => "confirm_source_gone",
+            Self::ConfirmTargetGone => "confirm_target_gone",
+            Self::CheckGate(..) => "check_limit",
+            Self::CheckNamespace => "check_namespace",
+            Self::AnnotateOrphan => "annotate_orphan",
+            Self::DeleteNamespace => "delete_namespace",
+            Self::DeleteTarget => "delete_target",
+            Self::RemoveFinalizer => "remove_finalizer",
+            Self::Done(_) => "done",
         }
     }
 }

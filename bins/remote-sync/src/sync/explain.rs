@@ -40,7 +40,7 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
             None if observed.source.is_none() => "nothing to do, there is no pair".into(),
             None => PairState::InSync.as_str().into(),
         },
-        action => format!("next: {}, as {}", action.words(), reason(action, &observed)),
+        action => format!("next: {}, as {}", action.as_str(), reason(action, &observed)),
     })
 }
 

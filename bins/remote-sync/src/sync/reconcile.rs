@@ -120,7 +120,7 @@ impl Reconciler<'_> {
                     Level::Info,
                     self.pair,
                     "dry run, nothing written",
-                    action = action.words()
+                    action = action.as_str()
                 );
                 Some(self.end(&observed, PairStatus::Nothing))
             }

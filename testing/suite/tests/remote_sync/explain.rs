@@ -36,7 +36,7 @@ fn says(explained: &(Option<i32>, String), parts: &[&str]) {
 #[test]
 fn explain_says_what_comes_next_and_why() {
     let (stage, source, target) = Stage::with_widget("explain");
-    says(&explain(&stage, &source), &["next: add the finalizer, as the source must not go"]);
+    says(&explain(&stage, &source), &["next: add_finalizer, as the source must not go"]);
     assert_eq!(words(&stage.writes()), [""; 0], "it only reads");
     let mut sidecar = stage.start(&[]);
     is_in_sync(&source, &target);
@@ -47,7 +47,7 @@ fn explain_says_what_comes_next_and_why() {
     assert!(!text.contains("next:"), "{text}");
     says(&(code, text), &["remote hub: insync"]);
     source.set_number(2);
-    let differs = ["next: update the target, as the contents differ"];
+    let differs = ["next: update_target, as the contents differ"];
     says(&explain(&stage, &source), &differs);
     source.annotate(PAUSED, Some("true"));
     says(&explain(&stage, &source), &["paused"]);

@@ -29,10 +29,9 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
         source.create_number(1);
         let before = stage.settled();
         let sidecar = stage.start(&["-dry-run"]);
-        for (name, says) in [
-            ("one-remote-rs", "action=\"add the finalizer\""),
-            ("gone-remote-rs", "action=\"delete the target\""),
-        ] {
+        for (name, says) in
+            [("one-remote-rs", "action=add_finalizer"), ("gone-remote-rs", "action=delete_target")]
+        {
             eventually(&format!("{name}: {says}"), || {
                 let log = sidecar.log();
                 log.lines().any(|line| line.contains(name) && line.contains(says))

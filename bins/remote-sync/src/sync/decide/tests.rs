@@ -80,22 +80,22 @@ fn orphan(policy: OrphanPolicy) -> World {
 #[test]
 fn the_words_of_writes_stay_as_they_are() {
     let words = [
-        (SyncAction::AddFinalizer, "add the finalizer"),
-        (SyncAction::Adopt, "adopt the target"),
-        (SyncAction::UpdateMark, "update the target's mark"),
-        (SyncAction::UploadStatus, "upload the status"),
-        (SyncAction::UploadSecret(0), "upload a Secret"),
-        (SyncAction::CreateNamespace, "create the namespace"),
-        (SyncAction::Create, "create the target"),
-        (ALL, "update the target"),
-        (SyncAction::RecordGenerations, "publish the generations"),
-        (SyncAction::RemoveRecords { finalizer: true }, "remove what the source was given"),
-        (SyncAction::AnnotateOrphan, "mark the orphan"),
-        (SyncAction::DeleteNamespace, "delete the namespace"),
-        (SyncAction::DeleteTarget, "delete the target"),
-        (SyncAction::RemoveFinalizer, "remove the finalizer"),
+        (SyncAction::AddFinalizer, "add_finalizer"),
+        (SyncAction::Adopt, "adopt_target"),
+        (SyncAction::UpdateMark, "update_mark"),
+        (SyncAction::UploadStatus, "update_status"),
+        (SyncAction::UploadSecret(0), "upload_secret"),
+        (SyncAction::CreateNamespace, "create_namespace"),
+        (SyncAction::Create, "create_target"),
+        (ALL, "update_target"),
+        (SyncAction::RecordGenerations, "record_generations"),
+        (SyncAction::RemoveRecords { finalizer: true }, "remove_records"),
+        (SyncAction::AnnotateOrphan, "annotate_orphan"),
+        (SyncAction::DeleteNamespace, "delete_namespace"),
+        (SyncAction::DeleteTarget, "delete_target"),
+        (SyncAction::RemoveFinalizer, "remove_finalizer"),
     ];
-    assert!(words.iter().all(|(action, words)| action.writes() && action.words() == *words));
+    assert!(words.iter().all(|(action, words)| action.writes() && action.as_str() == *words));
 }
 
 // --- sync-controller's own cases (`controller/controller_test.go:87-424`) ---

@@ -23,10 +23,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags, and the last of the writes that a new object takes.
 const CASES: [(&[&str], &str); 4] = [
-    (&["-mode", "compat"], "publish the generations"),
-    (&["-track", "source"], "publish the generations"),
-    (&["-track", "finalizer"], "create the target"),
-    (&["-track", "target"], "create the target"),
+    (&["-mode", "compat"], "record_generations"),
+    (&["-track", "source"], "record_generations"),
+    (&["-track", "finalizer"], "create_target"),
+    (&["-track", "target"], "create_target"),
 ];
 
 pub(crate) fn measure() -> bool {

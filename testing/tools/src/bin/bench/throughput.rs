@@ -43,7 +43,7 @@ fn times(delay: u64, workers: usize, objects: usize) -> [Duration; 3] {
             side.cluster.faults().add(Rule::new(late));
         }
     }
-    let published = "publish the generations";
+    let published = "record_generations";
     let done = |what: &str, writes: usize, change: &dyn Fn()| {
         let begun = Instant::now();
         change();
@@ -56,7 +56,7 @@ fn times(delay: u64, workers: usize, objects: usize) -> [Duration; 3] {
     let times = [
         done(published, objects, &|| stage.put_sources(0, 0..objects)),
         done(published, 2 * objects, &|| stage.change_specs(0, 0..objects, 2)),
-        done("upload the status", objects, &|| stage.change_statuses(0, 0..objects, 3)),
+        done("update_status", objects, &|| stage.change_statuses(0, 0..objects, 3)),
     ];
     stage.check_pairs(0, 0..objects, 2, 3);
     times

@@ -117,7 +117,7 @@ impl Rule {
             SyncAction::DeleteTarget => Act::DeleteTarget,
             SyncAction::RemoveFinalizer => Act::RemoveFinalizer,
             SyncAction::Done(status) => Act::Done(end(status)),
-            other => panic!("the model has nothing to {}", other.words()),
+            other => panic!("the model has nothing to {}", other.as_str()),
         }
     }
 
