@@ -7,7 +7,7 @@ mod tests;
 use std::{collections::BTreeMap, ffi::OsString, fmt::Write, time::Duration};
 
 use kubeconfig::Reach;
-use lexopt::{Arg, Parser};
+use lexopt::Parser;
 
 pub use self::duration::duration;
 use self::duration::seconds;
@@ -132,20 +132,14 @@ pub fn parse(
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
-    let mut parser = Parser::from_args(with_two_dashes(table, arguments));
-    while let Some(argument) = parser.next().map_err(|e| e.to_string())? {
-        let name = match argument {
-            Arg::Long(name) => name.to_owned(),
-            Arg::Short(c) => return Err(unknown(table, &c.to_string())),
-            Arg::Value(value) => {
-                return Err(format!("unexpected argument {value:?}; booleans are set as -x=true"));
-            }
-        };
+    let mut parser = Parser::from_args(arguments);
+    while let Some((name, inline)) = next_flag(&mut parser)? {
         let flag = find(table, &name).ok_or_else(|| unknown(table, &name))?;
-        let value = value(flag.kind, &mut parser)
-            .ok_or_else(|| format!("flag needs an argument: -{name}"))?
-            .into_string()
-            .map_err(|_| format!("the value of -{name} is not UTF-8"))?;
+        let value = match inline {
+            Some(value) => value,
+            None if flag.kind == FlagKind::Bool => "true".to_owned(),
+            None => value(flag, &mut parser)?,
+        };
         let mut value = checked(flag, value)?;
         if flag.kind == FlagKind::List && given.contains(&flag.name) {
             value = format!("{},{value}", values[flag.name]);
@@ -261,51 +255,38 @@ impl Flags {
     }
 }
 
-/// Writes each flag with two dashes, as lexopt takes `-name` for a bundle of short flags. As in Go, whatever follows
-/// a flag that takes a value is its value, also when it begins with a dash.
-fn with_two_dashes(
-    table: &[Flag],
-    arguments: impl IntoIterator<Item = OsString>,
-) -> impl Iterator<Item = OsString> {
-    let mut values = 0;
-    arguments.into_iter().map(move |argument| {
-        if values > 0 {
-            values -= 1;
-            return argument;
-        }
-        let name = argument
-            .to_str()
-            .and_then(|text| text.strip_prefix("--").or_else(|| text.strip_prefix('-')));
-        match name.filter(|name| !name.is_empty()) {
-            Some(name) => {
-                values = match find(table, name).map(|flag| flag.kind) {
-                    None | Some(FlagKind::Bool) => 0,
-                    Some(FlagKind::Pair) => 2,
-                    Some(_) => 1,
-                };
-                format!("--{name}").into()
-            }
-            None => argument,
-        }
-    })
+/// The next flag, and what follows its `=`. lexopt takes `-name` for a bundle of short flags, hence the raw argument.
+fn next_flag(parser: &mut Parser) -> Result<Option<(String, Option<String>)>, String> {
+    let mut arguments = parser.raw_args().map_err(|e| e.to_string())?;
+    let argument = arguments.next();
+    let ends = argument.as_ref().is_some_and(|argument| argument == "--");
+    let Some(argument) = (if ends { arguments.next() } else { argument }) else { return Ok(None) };
+    let text = argument.into_string().map_err(|it| format!("argument {it:?} is not UTF-8"))?;
+    let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
+    match name.filter(|name| !(ends || name.is_empty())) {
+        None => Err(format!("unexpected argument {text:?}; booleans are set as -x=true")),
+        Some(name) => Ok(Some(match name.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (name.to_owned(), None),
+        })),
+    }
 }
 
-/// The value of the flag that was just read.
-fn value(kind: FlagKind, parser: &mut Parser) -> Option<OsString> {
-    if let Some(value) = parser.optional_value() {
-        return Some(value);
-    }
-    let mut value = match kind {
-        FlagKind::Bool => return Some("true".into()),
-        _ => parser.value().ok()?,
+/// The argument after `flag`, also where it begins with a dash, as in Go; after a `Pair` the next two.
+fn value(flag: &Flag, parser: &mut Parser) -> Result<String, String> {
+    let name = flag.name;
+    let mut next = || {
+        let value = parser.value().map_err(|_| format!("flag needs an argument: -{name}"))?;
+        value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))
     };
-    if kind == FlagKind::Pair
-        && let Ok(second) = parser.value()
-    {
-        value.push(" ");
-        value.push(second);
+    let value = next()?;
+    match flag.kind {
+        // One argument alone is refused for its kind.
+        FlagKind::Pair => {
+            Ok(value + &next().map(|second| format!(" {second}")).unwrap_or_default())
+        }
+        _ => Ok(value),
     }
-    Some(value)
 }
 
 /// The flag of this name; Go's flag package has `-h` too.
