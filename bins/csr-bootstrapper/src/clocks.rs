@@ -7,8 +7,8 @@ use apiclient::client::ServerClock;
 
 /// The hub's clock is trusted when its answers have agreed for this long, or for a part of the
 /// certificate's lifetime if that is shorter.
-const PATIENCE: Duration = Duration::from_secs(600);
-const PATIENCE_OF_LIFE: u32 = 20;
+const TRUST_DELAY: Duration = Duration::from_secs(600);
+const TRUST_DELAY_PART: u32 = 20;
 
 /// The time by each known clock.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Clocks {
     pub fn until_due(&self, at: SystemTime, life: Duration) -> Duration {
         let left = |now| at.duration_since(now).unwrap_or_default();
         match self.hub {
-            Some(hub) if hub.agreed >= PATIENCE.min(life / PATIENCE_OF_LIFE) => {
+            Some(hub) if hub.agreed >= TRUST_DELAY.min(life / TRUST_DELAY_PART) => {
                 left(self.own).min(left(hub.now))
             }
             _ => self.until_past(at),

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 pub(crate) use self::{candidates::HubCandidates, follow::run};
 
 /// Sources of bootstrap kubeconfigs have this long at the start; those that cannot be read by then come later.
-const SOURCES_READ: Duration = Duration::from_secs(10);
+const SOURCES_TIMEOUT: Duration = Duration::from_secs(10);
 /// A hub that stops accepting the cluster is left after this: somebody may have made a mistake.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DENIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A hub that has just signed the certificate has this long to accept the cluster: people approve the request first.
-const ACCEPTANCE: Duration = Duration::from_secs(60);
+const ACCEPTANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The hub's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,11 +124,12 @@ impl HubSelection {
         self.denied_since = seen.denied.then(|| self.denied_since.unwrap_or(now));
         self.failing_since = seen.failing.then(|| self.failing_since.unwrap_or(now));
         let (occasion, at) = match (&seen.selected, self.denied_since) {
-            (None, _) if seen.unread => (Occasion::Unselected, self.started + SOURCES_READ),
+            (None, _) if seen.unread => (Occasion::Unselected, self.started + SOURCES_TIMEOUT),
             (None, _) => (Occasion::Unselected, now),
             (Some(_), Some(denied)) => {
-                let joins = if renewed.is_none() { self.since + ACCEPTANCE } else { denied };
-                (Occasion::NotAccepted, joins.max(denied + PATIENCE))
+                let joins =
+                    if renewed.is_none() { self.since + ACCEPTANCE_TIMEOUT } else { denied };
+                (Occasion::NotAccepted, joins.max(denied + DENIAL_TIMEOUT))
             }
             (Some(_), None) if !seen.connected => (Occasion::Joining, self.since + self.timeout),
             (Some(_), None) => {

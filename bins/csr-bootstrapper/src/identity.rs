@@ -26,7 +26,7 @@ pub const AGENT_NAME: &str = "agent-name";
 /// Letters of upstream's agent names (apimachinery `util/rand`).
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Size limit of a file: that of a Secret.
-const LIMIT: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// The agent's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,8 +196,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is no file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LIMIT {
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_FILE {
         true => Err(io::Error::other("it is larger than 1 MiB")),
         false => Ok(bytes),
     }

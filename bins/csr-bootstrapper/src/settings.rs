@@ -122,9 +122,9 @@ const PENDING: &str = "-pending";
 /// Suffix of the Secret for the registrations of add-ons.
 const REGISTRATIONS: &str = "-addons";
 /// Upstream's limit for tokens, which is the API server's own.
-const SHORTEST_TOKEN: u32 = 600;
+const MIN_TOKEN_SECONDS: u32 = 600;
 /// Upstream's limit; the API server's own is 600.
-const SHORTEST_LIFETIME: u32 = 3600;
+const MIN_CERTIFICATE_SECONDS: u32 = 3600;
 
 impl Settings {
     /// Checks flags and environment together.
@@ -408,9 +408,9 @@ fn check_registration_auth(driver: &str) -> Result<(), String> {
 
 fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
     let seconds = flags.number("addon-token-expiration-seconds");
-    let lifetime = u32::try_from(seconds).ok().filter(|seconds| *seconds >= SHORTEST_TOKEN);
+    let lifetime = u32::try_from(seconds).ok().filter(|seconds| *seconds >= MIN_TOKEN_SECONDS);
     let lifetime = lifetime.ok_or_else(|| {
-        format!("-addon-token-expiration-seconds is {SHORTEST_TOKEN} or more, not {seconds}")
+        format!("-addon-token-expiration-seconds is {MIN_TOKEN_SECONDS} or more, not {seconds}")
     })?;
     match flags.text("addon-kubeclient-registration-auth") {
         "" | "csr" => Ok(KubeClientDriver::Csr),
@@ -424,11 +424,11 @@ fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
     let seconds = flags.number("client-cert-expiration-seconds");
     match u32::try_from(seconds) {
         Ok(0) => Ok(None),
-        Ok(seconds) if seconds >= SHORTEST_LIFETIME && i32::try_from(seconds).is_ok() => {
+        Ok(seconds) if seconds >= MIN_CERTIFICATE_SECONDS && i32::try_from(seconds).is_ok() => {
             Ok(Some(seconds))
         }
         _ => Err(format!(
-            "-client-cert-expiration-seconds is 0 or from {SHORTEST_LIFETIME} to {}, not {seconds}",
+            "-client-cert-expiration-seconds is 0 or from {MIN_CERTIFICATE_SECONDS} to {}, not {seconds}",
             i32::MAX
         )),
     }

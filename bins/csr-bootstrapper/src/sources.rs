@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
-const READ_FILE_EVERY: Duration = Duration::from_secs(2);
+const READ_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Keeps the credential's Secret in the shared state.
 pub(crate) fn follow_credential(agent: &Agent) {
@@ -66,7 +66,7 @@ type Adopt<'a> = dyn FnMut(Result<BootstrapKubeconfig>) + 'a;
 fn follow_file(agent: &Agent, path: &Path, adopt: &mut Adopt<'_>) {
     loop {
         adopt(of_file(path, agent.settings.reach));
-        if agent.stop.wait(READ_FILE_EVERY) {
+        if agent.stop.wait(READ_INTERVAL) {
             return;
         }
     }

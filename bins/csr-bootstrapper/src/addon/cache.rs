@@ -9,14 +9,14 @@ use std::{
 use super::managed_cluster_addon::AddOn;
 
 /// More add-ons than this are left alone: each costs memory, and a hub may list any number.
-pub(super) const MOST_ADDONS: usize = 500;
+pub(super) const MAX_ADDONS: usize = 500;
 /// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory, and the store of pending
 /// requests, otherwise. The longest count as unreadable.
-const LONGEST: usize = 256 << 10;
+const MAX_TOTAL_LENGTH: usize = 256 << 10;
 
 /// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
 /// annotation back (open-cluster-management-io/ocm#1677).
-const MOMENT: Duration = Duration::from_secs(5);
+const UNHOSTED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The add-ons of the current session.
 #[derive(Default)]
@@ -142,7 +142,9 @@ impl AddOns {
             Some(before) => {
                 addon.namespace.hosted = true;
                 addon.hosting_cluster.clone_from(&before.hosting_cluster);
-                self.unhosted.entry(name.to_owned()).or_insert_with(|| Instant::now() + MOMENT);
+                self.unhosted
+                    .entry(name.to_owned())
+                    .or_insert_with(|| Instant::now() + UNHOSTED_TIMEOUT);
             }
         }
     }
@@ -159,7 +161,7 @@ impl AddOns {
         }
         self.by_name.remove(&name);
         self.unreadable.remove(&name);
-        if self.by_name.len() + self.unreadable.len() >= MOST_ADDONS {
+        if self.by_name.len() + self.unreadable.len() >= MAX_ADDONS {
             self.complete = false;
             return true;
         }
@@ -173,8 +175,8 @@ impl AddOns {
     /// Leaves out the longest add-ons until the others have room; returns whether there was one.
     fn leave_longest(&mut self) -> bool {
         let mut length: usize = self.by_name.values().map(|addon| addon.length()).sum();
-        let too_long = length > LONGEST;
-        while length > LONGEST {
+        let too_long = length > MAX_TOTAL_LENGTH;
+        while length > MAX_TOTAL_LENGTH {
             let longest = self.by_name.iter().max_by_key(|(_, addon)| addon.length());
             let Some(name) = longest.map(|(name, _)| name.clone()) else { break };
             length -= self.by_name.remove(&name).map_or(0, |addon| addon.length());
@@ -203,7 +205,7 @@ impl AddOns {
 /// Does the same to the add-ons of a list that has not ended.
 pub(super) fn leave_longest(listed: &mut [(String, Option<AddOn>)]) {
     let length = |addon: &Option<AddOn>| addon.as_ref().map_or(0, AddOn::length);
-    while listed.iter().map(|(_, addon)| length(addon)).sum::<usize>() > LONGEST {
+    while listed.iter().map(|(_, addon)| length(addon)).sum::<usize>() > MAX_TOTAL_LENGTH {
         let longest = listed.iter_mut().max_by_key(|(_, addon)| length(addon));
         longest.into_iter().for_each(|(_, addon)| *addon = None);
     }

@@ -12,7 +12,7 @@ use log::Level;
 
 use super::{
     MANAGED_CLUSTER_ADDONS,
-    cache::{AddOns, MOST_ADDONS, leave_longest},
+    cache::{AddOns, MAX_ADDONS, leave_longest},
     managed_cluster_addon::AddOn,
 };
 use crate::{
@@ -66,7 +66,7 @@ fn take(
         Event::InitApply(document) => {
             let (name, addon) = read(namespace, document);
             // One more than may be is enough to know that.
-            let has_room = listed.len() <= MOST_ADDONS;
+            let has_room = listed.len() <= MAX_ADDONS;
             listed.extend(has_room.then_some((name, addon)));
             leave_longest(listed);
         }

@@ -20,10 +20,10 @@ const INSTALL_NAMESPACE: &str = "open-cluster-management-agent-addon";
 const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-name";
 /// More registrations of one add-on are not read, nor any whose texts are longer than this together: the hub may say
 /// anything, and each costs memory.
-const MOST_REGISTRATIONS: usize = 16;
-const LONGEST_REGISTRATIONS: usize = 16 << 10;
+const MAX_REGISTRATIONS: usize = 16;
+const MAX_REGISTRATIONS_LENGTH: usize = 16 << 10;
 /// No name in Kubernetes is longer.
-const LONGEST_NAME: usize = 253;
+const MAX_NAME: usize = 253;
 
 /// An add-on of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,14 +76,14 @@ impl AddOn {
         let driver = set(&status["kubeClientDriver"]).unwrap_or_default();
         let valid = valid_label(namespace)
             && valid_name(metadata["name"].as_str()?)
-            && hosting.is_none_or(|cluster| cluster.len() <= LONGEST_NAME);
+            && hosting.is_none_or(|cluster| cluster.len() <= MAX_NAME);
         valid.then(|| Self {
             namespace: AddOnNamespace { hosted: hosting.is_some(), name: namespace.to_owned() },
             hosting_cluster: hosting.map(str::to_owned),
             customized: status["healthCheck"]["mode"] == "Customized",
             terminating: !metadata["deletionTimestamp"].is_null(),
             registrations: registrations(&status["registrations"]),
-            driver: if driver.len() > LONGEST_NAME { "?" } else { driver }.to_owned(),
+            driver: if driver.len() > MAX_NAME { "?" } else { driver }.to_owned(),
             available: condition(AVAILABLE),
             rotated: condition(ROTATED),
             token_refreshed: condition(TOKEN_REFRESHED),
@@ -104,16 +104,16 @@ fn service_account(ready: Option<Condition>) -> Result<String, &'static str> {
     let ready = ready.filter(|ready| ready.status == "True");
     let message = ready.ok_or("the hub has not made its ServiceAccount yet")?.message;
     let uid = message.split_once("UID: ").and_then(|(_, rest)| rest.split_once(')'));
-    let uid = uid.map(|(uid, _)| uid).filter(|uid| (1..=LONGEST_NAME).contains(&uid.len()));
+    let uid = uid.map(|(uid, _)| uid).filter(|uid| (1..=MAX_NAME).contains(&uid.len()));
     uid.map(str::to_owned).ok_or("the hub does not say which ServiceAccount is its")
 }
 
 /// The registrations in `list`; `None` if they are too many or too long.
 fn registrations(list: &Value) -> Option<Vec<RegistrationConfig>> {
     let list = list.as_array().map_or(&[][..], Vec::as_slice);
-    let all: Vec<_> = list.iter().take(MOST_REGISTRATIONS).map(RegistrationConfig::of).collect();
+    let all: Vec<_> = list.iter().take(MAX_REGISTRATIONS).map(RegistrationConfig::of).collect();
     let length: usize = all.iter().map(RegistrationConfig::length).sum();
-    (list.len() <= MOST_REGISTRATIONS && length <= LONGEST_REGISTRATIONS).then_some(all)
+    (list.len() <= MAX_REGISTRATIONS && length <= MAX_REGISTRATIONS_LENGTH).then_some(all)
 }
 
 impl RegistrationConfig {

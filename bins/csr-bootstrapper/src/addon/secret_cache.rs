@@ -5,7 +5,7 @@ use crate::cached::CachedObject;
 
 /// More namespaces than this are not watched: each costs a thread and a connection. Secrets elsewhere are read every few
 /// minutes.
-const MOST_NAMESPACES: usize = 16;
+const MAX_NAMESPACES: usize = 16;
 
 /// The state of a Secret, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl AddOnSecrets {
         let is_watched = |of: &AddOnNamespace| self.watched.iter().any(|(known, _)| known == of);
         let mut namespaces = self.all.iter().map(|(secret, _)| &secret.namespace);
         let next = namespaces.find(|namespace| !is_watched(namespace))?.clone();
-        if self.watched.len() >= MOST_NAMESPACES {
+        if self.watched.len() >= MAX_NAMESPACES {
             return None;
         }
         self.watched.push((next.clone(), false));

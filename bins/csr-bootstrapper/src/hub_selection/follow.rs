@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The longest wait between two selections without a result.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Selects a hub, and another one when that has to be, until the end of the process.
 pub(crate) fn run(agent: &Agent, names: &AgentNames, lease: &ManagedClusterLease) {
@@ -31,7 +31,7 @@ pub(crate) fn run(agent: &Agent, names: &AgentNames, lease: &ManagedClusterLease
         lease,
         timeout,
         selection: HubSelection::new(timeout, Instant::now()),
-        backoff: Backoff::new(LONGEST_WAIT),
+        backoff: Backoff::new(MAX_BACKOFF),
         changes: 0,
     };
     loop {

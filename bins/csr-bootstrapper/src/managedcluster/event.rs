@@ -14,7 +14,7 @@ use crate::conditions::has;
 static EVENTS: Resource = Resource::v1("events.k8s.io", "events", "Event");
 const CONTROLLER: &str = "csr-bootstrapper";
 /// Of `reportingInstance` (kubernetes `pkg/apis/core/validation/events.go`, ReportingInstanceLengthLimit).
-const LONGEST_INSTANCE: usize = 128;
+const MAX_INSTANCE: usize = 128;
 
 /// Writes what is to be told about a ManagedCluster that was `before` and is `after` a write of ours; a failed Event
 /// stops nothing.
@@ -47,7 +47,7 @@ fn available(agent: &str, before: &Value, after: &Value, now: SystemTime) -> Opt
         "metadata": {"name": format!("{name}.{:016x}", fastrand::u64(..)), "namespace": name},
         "eventTime": micro_time(now),
         "reportingController": CONTROLLER,
-        "reportingInstance": agent.chars().take(LONGEST_INSTANCE).collect::<String>(),
+        "reportingInstance": agent.chars().take(MAX_INSTANCE).collect::<String>(),
         "action": reason,
         "reason": reason,
         "regarding": {

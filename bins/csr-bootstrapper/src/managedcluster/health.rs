@@ -6,9 +6,9 @@ use apiclient::{client::Client, json, log_line::quoted};
 
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
-const THRESHOLD: Duration = Duration::from_secs(20);
+const FAILURE_THRESHOLD: Duration = Duration::from_secs(20);
 /// The next probe while something is wrong (there, healthCheckRetryInterval).
-const SOON: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Memory limit for the answer to /version, in bytes; it has some 300.
 const VERSION: usize = 64 << 10;
@@ -50,7 +50,7 @@ impl Probes {
     /// fails or the answer is `urgent`.
     pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
         let soon = urgent || self.failing_since.is_some();
-        let wait = if soon { period.min(SOON) } else { period };
+        let wait = if soon { period.min(RETRY_INTERVAL) } else { period };
         self.probed.map_or(now, |probed| probed + wait)
     }
 
@@ -92,7 +92,7 @@ impl Probes {
         match &self.health {
             // Only the wording may differ: no reason for another write each time.
             ApiServerHealth::Failing(_) if same => {}
-            _ if now < since + THRESHOLD => self.health = ApiServerHealth::Unknown,
+            _ if now < since + FAILURE_THRESHOLD => self.health = ApiServerHealth::Unknown,
             _ => self.set_health(ApiServerHealth::Failing(message)),
         }
     }
@@ -222,9 +222,9 @@ mod tests {
         assert_eq!(probes.due(PERIOD, false, now), now);
         probes.record(200, "ok", now);
         assert_eq!(probes.due(PERIOD, false, now), now + PERIOD);
-        assert_eq!(probes.due(PERIOD, true, now), now + SOON);
+        assert_eq!(probes.due(PERIOD, true, now), now + RETRY_INTERVAL);
         probes.record(500, "", now);
-        assert_eq!(probes.due(PERIOD, false, now), now + SOON);
+        assert_eq!(probes.due(PERIOD, false, now), now + RETRY_INTERVAL);
         assert_eq!(probes.due(seconds(1), false, now), now + seconds(1));
     }
 

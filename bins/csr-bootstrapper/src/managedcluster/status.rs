@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
-const NO_RIGHT_YET: Duration = Duration::from_secs(600);
+const FORBIDDEN_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The parts of the ManagedCluster that are written, in a sentence.
 const STATUS: &str = "the ManagedCluster's status";
@@ -198,7 +198,7 @@ impl<'a> StatusController<'a> {
 
     fn failed(&mut self, target: &Target<'_>, part: &'static str, error: &Error) {
         if matches!(error, Error::Forbidden(_)) && !self.accepted {
-            self.writer.pace(&part).not_before = Instant::now() + NO_RIGHT_YET;
+            self.writer.pace(&part).not_before = Instant::now() + FORBIDDEN_INTERVAL;
             log_object!(
                 Level::Debug, target, error:% = error;
                 "{part} cannot be written before the hub accepts the cluster"

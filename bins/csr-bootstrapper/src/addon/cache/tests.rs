@@ -24,12 +24,12 @@ fn add_ons_with_another_health_check_have_no_lease() {
 #[test]
 fn a_hub_that_lists_too_many_costs_no_more_than_the_most() {
     let mut addons = AddOns::default();
-    let names: Vec<_> = (0..MOST_ADDONS + 5).map(|number| format!("a{number:04}")).collect();
+    let names: Vec<_> = (0..MAX_ADDONS + 5).map(|number| format!("a{number:04}")).collect();
     let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
     assert!(addons.replace_addons(all(&pairs)));
     assert!(addons.set_addon("z", Some(addon("z", ""))), "one more");
     assert!(!addons.set_addon("a0000", Some(addon("z", ""))), "one that is known");
-    assert_eq!(addons.by_lease().len(), MOST_ADDONS);
+    assert_eq!(addons.by_lease().len(), MAX_ADDONS);
 }
 
 /// What is deleted with an add-on is lost.
@@ -49,7 +49,7 @@ fn an_add_on_is_gone_only_if_all_are_known() {
     addons.remove_addon("a");
     addons.remove_addon("b");
     assert!(known(&addons).is_gone("a") && known(&addons).is_gone("b"));
-    let many = (0..=MOST_ADDONS).map(|number| (format!("{number}"), Some(addon("one", ""))));
+    let many = (0..=MAX_ADDONS).map(|number| (format!("{number}"), Some(addon("one", ""))));
     assert!(addons.replace_addons(many.collect()));
     assert!(!known(&addons).is_gone("a"), "it may be one of those that have no room");
     addons.replace_addons(all(&[("a", "one")]));
@@ -119,7 +119,7 @@ fn room_for_addons_that_were_left_out_lists_them_again() {
 #[test]
 fn room_among_too_many_addons_lists_them_again() {
     let mut addons = AddOns::default();
-    let many = (0..=MOST_ADDONS).map(|number| (format!("{number}"), Some(addon("one", ""))));
+    let many = (0..=MAX_ADDONS).map(|number| (format!("{number}"), Some(addon("one", ""))));
     addons.replace_addons(many.collect());
     addons.remove_addon("0");
     assert!(addons.wants_list());
@@ -161,12 +161,12 @@ fn addon_without_its_hosting_cluster_stays_hosted_for_a_moment() {
         addons.replace_addons(vec![("a".into(), Some(of(None)))]);
         assert!(hosted(&addons) && addons.settle(Instant::now()).is_some());
         addons.set_addon("a", Some(of(Some("h"))));
-        assert_eq!(addons.settle(Instant::now() + MOMENT), None, "it is back");
+        assert_eq!(addons.settle(Instant::now() + UNHOSTED_TIMEOUT), None, "it is back");
         assert!(hosted(&addons));
     }
     addons.set_addon("a", Some(of(None)));
     let before = addons.revision();
-    assert_eq!(addons.settle(Instant::now() + MOMENT), None);
+    assert_eq!(addons.settle(Instant::now() + UNHOSTED_TIMEOUT), None);
     assert!(!hosted(&addons) && addons.revision() > before);
     addons.set_addon("a", Some(of(None)));
     assert!(!hosted(&addons) && addons.settle(Instant::now()).is_none());
