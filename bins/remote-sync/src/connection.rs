@@ -25,7 +25,6 @@ pub(crate) use self::{
     identity::OwnPod,
     schedule::ProbeTiming,
     sources::{follow_files, offer_secret, secret_config},
-    state_map::{Ask, StateMap},
 };
 use self::{event::Notifier, supervisor::Supervisor};
 

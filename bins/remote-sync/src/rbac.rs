@@ -241,12 +241,10 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<PolicyRule>> {
         let rule = core(&SECRETS.plural, &names, verbs);
         roles.entry(namespace).or_default().push(rule);
     }
-    if let (Some((namespace, deletions)), Some((_, clusters))) =
-        (&settings.ledger, &settings.known_clusters)
-    {
+    if let Some((namespace, clusters)) = &settings.known_clusters {
         let rules = roles.entry(namespace).or_default();
         let maps = &CONFIGMAPS.plural;
-        rules.push(core(maps, &[deletions.clone(), clusters.clone()], &["get", "patch"]));
+        rules.push(core(maps, slice::from_ref(clusters), &["get", "patch"]));
         rules.push(core(maps, &[], CREATE));
     }
     roles

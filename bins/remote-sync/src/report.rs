@@ -168,7 +168,6 @@ impl Reporter {
 
     /// By remote, the deletions that wait for a person.
     fn held_deletions(&self) -> Vec<String> {
-        let context = &self.controller.context;
         let mut lines = Vec::new();
         for remote in self.controller.remotes().iter() {
             let (number, reasons) = lock(&remote.gate).held();
@@ -177,9 +176,7 @@ impl Reporter {
             }
             let reasons: Vec<_> = reasons.into_iter().map(GateHold::sentence).collect();
             let (name, reasons) = (&remote.name, reasons.join("; "));
-            let command = context.ledger.as_ref().map(|ledger| ledger.command(name, number));
-            let allow = command.map_or(String::new(), |it| format!("; to allow them: {it}"));
-            lines.push(format!("{name}: {number} deletions are held: {reasons}{allow}\n"));
+            lines.push(format!("{name}: {number} deletions are held: {reasons}\n"));
         }
         lines
     }

@@ -64,8 +64,6 @@ pub(crate) struct Settings {
     pub(crate) orphans: OrphanSettings,
     pub(crate) adopt: AdoptPolicy,
     pub(crate) namespaces: NamespacePolicy,
-    /// The namespace and the name of the ConfigMap that deletions are counted in; `None` without a namespace.
-    pub(crate) ledger: Option<(String, String)>,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Files that a remote's kubeconfig file may refer to.
@@ -212,7 +210,6 @@ impl Settings {
             orphans: values::orphans(flags, mode)?,
             adopt: values::adopt(flags, mode)?,
             namespaces: values::namespaces(flags, mode)?,
-            ledger: state_map("deletions"),
             known_clusters: state_map("known-clusters"),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,

@@ -10,7 +10,6 @@ mod desired;
 pub(crate) mod explain;
 mod fighting;
 pub(crate) mod gate;
-pub(crate) mod ledger;
 pub(crate) mod memory;
 pub(crate) mod metrics;
 mod namespace;

@@ -20,4 +20,5 @@ pub mod resource;
 pub mod stop;
 pub mod thread;
 pub mod time;
+pub mod token_bucket;
 pub mod watch;

@@ -1,9 +1,12 @@
 //! Records of known clusters, in a ConfigMap on the local cluster: admits a cluster that answers as a remote, or refuses
 //! it and says how a person accepts it.
 
-use std::sync::{
-    Arc, Mutex, OnceLock,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, SystemTime},
 };
 
 use apiclient::{
@@ -11,8 +14,9 @@ use apiclient::{
     error::{Error, Result},
     lock::lock,
     stop::Stop,
+    time::{micro_time, parse_micro_time},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{handle::Connection, state_map::StateMap};
 use crate::{
@@ -22,6 +26,9 @@ use crate::{
     },
     settings::{OWN, Settings},
 };
+
+/// Annotation of the ConfigMap: when the last process started.
+const LAST_START: &str = "remote-sync/last-start";
 
 /// The records, shared by all connections.
 #[derive(Default)]
@@ -34,6 +41,8 @@ pub(crate) struct ClusterRecords {
     local: OnceLock<Arc<Connection>>,
     /// The ConfigMap was read.
     loaded: AtomicBool,
+    /// When the process before this one started, if one did.
+    previous_start: OnceLock<Option<SystemTime>>,
 }
 
 impl ClusterRecords {
@@ -110,15 +119,32 @@ impl ClusterRecords {
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
         lock(&self.known).load(texts, saves);
+        let start = map["metadata"]["annotations"][LAST_START].as_str();
+        let now = SystemTime::now();
+        self.previous_start.get_or_init(|| start.map(|at| parse_micro_time(at).unwrap_or(now)));
+        if !self.loaded.load(Relaxed) {
+            self.merge(&json!({"metadata": {"annotations": {LAST_START: micro_time(now)}}}))?;
+        }
         self.loaded.store(true, Relaxed);
         Ok(())
     }
 
+    /// Returns whether another process started so recently.
+    pub(crate) fn restarted(&self, within: Duration) -> bool {
+        let previous = self.previous_start.get().copied().flatten();
+        // A time to come is another clock's.
+        previous.is_some_and(|start| start.elapsed().map_or(true, |age| age < within))
+    }
+
     /// Writes or removes a record; `false` if it can only be in memory.
     fn write(&self, remote: &str, record: Option<&ClusterRecord>) -> Result<bool> {
+        self.merge(&json!({"data": {remote: record.map(ToString::to_string)}}))
+    }
+
+    /// Changes the ConfigMap; `false` if that is not possible.
+    fn merge(&self, patch: &Value) -> Result<bool> {
         let Some(map) = self.map.as_ref().filter(|_| !self.dry_run) else { return Ok(false) };
-        let patch = json!({"data": {remote: record.map(ToString::to_string)}});
-        map.merge(&|request| request(&self.client()?), &patch).map(|map| map.is_some())
+        map.merge(&|request| request(&self.client()?), patch).map(|map| map.is_some())
     }
 
     fn client(&self) -> Result<Client> {

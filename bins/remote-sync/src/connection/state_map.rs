@@ -57,10 +57,6 @@ impl StateMap {
         format!("kubectl -n {namespace} patch configmap {name} --type merge -p '{patch}'")
     }
 
-    pub(crate) fn is_unusable(&self) -> bool {
-        self.unusable.load(Relaxed)
-    }
-
     fn create(&self, ask: Ask<'_>) -> Result<()> {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": self.name, "namespace": self.namespace}});

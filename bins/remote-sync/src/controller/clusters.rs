@@ -11,7 +11,6 @@ use apiclient::{
     client::RequestMetrics,
     error::{Error, Result},
     json::Document,
-    lock::lock,
     log_line::seconds,
     resource::SECRETS,
     stop::Stop,
@@ -34,8 +33,6 @@ use crate::{
 /// Periods without a response that are logged: Cluster API's grace periods
 /// (cluster-api `core/main.go`, remote-connection-grace-period, remote-conditions-grace-period).
 const SILENCES: [Duration; 2] = [Duration::from_secs(50), Duration::from_secs(300)];
-/// Interval at which the ledger is read while deletions are held: a person waits for the effect.
-const CHECK_ALLOWED: Duration = Duration::from_secs(10);
 /// The longest uninterrupted wait.
 const SLICE: Duration = Duration::from_secs(60);
 
@@ -58,7 +55,7 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
         Direction::Pull => LocalCluster::Target(TargetSide::new(cluster, &settings, &used)),
         Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &used)),
     };
-    let context = SyncContext::new(settings, local.cluster());
+    let context = SyncContext::new(settings, records.clone());
     Ok(Controller::new(Arc::new(context), local, records, used, stop))
 }
 
@@ -87,10 +84,6 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     }
     if !files.is_empty() {
         follow_files(controller, files)?;
-    }
-    if controller.context.ledger.is_some() && !settings.dry_run {
-        let controller = controller.clone();
-        runtime::spawn("deletions", move || follow_ledger(&controller))?;
     }
     let supervisor = controller.clone();
     runtime::spawn("queues", move || supervisor.supervise_queues())
@@ -170,25 +163,6 @@ pub(crate) fn add_remote(
         controller.remove(name);
     }
     followed.map(|()| remote)
-}
-
-/// Reads what people allowed, while there are deletions that wait for it.
-fn follow_ledger(controller: &Arc<Controller>) {
-    let Some(ledger) = &controller.context.ledger else { return };
-    while !controller.stop.wait(CHECK_ALLOWED) {
-        for remote in controller.remotes().iter().filter(|it| lock(&it.gate).held().0 > 0) {
-            match ledger.read(remote) {
-                Ok(true) => {
-                    controller.enqueue_all(remote);
-                    controller.start_workers(remote);
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    log::debug!(remote:% = remote.name, error:% = error; "cannot read what was allowed");
-                }
-            }
-        }
-    }
 }
 
 /// Follows the files once the local cluster, which knows which cluster each remote is, was reached.

@@ -117,7 +117,7 @@ rules:
     verbs: [create]
   - apiGroups: [\"\"]
     resources: [configmaps]
-    resourceNames: [remote-sync-deletions, remote-sync-known-clusters]
+    resourceNames: [remote-sync-known-clusters]
     verbs: [get, patch]
   - apiGroups: [\"\"]
     resources: [configmaps]

@@ -169,7 +169,7 @@ fn deletion() -> Vec<Flag> {
             "max-deletions",
             FlagKind::String,
             "10/10m",
-            "N/TIME: limit for deletions of a kind on a cluster; with more to be deleted, all of it waits for a person.",
+            "N/TIME: limit for deletions of a kind on a cluster; while more wait, all of them do.",
         ),
         flag(
             "namespace-policy",

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    cache::cluster::ClusterClient,
+    connection::ClusterRecords,
     model::{
         digest::Digester, key::PerKind, mode::Mode, object::ObjectReader, rules::FieldRules,
         secret::UploadRules,
     },
     settings::Settings,
-    sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
+    sync::{metrics::SyncMetrics, permits::Permits},
 };
 
 /// The part of the program that all pairs share.
@@ -21,15 +21,11 @@ pub(crate) struct SyncContext {
     pub(crate) readers: PerKind<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
-    /// `None` without a namespace of the program's own.
-    pub(crate) ledger: Option<Ledger>,
+    pub(crate) records: Arc<ClusterRecords>,
 }
 
 impl SyncContext {
-    pub(crate) fn new(settings: Settings, local: &Arc<ClusterClient>) -> Self {
-        let place = settings.ledger.clone();
-        let ledger =
-            place.map(|place| Ledger::new(local.clone(), place, settings.resources.clone()));
+    pub(crate) fn new(settings: Settings, records: Arc<ClusterRecords>) -> Self {
         let reader = ObjectReader {
             digester: Digester::default(),
             keys: settings.keys.clone(),
@@ -49,7 +45,7 @@ impl SyncContext {
             readers,
             metrics: SyncMetrics::default(),
             permits: Permits::default(),
-            ledger,
+            records,
         }
     }
 }

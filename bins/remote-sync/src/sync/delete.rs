@@ -1,10 +1,7 @@
 //! Actions that end a pair: confirmation that one object is gone, deletion of the other, and removal of the
 //! finalizer last.
 
-use std::{
-    sync::atomic::Ordering::Relaxed,
-    time::{Instant, SystemTime},
-};
+use std::time::{Instant, SystemTime};
 
 use apiclient::{
     client::{Patch, Preconditions, Propagation},
@@ -23,7 +20,7 @@ use crate::{
     },
     sync::{
         decide::has_finalizer,
-        gate::{Counted, DeletionReason, GateVerdict},
+        gate::{DeletionReason, GateVerdict},
         observed::{Attempt, Destroyed, Observed},
         pair::{PairContext, log_pair, odd, stale},
         patch,
@@ -145,19 +142,22 @@ impl PairContext<'_> {
         }
     }
 
-    /// Asks the gate; what it lets pass is recorded before it happens.
+    /// Asks whether the limit and the source's surroundings let a deletion pass.
     pub(crate) fn check_gate(
         &self,
         (what, reason): (Destroyed, DeletionReason),
         observed: &Observed,
         attempt: &mut Attempt,
     ) -> Result<()> {
-        let ledger = self.context.ledger.as_ref().filter(|_| !self.context.settings.dry_run);
-        if let Some(ledger) = ledger.filter(|_| !self.remote.restored.load(Relaxed)) {
-            ledger.read(self.remote)?;
-        }
-        let (counted, key) = (self.counted(what), &self.id.key);
-        let ask = |reason| lock(&self.remote.gate).ask(counted, key, reason, Instant::now());
+        let counted = match what {
+            Destroyed::Target => Some(self.id.kind),
+            Destroyed::Namespace => None,
+        };
+        let restarted = self.context.records.restarted(self.context.settings.orphans.within);
+        let ask = |reason| {
+            let mut gate = lock(&self.remote.gate);
+            gate.ask((counted, &self.id.key), reason, restarted, Instant::now())
+        };
         let mut verdict = ask(reason);
         let source = observed.source.as_ref();
         let lives = source.is_some_and(|source| !source.value.state.terminating);
@@ -166,9 +166,6 @@ impl PairContext<'_> {
                 None => verdict,
                 Some(reason) => ask(reason),
             };
-        }
-        if let Some(ledger) = ledger.filter(|_| verdict == GateVerdict::Open) {
-            ledger.record(self.remote)?;
         }
         attempt.verdict = Some((what, verdict));
         Ok(())
@@ -215,20 +212,12 @@ impl PairContext<'_> {
         }
     }
 
-    fn counted(&self, what: Destroyed) -> Counted {
-        match what {
-            Destroyed::Target => Some(self.id.kind),
-            Destroyed::Namespace => None,
-        }
-    }
-
     pub(crate) fn delete_target(
         &self,
         target: &Cached<TargetObject>,
     ) -> Result<Option<PairStatus>> {
         let place = self.at_target();
         let policy = self.context.settings.propagation;
-        self.sends_deletion(Destroyed::Target);
         let deleted = self.ask_target(&|c| c.delete(&place, policy, &exactly(target)));
         match deleted {
             Ok(()) => {
@@ -245,7 +234,6 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         }
-        self.count_deletion(Destroyed::Target);
         // The event that it is gone continues from here.
         Ok(Some(PairStatus::Waiting(Wait::TargetTerminating)))
     }
@@ -257,7 +245,6 @@ impl PairContext<'_> {
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
         let key = key::of("", &self.target.0);
-        self.sends_deletion(Destroyed::Namespace);
         match self.ask_target(&|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
                 log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
@@ -271,19 +258,9 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         }
-        self.count_deletion(Destroyed::Namespace);
         // With the target in it, the event that it is gone continues from here.
         let target = observed.target.is_some();
         Ok(target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating)))
-    }
-
-    fn sends_deletion(&self, what: Destroyed) {
-        lock(&self.remote.gate).sends(self.counted(what), &self.id.key);
-    }
-
-    fn count_deletion(&self, what: Destroyed) {
-        let counted = self.counted(what);
-        lock(&self.remote.gate).deleted(counted, &self.id.key, Instant::now());
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
+        gate::GateHold,
         memory::PairMemory,
         observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
@@ -42,7 +43,7 @@ pub(crate) fn finished(
 ) -> ReconcileResult {
     // What waits counts against the limit.
     if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
-        lock(&pair.remote.gate).forget(pair.id, Instant::now());
+        lock(&pair.remote.gate).forget(pair.id);
     }
     pair.drop_documents();
     if attempt.explains_absence(observed) {
@@ -80,9 +81,8 @@ pub(crate) fn finished(
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
-        PairStatus::Held(Hold::GracePeriod(left)) | PairStatus::Fighting(left) => {
-            ReconcileResult::RequeueAfter(left)
-        }
+        PairStatus::Held(Hold::GracePeriod(left) | Hold::Gate(GateHold::NextToken(left)))
+        | PairStatus::Fighting(left) => ReconcileResult::RequeueAfter(left),
         PairStatus::Held(Hold::Gate(_)) => {
             ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), CHECK_HELD))
         }
@@ -98,7 +98,7 @@ fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let (class, now) = (classify(error), Instant::now());
     if pair.observe(now).source.is_some_and(|source| !source.value.state.terminating) {
-        lock(&pair.remote.gate).returned(pair.id, now);
+        lock(&pair.remote.gate).forget(pair.id);
     }
     let outdated = pair.remote.count_stale(pair.id, class == RetryClass::Stale);
     let class = match class {
@@ -144,7 +144,7 @@ pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult 
 
 /// Forgets what earlier attempts found out.
 fn forget(pair: &PairContext<'_>) {
-    lock(&pair.remote.gate).forget(pair.id, Instant::now());
+    lock(&pair.remote.gate).forget(pair.id);
     pair.drop_documents();
 }
 

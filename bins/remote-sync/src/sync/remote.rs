@@ -5,7 +5,7 @@ mod obstacles;
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -44,8 +44,6 @@ pub(crate) struct RemoteSync {
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue,
     pub(crate) gate: Mutex<DeletionGate>,
-    /// The gate knows what earlier processes counted.
-    pub(crate) restored: AtomicBool,
     /// Only its namespace distinguishes a target of this remote from another remote's.
     needs_namespace: bool,
     /// Raised when the remote is removed.
@@ -72,11 +70,8 @@ impl RemoteSync {
         stop: Stop,
     ) -> Self {
         let orphans = &settings.orphans;
-        let limits = GateLimits {
-            grace: orphans.grace,
-            most: usize::try_from(orphans.most).unwrap_or(usize::MAX),
-            within: orphans.within,
-        };
+        let limits =
+            GateLimits { grace: orphans.grace, most: orphans.most, within: orphans.within };
         let pulls = settings.mode.owns_by_name() && settings.direction == Direction::Pull;
         Self {
             name: name.to_owned(),
@@ -85,7 +80,6 @@ impl RemoteSync {
             target,
             queue: Workqueue::new(&settings.resources, settings.workers, settings.mode),
             gate: Mutex::new(DeletionGate::new(limits)),
-            restored: AtomicBool::default(),
             needs_namespace: pulls && settings.many(),
             turns: stop.child(),
             stop,
@@ -108,7 +102,7 @@ impl RemoteSync {
             && mem::replace(&mut *lock(&self.session), session.number) != session.number
         {
             // A source that was missing before the outage may be back: grace periods start over.
-            lock(&self.gate).clear(Instant::now());
+            lock(&self.gate).clear();
         }
         for kind in self.source.stores.kinds() {
             self.queue.open(kind, self.obstacle(kind).is_none());

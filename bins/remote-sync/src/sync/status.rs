@@ -55,7 +55,7 @@ pub(crate) enum Hold {
     GracePeriod(Duration),
     /// The source is gone, and orphans are kept.
     OrphanKept,
-    /// The deletion waits for a person.
+    /// The limit, or what happens around the source, holds the deletion.
     Gate(GateHold),
     /// The target is a copy, and nothing proves that it is this source's.
     Unidentified,
@@ -88,7 +88,8 @@ impl PairStatus {
                 "something else undoes each write, so that there is only one a minute",
             ),
         };
-        let ends = matches!(self, Self::Held(Hold::GracePeriod(_)));
+        let ends =
+            matches!(self, Self::Held(Hold::GracePeriod(_) | Hold::Gate(GateHold::NextToken(_))));
         Some(PairCondition { ends, ..PairCondition::new(state, reason) })
     }
 
@@ -142,14 +143,15 @@ impl Hold {
 impl GateHold {
     pub(crate) fn sentence(self) -> &'static str {
         match self {
+            Self::NextToken(_) => "-max-deletions allows the deletion later",
             Self::TooMany => {
-                "more is to be deleted at once than -max-deletions allows, all of it is kept"
+                "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised"
             }
             Self::NamespaceDeleted => {
-                "the source's Namespace is being deleted, the target is kept until that is allowed"
+                "the source's Namespace is being deleted, the target is kept until you delete it"
             }
             Self::KindDeleted => {
-                "the source's CustomResourceDefinition is being deleted, the target is kept until that is allowed"
+                "the source's CustomResourceDefinition is being deleted, the target is kept until you delete it"
             }
         }
     }

@@ -10,7 +10,7 @@ use suite::{
 };
 
 use crate::{
-    smoke::gate::{allow, is_held},
+    smoke::gate::is_held,
     smoke::track::{TARGET, is_bare, one},
     support::{is_in_sync, of_program},
 };
@@ -63,8 +63,9 @@ fn track_target_keeps_the_copies_of_a_deleted_namespace() {
     sidecar.wait_for("the source's Namespace is being deleted");
     stage.source_namespace().wait_until_gone();
     stays("the copy is there", || target.get().is_some());
-    allow(&stage, 1);
+    target.delete();
     target.wait_until_gone();
+    is_held(&sidecar, 0.0);
 }
 
 #[test]

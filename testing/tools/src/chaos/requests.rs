@@ -132,6 +132,8 @@ fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
             gone.entry((pair.remote, &write.resource)).or_default().push(write.at);
         }
     }
+    // The burst, what the limit gains meanwhile, and the token of a restart.
+    let most = 2 * most + 1;
     // A process that is killed has counted what its last request does a moment later.
     let at_once = |all: &[Instant]| all[most] - all[0] + UNDER_WAY < within;
     let bad = gone.iter().filter(|(_, gone)| gone.windows(most + 1).any(at_once));

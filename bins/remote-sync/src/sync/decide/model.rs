@@ -26,7 +26,7 @@ use self::{
 use crate::settings::Track;
 
 /// `-max-deletions` of the model, for all time.
-const MOST: usize = 1;
+const MOST: u32 = 1;
 
 /// Worlds under the rule.
 struct Sync {

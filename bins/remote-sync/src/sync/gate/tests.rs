@@ -1,10 +1,13 @@
 use super::*;
 
 const KIND: Counted = Some(KindIndex::FIRST);
+const GRACE: Duration = Duration::from_secs(300);
+const MINUTE: Duration = Duration::from_secs(60);
+const TOO_MANY: GateVerdict = GateVerdict::Held(GateHold::TooMany);
 
-fn gate(most: usize) -> DeletionGate {
-    let (grace, within) = (Duration::from_secs(300), Duration::from_secs(600));
-    DeletionGate::new(GateLimits { grace, most, within })
+fn gate(most: u32) -> DeletionGate {
+    let within = MINUTE * most;
+    DeletionGate::new(GateLimits { grace: GRACE, most, within })
 }
 
 fn pair(name: &str) -> Pair {
@@ -13,7 +16,11 @@ fn pair(name: &str) -> Pair {
 
 /// The gate's verdict about a pair of the first kind.
 fn ask(gate: &mut DeletionGate, name: &str, reason: DeletionReason, now: Instant) -> GateVerdict {
-    gate.ask(KIND, &name.into(), reason, now)
+    gate.ask((KIND, &name.into()), reason, false, now)
+}
+
+fn next_token(seconds: u64) -> GateVerdict {
+    GateVerdict::Held(GateHold::NextToken(Duration::from_secs(seconds)))
 }
 
 #[test]
@@ -25,122 +32,84 @@ fn a_target_without_a_source_stays_for_its_grace() {
     assert_eq!(ask(&mut gate, "a", gone, start), grace(300));
     assert_eq!(ask(&mut gate, "a", gone, later(299)), grace(1));
     assert_eq!(ask(&mut gate, "a", gone, later(300)), GateVerdict::Open);
-    gate.forget(&pair("a"), later(300));
+    gate.forget(&pair("a"));
     assert_eq!(ask(&mut gate, "a", gone, later(301)), grace(300), "it was back");
-    gate.clear(later(301));
+    gate.clear();
     assert_eq!(gate.waiting(), 0);
     assert_eq!(ask(&mut gate, "a", gone, later(900)), grace(300), "the cluster was away");
     assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later(900)), GateVerdict::Open);
 }
 
 #[test]
-fn a_returned_source_starts_the_grace_over() {
-    let (mut gate, start) = (gate(1), Instant::now());
-    let (later, gone) = (start + Duration::from_secs(300), DeletionReason::SourceGone);
-    let grace = GateVerdict::Grace(Duration::from_secs(300));
-    assert_eq!(ask(&mut gate, "a", gone, start), grace);
-    gate.returned(&pair("a"), later);
-    gate.returned(&pair("b"), later);
-    assert_eq!((gate.waiting(), ask(&mut gate, "a", gone, later)), (0, grace));
-    gate.sends(KIND, "a");
-    gate.returned(&pair("a"), later);
-    let held = GateVerdict::Held(GateHold::TooMany);
-    assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later), held);
-}
-
-#[test]
-fn beyond_the_limit_all_stay_whatever_the_reason() {
-    for reason in [DeletionReason::Wanted, DeletionReason::SourceGone] {
-        let (mut gate, start) = (gate(10), Instant::now());
-        let later = start + Duration::from_secs(3600);
-        for name in 0..11 {
-            ask(&mut gate, &name.to_string(), reason, start);
-        }
-        for name in 0..11 {
-            let verdict = ask(&mut gate, &name.to_string(), reason, later);
-            assert_eq!(verdict, GateVerdict::Held(GateHold::TooMany), "{reason:?}");
-        }
-        assert_eq!(gate.held(), (11, vec![GateHold::TooMany]));
-        gate.forget(&pair("10"), later);
-        assert_eq!(ask(&mut gate, "0", reason, later), GateVerdict::Open);
-        let other = gate.ask(None, &"0".into(), DeletionReason::Wanted, later);
-        assert_eq!(other, GateVerdict::Open, "namespaces count apart");
+fn beyond_the_limit_all_stay() {
+    let (mut gate, start) = (gate(10), Instant::now());
+    let (later, gone) = (start + Duration::from_secs(3600), DeletionReason::SourceGone);
+    for name in 0..11 {
+        ask(&mut gate, &name.to_string(), gone, start);
     }
+    for name in 0..11 {
+        assert_eq!(ask(&mut gate, &name.to_string(), gone, later), TOO_MANY);
+    }
+    assert_eq!(gate.held(), (11, vec![GateHold::TooMany]));
+    gate.forget(&pair("10"));
+    assert_eq!(ask(&mut gate, "0", gone, later), GateVerdict::Open);
+    let other = gate.ask((None, &"0".into()), DeletionReason::Wanted, false, later);
+    assert_eq!(other, GateVerdict::Open, "namespaces count apart");
 }
 
 #[test]
-fn those_that_went_count_for_the_period() {
-    let (mut gate, start) = (gate(1), Instant::now());
-    let later = |seconds| start + Duration::from_secs(seconds);
-    let held = GateVerdict::Held(GateHold::TooMany);
-    assert_eq!(ask(&mut gate, "a", DeletionReason::Wanted, later(300)), GateVerdict::Open);
-    gate.deleted(KIND, "a", later(300));
-    assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later(301)), held);
-    assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later(899)), held);
-    assert_eq!(gate.waiting(), 1);
-    assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later(900)), GateVerdict::Open);
+fn a_deletion_beyond_the_burst_waits_for_its_token() {
+    let (mut gate, now, wanted) = (gate(2), Instant::now(), DeletionReason::Wanted);
+    for name in ["a", "b"] {
+        assert_eq!(ask(&mut gate, name, wanted, now), GateVerdict::Open);
+    }
+    assert_eq!(ask(&mut gate, "a", wanted, now), GateVerdict::Open, "a retry needs no token");
+    assert_eq!(ask(&mut gate, "c", wanted, now), next_token(60));
+    assert_eq!((gate.waiting(), gate.held()), (3, (0, Vec::new())), "it needs nobody");
+    assert_eq!(ask(&mut gate, "d", wanted, now), next_token(60));
+    assert_eq!(ask(&mut gate, "e", wanted, now), TOO_MANY);
+    assert_eq!(ask(&mut gate, "c", wanted, now + MINUTE), TOO_MANY);
+    gate.forget(&pair("e"));
+    assert_eq!(ask(&mut gate, "c", wanted, now + MINUTE), GateVerdict::Open);
+    assert_eq!(ask(&mut gate, "d", wanted, now + MINUTE), next_token(60));
 }
 
 #[test]
-fn what_goes_with_its_namespace_or_kind_waits_for_a_person() {
+fn a_deletion_that_was_forgotten_keeps_its_token() {
+    let (mut gate, now, wanted) = (gate(1), Instant::now(), DeletionReason::Wanted);
+    assert_eq!(ask(&mut gate, "a", wanted, now), GateVerdict::Open);
+    gate.forget(&pair("a"));
+    assert_eq!(ask(&mut gate, "a", wanted, now), next_token(60), "it may have happened");
+}
+
+#[test]
+fn a_token_cuts_no_grace_short() {
+    let (mut gate, now) = (gate(1), Instant::now());
+    assert_eq!(ask(&mut gate, "a", DeletionReason::Wanted, now), GateVerdict::Open);
+    let gone = DeletionReason::SourceGone;
+    assert_eq!(ask(&mut gate, "a", gone, now + MINUTE), GateVerdict::Grace(GRACE - MINUTE));
+    assert_eq!(ask(&mut gate, "a", gone, now + GRACE), GateVerdict::Open);
+}
+
+#[test]
+fn after_a_restart_there_is_one_token() {
+    let (mut gate, now, wanted) = (gate(10), Instant::now(), DeletionReason::Wanted);
+    let mut ask = |name: &str, at| gate.ask((KIND, &name.into()), wanted, true, at);
+    assert_eq!([ask("a", now), ask("b", now)], [GateVerdict::Open, next_token(60)]);
+    assert_eq!(ask("b", now + MINUTE), GateVerdict::Open);
+}
+
+#[test]
+fn what_goes_with_its_namespace_or_kind_waits_in_any_case() {
     for (reason, hold) in [
         (DeletionReason::NamespaceDeleted, GateHold::NamespaceDeleted),
         (DeletionReason::KindDeleted, GateHold::KindDeleted),
     ] {
         let (mut gate, now) = (gate(10), Instant::now());
+        assert_eq!(ask(&mut gate, "a", DeletionReason::Wanted, now), GateVerdict::Open);
         assert_eq!(ask(&mut gate, "a", reason, now), GateVerdict::Held(hold));
-        gate.allow(1);
-        assert_eq!(ask(&mut gate, "a", reason, now), GateVerdict::Open);
-        assert_eq!(ask(&mut gate, "b", reason, now), GateVerdict::Held(hold), "one was allowed");
-        assert_eq!((gate.allowed(), gate.recent(now)), (0, Vec::new()), "it is under way");
-        gate.deleted(KIND, "a", now);
-        assert_eq!((gate.allowed(), gate.recent(now)), (0, Vec::new()));
+        assert_eq!(gate.held(), (1, vec![hold]));
     }
-}
-
-#[test]
-fn what_was_allowed_and_not_used_is_allowed_still() {
-    let (mut gate, now) = (gate(0), Instant::now());
-    gate.allow(1);
-    assert_eq!(ask(&mut gate, "a", DeletionReason::Wanted, now), GateVerdict::Open);
-    gate.forget(&pair("a"), now);
-    assert_eq!(gate.allowed(), 1);
-    assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, now), GateVerdict::Open);
-    gate.clear(now);
-    assert_eq!(gate.allowed(), 1);
-}
-
-#[test]
-fn a_deletion_without_an_answer_counts_when_its_target_is_gone() {
-    let (mut gate, now) = (gate(1), Instant::now());
-    let wanted = DeletionReason::Wanted;
-    assert_eq!(ask(&mut gate, "a", wanted, now), GateVerdict::Open);
-    gate.forget(&pair("a"), now);
-    assert_eq!(gate.recent(now), [], "it was not sent");
-    assert_eq!(ask(&mut gate, "a", wanted, now), GateVerdict::Open);
-    gate.sends(KIND, "a");
-    gate.forget(&pair("a"), now);
-    assert_eq!(gate.recent(now), [(KIND, Duration::ZERO, 1)]);
-    assert_eq!(ask(&mut gate, "b", wanted, now), GateVerdict::Held(GateHold::TooMany));
-}
-
-#[test]
-fn a_restart_forgets_nothing_that_counts() {
-    let (mut before, start) = (gate(2), Instant::now() + Duration::from_secs(10_000));
-    let later = |seconds| start + Duration::from_secs(seconds);
-    for (name, at) in [("a", 0), ("b", 100)] {
-        assert_eq!(ask(&mut before, name, DeletionReason::Wanted, later(at)), GateVerdict::Open);
-        let count: usize = before.recent(later(at)).iter().map(|(_, _, number)| number).sum();
-        assert_eq!(count, 1 + usize::from(name == "b"), "before it happens");
-        before.deleted(KIND, name, later(at));
-    }
-    let mut after = gate(2);
-    for (counted, age, number) in before.recent(later(200)) {
-        after.restore(counted, age, number, later(200));
-    }
-    let held = GateVerdict::Held(GateHold::TooMany);
-    assert_eq!(ask(&mut after, "c", DeletionReason::Wanted, later(599)), held);
-    assert_eq!(ask(&mut after, "c", DeletionReason::Wanted, later(600)), GateVerdict::Open);
 }
 
 #[test]
@@ -148,11 +117,7 @@ fn times_without_end_are_no_trouble() {
     let now = Instant::now();
     let limits = GateLimits { grace: Duration::MAX, most: 1, within: Duration::MAX };
     let mut gate = DeletionGate::new(limits);
-    let gone = DeletionReason::SourceGone;
+    let (gone, later) = (DeletionReason::SourceGone, now + 365 * 24 * 60 * MINUTE);
     assert_eq!(ask(&mut gate, "a", gone, now), GateVerdict::Grace(Duration::MAX));
-    gate.deleted(KIND, "a", now);
-    let later = now + Duration::from_secs(365 * 24 * 3600);
-    assert_eq!(ask(&mut gate, "b", gone, later), GateVerdict::Held(GateHold::TooMany));
-    gate.restore(KIND, Duration::MAX, usize::MAX, now);
-    assert_eq!(ask(&mut gate, "c", gone, later), GateVerdict::Held(GateHold::TooMany));
+    assert_eq!(ask(&mut gate, "b", gone, later), TOO_MANY);
 }

@@ -5,7 +5,7 @@ use explorer::Fate;
 use super::{
     MOST, Sync,
     process::Attempt,
-    view::{Act, End, Mark, Namespace, Published, Source, Target, Verdict, View, Why},
+    view::{Act, End, Mark, Namespace, Published, Source, Target, View, Why},
     world::{NAMES, World, is_same},
 };
 
@@ -33,10 +33,6 @@ impl Sync {
         let process = world.process.as_mut().unwrap();
         if process.attempt.take().is_none() {
             process.queued[remote][name] = false;
-        }
-        if matches!(act, Act::DeleteTarget | Act::DeleteNamespace) {
-            let gate = &mut process.gates[remote];
-            self.rule.sends(gate, name, act == Act::DeleteNamespace);
         }
         let before = world.process.clone();
         if fate != Fate::NotSent {
@@ -146,13 +142,9 @@ impl Sync {
             }
             Act::CheckGate { namespace, gone } => {
                 let swept = world.remotes[remote].swept;
-                let process = world.process.as_mut().unwrap();
                 let why = Why { gone, swept };
-                let verdict = self.rule.ask(&mut process.gates[remote], name, namespace, why);
-                progress.verdict = Some((namespace, verdict));
-                if verdict == Verdict::Open {
-                    world.ledger[remote] = self.rule.recorded(&process.gates[remote]);
-                }
+                let gate = &mut world.process.as_mut().unwrap().gates[remote];
+                progress.verdict = Some((namespace, self.rule.ask(gate, name, namespace, why)));
                 Ok(Next::Act)
             }
             Act::DeleteTarget => self.delete_target(world, attempt, view),
@@ -202,8 +194,6 @@ impl Sync {
         }
         world.check_deletion(remote, name)?;
         world.targets[name] = None;
-        let process = world.process.as_mut().unwrap();
-        self.rule.deleted(&mut process.gates[remote], name, false);
         Ok(Next::End(End::Waiting))
     }
 
@@ -225,9 +215,7 @@ impl Sync {
         }
         let terminating = Some(Namespace { terminating: true, ..namespace });
         world.namespace = terminating;
-        let process = world.process.as_mut().unwrap();
-        process.namespace = terminating;
-        self.rule.deleted(&mut process.gates[remote], name, true);
+        world.process.as_mut().unwrap().namespace = terminating;
         Ok(if view.target.is_some() { Next::End(End::Waiting) } else { Next::Act })
     }
 }
@@ -334,7 +322,7 @@ impl World {
             return Err("a copy is deleted with the kind of its source".into());
         }
         self.deleted[remote][name] = true;
-        match self.deleted[remote].iter().filter(|deleted| **deleted).count() > MOST {
+        match self.deleted[remote].iter().filter(|deleted| **deleted).count() > MOST as usize {
             true => Err("more copies are deleted than the limit".into()),
             false => Ok(()),
         }

@@ -81,12 +81,14 @@ impl Sync {
     }
 
     fn start(&self, world: &mut World) {
+        // The limit is a process's.
+        world.deleted = Default::default();
         world.process = Some(Process {
             sources: Default::default(),
             targets: Default::default(),
             namespace: None,
             unlisted: Default::default(),
-            gates: world.ledger.map(|recorded| self.rule.gate(recorded)),
+            gates: [self.rule.gate(), self.rule.gate()],
             queued: Default::default(),
             ends: Default::default(),
             attempt: None,

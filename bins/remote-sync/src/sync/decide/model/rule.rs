@@ -64,10 +64,6 @@ impl Rule {
         Self { without: Some(safeguard), ..Self::new() }
     }
 
-    fn counted(&self, namespace: bool) -> Option<KindIndex> {
-        (!namespace).then_some(self.kind)
-    }
-
     /// Without names all clusters are those of one remote.
     fn seen(&self, view: &View) -> View {
         let mut view = view.clone();
@@ -121,17 +117,10 @@ impl Rule {
         }
     }
 
-    /// The gate of a new process; earlier ones recorded so many deletions of targets and namespaces.
-    pub(super) fn gate(&self, recorded: [u8; 2]) -> DeletionGate {
+    /// The gate of a new process.
+    pub(super) fn gate(&self) -> DeletionGate {
         let limits = GateLimits { grace: Duration::ZERO, most: MOST, within: WITHIN };
-        let mut gate = DeletionGate::new(limits);
-        for (namespace, number) in [(false, recorded[0]), (true, recorded[1])] {
-            if number > 0 {
-                let counted = self.counted(namespace);
-                gate.restore(counted, Duration::ZERO, number.into(), self.now);
-            }
-        }
-        gate
+        DeletionGate::new(limits)
     }
 
     /// Asks for the deletion of a pair's target or namespace.
@@ -145,7 +134,9 @@ impl Rule {
         if self.without == Some(Safeguard::Gate) {
             return Verdict::Open;
         }
-        let mut ask = |reason| gate.ask(self.counted(namespace), &key(name), reason, self.now);
+        let counted = (!namespace).then_some(self.kind);
+        // Of one token a restart leaves one.
+        let mut ask = |reason| gate.ask((counted, &key(name)), reason, false, self.now);
         let mut verdict =
             ask(if why.gone { DeletionReason::SourceGone } else { DeletionReason::Wanted });
         if verdict == GateVerdict::Open && !namespace && why.swept {
@@ -157,27 +148,9 @@ impl Rule {
         }
     }
 
-    /// What the ledger holds when a deletion passes: that of targets, and of namespaces.
-    pub(super) fn recorded(&self, gate: &DeletionGate) -> [u8; 2] {
-        let recent = gate.recent(self.now);
-        [false, true].map(|namespace| {
-            let of_this = recent.iter().filter(|(of, ..)| *of == self.counted(namespace));
-            of_this.map(|(.., number)| u8::try_from(*number).unwrap()).sum()
-        })
-    }
-
     /// A pair's attempt ended without a hold.
     pub(super) fn forget(&self, gate: &mut DeletionGate, name: usize) {
-        gate.forget(&Pair { kind: self.kind, key: key(name) }, self.now);
-    }
-
-    /// The request for a deletion is about to be sent.
-    pub(super) fn sends(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
-        gate.sends(self.counted(namespace), &key(name));
-    }
-
-    pub(super) fn deleted(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
-        gate.deleted(self.counted(namespace), &key(name), self.now);
+        gate.forget(&Pair { kind: self.kind, key: key(name) });
     }
 
     /// The records after a cluster was connected that shows itself so, unless it is refused.

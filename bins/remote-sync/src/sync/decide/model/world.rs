@@ -29,9 +29,7 @@ pub(super) struct World {
     pub(super) process: Option<Process>,
     /// Which clusters the remotes are known to be.
     pub(super) records: Records,
-    /// Deletions that were recorded for later processes, of targets and of namespaces.
-    pub(super) ledger: [[u8; 2]; REMOTES],
-    /// The names of targets that were deleted for each remote.
+    /// The names of targets that the process deleted for each remote.
     pub(super) deleted: [[bool; NAMES]; REMOTES],
     /// For the invariants alone: the uids of sources that went at once with their kind.
     pub(super) swept_away: [[Option<u8>; NAMES]; REMOTES],
@@ -89,7 +87,6 @@ impl World {
             used: false,
             process: None,
             records: Records::default(),
-            ledger: Default::default(),
             deleted: Default::default(),
             swept_away: Default::default(),
             uids: 0,
