@@ -236,7 +236,7 @@ impl Sweep<'_> {
             }
         };
         let stop = &self.controller.stop;
-        let turn = Turn::new(self.cluster, self.cluster.name(), stop);
+        let turn = Turn::new(self.cluster, stop);
         turn.ask(|client| watch::list(client, &selection, stop, &mut see))
     }
 

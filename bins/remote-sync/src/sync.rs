@@ -17,7 +17,6 @@ pub(crate) mod observed;
 pub(crate) mod outcome;
 pub(crate) mod pair;
 pub(crate) mod patch;
-pub(crate) mod permits;
 pub(crate) mod reconcile;
 mod refresh;
 pub(crate) mod remote;

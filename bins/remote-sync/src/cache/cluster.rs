@@ -18,7 +18,7 @@ use apiclient::{
 
 use crate::{
     cache::{
-        rate_limiter::{Admission, Lane, RateLimiter, Waiter},
+        rate_limiter::{Admission, Priority, RateLimiter},
         retry::{RetryClass, classify},
         store::ObjectStore,
     },
@@ -63,7 +63,7 @@ pub(crate) struct TargetSide {
 
 impl ClusterClient {
     pub(crate) fn new(connection: Arc<Connection>, settings: &Settings) -> Arc<Self> {
-        let limiter = RateLimiter::new(f64::from(settings.qps), settings.burst());
+        let limiter = RateLimiter::new(settings.qps, settings.burst());
         Arc::new(Self { connection, watches: AtomicU64::new(0), limiter })
     }
 
@@ -91,7 +91,7 @@ impl ClusterClient {
 
     /// Sends a request of no attempt within the rate limit.
     pub(crate) fn ask<T>(&self, stop: &Stop, request: Request<'_, T>) -> Result<T> {
-        Turn::new(self, self.name(), stop).ask(request)
+        Turn::new(self, stop).ask(request)
     }
 
     /// A response that says that the cluster is busy or unreachable slows down all requests.
@@ -112,21 +112,19 @@ pub(crate) type Request<'a, T> = &'a dyn Fn(&Client) -> Result<T>;
 /// those that have not.
 pub(crate) struct Turn<'a> {
     cluster: &'a ClusterClient,
-    remote: &'a str,
     stop: &'a Stop,
     /// A token for the first request.
     token: Cell<bool>,
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(cluster: &'a ClusterClient, remote: &'a str, stop: &'a Stop) -> Self {
-        Self { cluster, remote, stop, token: Cell::new(false) }
+    pub(crate) fn new(cluster: &'a ClusterClient, stop: &'a Stop) -> Self {
+        Self { cluster, stop, token: Cell::new(false) }
     }
 
     /// Waits for a token, unless it `yields`.
-    pub(crate) fn begin(&self, lane: Lane, yields: &dyn Fn() -> bool) -> Admission {
-        let waiter = Waiter { remote: self.remote, lane, stop: self.stop, yields };
-        let admission = self.cluster.limiter.wait(&waiter);
+    pub(crate) fn begin(&self, priority: Priority, yields: &dyn Fn() -> bool) -> Admission {
+        let admission = self.cluster.limiter.wait(priority, self.stop, yields);
         self.token.set(matches!(admission, Admission::Admitted { .. }));
         admission
     }
@@ -139,7 +137,7 @@ impl<'a> Turn<'a> {
 
     /// The session, once there is a token.
     fn ready(&self) -> Result<ClusterSession> {
-        if !self.token.take() && self.begin(Lane::Begun, &|| false) == Admission::Stopped {
+        if !self.token.take() && self.begin(Priority::Urgent, &|| false) == Admission::Stopped {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));
@@ -152,7 +150,7 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.token.get() {
-            self.cluster.limiter.give_back();
+            self.cluster.limiter.put_back();
         }
     }
 }

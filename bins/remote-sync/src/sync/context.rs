@@ -1,6 +1,6 @@
-//! Context that all pairs share: settings, reader, metrics and permits.
+//! Context that all pairs share: settings, reader and metrics.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::{
     connection::ClusterRecords,
@@ -9,7 +9,7 @@ use crate::{
         secret::UploadRules,
     },
     settings::Settings,
-    sync::{metrics::SyncMetrics, permits::Permits},
+    sync::metrics::SyncMetrics,
 };
 
 /// The part of the program that all pairs share.
@@ -20,7 +20,8 @@ pub(crate) struct SyncContext {
     /// For objects of each kind.
     pub(crate) readers: PerKind<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
-    pub(crate) permits: Permits,
+    /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
+    pub(crate) large: Mutex<()>,
     pub(crate) records: Arc<ClusterRecords>,
 }
 
@@ -44,7 +45,7 @@ impl SyncContext {
             reader,
             readers,
             metrics: SyncMetrics::default(),
-            permits: Permits::default(),
+            large: Mutex::default(),
             records,
         }
     }

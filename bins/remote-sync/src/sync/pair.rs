@@ -13,25 +13,27 @@ use serde_json::Value;
 use crate::{
     cache::{
         cluster::{ApiResources, Request, Turn},
-        rate_limiter::{Admission, Lane},
+        rate_limiter::{Admission, Priority},
         store::ObjectStore,
     },
     model::{
         annotations::{Origin, Uid},
         discovery::ResourceArg,
         key::{self, ObjectKey, Pair},
-        object::{Cached, ObjectReader, SourceObject, TargetObject},
+        object::{Cached, ObjectReader, SMALL, SourceObject, TargetObject},
     },
     settings::Direction,
     sync::{
         context::SyncContext,
         desired::Desired,
         observed::{Observed, SyncRules},
-        permits::SMALL_RESPONSE,
         remote::RemoteSync,
         workqueue::WorkItem,
     },
 };
+
+/// Memory that a response may cost for a pair that is not large: an object may have grown, and its server adds fields.
+const SMALL_RESPONSE: usize = 2 * SMALL;
 
 /// A pair with everything that its attempt needs.
 pub(crate) struct PairContext<'a> {
@@ -48,7 +50,7 @@ pub(crate) struct PairContext<'a> {
     source_mark: String,
     /// The time at which the pair was enqueued.
     pub(crate) since: Instant,
-    lane: Lane,
+    priority: Priority,
     source_turn: Turn<'a>,
     target_turn: Turn<'a>,
     /// Memory that each of its objects may cost.
@@ -87,8 +89,8 @@ impl<'a> PairContext<'a> {
         let source_key = key::of(&source.0, &source.1);
         let target_key = key::of(&target.0, &target.1);
         let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_RESPONSE });
-        let lane = if *urgent { Lane::Urgent } else { Lane::Backlog };
-        let turn = |cluster| Turn::new(cluster, &remote.name, &remote.turns);
+        let priority = if *urgent { Priority::Urgent } else { Priority::Backlog };
+        let turn = |cluster| Turn::new(cluster, &remote.turns);
         let (source_turn, target_turn) =
             (turn(&remote.source.cluster), turn(&remote.target.cluster));
         let id = pair;
@@ -103,7 +105,7 @@ impl<'a> PairContext<'a> {
             target_key,
             source_mark: remote.source.cluster.mark(),
             since,
-            lane,
+            priority,
             source_turn,
             target_turn,
             most,
@@ -190,14 +192,14 @@ impl PairContext<'_> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows. At the remote's own first:
     /// for the local one all remotes wait.
     pub(crate) fn begin(&self) -> Admission {
-        let yields = || self.lane == Lane::Backlog && self.remote.queue.wants_yield();
+        let yields = || self.priority == Priority::Backlog && self.remote.queue.wants_yield();
         let mut turns = [&self.source_turn, &self.target_turn];
         if self.context.settings.direction == Direction::Push {
             turns.reverse();
         }
         let mut waited = false;
         for turn in turns {
-            match turn.begin(self.lane, &yields) {
+            match turn.begin(self.priority, &yields) {
                 Admission::Admitted { waited: now } => waited |= now,
                 ended => return ended,
             }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::error::Error;
+use apiclient::{error::Error, lock::lock};
 use log::Level;
 
 use crate::{
@@ -43,12 +43,13 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
     }
 }
 
-/// As [`reconcile`], with a permit for large objects.
+/// As [`reconcile`], one at a time in the process.
 fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
-    match context.permits.acquire(&remote.stop) {
-        Some(_permit) => reconcile(context, remote, item),
-        None => ReconcileResult::Done,
+    let _large = lock(&context.large);
+    if remote.stop.raised() {
+        return ReconcileResult::Done;
     }
+    reconcile(context, remote, item)
 }
 
 /// Makes an attempt at a pair; a dry run ends it at its first write.

@@ -4,7 +4,8 @@
 //! they belong to the queue, and a pair's memory outlives a reconnect while its failures do not.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
+    mem,
     time::{Duration, Instant},
 };
 
@@ -16,25 +17,28 @@ use crate::{
     },
 };
 
-/// Capacity that an empty queue keeps, in pairs.
-const ROOM: usize = 64;
-
 /// The longest delay: later instants may not be representable.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-
-/// Pairs with a recent event that come before one of the backlog, which events never stop altogether.
-const EVENTS_IN_A_ROW: u8 = 7;
 
 /// Failures in a row after which a retry no longer comes before the backlog.
 const HOPEFUL: u32 = 3;
 
+/// The order in which pairs are taken; those of one rank in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Rank {
+    /// With large objects, of which one is processed at a time.
+    Large,
+    /// With a recent event.
+    Urgent,
+    /// From a list.
+    Backlog,
+}
+
 /// The state of a pair in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ItemState {
-    /// In the backlog, since then.
-    Backlog(Instant),
-    /// Among the events or the large ones; an entry that the backlog still has of it is void.
-    Queued,
+    /// Waiting with this number.
+    Ready(Rank, u64),
     /// Its kind cannot be reconciled; whether it was urgent, or has become so.
     Parked(bool),
     Processing,
@@ -53,7 +57,7 @@ pub(crate) enum ReconcileResult {
     RequeueAfter(Duration),
     /// Nothing was done, as another pair is urgent: it is the next one of the backlog.
     Yielded,
-    /// Its objects are large: it needs a permit.
+    /// Its objects are large: it waits until no other such pair is processed.
     RequeueAsLarge,
     /// Failed; retried after the class's backoff, but not before this time.
     Failed(RetryClass, Duration),
@@ -84,17 +88,11 @@ pub(crate) struct QueueDepth {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueueOrder {
     mode: Mode,
-    /// Pairs with a recent event.
-    events: VecDeque<(Pair, Instant)>,
-    /// Pairs that a list returned, with void entries.
-    backlog: VecDeque<(Pair, Instant)>,
-    /// Entries of the backlog that are not void.
-    backlogged: usize,
-    /// Events since the last pair of the backlog.
-    in_a_row: u8,
-    /// Pairs with large objects.
-    large: VecDeque<(Pair, Instant)>,
-    /// Whether one of them is being processed.
+    /// Pairs that wait, by rank.
+    ready: [BTreeMap<u64, (Pair, Instant)>; 3],
+    /// The next number. The first is in the middle, as a pair that yields gets one before all.
+    next: u64,
+    /// Whether a large pair is being processed.
     large_running: bool,
     /// A tree, as the other maps, because it frees memory when pairs are removed.
     items: BTreeMap<Pair, ItemState>,
@@ -110,11 +108,8 @@ impl QueueOrder {
     pub(super) fn new(open: PerKind<bool>, mode: Mode) -> Self {
         Self {
             mode,
-            events: VecDeque::new(),
-            backlog: VecDeque::new(),
-            backlogged: 0,
-            in_a_row: 0,
-            large: VecDeque::new(),
+            ready: Default::default(),
+            next: u64::MAX / 2,
             large_running: false,
             items: BTreeMap::new(),
             delayed: BTreeSet::new(),
@@ -133,7 +128,7 @@ impl QueueOrder {
                 false
             }
             // It moves up.
-            Some(ItemState::Backlog(_)) if urgent => {
+            Some(ItemState::Ready(Rank::Backlog, _)) if urgent => {
                 self.enqueue(pair, urgent, now);
                 false
             }
@@ -142,7 +137,7 @@ impl QueueOrder {
                 self.items.insert(pair, ItemState::Parked(urgent));
                 false
             }
-            Some(ItemState::Backlog(_) | ItemState::Queued | ItemState::Dirty) => false,
+            Some(ItemState::Ready(..) | ItemState::Dirty) => false,
             Some(ItemState::Delayed(_)) | None => {
                 self.enqueue(pair, urgent, now);
                 true
@@ -152,7 +147,7 @@ impl QueueOrder {
 
     /// Opens or closes the queue for pairs of `kind`. Whether a worker may have more to do.
     pub(super) fn open(&mut self, kind: KindIndex, open: bool, now: Instant) -> bool {
-        if std::mem::replace(&mut self.open[kind], open) || !open {
+        if mem::replace(&mut self.open[kind], open) || !open {
             return false;
         }
         let parked = |state: &ItemState| match state {
@@ -201,12 +196,10 @@ impl QueueOrder {
         let again = self.items.remove(pair) == Some(ItemState::Dirty);
         let wait = match result {
             ReconcileResult::RequeueAsLarge => {
-                self.items.insert(pair.clone(), ItemState::Queued);
-                self.large.push_back((pair.clone(), *since));
-                return;
+                return self.insert(pair.clone(), Rank::Large, *since);
             }
             ReconcileResult::Yielded if again => None,
-            ReconcileResult::Yielded => return self.put_back(pair, *since),
+            ReconcileResult::Yielded => return self.put_back(pair.clone(), *since),
             ReconcileResult::Done => {
                 self.failures.remove(pair);
                 None
@@ -225,22 +218,17 @@ impl QueueOrder {
             Some(wait) if wait.is_zero() => self.enqueue(pair.clone(), true, now),
             Some(wait) => self.delay(pair.clone(), now + wait.min(LONGEST)),
         }
-        if self.items.is_empty() {
-            self.events.shrink_to(ROOM);
-            self.backlog.shrink_to(ROOM);
-            self.large.shrink_to(ROOM);
-        }
     }
 
     /// The number of pairs that workers could take now.
     pub(super) fn waiting(&self) -> usize {
-        let large = usize::from(!self.large_running && !self.large.is_empty());
-        self.events.len() + self.backlogged + large
+        let [large, urgent, backlog] = &self.ready;
+        urgent.len() + backlog.len() + usize::from(!self.large_running && !large.is_empty())
     }
 
     /// The number of pairs with a recent event that no worker has taken.
     pub(super) fn urgent(&self) -> usize {
-        self.events.len()
+        self.ready[Rank::Urgent as usize].len()
     }
 
     pub(super) fn has(&self, pair: &Pair) -> bool {
@@ -273,7 +261,7 @@ impl QueueOrder {
         };
         for state in self.items.values() {
             match state {
-                ItemState::Backlog(_) | ItemState::Queued | ItemState::Dirty => depth.queued += 1,
+                ItemState::Ready(..) | ItemState::Dirty => depth.queued += 1,
                 ItemState::Parked(_) => depth.parked += 1,
                 ItemState::Processing | ItemState::Delayed(_) => {}
             }
@@ -290,29 +278,28 @@ impl QueueOrder {
     }
 
     fn enqueue(&mut self, pair: Pair, urgent: bool, now: Instant) {
-        let state = if urgent { ItemState::Queued } else { ItemState::Backlog(now) };
-        match self.items.insert(pair.clone(), state) {
-            Some(ItemState::Delayed(at)) => drop(self.delayed.remove(&(at, pair.clone()))),
-            Some(ItemState::Backlog(_)) => self.backlogged -= 1,
+        match self.items.get(&pair) {
+            Some(ItemState::Delayed(at)) => drop(self.delayed.remove(&(*at, pair.clone()))),
+            Some(ItemState::Ready(rank, number)) => {
+                drop(self.ready[*rank as usize].remove(number));
+            }
             _ => {}
         }
-        if self.backlogged == 0 {
-            // What it still has is void.
-            self.backlog.clear();
-        }
-        if urgent {
-            self.events.push_back((pair, now));
-        } else {
-            self.backlog.push_back((pair, now));
-            self.backlogged += 1;
-        }
+        self.insert(pair, if urgent { Rank::Urgent } else { Rank::Backlog }, now);
     }
 
-    /// Puts a pair back to where it was taken from.
-    fn put_back(&mut self, pair: &Pair, since: Instant) {
-        self.items.insert(pair.clone(), ItemState::Backlog(since));
-        self.backlog.push_front((pair.clone(), since));
-        self.backlogged += 1;
+    fn insert(&mut self, pair: Pair, rank: Rank, since: Instant) {
+        self.items.insert(pair.clone(), ItemState::Ready(rank, self.next));
+        self.ready[rank as usize].insert(self.next, (pair, since));
+        self.next += 1;
+    }
+
+    /// Puts a pair before all of the backlog.
+    fn put_back(&mut self, pair: Pair, since: Instant) {
+        let backlog = &mut self.ready[Rank::Backlog as usize];
+        let number = backlog.first_key_value().map_or(self.next, |(first, _)| *first) - 1;
+        self.items.insert(pair.clone(), ItemState::Ready(Rank::Backlog, number));
+        backlog.insert(number, (pair, since));
     }
 
     fn delay(&mut self, pair: Pair, until: Instant) {
@@ -333,7 +320,7 @@ impl QueueOrder {
     /// The next pair that can be reconciled; those before it are parked.
     fn pop(&mut self, parked: &mut Vec<Pair>) -> Option<WorkItem> {
         loop {
-            let item = self.pop_large().or_else(|| self.pop_in_turn())?;
+            let item = self.first()?;
             if self.open[item.pair.kind] {
                 return Some(item);
             }
@@ -342,32 +329,21 @@ impl QueueOrder {
         }
     }
 
-    fn pop_large(&mut self) -> Option<WorkItem> {
-        let (pair, since) = if self.large_running { None } else { self.large.pop_front() }?;
-        Some(WorkItem { pair, since, urgent: true, large: true })
-    }
-
-    /// Returns whether an entry of the backlog is not void.
-    fn is_backlogged(&self, pair: &Pair, since: Instant) -> bool {
-        self.items.get(pair) == Some(&ItemState::Backlog(since))
-    }
-
-    /// Events first, and now and then one of the backlog.
-    fn pop_in_turn(&mut self) -> Option<WorkItem> {
-        if self.in_a_row < EVENTS_IN_A_ROW || self.backlogged == 0 {
-            self.in_a_row = self.in_a_row.saturating_add(1);
-            if let Some((pair, since)) = self.events.pop_front() {
-                return Some(WorkItem { pair, since, urgent: true, large: false });
+    fn first(&mut self) -> Option<WorkItem> {
+        let [large, urgent, backlog] = &mut self.ready;
+        let item = |urgent, large| {
+            move |(_, (pair, since)): (u64, (Pair, Instant))| WorkItem {
+                pair,
+                since,
+                urgent,
+                large,
             }
-        }
-        self.in_a_row = 0;
-        loop {
-            let (pair, since) = self.backlog.pop_front()?;
-            if self.is_backlogged(&pair, since) {
-                self.backlogged -= 1;
-                return Some(WorkItem { pair, since, urgent: false, large: false });
-            }
-        }
+        };
+        let large = if self.large_running { None } else { large.pop_first() };
+        large
+            .map(item(true, true))
+            .or_else(|| urgent.pop_first().map(item(true, false)))
+            .or_else(|| backlog.pop_first().map(item(false, false)))
     }
 }
 

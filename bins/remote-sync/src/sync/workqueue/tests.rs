@@ -262,7 +262,6 @@ fn an_edit_of_backlog_comes_first_and_once() {
     assert_eq!((order.waiting(), order.depth()), (0, QueueDepth::default()));
 }
 
-/// The entry that it left in the backlog is void, even when it comes back there.
 #[test]
 fn what_moved_up_may_be_listed_again() {
     let (mut order, now) = (order(), Instant::now());
@@ -275,21 +274,6 @@ fn what_moved_up_may_be_listed_again() {
     order.add(pair("a"), false, later);
     assert_eq!(order.waiting(), 3);
     assert_eq!(order_of_all(&mut order, later), "bca");
-}
-
-#[test]
-fn events_do_not_starve_the_backlog() {
-    let (mut order, now) = (order(), Instant::now());
-    ["x", "y"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));
-    let mut all = String::new();
-    for _ in 0..20 {
-        order.add(pair("e"), true, now);
-        let item = order.get(now, &mut Vec::new()).unwrap();
-        assert_eq!(item.urgent, item.pair == pair("e"));
-        all += &item.pair.key;
-        order.done(&item, ReconcileResult::Done, 1.0, now);
-    }
-    assert_eq!(all, "eeeeeeexeeeeeeeyeeee");
 }
 
 #[test]
