@@ -3,7 +3,6 @@
 
 mod attached;
 mod cluster_records;
-mod event;
 mod handle;
 mod health;
 mod identity;
@@ -12,35 +11,44 @@ mod sources;
 mod state_map;
 mod supervisor;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use apiclient::{error::Result, stop::Stop};
 use sidecar::runtime;
 
+use self::supervisor::Supervisor;
 pub(crate) use self::{
     cluster_records::ClusterRecords,
-    event::{ConnectionEvent, Listener},
     handle::{ClusterSession, Connection, ConnectionConfig, CredentialSource, ReloadCredentials},
     health::Phase,
-    identity::OwnPod,
     schedule::ProbeTiming,
     sources::{follow_files, offer_secret, secret_config},
 };
-use self::{event::Notifier, supervisor::Supervisor};
 
-/// Starts the supervision of a cluster, until `stop` is raised; the listener is not notified of that.
+/// A change of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionEvent {
+    /// A session started.
+    Connected,
+    /// The session ended.
+    Disconnected,
+}
+
+/// The supervising thread calls it without a lock; it must not block.
+pub(crate) type Notify = Box<dyn Fn(ConnectionEvent) + Send>;
+
+/// Starts the supervision of a cluster, until `stop` is raised, which is not notified.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
 pub(crate) fn start(
     config: ConnectionConfig,
     source: CredentialSource,
-    listener: Listener,
+    notify: Notify,
     stop: &Stop,
 ) -> Result<Arc<Connection>> {
     let connection = Connection::new(config, stop);
-    let notifier = Notifier::new(listener, Instant::now());
-    let supervisor = Supervisor::new(connection.clone(), source, notifier, fastrand::f64);
+    let supervisor = Supervisor::new(connection.clone(), source, notify, fastrand::f64);
     runtime::spawn("connection", move || supervisor.run())?;
     Ok(connection)
 }

@@ -1,4 +1,4 @@
-//! Client of a session, and the route that it takes to its cluster.
+//! Client of a session, and the server that it leads to.
 
 use apiclient::{
     client::Client,
@@ -11,25 +11,12 @@ pub(super) struct Attached {
     pub(super) client: Client,
     /// The configuration that was offered last.
     pub(super) config: ClusterConfig,
-    /// The route to the same cluster from inside, if there is one.
-    pub(super) inside: Option<ClusterConfig>,
 }
 
 impl Attached {
-    /// Switches to other credentials on the same route.
+    /// Switches to other credentials for the same server.
     pub(super) fn swap(&mut self, config: ClusterConfig) -> Result<()> {
         self.config = config.clone();
-        let config = match &self.inside {
-            // Only the route differs; the credentials are the kubeconfig's.
-            Some(inside) => ClusterConfig {
-                server: inside.server.clone(),
-                trust: inside.trust.clone(),
-                server_name: None,
-                proxy: None,
-                ..config
-            },
-            None => config,
-        };
         self.client.swap(config).map(drop)
     }
 }

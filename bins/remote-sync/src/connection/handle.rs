@@ -15,7 +15,6 @@ use kubeconfig::config::ClusterConfig;
 
 use super::{
     cluster_records::ClusterRecords,
-    identity::OwnPod,
     schedule::{ProbeSchedule, ProbeTiming},
 };
 use crate::model::known_clusters::ClusterRecord;
@@ -32,8 +31,6 @@ pub(crate) struct ConnectionConfig {
     pub(crate) records: Arc<ClusterRecords>,
     /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
     pub(crate) reload: Option<ReloadCredentials>,
-    /// The pod of this program, if known.
-    pub(crate) pod: Option<Arc<OwnPod>>,
 }
 
 /// Loads the current credentials.

@@ -4,18 +4,17 @@
 use std::{mem, time::Duration};
 
 use apiclient::{
-    client::{Client, Load},
+    client::Client,
     error::{Error, Result},
-    resource::{NAMESPACES, PODS},
+    resource::NAMESPACES,
 };
 
 use super::handle::{ClusterSession, Connection};
 use crate::model::annotations::Uid;
 
-/// Memory that these objects may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
+/// Memory that the Namespace may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
 /// kube-system, which every watch reads.
 const NAMESPACE: usize = 128 << 10;
-const POD: usize = 512 << 10;
 
 /// The uid that a cluster shows, or the reason why it shows none.
 pub(super) type Shown = std::result::Result<Uid, String>;
@@ -81,37 +80,6 @@ impl Connection {
             }
             (Some(_), None) => log::info!(remote; "the cluster's identity can be read again"),
             _ => {}
-        }
-    }
-}
-
-/// The pod that this program runs in: a cluster that has it is the local one, and is better reached from inside
-/// than through a load balancer (cluster-api v1.9.0 `cluster_accessor_client.go:137-160`).
-pub(crate) struct OwnPod {
-    /// POD_NAMESPACE.
-    pub(crate) namespace: String,
-    /// POD_NAME.
-    pub(crate) name: String,
-    /// POD_UID.
-    pub(crate) uid: String,
-    /// The configuration that pods use; only its server and trust are needed.
-    pub(crate) in_cluster: Load,
-}
-
-impl OwnPod {
-    /// The pod of the variables POD_NAMESPACE, POD_NAME and POD_UID, if all of them are set.
-    pub(crate) fn of(variable: impl Fn(&str) -> Option<String>, in_cluster: Load) -> Option<Self> {
-        let get = |name| variable(name).filter(|value| !value.is_empty());
-        let (namespace, name, uid) = (get("POD_NAMESPACE")?, get("POD_NAME")?, get("POD_UID")?);
-        Some(Self { namespace, name, uid, in_cluster })
-    }
-
-    /// Returns whether the cluster runs this pod; `false` if its pods are not served or may not be read.
-    pub(super) fn is_on(&self, client: &Client) -> Result<bool> {
-        match client.limited_to(POD).get(&PODS.object(&self.namespace, &self.name)) {
-            Ok(pod) => Ok(pod["metadata"]["uid"] == *self.uid),
-            Err(Error::NotFound(_) | Error::NotServed(_) | Error::Forbidden(_)) => Ok(false),
-            Err(e) => Err(e),
         }
     }
 }

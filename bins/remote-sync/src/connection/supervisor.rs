@@ -17,8 +17,8 @@ use kubeconfig::config::ClusterConfig;
 use log::Level;
 
 use super::{
+    ConnectionEvent, Notify,
     attached::{Attached, of_same_server, same_server},
-    event::{ConnectionEvent, Notifier},
     handle::{ClusterSession, Connection, CredentialOffer, CredentialSource, log_kept},
     identity::{self, Shown},
     schedule::{Due, ProbeOutcome, soonest},
@@ -32,7 +32,7 @@ const PROBE_PATH: &str = "/version";
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
     source: CredentialSource,
-    notifier: Notifier,
+    notify: Notify,
     random: fn() -> f64,
     /// Present while there is a session.
     attached: Option<Attached>,
@@ -48,13 +48,13 @@ impl Supervisor {
     pub(super) fn new(
         connection: Arc<Connection>,
         source: CredentialSource,
-        notifier: Notifier,
+        notify: Notify,
         random: fn() -> f64,
     ) -> Self {
         let backoff = Backoff::new(Duration::ZERO);
         let (attached, now) = (None, Instant::now());
         let identified = now;
-        Self { connection, source, notifier, random, attached, backoff, identified, now }
+        Self { connection, source, notify, random, attached, backoff, identified, now }
     }
 
     pub(super) fn run(mut self) {
@@ -79,20 +79,23 @@ impl Supervisor {
             .or_else(|| self.connect_or_probe())
             .or_else(|| self.read_identity());
         let state = self.connection.state();
-        let (due, success) = (state.schedule.due(self.now), state.schedule.last_success());
+        let due = state.schedule.due(self.now);
         let awaited = matches!(
             (&self.source, &state.offer),
             (CredentialSource::Offered, CredentialOffer::Awaited)
         );
         drop(state);
-        self.notifier.notify(happened, success, self.now);
+        if let Some(event) = happened {
+            (self.notify)(event);
+        }
         let schedule = match due {
             Due::Wait(wait) => Some(wait),
             _ => (!awaited).then_some(Duration::ZERO),
         };
-        let waits = schedule.into_iter().chain(self.notifier.next(success, self.now));
-        let waits = waits.chain(self.identity_due());
-        soonest(waits, self.connection.settings.timing.interval)
+        soonest(
+            schedule.into_iter().chain(self.identity_due()),
+            self.connection.settings.timing.interval,
+        )
     }
 
     /// Reconnects after another cluster seems to have answered, to read its identity.
@@ -208,25 +211,14 @@ impl Supervisor {
         Client::counting(&whose, config, reload, timing, self.connection.requests.clone())
     }
 
-    /// Reads the identity of the cluster that answers, and finds the best route to it.
+    /// Reads the identity of the cluster that answers.
     fn attach(&mut self, client: Client) -> Result<(Attached, ClusterRecord)> {
         let config = client.config();
-        let mut attached = Attached { client, config, inside: None };
-        self.probe_path(&attached.client)?;
-        let settings = &self.connection.settings;
-        let shown = identity::read(&attached.client, settings.request)?;
+        self.probe_path(&client)?;
+        let shown = identity::read(&client, self.connection.settings.request)?;
         let cluster = self.admit(shown)?;
-        if let (CredentialSource::Offered, Some(pod)) = (&self.source, &settings.pod)
-            && pod.is_on(&attached.client)?
-            // A pod without a service account has no route from inside, and needs none.
-            && let Ok(inside) = (pod.in_cluster)()
-        {
-            attached.inside = Some(inside);
-            attached.swap(attached.config.clone())?;
-            self.probe_path(&attached.client)?;
-        }
         self.identified = Instant::now();
-        Ok((attached, cluster))
+        Ok((Attached { client, config }, cluster))
     }
 
     /// The record of the cluster that shows this uid, unless it is another cluster than the recorded one.

@@ -12,9 +12,11 @@ mod identity;
 mod improvements;
 mod model;
 mod pure;
-mod workload;
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use apiclient::{error::Error, lock::lock, stop::Stop};
 use dev_apiserver::{Action, Options, Rule, Server};
@@ -44,10 +46,9 @@ impl Bench {
         let mut settings = settings("hub", timing);
         adapt(&mut settings);
         let connection = Connection::new(settings, &Stop::default());
-        let (listener, told) = listener();
-        let notifier = Notifier::new(listener, Instant::now());
+        let (notify, told) = listener();
         let supervisor =
-            Supervisor::new(connection.clone(), CredentialSource::Offered, notifier, || 0.5);
+            Supervisor::new(connection.clone(), CredentialSource::Offered, notify, || 0.5);
         Self { server, connection, supervisor, told }
     }
 
@@ -106,7 +107,6 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         request: 2 * SECOND,
         records: Arc::new(ClusterRecords::default()),
         reload: None,
-        pod: None,
     }
 }
 
@@ -121,15 +121,14 @@ fn eager() -> ProbeTiming {
 }
 
 /// A listener that ignores everything.
-fn nobody() -> Listener {
-    Listener { silences: Vec::new(), notify: Box::new(|_| {}) }
+fn nobody() -> Notify {
+    Box::new(|_| {})
 }
 
-fn listener() -> (Listener, Arc<Mutex<Vec<ConnectionEvent>>>) {
+fn listener() -> (Notify, Arc<Mutex<Vec<ConnectionEvent>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let write = told.clone();
-    let notify = Box::new(move |event| lock(&write).push(event));
-    (Listener { silences: Vec::new(), notify }, told)
+    (Box::new(move |event| lock(&write).push(event)), told)
 }
 
 fn config(server: &Server, user: &str) -> ClusterConfig {

@@ -11,28 +11,22 @@ use apiclient::{
     client::RequestMetrics,
     error::{Error, Result},
     json::Document,
-    log_line::seconds,
     resource::SECRETS,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::{self, Env};
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     connection::{
-        self, ClusterRecords, ClusterSession, Connection, ConnectionEvent, CredentialSource,
-        Listener, OwnPod, ReloadCredentials,
+        self, ClusterRecords, ClusterSession, Connection, CredentialSource, ReloadCredentials,
     },
     controller::{Controller, LocalCluster, watches},
     settings::{Direction, OWN, Remote, RemoteSource, Settings},
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
-/// Periods without a response that are logged: Cluster API's grace periods
-/// (cluster-api `core/main.go`, remote-connection-grace-period, remote-conditions-grace-period).
-const SILENCES: [Duration; 2] = [Duration::from_secs(50), Duration::from_secs(300)];
 /// The longest uninterrupted wait.
 const SLICE: Duration = Duration::from_secs(60);
 
@@ -99,15 +93,8 @@ fn connect(
     (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let reach = settings.reach;
-    let in_cluster = || Ok(kubeconfig::in_cluster(&Env::process())?);
-    let pod = OwnPod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
-    let (named, to) = (name.to_owned(), [cluster.clone(), controller.clone()]);
-    let notify = move |event| {
-        if let ConnectionEvent::NoSuccessFor(time) = event {
-            log::warn!(remote = named.as_str(), silence = seconds(time); "no response from the cluster");
-        }
-        to.iter().for_each(Stop::wake);
-    };
+    let to = [cluster.clone(), controller.clone()];
+    let notify = Box::new(move |_| to.iter().for_each(Stop::wake));
     let settings = connection::ConnectionConfig {
         name: name.to_owned(),
         timing: settings.probes,
@@ -116,10 +103,8 @@ fn connect(
         reload: file.map(|file| -> ReloadCredentials {
             Arc::new(move || Ok(kubeconfig::from_file(&file, reach)?))
         }),
-        pod: pod.map(Arc::new),
     };
-    let listener = Listener { silences: SILENCES.to_vec(), notify: Box::new(notify) };
-    connection::start(settings, credentials, listener, cluster)
+    connection::start(settings, credentials, notify, cluster)
 }
 
 /// Adds a remote and starts its watches.

@@ -36,7 +36,6 @@ const KEYS: &[(&str, &str)] = &[
     ("failures", "failed attempts in a row"),
     ("retry_in", "seconds until the next attempt"),
     ("took", "seconds that something took"),
-    ("silence", "seconds without a response"),
     ("period", "seconds between two renewals"),
     ("skew", "seconds by which the server's clock is ahead"),
     ("path", "file or directory"),

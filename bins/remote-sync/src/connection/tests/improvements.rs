@@ -215,9 +215,8 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
         }
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
-    let notifier = Notifier::new(nobody(), Instant::now());
     let source = CredentialSource::Local(Box::new(make));
-    let mut supervisor = Supervisor::new(connection.clone(), source, notifier, || 0.5);
+    let mut supervisor = Supervisor::new(connection.clone(), source, nobody(), || 0.5);
     let mut run_once = |number| {
         thread::sleep(connection.settings.timing.interval);
         supervisor.run_once();

@@ -1,10 +1,7 @@
-//! Schedule and events, without server and clock.
+//! Schedule, without server and clock.
 
 use super::{
-    super::{
-        event::event,
-        schedule::{Due, ProbeOutcome, ProbeVerdict, remaining, soonest},
-    },
+    super::schedule::{Due, ProbeOutcome, ProbeVerdict, remaining, soonest},
     *,
 };
 
@@ -41,77 +38,6 @@ fn the_shortest_duration_or_the_default_counts() {
     assert_eq!(soonest([], 10 * SECOND), 10 * SECOND);
     assert_eq!(soonest([5 * SECOND, 10 * SECOND], 10 * SECOND), 5 * SECOND);
     assert_eq!(soonest([5 * hour, 10 * hour], 10 * SECOND), 5 * hour);
-}
-
-/// TestShouldSentEvent.
-#[test]
-fn events_and_overdue_silences_are_told() {
-    let now = Instant::now() + 100 * SECOND;
-    let success = now - 60 * SECOND;
-    let told = |happened, ago: u32, silence: u32| {
-        event(happened, Some(now - ago * SECOND), success, &[silence * SECOND], now)
-    };
-    assert_eq!(told(Some(ConnectionEvent::Connected), 40, 21), Some(ConnectionEvent::Connected));
-    assert_eq!(
-        told(Some(ConnectionEvent::Disconnected), 40, 21),
-        Some(ConnectionEvent::Disconnected)
-    );
-    assert_eq!(told(None, 40, 21), Some(ConnectionEvent::NoSuccessFor(21 * SECOND)));
-    assert_eq!(told(None, 39, 21), None, "the same instant is not before");
-    assert_eq!(told(None, 40, 61), None, "not over yet");
-    assert_eq!(told(None, 40, 60), None, "only just over");
-}
-
-/// TestSendEventsToClusterSources.
-#[test]
-fn each_listener_hears_of_its_silence_once_per_outage() {
-    let start = Instant::now();
-    let (mut notifiers, told): (Vec<_>, Vec<_>) = [5, 30, 120]
-        .map(|seconds| {
-            let (mut listener, told) = listener();
-            listener.silences.push(seconds * SECOND);
-            (Notifier::new(listener, start), told)
-        })
-        .into_iter()
-        .unzip();
-    let mut notify = |happened, success, now| {
-        notifiers.iter_mut().for_each(|notifier| notifier.notify(happened, success, now));
-    };
-    let told = || [0, 1, 2].map(|i: usize| std::mem::take(&mut *lock(&told[i])));
-    notify(Some(ConnectionEvent::Connected), Some(start), start + 20 * SECOND);
-    assert_eq!(
-        told(),
-        [
-            vec![ConnectionEvent::Connected],
-            vec![ConnectionEvent::Connected],
-            vec![ConnectionEvent::Connected]
-        ]
-    );
-    let silent = |seconds| vec![ConnectionEvent::NoSuccessFor(seconds * SECOND)];
-    // Success 60 s ago, notified 40 s ago.
-    notify(None, Some(start), start + 60 * SECOND);
-    assert_eq!(told(), [vec![], silent(30), vec![]]);
-    notify(None, Some(start), start + 70 * SECOND);
-    assert_eq!(told(), [vec![], vec![], vec![]], "once per outage");
-    notify(None, Some(start), start + 121 * SECOND);
-    assert_eq!(told(), [vec![], vec![], silent(120)]);
-    notify(None, Some(start + 125 * SECOND), start + 160 * SECOND);
-    assert_eq!(told(), [silent(5), silent(30), vec![]], "the next outage");
-}
-
-#[test]
-fn a_cluster_that_was_never_connected_is_silent_from_the_start() {
-    let start = Instant::now();
-    let (mut listener, told) = listener();
-    listener.silences.push(50 * SECOND);
-    let mut notifier = Notifier::new(listener, start);
-    notifier.notify(None, None, start + 50 * SECOND);
-    assert!(lock(&told).is_empty());
-    assert_eq!(notifier.next(None, start), Some(50 * SECOND + Duration::from_millis(1)));
-    notifier.notify(None, None, start + 51 * SECOND);
-    notifier.notify(None, None, start + 52 * SECOND);
-    assert_eq!(*lock(&told), [ConnectionEvent::NoSuccessFor(50 * SECOND)]);
-    assert_eq!(notifier.next(None, start + 52 * SECOND), None);
 }
 
 /// TestReconcile.
