@@ -1,8 +1,7 @@
-//! Cluster access: reflectors that keep stores up to date, and rate-limited requests.
+//! Cluster access: reflectors that keep stores up to date, and requests within a rate limit.
 
 pub(crate) mod cluster;
 mod documents;
-pub(crate) mod rate_limiter;
 pub(crate) mod reflector;
 pub(crate) mod retry;
 pub(crate) mod store;

@@ -14,6 +14,7 @@ pub mod lease;
 pub mod lock;
 pub mod log_line;
 pub mod memory;
+pub mod rate_limiter;
 pub mod reflector;
 pub mod renewal;
 pub mod resource;

@@ -13,12 +13,12 @@ use std::{
 use apiclient::{
     client::Client,
     error::{Error, Result},
+    rate_limiter::{Admission, Priority, RateLimiter},
     stop::Stop,
 };
 
 use crate::{
     cache::{
-        rate_limiter::{Admission, Priority, RateLimiter},
         retry::{RetryClass, classify},
         store::ObjectStore,
     },

@@ -6,6 +6,7 @@ use std::time::Instant;
 use apiclient::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
+    rate_limiter::{Admission, Priority},
     resource::Target,
 };
 use serde_json::Value;
@@ -13,7 +14,6 @@ use serde_json::Value;
 use crate::{
     cache::{
         cluster::{ApiResources, Request, Turn},
-        rate_limiter::{Admission, Priority},
         store::ObjectStore,
     },
     model::{

@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::{error::Error, lock::lock};
+use apiclient::{error::Error, lock::lock, rate_limiter::Admission};
 use log::Level;
 
 use crate::{
-    cache::{
-        rate_limiter::Admission,
-        retry::{RetryClass, classify},
-    },
+    cache::retry::{RetryClass, classify},
     model::key::Pair,
     sync::{
         context::SyncContext,

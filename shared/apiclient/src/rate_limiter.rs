@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{lock::lock, stop::Stop, token_bucket::TokenBucket};
+use crate::{lock::lock, stop::Stop, token_bucket::TokenBucket};
 
 /// The longest wait in one piece; the first of the line is woken.
 const SLICE: Duration = Duration::from_secs(60);
 
 /// The order of attempts; those of one priority are served in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Priority {
+pub enum Priority {
     /// An attempt that has begun, or for a pair with a recent event.
     Urgent,
     /// An attempt for a pair that a list returned.
@@ -22,7 +22,7 @@ pub(crate) enum Priority {
 
 /// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub enum Admission {
     /// There is a token; `waited` means that what was known before may be old.
     Admitted { waited: bool },
     /// It gave up for something urgent.
@@ -33,7 +33,7 @@ pub(crate) enum Admission {
 
 /// Shared by all workers of a cluster; lists, watches and probes bypass it.
 #[derive(Debug)]
-pub(crate) struct RateLimiter(Mutex<State>);
+pub struct RateLimiter(Mutex<State>);
 
 /// A place in the line: the priority and a number.
 type LinePlace = (Priority, u64);
@@ -51,19 +51,14 @@ struct State {
 
 impl RateLimiter {
     /// `qps` requests per second after the first `burst`; unlimited if `qps` is 0.
-    pub(crate) fn new(qps: u32, burst: u32) -> Self {
+    pub fn new(qps: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(qps).unwrap_or_default();
         let bucket = TokenBucket::new(interval, burst, Instant::now());
         Self(Mutex::new(State { bucket, paused: None, line: Vec::new(), next: 0 }))
     }
 
     /// Waits for a token. `stop` is woken when this is the first of the line, and when it may have to yield.
-    pub(crate) fn wait(
-        &self,
-        priority: Priority,
-        stop: &Stop,
-        yields: &dyn Fn() -> bool,
-    ) -> Admission {
+    pub fn wait(&self, priority: Priority, stop: &Stop, yields: &dyn Fn() -> bool) -> Admission {
         let mut place = None;
         loop {
             let seen = stop.wakes();
@@ -80,14 +75,14 @@ impl RateLimiter {
     }
 
     /// Returns a token that was not used.
-    pub(crate) fn put_back(&self) {
+    pub fn put_back(&self) {
         let mut state = lock(&self.0);
         state.bucket.put_back();
         state.wake_first();
     }
 
     /// Blocks all requests for this time (429 with Retry-After).
-    pub(crate) fn pause(&self, time: Duration) {
+    pub fn pause(&self, time: Duration) {
         let until = Some(Instant::now() + time);
         let mut state = lock(&self.0);
         state.paused = state.paused.max(until);
