@@ -141,7 +141,7 @@ const NONE: &str = "it rests with";
 #[test]
 fn every_way_keeps_one_csr_one_name_and_every_certificate() {
     let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
-    let (troubles, rotations) = if whole { (3, 2) } else { (2, 1) };
+    let (troubles, rotations) = if whole { (2, 2) } else { (2, 1) };
     let explored = check(REAL, troubles, rotations);
     println!("certificate, {troubles} troubles, {rotations} rotations: {explored}");
     if let Some(violation) = explored.violation {
