@@ -23,8 +23,6 @@ pub enum AdoptPolicy {
 pub enum Track {
     /// A finalizer, and annotations that say what of it was copied.
     Source,
-    /// A finalizer, so that it stays until its target is gone.
-    Finalizer,
     /// Nothing: all that is recorded is on the target.
     Target,
 }
@@ -68,12 +66,8 @@ impl Mode {
 }
 
 impl Track {
-    pub fn adds_finalizers(self) -> bool {
-        self != Self::Target
-    }
-
-    /// Returns whether the source says which generations belong together.
-    pub fn records_generations(self) -> bool {
+    /// Returns whether a source in use carries our finalizer and says which generations belong together.
+    pub fn marks_sources(self) -> bool {
         self == Self::Source
     }
 }

@@ -108,7 +108,7 @@ fn objects() -> Vec<Flag> {
             "track",
             FlagKind::String,
             "source",
-            "What a source is given beside its status: source: a finalizer and annotations; finalizer: no annotations; target: nothing, all is recorded on the target.",
+            "What a source is given beside its status: source: a finalizer and annotations; target: nothing, all is recorded on the target.",
         ),
     ]
 }

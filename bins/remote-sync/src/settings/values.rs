@@ -35,8 +35,7 @@ pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
     ("Orphan", Propagation::Orphan),
 ];
 
-pub(super) const TRACK: [(&str, Track); 3] =
-    [("source", Track::Source), ("finalizer", Track::Finalizer), ("target", Track::Target)];
+pub(super) const TRACK: [(&str, Track); 2] = [("source", Track::Source), ("target", Track::Target)];
 
 pub(super) fn operation(
     flags: &Flags,

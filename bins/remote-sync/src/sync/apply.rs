@@ -70,9 +70,7 @@ impl PairContext<'_> {
                 attempt.spec_started = true;
                 self.record_generations(source, target, observed.settled.altered)?;
             }
-            (SyncAction::RemoveRecords { finalizer }, Some(source), _) => {
-                self.remove_records(source, finalizer)?;
-            }
+            (SyncAction::RemoveRecords, Some(source), _) => self.remove_records(source)?,
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
             (SyncAction::RemoveFinalizer, None, _) => {
                 self.remove_finalizer_of_unselected(attempt)?
@@ -321,7 +319,7 @@ impl PairContext<'_> {
             let (what, now) = (source.value.state.written(), Instant::now());
             self.remote.remember(self.id, |memory| memory.writes.update.wrote(what, now));
         }
-        if !self.context.settings.track.records_generations() {
+        if !self.context.settings.track.marks_sources() {
             self.context.metrics.spec_lag(self.since.elapsed());
         }
         Ok(())

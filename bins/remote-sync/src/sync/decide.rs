@@ -43,9 +43,7 @@ pub(crate) enum SyncAction {
     /// Records on the source which generations belong together.
     RecordGenerations,
     /// Removes from the source what earlier bookkeeping recorded there.
-    RemoveRecords {
-        finalizer: bool,
-    },
+    RemoveRecords,
     /// Reads the source: its absence from a list is no reason to delete anything.
     ConfirmSourceGone,
     /// Reads the target: the finalizer stays while the target may exist.
@@ -92,7 +90,7 @@ impl SyncAction {
             Self::Create => "create_target",
             Self::Update { .. } => "update_target",
             Self::RecordGenerations => "record_generations",
-            Self::RemoveRecords { .. } => "remove_records",
+            Self::RemoveRecords => "remove_records",
             Self::ConfirmSourceGone => "confirm_source_gone",
             Self::ConfirmTargetGone => "confirm_target_gone",
             Self::CheckGate(..) => "check_limit",
@@ -160,7 +158,7 @@ fn with_source(
             _ => None,
         };
     }
-    if rules.track.adds_finalizers() && !has_finalizer(source) {
+    if rules.track.marks_sources() && !has_finalizer(source) {
         return SyncAction::AddFinalizer;
     }
     if let Some(action) = adopt {
@@ -290,15 +288,12 @@ fn download(
     let unrecorded = safe && contents.0 != contents.1 && !altered && !recorded;
     let generations = (Some(from.generation), Some(to.generation));
     let outdated = other || unrecorded || (published.remote, published.local) != generations;
-    if rules.track.records_generations() {
+    if rules.track.marks_sources() {
         if outdated {
             return SyncAction::RecordGenerations;
         }
-    } else {
-        let finalizer = !rules.track.adds_finalizers() && has_finalizer(source);
-        if finalizer || published.records().contains(&true) {
-            return SyncAction::RemoveRecords { finalizer };
-        }
+    } else if has_finalizer(source) || published.records().contains(&true) {
+        return SyncAction::RemoveRecords;
     }
     SyncAction::Done(match altered {
         _ if rules.mode.ends_after_writes() && attempt.wrote => PairStatus::Again,

@@ -55,12 +55,8 @@ impl PairContext<'_> {
     }
 
     /// Removes from a source in use what earlier bookkeeping recorded there.
-    pub(crate) fn remove_records(
-        &self,
-        source: &Cached<SourceObject>,
-        finalizer: bool,
-    ) -> Result<()> {
-        let patch = patch::remove_records(source, finalizer, &self.context.reader);
+    pub(crate) fn remove_records(&self, source: &Cached<SourceObject>) -> Result<()> {
+        let patch = patch::remove_records(source, &self.context.reader);
         let place = self.at_source();
         let removed = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
         self.store_source(removed.map_err(stale)?).map(drop)

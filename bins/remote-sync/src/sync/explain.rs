@@ -60,7 +60,7 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::Update { content: true, .. } => "the contents differ",
         SyncAction::Update { content: false, .. } => "labels or annotations differ",
         SyncAction::RecordGenerations => "the source does not say what was copied of it",
-        SyncAction::RemoveRecords { .. } => "-track leaves it out",
+        SyncAction::RemoveRecords => "-track leaves it out",
         SyncAction::ConfirmSourceGone => "the source is in no list",
         SyncAction::ConfirmTargetGone => "the target is in no list",
         SyncAction::CheckGate(Destroyed::Target, DeletionReason::SourceGone) => {

@@ -133,16 +133,10 @@ pub(crate) fn record_generations(
     annotate(source, reader, annotations)
 }
 
-/// JSON patch that removes from a source what `-track source` recorded there, or `-track finalizer`.
-pub(crate) fn remove_records(
-    source: &Cached<SourceObject>,
-    finalizer: bool,
-    reader: &ObjectReader,
-) -> Value {
+/// JSON patch that removes from a source what `-track source` recorded there.
+pub(crate) fn remove_records(source: &Cached<SourceObject>, reader: &ObjectReader) -> Value {
     let mut patch = guarded(source);
-    if let Finalizers::Ours(place) = source.value.finalizers
-        && finalizer
-    {
+    if let Finalizers::Ours(place) = source.value.finalizers {
         patch.extend(without_finalizer(place, &reader.finalizer));
     }
     let records = reader.keys.records().into_iter().zip(source.value.generations.records());

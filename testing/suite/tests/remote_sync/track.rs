@@ -1,4 +1,4 @@
-//! More of `smoke/track.rs`: `-track finalizer`, changes of `-track`, deleted namespaces.
+//! More of `smoke/track.rs`: changes of `-track`, deleted namespaces.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -6,7 +6,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     stays,
-    sync::{FINALIZER, REMOTE_GENERATION, WIDGETS},
+    sync::{FINALIZER, WIDGETS},
 };
 
 use crate::{
@@ -14,22 +14,6 @@ use crate::{
     smoke::track::{TARGET, is_bare, one},
     support::{is_in_sync, of_program},
 };
-
-#[test]
-fn track_finalizer_takes_one_more_at_the_beginning() {
-    let (stage, source, target) = one("track-finalizer");
-    let _sidecar = stage.start_served(&["-track", "finalizer"]);
-    stage.wrote_only(&["hub patch widgets one-remote-rs", "local create widgets one"]);
-    let before = stage.settled();
-    source.set_number(2);
-    target.wait_for_number(2);
-    stage.wrote_only_after(before, &["local patch widgets one"]);
-    assert_eq!(source.annotation(REMOTE_GENERATION), None);
-    // A finalizer makes a deletion one that needs no grace.
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
-}
 
 #[test]
 fn track_target_does_what_was_left_undone_while_it_was_away() {
@@ -76,19 +60,6 @@ fn track_can_be_changed_there_and_back() {
     stage.settled();
     sidecar.kill();
     let uid = target.uid();
-    source.set_number(2);
-    let mut sidecar = stage.start_served(&["-track", "finalizer"]);
-    target.wait_for_number(2);
-    eventually("the annotations go", || {
-        source.annotation(REMOTE_GENERATION).is_none().then_some(())
-    });
-    assert_eq!(source.finalizers(), [FINALIZER]);
-    sidecar.kill();
-    source.set_number(3);
-    let mut sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    sidecar.kill();
-    assert_eq!(target.uid(), uid);
     // Only now, as the smaller roles of `-track target` do not let it.
     if !needs(Need::Embedded, "the roles are those of -track source") {
         return;

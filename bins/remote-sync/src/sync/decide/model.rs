@@ -104,9 +104,8 @@ impl Sync {
 
     /// A source carries what the bookkeeping wants there, and nothing else.
     fn records_at_rest(&self, source: &Source) -> Result<(), String> {
-        let track = self.events.track;
-        let wanted = (track.adds_finalizers(), track.records_generations());
-        match (source.finalizer, source.published.is_some()) == wanted {
+        let wanted = self.events.track.marks_sources();
+        match (source.finalizer, source.published.is_some()) == (wanted, wanted) {
             true => Ok(()),
             false => Err(format!("it rests with the records of another bookkeeping: {source:?}")),
         }
@@ -114,8 +113,7 @@ impl Sync {
 }
 
 /// Each begins with what another left, too.
-const TRACKS: [(&str, Track); 3] =
-    [("source", Track::Source), ("finalizer", Track::Finalizer), ("target", Track::Target)];
+const TRACKS: [(&str, Track); 2] = [("source", Track::Source), ("target", Track::Target)];
 
 /// All that may happen with one name of one remote.
 const ONE: Events = Events {
@@ -176,7 +174,7 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
 fn remotes_of_any_identity_keep_every_invariant() {
     let events =
         Events { remotes: 2, people: false, sweep: false, foreign: false, identities: true, ..ONE };
-    for (name, track) in [TRACKS[0], TRACKS[2]] {
+    for (name, track) in TRACKS {
         for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
             let begins = [Begin::Copy, Begin::Clone, Begin::Source];
             let name = format!("identities {shows:?}, {name}");

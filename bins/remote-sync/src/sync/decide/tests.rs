@@ -89,7 +89,7 @@ fn the_words_of_writes_stay_as_they_are() {
         (SyncAction::Create, "create_target"),
         (ALL, "update_target"),
         (SyncAction::RecordGenerations, "record_generations"),
-        (SyncAction::RemoveRecords { finalizer: true }, "remove_records"),
+        (SyncAction::RemoveRecords, "remove_records"),
         (SyncAction::AnnotateOrphan, "annotate_orphan"),
         (SyncAction::DeleteNamespace, "delete_namespace"),
         (SyncAction::DeleteTarget, "delete_target"),
@@ -158,25 +158,18 @@ fn what_is_missing_is_created() {
 }
 
 #[test]
-fn a_source_has_the_records_of_its_bookkeeping_alone() {
-    let finalizer = SyncAction::RemoveRecords { finalizer: false };
-    let all = SyncAction::RemoveRecords { finalizer: true };
-    for (track, claim, removed) in [
-        (Track::Finalizer, vec![SyncAction::AddFinalizer], finalizer),
-        (Track::Target, vec![], all),
-    ] {
-        let mut world = World::new(Mode::Safe);
-        world.rules.track = track;
-        world.rules.status = false;
-        world.observed.source = Some(source(state(2, 2, 1)));
-        assert_eq!(world.run(), [[claim, vec![SyncAction::Create]].concat()], "{track:?}");
-        world.observed = in_step(Mode::Safe).observed;
-        assert_eq!(world.run(), [[removed]], "{track:?}");
-        // An edit first: it must not wait for a right that may be missing.
-        world.observed = in_step(Mode::Safe).observed;
-        world.observed.source.as_mut().unwrap().value.state.content = 7;
-        assert_eq!(world.run(), [[CONTENT, removed]], "{track:?}");
-    }
+fn track_target_leaves_a_source_bare() {
+    let mut world = World::new(Mode::Safe);
+    world.rules.track = Track::Target;
+    world.rules.status = false;
+    world.observed.source = Some(source(state(2, 2, 1)));
+    assert_eq!(world.run(), [[SyncAction::Create]]);
+    world.observed = in_step(Mode::Safe).observed;
+    assert_eq!(world.run(), [[SyncAction::RemoveRecords]]);
+    // An edit first: it must not wait for a right that may be missing.
+    world.observed = in_step(Mode::Safe).observed;
+    world.observed.source.as_mut().unwrap().value.state.content = 7;
+    assert_eq!(world.run(), [[CONTENT, SyncAction::RemoveRecords]]);
 }
 
 /// T6, T7.

@@ -89,10 +89,10 @@ impl Sync {
                 });
                 Ok(world.write_source(at, view.source, changed))
             }
-            Act::RemoveRecords { finalizer } => {
+            Act::RemoveRecords => {
                 let changed = view.source.map(|source| Source {
                     published: None,
-                    finalizer: source.finalizer && !finalizer,
+                    finalizer: false,
                     ..source
                 });
                 Ok(world.write_source(at, view.source, changed))

@@ -101,7 +101,7 @@ impl Rule {
             SyncAction::Create => Act::Create,
             SyncAction::Update { .. } => Act::Update,
             SyncAction::RecordGenerations => Act::RecordGenerations,
-            SyncAction::RemoveRecords { finalizer } => Act::RemoveRecords { finalizer },
+            SyncAction::RemoveRecords => Act::RemoveRecords,
             SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
             SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
             SyncAction::CheckGate(what, reason) => Act::CheckGate {

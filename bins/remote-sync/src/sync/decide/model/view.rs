@@ -116,9 +116,7 @@ pub(super) enum Act {
     Create,
     Update,
     RecordGenerations,
-    RemoveRecords {
-        finalizer: bool,
-    },
+    RemoveRecords,
     ConfirmSourceGone,
     ConfirmTargetGone,
     /// About the namespace or else the target; the source is gone, or else was deleted.

@@ -56,13 +56,8 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::RecordGenerations if rules.track != Track::Source => {
             fail("nobody asked for it")
         }
-        SyncAction::RemoveRecords { finalizer } => {
-            if ending || rules.track == Track::Source {
-                fail("they are in use");
-            }
-            if finalizer != (rules.track == Track::Target && finalizer_added) {
-                fail("only a finalizer that is there and not wanted goes");
-            }
+        SyncAction::RemoveRecords if ending || rules.track == Track::Source => {
+            fail("they are in use");
         }
         SyncAction::AnnotateOrphan | SyncAction::AddFinalizer => {}
         action if action.writes() && !finalizer_added && rules.track != Track::Target => {
@@ -232,7 +227,7 @@ fn random_world(rng: &mut Rng) -> World {
         let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
         world.rules.adopt = one(rng, &policies);
         world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
-        world.rules.track = one(rng, &[Track::Source, Track::Finalizer, Track::Target]);
+        world.rules.track = one(rng, &[Track::Source, Track::Target]);
     }
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();

@@ -345,11 +345,9 @@ impl World {
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
             (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
-            (SyncAction::RemoveRecords { finalizer }, _) => {
+            (SyncAction::RemoveRecords, _) => {
                 source.value.generations = Generations::default();
-                if finalizer {
-                    source.value.finalizers = Finalizers::None;
-                }
+                source.value.finalizers = Finalizers::None;
             }
             (SyncAction::CreateNamespace, _) => {
                 let owner_uid = safe.then_some(source.uid);
