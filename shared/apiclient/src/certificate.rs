@@ -16,7 +16,7 @@ use x509_cert::{
 
 /// The subject of a certificate and its validity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Certificate {
+pub struct X509Certificate {
     /// The user, as a Kubernetes API server reads it.
     pub common_name: String,
     /// Its groups, sorted.
@@ -35,7 +35,7 @@ const UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 
 /// All certificates in `pem`, in order; other items between them are skipped. An error is the predicate of a sentence
 /// about `pem`.
-pub fn chain(pem: &[u8]) -> Result<Vec<Certificate>, &'static str> {
+pub fn chain(pem: &[u8]) -> Result<Vec<X509Certificate>, &'static str> {
     let chain = CertificateDer::pem_slice_iter(pem)
         .map(|der| read(&der.map_err(|_| "holds PEM that cannot be read")?))
         .collect::<Result<Vec<_>, _>>()?;
@@ -93,7 +93,7 @@ pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
     }
 }
 
-fn read(der: &[u8]) -> Result<Certificate, &'static str> {
+fn read(der: &[u8]) -> Result<X509Certificate, &'static str> {
     let certificate = X509::from_der(der).map_err(|_| "holds a certificate that cannot be read")?;
     let certificate = certificate.tbs_certificate();
     let validity = certificate.validity();
@@ -106,7 +106,7 @@ fn read(der: &[u8]) -> Result<Certificate, &'static str> {
         parts.sort_unstable();
         parts
     };
-    Ok(Certificate {
+    Ok(X509Certificate {
         // The last one counts in Go (crypto/x509/pkix, FillFromRDNSequence).
         common_name: parts(COMMON_NAME).pop().unwrap_or_default(),
         organizations: sorted(ORGANIZATION),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{
-    certificate::{self, Certificate},
+    certificate::{self, X509Certificate},
     time::seconds_time,
 };
 use ring::digest::{SHA256, digest};
@@ -34,7 +34,7 @@ pub(crate) struct RotationDeadline {
 /// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a
 /// restart, but different for each certificate, so that a fleet with certificates of the same time does not
 /// come back at once.
-pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDeadline {
+pub(crate) fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> RotationDeadline {
     let Some((begin, end)) = validity(chain) else {
         return RotationDeadline { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
     };
@@ -46,7 +46,7 @@ pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDe
 /// process `obtained` is used for a while in any case.
 pub(crate) fn due_in(
     pem: &[u8],
-    chain: &[Certificate],
+    chain: &[X509Certificate],
     obtained: Option<&(Vec<u8>, Instant)>,
     (clocks, now): (Clocks, Instant),
 ) -> Duration {
@@ -65,7 +65,7 @@ pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
 }
 
 /// The time span in which all of the chain is valid.
-fn validity(chain: &[Certificate]) -> Option<(SystemTime, SystemTime)> {
+fn validity(chain: &[X509Certificate]) -> Option<(SystemTime, SystemTime)> {
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
     let end = chain.iter().map(|certificate| certificate.not_after).min()?;
     Some((begin, end))
@@ -111,8 +111,8 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
-    fn valid(not_before: SystemTime, not_after: SystemTime) -> Certificate {
-        Certificate {
+    fn valid(not_before: SystemTime, not_after: SystemTime) -> X509Certificate {
+        X509Certificate {
             common_name: String::new(),
             organizations: Vec::new(),
             units: Vec::new(),

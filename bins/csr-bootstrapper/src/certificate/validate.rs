@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiclient::{
-    certificate::{self, Certificate},
+    certificate::{self, X509Certificate},
     log_line::quoted,
     time::seconds_time,
 };
@@ -64,7 +64,7 @@ impl Validation {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UsableCredential {
     pub identity: KeyPair,
-    pub chain: Vec<Certificate>,
+    pub chain: Vec<X509Certificate>,
     /// The kubeconfig's hub.
     pub hub: Hub,
     /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
@@ -106,7 +106,7 @@ pub fn validate(
 }
 
 /// The objection to a certificate, as the predicate of a sentence about it.
-pub fn objection(chain: &[Certificate], subject: &Subject, clocks: Clocks) -> Option<String> {
+pub fn objection(chain: &[X509Certificate], subject: &Subject, clocks: Clocks) -> Option<String> {
     let Subject { user, groups, units } = subject;
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
     let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
@@ -146,7 +146,7 @@ fn once(sorted: &[String]) -> Vec<String> {
 pub type CredentialDefect = (&'static str, String);
 
 /// A valid certificate, with its key and its chain.
-pub type Good = (KeyPair, Vec<Certificate>);
+pub type Good = (KeyPair, Vec<X509Certificate>);
 
 /// Validates certificate and key.
 pub fn certificate(
