@@ -16,7 +16,7 @@ use crate::{
     addon_registration::support::{
         ADDON, KUBE_CLIENT, KUBE_CLIENT_SECRET, STORE, certificate, gone,
     },
-    support::beats_again,
+    support::beats,
 };
 
 /// A stage with just the base's rights and Secrets.
@@ -68,7 +68,7 @@ fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
     );
     let agent = spoke.start(&[]);
     spoke.wait_for_certificate();
-    beats_again(&agent, 1);
+    eventually("a heartbeat", || beats(&agent) >= 1.0);
     assert_eq!(uids(&spoke), before);
     assert_eq!(agent.count("forbidden"), 0, "{}", agent.log());
 }
