@@ -138,6 +138,8 @@ impl HubSelection {
                 let silent = match (self.failing_since, renewed) {
                     (Some(since), _) => since + self.timeout.min(seen.period),
                     (None, None) => last + 2 * seen.period,
+                    // Without its ManagedCluster no renewal is attempted, and so none fails.
+                    (None, Some(_)) if seen.period.is_zero() => last,
                     (None, Some(_)) => return Err(now + self.timeout),
                 };
                 (Occasion::Timeout, silent.max(last + self.timeout))
@@ -148,7 +150,8 @@ impl HubSelection {
     }
 
     /// Begins a selection: first the hub of a pending request, then that of the credential, then those after the selected one
-    /// in the order of the flags, which comes last itself.
+    /// in the order of the flags, which comes last itself
+    /// unless the cluster is joining it.
     pub(crate) fn begin(&self, occasion: Occasion, seen: &HubObservation) -> SelectionRound {
         let index = |server: &str| seen.servers.iter().position(|it| it.as_deref() == Some(server));
         let selected = seen.selected.as_deref();

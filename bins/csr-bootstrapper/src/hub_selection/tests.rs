@@ -307,6 +307,14 @@ fn suspended_process_blames_no_hub() {
     assert_eq!(bench.looks(), Err(60));
 }
 
+#[test]
+fn hub_that_deleted_the_cluster_loses_the_selection() {
+    let mut bench = Bench::connected(0);
+    bench.renews();
+    bench.seen.period = Duration::ZERO;
+    assert_eq!(bench.waits(), (Timeout, 600));
+}
+
 // --- beyond upstream ---
 
 #[test]
