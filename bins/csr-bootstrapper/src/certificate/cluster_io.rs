@@ -124,7 +124,7 @@ impl Io for ClusterIo<'_> {
     fn store(
         &mut self,
         request: Option<&CertificateRequest>,
-        _previous: Option<&CertificateRequest>,
+        previous: Option<&CertificateRequest>,
     ) -> Result<()> {
         self.failed_secret = true;
         match request {
@@ -134,6 +134,10 @@ impl Io for ClusterIo<'_> {
                     self.connections.stored = store::empty_request(self.agent, stored)?;
                     self.check_stored()?;
                 }
+                // Its Secret may have changed meanwhile, with the key still in it.
+                if previous.is_some() && self.known_request().as_ref() == previous {
+                    return Err(Error::Conflict("the stored request has changed".into()));
+                }
             }
         }
         self.failed_secret = false;
@@ -142,8 +146,7 @@ impl Io for ClusterIo<'_> {
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
         self.connections.stored = store::pending(self.agent)?;
-        let data = self.connections.stored.as_ref().map(secret::data).transpose()?;
-        Ok(data.and_then(|data| CertificateRequest::of_secret(&data, self.names)))
+        Ok(self.known_request())
     }
 
     fn pending(&mut self) -> Result<Vec<String>> {
@@ -194,7 +197,14 @@ impl Io for ClusterIo<'_> {
         match notice {
             Notice::Halted(pending) => self.halted(pending),
             Notice::NotCreated(error) => {
-                self.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
+                const FAILED: &str = "Failed to create CSR";
+                // One outage has one message.
+                let is_known = agent.read(|state| {
+                    matches!(&state.rotated, Some(Rotated::Failed(why)) if why.starts_with(FAILED))
+                });
+                if !is_known {
+                    self.set_rotated(Rotated::Failed(format!("{FAILED} {error}")));
+                }
             }
             Notice::Created(name) => {
                 agent.report(|status| status.posted += 1);
@@ -251,6 +261,12 @@ impl Io for ClusterIo<'_> {
 }
 
 impl ClusterIo<'_> {
+    /// The request in the Secret as it was last read; `None` if that is empty or unreadable.
+    fn known_request(&self) -> Option<CertificateRequest> {
+        let data = secret::data(self.connections.stored.as_ref()?).ok()?;
+        CertificateRequest::of_secret(&data, self.names)
+    }
+
     fn client(&mut self) -> Result<Client> {
         let missing = || Error::bad_config("there is no identity to use at the hub");
         let requester = self.requester.ok_or_else(missing)?;

@@ -3,7 +3,10 @@
 //! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`. [`Io`] is all that it needs of the
 //! clusters; the model's world implements it too.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use apiclient::error::{Error, Result};
 use serde_json::Value;
@@ -114,7 +117,7 @@ impl Observation<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Certificate {
     /// The stored request, if there is one.
-    request: Option<CertificateRequest>,
+    request: Option<Arc<CertificateRequest>>,
     /// It ended without a certificate: the next one needs a key of its own.
     ended: bool,
     /// The hub has room for one more CSR.
@@ -139,12 +142,12 @@ struct Waiting {
 impl Certificate {
     /// Starts with the request that an earlier process stored.
     pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
-        Self { request, ..Self::default() }
+        Self { request: request.map(Arc::new), ..Self::default() }
     }
 
     /// The stored request, if there is one.
     pub(crate) fn request(&self) -> Option<&CertificateRequest> {
-        self.request.as_ref()
+        self.request.as_deref()
     }
 
     /// Returns whether a CSR waits for approval or signature.
@@ -155,7 +158,7 @@ impl Certificate {
     /// Goes on with another stored request, at the pace of before.
     pub(crate) fn adopt(&mut self, request: Option<CertificateRequest>) {
         let (obtained, pacing) = (self.obtained.take(), std::mem::take(&mut self.pacing));
-        *self = Self { request, obtained, pacing, ..Self::default() };
+        *self = Self { request: request.map(Arc::new), obtained, pacing, ..Self::default() };
     }
 
     /// Ends all rests: there is another bootstrap kubeconfig.
@@ -222,7 +225,7 @@ impl Certificate {
     /// Deletes the stored request once its certificate is saved.
     fn finish(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<()> {
         if self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
-            io.store(None, self.request.as_ref())?;
+            io.store(None, self.request.as_deref())?;
             self.adopt(None);
         }
         Ok(())
@@ -247,7 +250,7 @@ impl Certificate {
         io: &mut dyn Io,
     ) -> Result<Instant> {
         // A key in use gets no other certificate.
-        let is_open = |request: &&CertificateRequest| !self.ended && !seen.is_saved(request);
+        let is_open = |request: &&Arc<CertificateRequest>| !self.ended && !seen.is_saved(request);
         let request = self.request.as_ref().filter(is_open).cloned();
         let issued = self.issued.as_ref().filter(|(of, _)| of == hub).map(|(_, pem)| pem.clone());
         if let (Some(request), Some(pem)) = (&request, &issued) {
@@ -301,12 +304,15 @@ impl Certificate {
             return self.count(requester, seen, io);
         }
         let request = io.new_request()?;
-        match io.store(Some(&request), self.request.as_ref()) {
+        match io.store(Some(&request), self.request.as_deref()) {
             Ok(()) => self.adopt(Some(request)),
             // Another writer was faster: its request counts.
             Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
                 let stored = io.stored()?;
-                self.adopt(stored);
+                // The same request has ended, whatever the version of its Secret is.
+                if stored.as_ref() != self.request.as_deref() {
+                    self.adopt(stored);
+                }
             }
             Err(error) => return Err(error),
         }

@@ -116,7 +116,7 @@ impl Registration {
         }
     }
 
-    /// As `run::prepare`; the first read of the Secret follows as an event.
+    /// As `run::resolve_names`; the first read of the Secret follows as an event.
     fn start(&self, world: &mut World) {
         let (stored, names) = (world.pending, self.resolve(world));
         let stored = stored.filter(|_| self.rules.reads_stored);
