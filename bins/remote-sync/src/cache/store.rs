@@ -324,7 +324,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().keys_in(&key::of(namespace, "")).any(|key| counts(key::split(key).1))
     }
 
-    /// Keeps an object's document if there is room; a large one is read again by the worker that has a permit.
+    /// Keeps an object's document if there is room; a large one is read again by the worker of its pair.
     pub(crate) fn keep_document(&self, key: &str, cached: &Cached<T>, object: &Value) {
         self.documents.remove(key);
         if !cached.large {

@@ -13,8 +13,8 @@ use crate::model::{
     secret::{self, UploadRules},
 };
 
-/// Memory that an object may cost, in bytes, without a permit being needed to reconcile its pair: a worker
-/// holds several copies at a time. As JSON that is about 15 to 50 KB.
+/// Memory that an object may cost, in bytes, before its pair waits for its turn among large ones: a worker holds several
+/// copies at a time. As JSON that is about 15 to 50 KB.
 pub const SMALL: usize = 64 << 10;
 
 /// A cached object: what all objects have in common, and the value for its role.
@@ -24,7 +24,7 @@ pub struct Cached<R> {
     /// The resourceVersion, a number that grows with every write to a server (Kubernetes API concepts,
     /// "Resource versions").
     pub version: u64,
-    /// Its document costs more than `SMALL`: reconciling the pair needs a permit.
+    /// Its document costs more than `SMALL`: such pairs are reconciled one at a time.
     pub large: bool,
     pub value: R,
 }

@@ -127,12 +127,12 @@ impl<'a> PairContext<'a> {
         SyncRules::new(&self.context.settings, &self.kinds)
     }
 
-    /// Returns whether it is reconciled without a permit for large objects.
-    pub(crate) fn has_no_permit(&self) -> bool {
+    /// Returns whether it is reconciled as a pair of small objects.
+    pub(crate) fn is_small(&self) -> bool {
         self.most == SMALL_RESPONSE
     }
 
-    /// Returns whether one of its objects needs a permit for large objects.
+    /// Returns whether one of its objects is large.
     pub(crate) fn is_large(&self) -> bool {
         let source = self.source_side().store.get(&self.source_key);
         let target = self.target_side().store.get(&self.target_key);

@@ -1,6 +1,9 @@
 //! Reconciler: observes, decides and applies until there is nothing more to do about a pair.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::MutexGuard,
+    time::{Duration, Instant},
+};
 
 use apiclient::{error::Error, lock::lock, rate_limiter::Admission};
 use log::Level;
@@ -31,22 +34,9 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
     let parked = |pair: &Pair| remote.drop_documents_if_cut_off(pair);
     while let Some(item) = remote.queue.get(&parked) {
         start_workers();
-        let result = if item.large {
-            reconcile_large(context, remote, &item)
-        } else {
-            reconcile(context, remote, &item)
-        };
+        let result = reconcile(context, remote, &item);
         remote.queue.done(&item, result);
     }
-}
-
-/// As [`reconcile`], one at a time in the process.
-fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
-    let _large = lock(&context.large);
-    if remote.stop.raised() {
-        return ReconcileResult::Done;
-    }
-    reconcile(context, remote, item)
 }
 
 /// Makes an attempt at a pair; a dry run ends it at its first write.
@@ -68,7 +58,7 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
         return ReconcileResult::RequeueAsLarge;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
-    Reconciler { pair, rules, attempt, failed_secrets: Vec::new() }.run()
+    Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), large: None }.run()
 }
 
 /// One attempt to bring a pair in sync.
@@ -77,9 +67,11 @@ struct Reconciler<'a> {
     rules: SyncRules,
     attempt: Attempt,
     failed_secrets: Vec<Error>,
+    /// One pair with a large object is reconciled at a time, in the whole process.
+    large: Option<MutexGuard<'a, ()>>,
 }
 
-impl Reconciler<'_> {
+impl<'a> Reconciler<'a> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats, mut begun) = (None, 0, false);
         for _ in 0..MOST_ACTIONS + 2 * self.pair.context.settings.secrets.len() {
@@ -89,6 +81,14 @@ impl Reconciler<'_> {
             if !begun && !matches!(action, SyncAction::Done(_)) && !self.is_dry() {
                 begun = true;
                 match self.pair.begin() {
+                    Admission::Admitted { .. } if !self.pair.is_small() => {
+                        let context: &'a SyncContext = self.pair.context;
+                        self.large = Some(lock(&context.large));
+                        if self.pair.remote.stop.raised() {
+                            return ReconcileResult::Done;
+                        }
+                        continue;
+                    }
                     Admission::Admitted { waited: false } => {}
                     // By now something else may have to be done, or nothing.
                     Admission::Admitted { waited: true } => continue,
@@ -126,7 +126,7 @@ impl Reconciler<'_> {
                 Ok(None) => None,
                 Ok(Some(status)) => Some(self.end(&observed, status)),
                 // It has grown, or its size was not known.
-                Err(Error::TooLarge(_)) if self.pair.has_no_permit() => {
+                Err(Error::TooLarge(_)) if self.pair.is_small() => {
                     Some(ReconcileResult::RequeueAsLarge)
                 }
                 // A Secret that cannot be written blocks neither the others nor the spec.
