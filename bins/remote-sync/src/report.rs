@@ -32,7 +32,7 @@ const QUEUE_DEPTH: Family =
     Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
-    "Deletions that wait, for their grace or for a person.",
+    "Deletions that wait for their grace, a token or a person.",
 );
 const UNFOLLOWED: Family = Family::gauge(
     "remote_sync_unfollowed_sources",

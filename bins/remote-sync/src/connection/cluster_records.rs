@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use apiclient::{
@@ -43,11 +43,13 @@ pub(crate) struct ClusterRecords {
     loaded: AtomicBool,
     /// When the process before this one started, if one did.
     previous_start: OnceLock<Option<SystemTime>>,
+    /// When a remote last went with its Secret.
+    forgotten: Mutex<Option<Instant>>,
 }
 
 impl ClusterRecords {
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
-        const LOST: &str = "known clusters are not recorded across restarts";
+        const LOST: &str = "known clusters are not recorded across restarts, and each start has all tokens of -max-deletions";
         let known = KnownClusters::new(settings.accepted.clone(), settings.tells_copies_apart());
         let map = settings.known_clusters.clone().map(|place| StateMap::new(place, LOST));
         let known = Mutex::new(known);
@@ -104,6 +106,7 @@ impl ClusterRecords {
 
     /// Forgets a remote that is gone with its Secret.
     pub(crate) fn forget(&self, remote: &str) {
+        *lock(&self.forgotten) = Some(Instant::now());
         if lock(&self.known).forget(remote)
             && let Err(error) = self.write(remote, None)
         {
@@ -129,8 +132,11 @@ impl ClusterRecords {
         Ok(())
     }
 
-    /// Returns whether another process started so recently.
+    /// Returns whether another process started so recently, or a remote went, which may come back.
     pub(crate) fn restarted(&self, within: Duration) -> bool {
+        if lock(&self.forgotten).is_some_and(|at| at.elapsed() < within) {
+            return true;
+        }
         let previous = self.previous_start.get().copied().flatten();
         // A time to come is another clock's.
         previous.is_some_and(|start| start.elapsed().map_or(true, |age| age < within))

@@ -20,7 +20,7 @@ use crate::{
     },
     sync::{
         decide::has_finalizer,
-        gate::{DeletionReason, GateVerdict},
+        gate::{DeletionReason, GateHold, GateVerdict},
         observed::{Attempt, Destroyed, Observed},
         pair::{PairContext, log_pair, odd, stale},
         patch,
@@ -154,13 +154,19 @@ impl PairContext<'_> {
             let mut gate = lock(&self.remote.gate);
             gate.ask((counted, &self.id.key), reason, restarted, Instant::now())
         };
+        let before = lock(&self.remote.gate).hold(counted, &self.id.key);
         let mut verdict = ask(reason);
         let source = observed.source.as_ref();
         let lives = source.is_some_and(|source| !source.value.state.terminating);
         if verdict == GateVerdict::Open && what == Destroyed::Target && !lives {
             verdict = match self.deletion_of_more(source)? {
-                None => verdict,
                 Some(reason) => ask(reason),
+                // It is back, and its objects may follow: the grace period starts over.
+                None if before.is_some_and(GateHold::is_of_more) => {
+                    lock(&self.remote.gate).forget(self.id);
+                    ask(reason)
+                }
+                None => verdict,
             };
         }
         attempt.verdict = Some((what, verdict));

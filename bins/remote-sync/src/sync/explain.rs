@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use apiclient::client::USUAL_OBJECT;
+
 use crate::{
     model::key::Pair,
     sync::{
@@ -32,7 +34,8 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
         return Some(format!("{}: {sentence}", PairState::Degraded.as_str()));
     }
     if let Some(which) = pair.too_large() {
-        return Some(format!("{}: {which}", PairState::TooLarge.as_str()));
+        let (state, most) = (PairState::TooLarge.as_str(), USUAL_OBJECT >> 10);
+        return Some(format!("{state}: {which} needs more than {most} KiB of memory"));
     }
     Some(match next_action(&observed, &Attempt::default(), &pair.rules()) {
         SyncAction::Done(status) => match status.condition() {

@@ -19,7 +19,7 @@ pub(crate) type Counted = Option<KindIndex>;
 /// The reason for a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DeletionReason {
-    /// The source is terminating, or the target is created anew.
+    /// The source is terminating.
     Wanted,
     /// The source is gone, which is no order to delete anything.
     SourceGone,
@@ -47,6 +47,13 @@ pub(crate) enum GateHold {
     TooMany,
     NamespaceDeleted,
     KindDeleted,
+}
+
+impl GateHold {
+    /// Returns whether the source is only a part of what is being deleted.
+    pub(crate) fn is_of_more(self) -> bool {
+        matches!(self, Self::NamespaceDeleted | Self::KindDeleted)
+    }
 }
 
 /// The limits of a gate.
@@ -99,7 +106,9 @@ impl DeletionGate {
         let KindDeletions { bucket, waiting } = self.of(counted, restarted, now);
         let new = Waiting { since: now, hold: None, has_token: false };
         let own = waiting.entry(key.clone()).or_insert(new).clone();
-        let number = waiting.values().filter(|waiting| !waiting.has_token).count();
+        // More than the limit need not be counted.
+        let enough = most as usize + 1;
+        let number = waiting.values().filter(|waiting| !waiting.has_token).take(enough).count();
         let left = grace.saturating_sub(now.saturating_duration_since(own.since));
         let mut take = || match bucket.take(now) {
             Ok(()) => GateVerdict::Open,
@@ -108,16 +117,16 @@ impl DeletionGate {
         let verdict = match reason {
             DeletionReason::NamespaceDeleted => GateVerdict::Held(GateHold::NamespaceDeleted),
             DeletionReason::KindDeleted => GateVerdict::Held(GateHold::KindDeleted),
-            _ if !own.has_token && u32::try_from(number).map_or(true, |number| number > most) => {
-                GateVerdict::Held(GateHold::TooMany)
-            }
+            _ if !own.has_token && number == enough => GateVerdict::Held(GateHold::TooMany),
             DeletionReason::SourceGone if !left.is_zero() => GateVerdict::Grace(left),
             _ if own.has_token => GateVerdict::Open,
             _ => take(),
         };
         let hold = match verdict {
             GateVerdict::Held(hold) => Some(hold),
-            _ => None,
+            // Until the source's surroundings were read again.
+            GateVerdict::Open => own.hold.filter(|hold| hold.is_of_more()),
+            GateVerdict::Grace(_) => None,
         };
         let has_token = own.has_token || verdict == GateVerdict::Open;
         waiting.insert(key.clone(), Waiting { since: own.since, hold, has_token });
@@ -132,9 +141,15 @@ impl DeletionGate {
         }
     }
 
-    /// Forgets what waits: the sources' cluster was disconnected, and a source that was missing may be back.
-    pub(crate) fn clear(&mut self) {
-        self.kinds.iter_mut().for_each(|(_, kind)| kind.waiting.clear());
+    /// Starts all grace periods over: a source that was missing may be back.
+    pub(crate) fn restart_grace(&mut self, now: Instant) {
+        let waiting = self.kinds.iter_mut().flat_map(|(_, kind)| kind.waiting.values_mut());
+        waiting.for_each(|waiting| waiting.since = now);
+    }
+
+    /// Why the deletion of this pair was held, if it was.
+    pub(crate) fn hold(&self, counted: Counted, key: &str) -> Option<GateHold> {
+        self.kinds.iter().find(|(of, _)| *of == counted)?.1.waiting.get(key)?.hold
     }
 
     /// The number of deletions that wait.

@@ -102,7 +102,7 @@ impl RemoteSync {
             && mem::replace(&mut *lock(&self.session), session.number) != session.number
         {
             // A source that was missing before the outage may be back: grace periods start over.
-            lock(&self.gate).clear();
+            lock(&self.gate).restart_grace(Instant::now());
         }
         for kind in self.source.stores.kinds() {
             self.queue.open(kind, self.obstacle(kind).is_none());

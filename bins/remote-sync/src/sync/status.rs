@@ -96,8 +96,9 @@ impl PairStatus {
     /// Returns whether a person should look at it.
     pub(crate) fn needs_people(self) -> bool {
         let waits = matches!(self, Self::Waiting(Wait::NoNamespace));
-        waits
-            || matches!(self, Self::Held(_) | Self::Conflict(_) | Self::Altered | Self::Fighting(_))
+        let is_held =
+            matches!(self, Self::Held(hold) if !matches!(hold, Hold::Gate(GateHold::NextToken(_))));
+        waits || is_held || matches!(self, Self::Conflict(_) | Self::Altered | Self::Fighting(_))
     }
 
     /// Returns whether it waits for a deletion to finish.

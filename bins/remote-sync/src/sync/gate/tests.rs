@@ -34,8 +34,7 @@ fn a_target_without_a_source_stays_for_its_grace() {
     assert_eq!(ask(&mut gate, "a", gone, later(300)), GateVerdict::Open);
     gate.forget(&pair("a"));
     assert_eq!(ask(&mut gate, "a", gone, later(301)), grace(300), "it was back");
-    gate.clear();
-    assert_eq!(gate.waiting(), 0);
+    gate.restart_grace(later(900));
     assert_eq!(ask(&mut gate, "a", gone, later(900)), grace(300), "the cluster was away");
     assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later(900)), GateVerdict::Open);
 }
@@ -120,4 +119,31 @@ fn times_without_end_are_no_trouble() {
     let (gone, later) = (DeletionReason::SourceGone, now + 365 * 24 * 60 * MINUTE);
     assert_eq!(ask(&mut gate, "a", gone, now), GateVerdict::Grace(Duration::MAX));
     assert_eq!(ask(&mut gate, "b", gone, later), TOO_MANY);
+}
+
+#[test]
+fn reconnected_cluster_lets_no_second_burst_pass() {
+    let (mut gate, start) = (gate(10), Instant::now());
+    for name in 0..21 {
+        ask(&mut gate, &name.to_string(), DeletionReason::Wanted, start);
+    }
+    let later = start + Duration::from_secs(3600);
+    gate.restart_grace(later);
+    for name in 10..21 {
+        assert_eq!(ask(&mut gate, &name.to_string(), DeletionReason::Wanted, later), TOO_MANY);
+    }
+}
+
+#[test]
+fn namespace_that_is_back_starts_the_grace_over() {
+    let (mut gate, start) = (gate(10), Instant::now());
+    let (later, gone) = (start + 2 * GRACE, DeletionReason::SourceGone);
+    ask(&mut gate, "a", gone, start);
+    ask(&mut gate, "a", gone, start + GRACE);
+    ask(&mut gate, "a", DeletionReason::NamespaceDeleted, start + GRACE);
+    assert_eq!(ask(&mut gate, "a", gone, later), GateVerdict::Open, "it has its token");
+    let hold = gate.hold(KIND, "a");
+    assert_eq!(hold, Some(GateHold::NamespaceDeleted), "the Namespace was not read again");
+    gate.forget(&pair("a"));
+    assert_eq!(ask(&mut gate, "a", gone, later), GateVerdict::Grace(GRACE));
 }
