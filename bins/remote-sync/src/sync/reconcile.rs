@@ -78,17 +78,9 @@ impl<'a> Reconciler<'a> {
             let observed = self.pair.observe(Instant::now());
             self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
-            if !begun && !matches!(action, SyncAction::Done(_)) && !self.is_dry() {
+            if !begun && !matches!(action, SyncAction::Done(_)) {
                 begun = true;
-                match self.pair.begin() {
-                    Admission::Admitted { .. } if !self.pair.is_small() => {
-                        let context: &'a SyncContext = self.pair.context;
-                        self.large = Some(lock(&context.large));
-                        if self.pair.remote.stop.raised() {
-                            return ReconcileResult::Done;
-                        }
-                        continue;
-                    }
+                match self.begin() {
                     Admission::Admitted { waited: false } => {}
                     // By now something else may have to be done, or nothing.
                     Admission::Admitted { waited: true } => continue,
@@ -107,6 +99,21 @@ impl<'a> Reconciler<'a> {
         let message = "it keeps changing: something else writes it all the time".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
         failed(&self.pair, &error)
+    }
+
+    /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair.
+    fn begin(&mut self) -> Admission {
+        let admission =
+            if self.is_dry() { Admission::Admitted { waited: false } } else { self.pair.begin() };
+        if self.pair.is_small() || !matches!(admission, Admission::Admitted { .. }) {
+            return admission;
+        }
+        let context: &'a SyncContext = self.pair.context;
+        self.large = Some(lock(&context.large));
+        match self.pair.remote.stop.raised() {
+            true => Admission::Stopped,
+            false => Admission::Admitted { waited: true },
+        }
     }
 
     /// Performs an action; returns the result if it was the last one.
