@@ -51,7 +51,7 @@ fn parse(host: &str) -> Option<Option<IpAddr>> {
     }
 }
 
-/// Linux accepts IPv4 at the unspecified address of IPv6, too.
+/// Linux accepts IPv4 at the unspecified address of IPv6, too, unless net.ipv6.bindv6only is set.
 fn listen_on(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
     let listener = match address {
         Some(address) => TcpListener::bind((address, port)),
