@@ -17,6 +17,7 @@ use apiclient::{
     stop::Stop,
     watch::LastError,
 };
+use kubeconfig::config::ClusterConfig;
 use log::Level;
 use serde_json::Value;
 use sidecar::flags::Flags;
@@ -121,6 +122,13 @@ impl Agent {
             ClaimKind::ClusterClaim => &self.cluster_claims,
             ClaimKind::ClusterProperty => &self.cluster_properties,
         }
+    }
+
+    /// A client for a hub outside of a session; `name` is the hub's in messages.
+    pub(crate) fn requester_client(&self, name: &str, config: ClusterConfig) -> Result<Client> {
+        let (timeouts, requests) = (Timeouts::default(), self.requests.requester.clone());
+        let client = Client::counting(name, config, Reload::Never, timeouts, requests)?;
+        Ok(client.limited_to(HUB_OBJECT))
     }
 
     /// Reads the shared state.

@@ -8,6 +8,7 @@ pub mod csr;
 pub mod csr_status;
 pub(crate) mod csr_watch;
 pub(crate) mod deadline;
+pub(crate) mod io;
 mod manager;
 #[cfg(test)]
 mod model;

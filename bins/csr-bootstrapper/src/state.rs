@@ -9,6 +9,7 @@ use std::{
 
 use apiclient::{
     client::{self, Client},
+    error::Error,
     reflector::{Lookup, Store},
     stop::Stop,
 };
@@ -135,11 +136,23 @@ pub(crate) enum Rotated {
     Done(String),
     /// The hub has too many requests already.
     Halted,
+    /// No CSR could be created, with the first error of the outage: one outage has one message.
+    NotCreated(String),
     /// With the sentence about the failure.
     Failed(String),
 }
 
 impl Rotated {
+    /// `error` kept a CSR from being created.
+    pub(crate) fn not_created(error: &Error) -> Self {
+        Self::NotCreated(format!("Failed to create CSR {error}"))
+    }
+
+    /// A request ended without a certificate, as `sentence` says.
+    pub(crate) fn ended(sentence: &str) -> Self {
+        Self::Failed(format!("Failed to rotated client certificate {sentence}"))
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
@@ -161,7 +174,7 @@ impl Rotated {
     /// For the condition, in upstream's words.
     pub(crate) fn message(&self) -> &str {
         match self {
-            Self::Done(message) | Self::Failed(message) => message,
+            Self::Done(message) | Self::NotCreated(message) | Self::Failed(message) => message,
             Self::Halted => "Stop creating csr since there are too many csr created already on hub",
         }
     }

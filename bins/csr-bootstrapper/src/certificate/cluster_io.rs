@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{
-    client::{Client, Reload, Timeouts},
+    client::Client,
     error::{Error, Result},
     log_object,
     resource::{SECRETS, valid_name},
@@ -17,14 +17,14 @@ use super::{
     csr_status::is_own_pending,
     csr_watch::{CsrWatch, list_pending},
     deadline,
+    io::{Io, Notice},
     need::Requester,
     pacing::REST_REFUSED,
     store,
-    sync::{Io, Notice},
     validate::Validation,
 };
 use crate::{
-    agent::{Agent, HUB_OBJECT},
+    agent::Agent,
     bootstrap::BootstrapKubeconfig,
     cached::CachedObject,
     clocks::Clocks,
@@ -53,6 +53,11 @@ impl Connections {
         Self { stored, bootstrap: None, csrs: CsrWatch::default(), introduce_at: None }
     }
 
+    /// The request in the Secret as it was last read; `None` if that is empty or unreadable.
+    pub(super) fn request(&self, names: &AgentNames) -> Option<CertificateRequest> {
+        CertificateRequest::of_secret(&secret::data(self.stored.as_ref()?).ok()?, names)
+    }
+
     /// Introduces the cluster again: the bootstrap kubeconfig may lead to another hub.
     pub(super) fn introduce_again(&mut self) {
         self.introduce_at = None;
@@ -71,11 +76,11 @@ impl Connections {
     fn client(
         &mut self,
         agent: &Agent,
-        requester: Requester,
+        requester: Option<Requester>,
         bootstrap: Option<&BootstrapKubeconfig>,
     ) -> Result<Client> {
         let missing = || Error::bad_config("there is no identity to use at the hub");
-        if requester == Requester::Agent {
+        if requester.ok_or_else(missing)? == Requester::Agent {
             if self.bootstrap.is_some() {
                 self.close(agent);
             }
@@ -87,15 +92,8 @@ impl Connections {
             return Ok(client.clone());
         }
         self.close(agent);
-        let (timeouts, requests) = (Timeouts::default(), agent.requests.requester.clone());
-        let client = Client::counting(
-            "the hub (as the bootstrap identity)",
-            config.clone(),
-            Reload::Never,
-            timeouts,
-            requests,
-        )?;
-        let client = client.limited_to(HUB_OBJECT);
+        let name = "the hub (as the bootstrap identity)";
+        let client = agent.requester_client(name, config.clone())?;
         self.bootstrap = Some(client.clone());
         agent.update(|state| state.requester = Some(client.clone()));
         Ok(client)
@@ -135,7 +133,7 @@ impl Io for ClusterIo<'_> {
                     self.check_stored()?;
                 }
                 // Its Secret may have changed meanwhile, with the key still in it.
-                if previous.is_some() && self.known_request().as_ref() == previous {
+                if previous.is_some() && self.connections.request(self.names).as_ref() == previous {
                     return Err(Error::Conflict("the stored request has changed".into()));
                 }
             }
@@ -146,7 +144,7 @@ impl Io for ClusterIo<'_> {
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
         self.connections.stored = store::pending(self.agent)?;
-        Ok(self.known_request())
+        Ok(self.connections.request(self.names))
     }
 
     fn pending(&mut self) -> Result<Vec<String>> {
@@ -197,13 +195,10 @@ impl Io for ClusterIo<'_> {
         match notice {
             Notice::Halted(pending) => self.halted(pending),
             Notice::NotCreated(error) => {
-                const FAILED: &str = "Failed to create CSR";
-                // One outage has one message.
-                let is_known = agent.read(|state| {
-                    matches!(&state.rotated, Some(Rotated::Failed(why)) if why.starts_with(FAILED))
-                });
+                let is_known =
+                    agent.read(|state| matches!(state.rotated, Some(Rotated::NotCreated(_))));
                 if !is_known {
-                    self.set_rotated(Rotated::Failed(format!("{FAILED} {error}")));
+                    self.set_rotated(Rotated::not_created(error));
                 }
             }
             Notice::Created(name) => {
@@ -235,8 +230,7 @@ impl Io for ClusterIo<'_> {
             Notice::Ended { name, failure, rest } => {
                 self.connections.close(agent);
                 let sentence = format!("CSR {name} {}", failure.sentence());
-                let failed = format!("Failed to rotated client certificate {sentence}");
-                self.set_rotated(Rotated::Failed(failed));
+                self.set_rotated(Rotated::ended(&sentence));
                 let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
                 agent.report(|status| status.count_end(failure.reason()));
                 agent.record_event(failure.reason(), true, &message);
@@ -261,16 +255,8 @@ impl Io for ClusterIo<'_> {
 }
 
 impl ClusterIo<'_> {
-    /// The request in the Secret as it was last read; `None` if that is empty or unreadable.
-    fn known_request(&self) -> Option<CertificateRequest> {
-        let data = secret::data(self.connections.stored.as_ref()?).ok()?;
-        CertificateRequest::of_secret(&data, self.names)
-    }
-
     fn client(&mut self) -> Result<Client> {
-        let missing = || Error::bad_config("there is no identity to use at the hub");
-        let requester = self.requester.ok_or_else(missing)?;
-        self.connections.client(self.agent, requester, self.bootstrap)
+        self.connections.client(self.agent, self.requester, self.bootstrap)
     }
 
     fn replace_stored(&mut self, request: &CertificateRequest) -> Result<()> {

@@ -9,18 +9,18 @@ use apiclient::{
     log_object,
     stop::Stop,
 };
-use kubeconfig::secret::{self, Data};
+use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
 
 use super::{
     cluster_io::{ClusterIo, Connections},
-    csr::CertificateRequest,
+    io::Observation,
     need::{self, Need, NewHub, Requester, requester},
     new_hub::NewHubCheck,
     readiness::ready,
     session::SessionControl,
-    sync::{Certificate, Observation},
+    sync::Certificate,
     validate::{self, Validation},
 };
 use crate::{
@@ -79,15 +79,14 @@ struct Turn {
 impl<'a> CertificateManager<'a> {
     /// Starts with the request that an earlier process stored.
     pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: Option<Value>) -> Self {
-        // An unreadable one is replaced, as if there were none.
-        let data = stored.as_ref().and_then(|stored| secret::data(stored).ok());
-        let request = data.and_then(|data| CertificateRequest::of_secret(&data, &names));
+        let connections = Connections::new(stored);
         Self {
             agent,
+            // An unreadable one is replaced, as if there were none.
+            certificate: Certificate::new(connections.request(&names)),
             names,
-            certificate: Certificate::new(request),
             session: SessionControl::default(),
-            connections: Connections::new(stored),
+            connections,
             new_hub: NewHubCheck::default(),
             errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
@@ -127,7 +126,7 @@ impl<'a> CertificateManager<'a> {
         let clocks = agent.clocks();
         let followed = self.session.follow(agent, &self.names, &validation, bootstrap, clocks);
         match followed {
-            // Its watch and its clients may be those of the session that has ended.
+            // The watch and the client may belong to the ended session.
             Ok(true) => self.connections.close(agent),
             Ok(false) => {}
             Err(error) => log_object!(
@@ -333,7 +332,7 @@ impl<'a> CertificateManager<'a> {
     }
 }
 
-/// The end of the sentence about a need that nobody can meet.
+/// Ends the sentence about a need that has no requester.
 fn no_requester(requester: Option<Requester>, no_bootstrap: NoBootstrap) -> &'static str {
     match (requester, no_bootstrap) {
         (Some(_), _) => "",

@@ -25,7 +25,8 @@ use kubeconfig::secret::Data;
 use self::world::{Credential, Csr, World};
 use super::{
     csr::{CertificateRequest, authority},
-    sync::{Certificate, Io, Observation},
+    io::{Io, Observation},
+    sync::Certificate,
     validate::Validation,
 };
 use crate::identity::AgentNames;

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use apiclient::{
     backoff::Backoff,
-    client::{Client, Reload, Timeouts},
     error::{Error, Result},
     log_object,
 };
@@ -12,10 +11,7 @@ use kubeconfig::config::ClusterConfig;
 use log::Level;
 
 use super::need::NewHub;
-use crate::{
-    agent::{Agent, HUB_OBJECT},
-    managedcluster::MANAGED_CLUSTERS,
-};
+use crate::{agent::Agent, managedcluster::MANAGED_CLUSTERS};
 
 /// A hub that was just set up may not know everything yet: only a refusal that lasts this long counts.
 const REFUSED_AFTER: Duration = Duration::from_secs(5);
@@ -93,13 +89,6 @@ impl NewHubCheck {
 }
 
 fn get(agent: &Agent, cluster: &str, config: ClusterConfig) -> Result<()> {
-    let (timeouts, requests) = (Timeouts::default(), agent.requests.requester.clone());
-    let client = Client::counting(
-        "the hub (at its new address)",
-        config,
-        Reload::Never,
-        timeouts,
-        requests,
-    )?;
-    client.limited_to(HUB_OBJECT).get(&MANAGED_CLUSTERS.cluster_object(cluster)).map(|_| ())
+    let client = agent.requester_client("the hub (at its new address)", config)?;
+    client.get(&MANAGED_CLUSTERS.cluster_object(cluster)).map(drop)
 }

@@ -1,7 +1,6 @@
 //! Certificate of the cluster or of an add-on: requested, awaited, saved.
 //!
-//! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`. [`Io`] is all that it needs of the
-//! clusters; the model's world implements it too.
+//! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`.
 
 use std::{
     sync::Arc,
@@ -9,15 +8,14 @@ use std::{
 };
 
 use apiclient::error::{Error, Result};
-use serde_json::Value;
 
 use super::{
     csr::CertificateRequest,
-    csr_status::{CsrFailure, CsrStatus, Judge, MOST_PENDING, evaluate},
+    csr_status::{CsrStatus, Judge, MOST_PENDING, evaluate},
     deadline,
+    io::{Io, Notice, Observation},
     need::{self, Need, NeedReason, NewHub, Requester},
     pacing::{LONGEST_REST, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
-    template::CsrTemplate,
     validate::Validation,
 };
 use crate::{clocks::Clocks, hub::Hub};
@@ -27,91 +25,6 @@ use crate::{clocks::Clocks, hub::Hub};
 const LONG_PENDING: Duration = Duration::from_secs(900);
 /// The time until a hub with too many requests is asked again.
 const HALTED: Duration = Duration::from_secs(60);
-
-/// The requester's view of both clusters.
-pub(crate) trait Io {
-    /// Makes a key and its request.
-    fn new_request(&mut self) -> Result<CertificateRequest>;
-    /// Stores `request`, or nothing, in place of `previous`. `AlreadyExists`, `Conflict` and `NotFound` mean that something
-    /// else is stored by now.
-    fn store(
-        &mut self,
-        request: Option<&CertificateRequest>,
-        previous: Option<&CertificateRequest>,
-    ) -> Result<()>;
-    /// Reads the stored request.
-    fn stored(&mut self) -> Result<Option<CertificateRequest>>;
-    /// The names of the requester's pending CSRs, up to the limit.
-    fn pending(&mut self) -> Result<Vec<String>>;
-    /// The CSR of this name on the requester's hub.
-    fn csr(&mut self, name: &str) -> Result<Option<Value>>;
-    /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
-    fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
-    /// Saves a certificate with its key, and in any case what belongs next to them.
-    fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
-    /// The clocks of the requester's hub, which its last answer has set.
-    fn clocks(&self) -> Clocks;
-    fn notify(&mut self, notice: &Notice<'_>);
-}
-
-/// What people and metrics are told.
-pub(crate) enum Notice<'a> {
-    /// The hub has too many pending CSRs.
-    Halted(&'a [String]),
-    NotCreated(&'a Error),
-    Created(&'a str),
-    /// With the sentence about the approval or signature that is missing.
-    Pending {
-        sentence: &'a str,
-        is_new: bool,
-        is_overdue: bool,
-    },
-    /// The CSR is gone without an answer; it is posted again after the rest.
-    Gone {
-        name: &'a str,
-        rest: Duration,
-    },
-    /// The request ended without a certificate.
-    Ended {
-        name: &'a str,
-        failure: &'a CsrFailure,
-        rest: Duration,
-    },
-    Saved {
-        name: &'a str,
-        pem: &'a [u8],
-    },
-    Repaired,
-}
-
-/// What is known at one moment.
-pub(crate) struct Observation<'a> {
-    pub(crate) need: &'a Need,
-    pub(crate) validation: &'a Validation,
-    /// `tls.key` of the Secret.
-    pub(crate) key: Option<&'a [u8]>,
-    /// The requester and its hub.
-    pub(crate) requester: Option<(Requester, &'a Hub)>,
-    /// A person or an add-on's manager approves the CSR.
-    pub(crate) approved_by_hand: bool,
-    pub(crate) template: &'a CsrTemplate,
-    /// The agent's own user.
-    pub(crate) agent: &'a str,
-    pub(crate) now: Instant,
-    /// Uniform in [0, 1).
-    pub(crate) random: f64,
-}
-
-impl Observation<'_> {
-    fn identity(&self) -> Option<Requester> {
-        self.requester.map(|(requester, _)| requester)
-    }
-
-    /// Returns whether the Secret has the key of `request`.
-    fn is_saved(&self, request: &CertificateRequest) -> bool {
-        self.key == Some(request.key.as_bytes())
-    }
-}
 
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

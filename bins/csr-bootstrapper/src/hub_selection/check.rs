@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use apiclient::{
-    client::{Client, Reload, Timeouts},
+    client::{Client, Timeouts},
     error::{Error, Result},
     resource::Resource,
 };
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::HubVerdict;
 use crate::{
-    agent::{Agent, HUB_OBJECT},
+    agent::Agent,
     certificate::csr::CSRS,
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
@@ -39,14 +39,11 @@ fn verdict(
     config: ClusterConfig,
     ask: impl FnOnce(&Client) -> Result<HubVerdict>,
 ) -> HubVerdict {
-    let (requests, timeouts) = (agent.requests.requester.clone(), Timeouts::default());
-    let verdict =
-        Client::counting("the hub", config, Reload::Never, timeouts, requests).and_then(|client| {
-            let client = client.limited_to(HUB_OBJECT);
-            let verdict = ask(&client);
-            client.close();
-            verdict
-        });
+    let verdict = agent.requester_client("the hub", config).and_then(|client| {
+        let verdict = ask(&client);
+        client.close();
+        verdict
+    });
     verdict.unwrap_or_else(|error| match error {
         Error::Unreachable(_) | Error::Unavailable { .. } | Error::BadPeer(_) => {
             HubVerdict::NoAnswer(error.to_string())

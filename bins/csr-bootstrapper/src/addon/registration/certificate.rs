@@ -26,9 +26,10 @@ use crate::{
         csr_status::{ADDON_LABEL, is_pending_of},
         csr_watch::list_pending,
         deadline::rotated_message,
+        io::{Io, Notice, Observation},
         need::{Need, NewHub, Requester},
         store::SecretValues,
-        sync::{Certificate, Io, Notice, Observation},
+        sync::Certificate,
         validate::{
             OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
             content,
@@ -108,8 +109,8 @@ impl CertificateRegistration {
         if let Some(template) = registration.credential.template(self.secret.seen()) {
             self.set_template(template, &registration.secret, context);
         }
-        let (data, validation) = self.validate(context);
         let (clocks, now) = (context.agent.clocks(), Instant::now());
+        let (data, validation) = self.validate(context, clocks);
         let name = registration.secret.sentence_name();
         let moved = (false, NewHub::Silent);
         let need = self.certificate.need(&name, &validation, moved, (clocks, now));
@@ -184,8 +185,8 @@ impl CertificateRegistration {
         }
     }
 
-    fn validate(&self, context: &Context<'_>) -> (Data, Validation) {
-        let (hub, clocks) = (&context.session.hub, context.agent.clocks());
+    fn validate(&self, context: &Context<'_>, clocks: Clocks) -> (Data, Validation) {
+        let hub = &context.session.hub;
         match content(self.secret.seen()) {
             Ok(data) => {
                 let validation =
@@ -308,7 +309,9 @@ impl Io for AddOnIo<'_, '_> {
                 }
             }
             Notice::NotCreated(error) => {
-                *self.rotated = Some(Rotated::Failed(format!("Failed to create CSR {error}")));
+                if !matches!(self.rotated, Some(Rotated::NotCreated(_))) {
+                    *self.rotated = Some(Rotated::not_created(error));
+                }
             }
             Notice::Created(name) => {
                 let target = CSRS.cluster_object(name);
@@ -331,8 +334,7 @@ impl Io for AddOnIo<'_, '_> {
                     Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
                     "{sentence}"
                 );
-                let failed = format!("Failed to rotated client certificate {sentence}");
-                *self.rotated = Some(Rotated::Failed(failed));
+                *self.rotated = Some(Rotated::ended(&sentence));
             }
             Notice::Saved { name, pem } => {
                 self.context.csrs.forget(name);

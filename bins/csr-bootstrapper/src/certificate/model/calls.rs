@@ -10,8 +10,8 @@ use super::{
 use crate::{
     certificate::{
         csr::CertificateRequest,
+        io::{Io, Notice},
         need::Requester,
-        sync::{Io, Notice},
     },
     clocks::Clocks,
 };

@@ -20,8 +20,9 @@ use crate::{
     cached::CachedObject,
     certificate::{
         csr::CertificateRequest,
+        io::Observation,
         need::{NewHub, Requester, requester},
-        sync::{Certificate, Observation},
+        sync::Certificate,
         validate::{self, Validation},
     },
     clocks::Clocks,
