@@ -27,7 +27,7 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// What differs in the status as it is `told`. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
+    /// The changes to the reported status. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
     /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
     pub(crate) fn differences(&self, told: &Value) -> Map<String, Value> {
         let capacity = changed(&self.capacity, &told["capacity"]);

@@ -173,8 +173,8 @@ fn available(
     }
 }
 
-/// The time of the last renewal, or else of the creation: upstream's agent crashes on a Lease that nobody has renewed
-/// (the same file, `RenewTime.Add`).
+/// The time of the last renewal, or else of the creation: upstream's agent crashes on a Lease without `renewTime` (the
+/// same file, `RenewTime.Add`).
 fn renewed(lease: &Value) -> Option<SystemTime> {
     let time = |value: &Value| value.as_str().and_then(parse_micro_time);
     time(&lease["spec"]["renewTime"]).or_else(|| time(&lease["metadata"]["creationTimestamp"]))

@@ -65,8 +65,8 @@ impl AddOnStatus {
     }
 }
 
-/// Writes `wanted` into the status of an add-on that is still as it is `known`, at the pace of `writer`, and keeps what the hub
-/// answers; returns the add-on after a write. A failure is logged as `what` is not reported.
+/// Writes `wanted` into the status of an add-on, if that is still as `known`, at the pace of `writer`. Keeps the hub's
+/// answer, and returns the add-on after a write. A failure is logged as "`what` not reported".
 pub(super) fn write(
     (agent, session): (&Agent, &HubSession),
     (name, known): (&str, &AddOn),

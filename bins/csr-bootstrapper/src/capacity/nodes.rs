@@ -96,7 +96,7 @@ impl Interner {
     }
 }
 
-/// The resources of all nodes; `None` if those of one are not known, or are more than can be counted.
+/// The sum over all nodes; `None` if a node is invalid or the sum overflows.
 pub(super) fn sum(nodes: &BTreeMap<String, Option<Arc<NodeResources>>>) -> Option<Capacity> {
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
     for node in nodes.values() {

@@ -158,7 +158,7 @@ fn new_key() -> Result<Zeroizing<Vec<u8>>> {
     Ok(key.map_err(no_key)?.as_ref().to_vec().into())
 }
 
-/// ring gives no more detail.
+/// ring hides the cause.
 fn no_key<E>(_: E) -> Error {
     Error::bad_config("no new key can be made: the system gives no random numbers")
 }

@@ -89,7 +89,7 @@ impl CsrWatch {
         self.reads.remove(name);
     }
 
-    /// Awaits the CSR `name` no more; the watch ends with the last.
+    /// Stops awaiting the CSR `name`; the watch ends with the last one.
     pub(crate) fn forget(&mut self, name: &str) {
         self.reads.remove(name);
         let mut changes = lock(&self.changes);

@@ -80,7 +80,7 @@ fn of_too_many_registrations_none_is_obsolete() {
     assert_eq!(plan.obsolete, [known[1].0.clone(), known[2].0.clone()]);
 }
 
-/// Only a complete list without the add-on says that it is gone; one that is being deleted keeps what it has.
+/// An add-on is gone once a complete list lacks it; a terminating one keeps its Secrets.
 #[test]
 fn secret_stays_until_its_addon_is_gone_for_certain() {
     let known = [stored("a", secret(false, "a-x.io-s-client-cert"))];
