@@ -24,7 +24,6 @@ mod run;
 mod settings;
 mod sources;
 mod state;
-mod status_writer;
 
 use std::{env, process::ExitCode};
 

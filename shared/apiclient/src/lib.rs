@@ -18,6 +18,7 @@ pub mod rate_limiter;
 pub mod reflector;
 pub mod renewal;
 pub mod resource;
+pub mod status_writer;
 pub mod stop;
 pub mod thread;
 pub mod time;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use apiclient::{
-    backoff::Backoff, controller, error::Error, log_object, resource::LEASES, stop::Stop,
-    time::parse_micro_time,
+    backoff::Backoff, controller, error::Error, log_object, resource::LEASES,
+    status_writer::StatusWriter, stop::Stop, time::parse_micro_time,
 };
 use log::Level;
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::{
     managed_cluster_addon::{AVAILABLE, AddOn, AddOnNamespace},
     status::{self, AddOnStatus},
 };
-use crate::{agent::Agent, conditions::Condition, state::HubSession, status_writer::StatusWriter};
+use crate::{agent::Agent, conditions::Condition, state::HubSession};
 
 /// As upstream (AddOnLeaseControllerSyncInterval).
 const READ_INTERVAL: Duration = Duration::from_secs(30);

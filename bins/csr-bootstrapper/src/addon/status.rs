@@ -6,6 +6,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::Target,
+    status_writer::{StatusWriter, patch_status},
 };
 use log::Level;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,6 @@ use crate::{
     certificate::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, set},
     state::HubSession,
-    status_writer::{StatusWriter, patch_status},
 };
 
 /// What this agent wants in the status; the rest stays.
@@ -81,9 +81,7 @@ pub(super) fn write(
             written
         }
         Err(error) => {
-            let is_conflict = matches!(error, Error::Conflict(_));
-            let should_log = writer.failed(&name.to_owned(), &error) && !is_conflict;
-            let level = if should_log { Level::Warn } else { Level::Debug };
+            let level = writer.failed(&name.to_owned(), &error);
             log_object!(level, target, error:% = error; "{what} not reported");
             None
         }

@@ -15,6 +15,7 @@ use apiclient::{
     log_object,
     reflector::Store,
     resource::NAMESPACES,
+    status_writer::{StatusWriter, WritePace},
     stop::Stop,
     watch::{self, Selection},
 };
@@ -26,7 +27,6 @@ use super::{MAX_NAMESPACES, label, wanted};
 use crate::{
     agent::{Agent, PAGE},
     state::HubSession,
-    status_writer::{StatusWriter, WritePace},
 };
 
 /// Labels namespaces, until the end of the process.
@@ -177,8 +177,7 @@ impl<'a> NamespaceController<'a> {
                 log_object!(Level::Info, target; "the namespace is {what} by the hub");
             }
             Err(error) => {
-                let level =
-                    if pace.failed(&error, Instant::now()) { Level::Warn } else { Level::Debug };
+                let level = pace.failed(&error, Instant::now());
                 log_object!(level, target, error:% = error; "a namespace of the hub cannot be labelled");
                 self.failures
                     .insert(name.to_owned(), format!("Failed to apply namespace: {error}"));

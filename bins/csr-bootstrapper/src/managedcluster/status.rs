@@ -10,6 +10,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::Target,
+    status_writer::{StatusWriter, patch_status},
     stop::Stop,
 };
 use log::Level;
@@ -21,14 +22,7 @@ use super::{
     health::{ApiServerHealth, Probes},
     spec::{self, MANAGED_CLUSTERS},
 };
-use crate::{
-    agent::Agent,
-    claim,
-    conditions::has,
-    settings::Settings,
-    state::HubSession,
-    status_writer::{StatusWriter, patch_status},
-};
+use crate::{agent::Agent, claim, conditions::has, settings::Settings, state::HubSession};
 
 /// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
 const FORBIDDEN_INTERVAL: Duration = Duration::from_secs(600);
@@ -205,10 +199,7 @@ impl<'a> StatusController<'a> {
             );
             return;
         }
-        // After a conflict the watch brings the other write.
-        let is_conflict = matches!(error, Error::Conflict(_));
-        let should_log = self.writer.failed(&part, error) && !is_conflict;
-        let level = if should_log { Level::Warn } else { Level::Debug };
+        let level = self.writer.failed(&part, error);
         log_object!(level, target, error:% = error; "{part} cannot be written");
     }
 }

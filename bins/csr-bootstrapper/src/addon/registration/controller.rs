@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use apiclient::{backoff::Backoff, error::Error, log_object, stop::Stop};
+use apiclient::{backoff::Backoff, log_object, status_writer::WritePace, stop::Stop};
 use log::Level;
 
 use super::{
@@ -17,7 +17,6 @@ use crate::{
     agent::Agent,
     certificate::csr_watch::CsrWatch,
     state::HubSession,
-    status_writer::WritePace,
 };
 
 /// Keeps the credentials of add-ons, until the end of the process.
@@ -107,8 +106,7 @@ impl<'a> RegistrationController<'a> {
         match self.store.reload() {
             Ok(()) => drop(self.store_pace.wrote(now)),
             Err(error) => {
-                let should_log = self.store_pace.failed(&error, now);
-                let level = if should_log { Level::Warn } else { Level::Debug };
+                let level = self.store_pace.failed(&error, now);
                 log::log!(level, error:% = error; "the registrations of add-ons cannot be read");
                 return false;
             }
@@ -241,9 +239,7 @@ impl<'a> RegistrationController<'a> {
                 now
             }
             Err(error) => {
-                let is_conflict = matches!(error, Error::Conflict(_));
-                let should_log = pace.failed(&error, now) && !is_conflict;
-                let level = if should_log { Level::Warn } else { Level::Debug };
+                let level = pace.failed(&error, now);
                 log_object!(level, target, error:% = error; "the credential of an add-on is not deleted");
                 pace.not_before
             }

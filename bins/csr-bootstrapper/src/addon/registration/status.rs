@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use apiclient::stop::Stop;
+use apiclient::{status_writer::StatusWriter, stop::Stop};
 
 use super::service_account_user;
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
     identity::AgentNames,
     settings::KubeClientDriver,
     state::HubSession,
-    status_writer::StatusWriter,
 };
 
 /// The type of a condition, and what it says.

@@ -6,6 +6,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::{Resource, Target},
+    status_writer::WritePace,
     stop::Stop,
 };
 use kubeconfig::secret;
@@ -25,7 +26,6 @@ use crate::{
     certificate::store::SecretValues,
     conditions::Condition,
     identity::CLUSTER_NAME,
-    status_writer::WritePace,
 };
 
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
@@ -118,9 +118,8 @@ impl TokenRegistration {
             Ok(()) => drop(self.pace.wrote(Instant::now())),
             Err(error) => {
                 let now = Instant::now();
-                let should_log = self.pace.failed(&error, now);
+                let level = self.pace.failed(&error, now);
                 self.pace.not_before = self.pace.not_before.min(now + longest_wait(&error));
-                let level = if should_log { Level::Warn } else { Level::Debug };
                 log_object!(level, target, error:% = error; "managing the token of an add-on failed");
             }
         }

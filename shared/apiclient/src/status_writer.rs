@@ -6,13 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{
+use log::Level;
+use serde_json::{Map, Value, json};
+
+use crate::{
     backoff::Backoff,
     client::{Client, Patch},
     error::{Error, Result},
     resource::Target,
 };
-use serde_json::{Map, Value, json};
 
 /// The shortest time between two writes; it doubles after each write that did not settle the matter, so
 /// that another writer's disagreement causes no loop.
@@ -23,36 +25,36 @@ const MAX_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The writes of several things, each at a pace of its own.
-pub(crate) struct StatusWriter<K>(BTreeMap<K, WritePace>);
+pub struct StatusWriter<K>(BTreeMap<K, WritePace>);
 
 impl<K: Clone + Ord> StatusWriter<K> {
     /// When `key` may be written; `None` if it need not be, which settles it.
-    pub(crate) fn due(&mut self, key: &K, is_needed: bool) -> Option<Instant> {
+    pub fn due(&mut self, key: &K, is_needed: bool) -> Option<Instant> {
         let pace = self.pace(key);
         pace.needed(is_needed, Instant::now());
         is_needed.then_some(pace.not_before)
     }
 
     /// Records a write that arrived; returns the failures before it.
-    pub(crate) fn wrote(&mut self, key: &K) -> u32 {
+    pub fn wrote(&mut self, key: &K) -> u32 {
         self.pace(key).wrote(Instant::now())
     }
 
-    /// Records a failed write; returns whether to log it.
-    pub(crate) fn failed(&mut self, key: &K, error: &Error) -> bool {
+    /// Records a failed write; returns the level to log it at.
+    pub fn failed(&mut self, key: &K, error: &Error) -> Level {
         self.pace(key).failed(error, Instant::now())
     }
 
-    pub(crate) fn pace(&mut self, key: &K) -> &mut WritePace {
+    pub fn pace(&mut self, key: &K) -> &mut WritePace {
         self.0.entry(key.clone()).or_default()
     }
 
-    pub(crate) fn retain(&mut self, is_known: impl Fn(&K) -> bool) {
+    pub fn retain(&mut self, is_known: impl Fn(&K) -> bool) {
         self.0.retain(|key, _| is_known(key));
     }
 
     /// Ends all waits.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.0.clear();
     }
 }
@@ -64,57 +66,58 @@ impl<K> Default for StatusWriter<K> {
 }
 
 /// Changes the `status` of `object`, if it still is this version: a patch replaces whole lists.
-pub(crate) fn patch_status(
+pub fn patch_status(
     client: &Client,
     target: &Target<'_>,
     object: &Value,
     status: &Map<String, Value>,
 ) -> Result<Value> {
-    let patch = guarded(object, status)
-        .ok_or_else(|| Error::BadPeer(format!("{target} has no resourceVersion")))?;
+    let metadata =
+        guard(object).ok_or_else(|| Error::BadPeer(format!("{target} has no resourceVersion")))?;
+    let patch = json!({"metadata": metadata, "status": status});
     client.patch(&target.status(), Patch::Merge, &patch)
 }
 
-/// The patch for this very version of `object`; `None` if it has none.
-fn guarded(object: &Value, status: &Map<String, Value>) -> Option<Value> {
+/// The metadata of a patch for this version of `object` alone; `None` if it has none.
+pub fn guard(object: &Value) -> Option<Value> {
     let metadata = &object["metadata"];
     let version = metadata["resourceVersion"].as_str()?;
-    let guard = json!({"uid": metadata["uid"], "resourceVersion": version});
-    Some(json!({"metadata": guard, "status": status}))
+    Some(json!({"uid": metadata["uid"], "resourceVersion": version}))
 }
 
 /// The pace of the writes of one thing: pure.
-pub(crate) struct WritePace {
+pub struct WritePace {
     /// The time before which nothing is written.
-    pub(crate) not_before: Instant,
+    pub not_before: Instant,
     interval: Duration,
     backoff: Backoff,
 }
 
 impl WritePace {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { not_before: now, interval: MIN_INTERVAL, backoff: Backoff::new(MAX_BACKOFF) }
     }
 
     /// Records whether a write is needed; once it is not, the matter is settled.
-    pub(crate) fn needed(&mut self, needed: bool, now: Instant) {
+    pub fn needed(&mut self, needed: bool, now: Instant) {
         if !needed && now >= self.not_before {
             self.interval = MIN_INTERVAL;
         }
     }
 
     /// Records a write that arrived; returns the failures before it.
-    pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
+    pub fn wrote(&mut self, now: Instant) -> u32 {
         self.not_before = now + self.interval;
         self.interval = (self.interval * 2).min(MAX_INTERVAL);
         self.backoff.succeeded()
     }
 
-    /// Records a failed write; returns whether to log it.
-    pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> bool {
+    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write.
+    pub fn failed(&mut self, error: &Error, now: Instant) -> Level {
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;
-        retry.should_log
+        let is_conflict = matches!(error, Error::Conflict(_));
+        if retry.should_log && !is_conflict { Level::Warn } else { Level::Debug }
     }
 }
 
@@ -130,13 +133,10 @@ mod tests {
 
     #[test]
     fn patch_is_for_one_version_of_an_object() {
-        let metadata = json!({"uid": "u-1", "resourceVersion": "7"});
-        let status = Map::from_iter([("version".to_owned(), json!("1"))]);
-        let expected = json!({"metadata": metadata, "status": {"version": "1"}});
         let named = json!({"metadata": {"name": "x", "uid": "u-1", "resourceVersion": "7"}});
-        assert_eq!(guarded(&named, &status), Some(expected));
+        assert_eq!(guard(&named), Some(json!({"uid": "u-1", "resourceVersion": "7"})));
         for odd in [json!(null), json!([]), json!({"metadata": {"uid": "u-1"}})] {
-            assert_eq!(guarded(&odd, &status), None, "{odd}");
+            assert_eq!(guard(&odd), None, "{odd}");
         }
     }
 
@@ -162,12 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_backs_off_and_is_told_once() {
+    fn failed_write_backs_off_and_is_logged_once() {
         let now = Instant::now();
         let mut pace = WritePace::new(now);
         let refused = Error::Forbidden("no".into());
-        assert!(pace.failed(&refused, now) && !pace.failed(&refused, now));
+        assert_eq!([0; 2].map(|_| pace.failed(&refused, now)), [Level::Warn, Level::Debug]);
         assert!(pace.not_before <= now + Duration::from_secs(2));
         assert_eq!(pace.wrote(now), 2);
+        assert_eq!(pace.failed(&Error::Conflict("other".into()), now), Level::Debug);
     }
 }
