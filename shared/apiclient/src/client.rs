@@ -60,6 +60,7 @@ pub enum Reload {
 pub struct Client {
     inner: Arc<Inner>,
     largest: usize,
+    field_manager: &'static str,
 }
 
 /// The default memory limit for an object, in bytes: a Secret of 1 MiB is 1.34 MiB in base64, and the maps
@@ -152,13 +153,19 @@ impl Client {
             requests,
             peer: Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT })
+        Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT, field_manager: "" })
     }
 
     /// A handle with its own memory limit for each object, in bytes.
     #[must_use]
     pub fn limited_to(&self, largest: usize) -> Self {
-        Self { inner: self.inner.clone(), largest }
+        Self { largest, ..self.clone() }
+    }
+
+    /// A handle whose creates and patches have this field manager; without one, the server takes the program's name.
+    #[must_use]
+    pub fn managing_as(&self, field_manager: &'static str) -> Self {
+        Self { field_manager, ..self.clone() }
     }
 
     /// Returns whether this is a handle of the same client.
@@ -179,7 +186,11 @@ impl Client {
     /// Never repeated, as a first attempt that was cut off may have created the object.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let target = if target.subresource.is_some() { *target } else { target.siblings() };
-        self.object(&ApiRequest::write(Method::POST, target, JSON, object, false))
+        let query = self.field_manager_query();
+        self.object(&ApiRequest {
+            query,
+            ..ApiRequest::write(Method::POST, target, JSON, object, false)
+        })
     }
 
     /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
@@ -189,7 +200,8 @@ impl Client {
     }
 
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
-        self.object(&ApiRequest::patch(*target, kind, patch))
+        let query = self.field_manager_query();
+        self.object(&ApiRequest { query, ..ApiRequest::patch(*target, kind, patch) })
     }
 
     /// Asks what [`patch`](Self::patch) would make of an object, with all checks and defaults of the server; stores
@@ -321,6 +333,13 @@ impl Client {
     /// The duration to request for a watch; it may last up to twice as long.
     pub(crate) fn watch_time(&self) -> Duration {
         self.inner.timeouts.watch
+    }
+
+    fn field_manager_query(&self) -> String {
+        match self.field_manager {
+            "" => String::new(),
+            name => format!("fieldManager={name}"),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
