@@ -46,7 +46,7 @@ static ONLY_TLS13: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 /// What the flags `listen`, `tls-min-version` and `tls-cipher-suites` say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HttpsSettings {
+pub struct HttpsSettings {
     host: String,
     port: u16,
     /// Nothing older than TLS 1.3.
@@ -60,7 +60,7 @@ impl HttpsSettings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn of(flags: &Flags) -> std::result::Result<Option<Self>, String> {
+    pub fn of(flags: &Flags) -> std::result::Result<Option<Self>, String> {
         let only_tls13 = match flags.text("tls-min-version") {
             // A minimum: nothing older than 1.2 is spoken anyway.
             "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
@@ -89,11 +89,7 @@ impl HttpsSettings {
     }
 
     /// Listens with this certificate and its key, in DER and PKCS #8.
-    pub(crate) fn listen(
-        &self,
-        certificate: Vec<u8>,
-        key: Zeroizing<Vec<u8>>,
-    ) -> Result<HttpListener> {
+    pub fn listen(&self, certificate: Vec<u8>, key: Zeroizing<Vec<u8>>) -> Result<HttpListener> {
         let config = self.server_config(certificate, &key).map_err(|error| {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;

@@ -13,7 +13,7 @@ mod command;
 mod conditions;
 mod digest;
 mod files;
-mod https;
+pub mod https;
 pub mod hub;
 mod hub_selection;
 pub mod identity;
@@ -27,11 +27,18 @@ mod state;
 
 use std::{env, process::ExitCode};
 
-use sidecar::runtime;
+use sidecar::{flags::Flag, runtime};
+
+pub use settings::NAMESPACE;
 
 /// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
     let (form, arguments) = command::command(env::args_os());
     let table = settings::table(form);
     runtime::main_with("csr-bootstrapper", &table, arguments, settings::Settings::new, run::run)
+}
+
+/// The registration agent's flags, with its defaults; klusterlet-agent has some of them.
+pub fn agent_flags() -> Vec<Flag> {
+    settings::table(command::CommandForm::Agent)
 }

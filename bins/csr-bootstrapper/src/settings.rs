@@ -114,7 +114,7 @@ impl fmt::Display for BootstrapSource {
 pub(crate) const LOCK: &str = "registration-agent-lock";
 /// The namespace without a flag, POD_NAMESPACE and a service account (ocm
 /// `pkg/common/options/agent.go:23`).
-const NAMESPACE: &str = "open-cluster-management-agent";
+pub const NAMESPACE: &str = "open-cluster-management-agent";
 /// The prefix of the annotations that an agent gives to its ManagedCluster.
 const ANNOTATIONS: &str = "agent.open-cluster-management.io";
 /// Suffix of the Secret for a pending request, after the name of the credential's.
