@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 find bins/*/src shared/*/src -name '*.rs' ! -name 'tests.rs' ! -path '*/tests/*' \
-    ! -path '*/decide/model*' ! -path '*/certificate/model*' -exec awk '
+    ! -path '*/decide/model*' ! -path '*/certificate/model*' ! -path '*/work/model*' -exec awk '
     /^(pub\(crate\) )?mod tests \{/ { nextfile }
     match($0, /^ *pub(\([a-z]+\))? (struct|enum|trait|type|union) /) {
         name = substr($0, RLENGTH + 1); sub(/[^A-Za-z0-9_].*/, "", name)

@@ -1,0 +1,191 @@
+//! The real clients: the hub's, and the managed cluster's as field manager `work-agent`.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use apiclient::{
+    client::{Client, Patch, Preconditions, Propagation},
+    error::{Error, Result},
+    event::CoreEvent,
+    log_object,
+    resource::{Resource, Target, valid_label, valid_name},
+    time::seconds_time,
+};
+use log::Level;
+use serde_json::Value;
+
+use super::{
+    duty::WorkDuty,
+    io::{ServedKind, Side, WorkEvent, WorkIo},
+    objects::{ManifestWork, ResourceIdentifier, uid},
+    report::work_target,
+};
+
+/// A group that lacks a kind is read again after this: a CRD may have come.
+const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Both clients, with what discovery has found.
+pub(crate) struct Clients {
+    pub(crate) hub: Client,
+    pub(crate) managed: Client,
+    /// Counts.
+    duty: Arc<WorkDuty>,
+    /// By group and version, with the time of the read.
+    discovered: BTreeMap<String, (Instant, Vec<ServedKind>)>,
+}
+
+impl Clients {
+    pub(crate) fn new(hub: Client, duty: &Arc<WorkDuty>) -> Self {
+        let (managed, duty) = (duty.managed.clone(), duty.clone());
+        Self { hub, managed, duty, discovered: BTreeMap::new() }
+    }
+
+    fn client(&self, side: Side) -> &Client {
+        match side {
+            Side::Hub => &self.hub,
+            Side::Managed => &self.managed,
+        }
+    }
+
+    /// The first kind of a version that fits, after another read if none does.
+    fn find(
+        &mut self,
+        api_version: &str,
+        fits: impl Fn(&ServedKind) -> bool,
+    ) -> Result<Option<ServedKind>> {
+        let found = |kinds: &[ServedKind]| kinds.iter().find(|kind| fits(kind)).cloned();
+        if let Some((read, kinds)) = self.discovered.get(api_version) {
+            let kind = found(kinds);
+            if kind.is_some() || read.elapsed() < REDISCOVERY_INTERVAL {
+                return Ok(kind);
+            }
+        }
+        let kinds = match read_version(&self.managed, api_version) {
+            Err(Error::NotFound(_) | Error::NotServed(_)) => Vec::new(),
+            kinds => kinds?,
+        };
+        let kind = found(&kinds);
+        self.discovered.insert(api_version.to_owned(), (Instant::now(), kinds));
+        Ok(kind)
+    }
+}
+
+impl WorkIo for Clients {
+    fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ServedKind> {
+        let found = self.find(api_version, |served| served.resource.kind == kind)?;
+        found.ok_or_else(|| {
+            Error::NotServed(format!("the server doesn't have a resource type {kind:?}"))
+        })
+    }
+
+    fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>> {
+        for version in versions(&self.managed, group)? {
+            let found = self.find(&version, |served| served.resource.plural == plural)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn get(&mut self, side: Side, target: &Target<'_>) -> Result<Value> {
+        let result = self.client(side).get(target);
+        if side == Side::Managed && matches!(result, Err(Error::NotServed(_))) {
+            // Its definition may be gone.
+            self.discovered.remove(&target.resource.api_version());
+        }
+        result
+    }
+
+    fn create(&mut self, side: Side, target: &Target<'_>, object: &Value) -> Result<Value> {
+        self.client(side).create(target, object)
+    }
+
+    fn patch(&mut self, side: Side, target: &Target<'_>, patch: &Value) -> Result<Value> {
+        self.client(side).patch(target, Patch::Merge, patch)
+    }
+
+    fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
+        self.managed.delete(target, Propagation::Background, preconditions)
+    }
+
+    fn tell(&mut self, work: &ManifestWork, event: &WorkEvent<'_>) {
+        let (reason, message) = match event {
+            WorkEvent::Applied => {
+                ("AppliedManifestWorkComplete", "Apply manifest work complete".to_owned())
+            }
+            WorkEvent::ApplyFailed(error) => ("AppliedManifestWorkFailed", (*error).to_owned()),
+            WorkEvent::Evicted => {
+                self.duty.change(|status| status.evicted += 1);
+                let message = "the work is absent, and what it applied is deleted".to_owned();
+                ("AppliedManifestWorkEvicted", message)
+            }
+        };
+        let (target, warning) = (work_target(work), !matches!(event, WorkEvent::Applied));
+        let level = if warning { Level::Warn } else { Level::Info };
+        log_object!(level, target, event = reason; "{message}");
+        let event = CoreEvent { source: env!("CARGO_PKG_NAME"), reason, message, warning };
+        if let Err(error) = event.write(&self.hub, &target, Some(uid(&work.metadata))) {
+            log_object!(Level::Debug, target, error:% = error; "the Event is not written");
+        }
+    }
+
+    fn drift_mended(&mut self, object: &ResourceIdentifier) {
+        self.duty.change(|status| status.drift += 1);
+        let ResourceIdentifier { group, resource, namespace, name } = object;
+        let kind = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+        log::info!(kind = kind, namespace = namespace, name = name; "put right what others changed");
+    }
+
+    fn now(&self) -> String {
+        seconds_time(SystemTime::now())
+    }
+}
+
+/// The versions of a group that the server lists, as `apiVersion`.
+fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
+    if group.is_empty() {
+        return Ok(vec!["v1".to_owned()]);
+    }
+    let document = match client.document(&format!("/apis/{group}")) {
+        Err(Error::NotFound(_) | Error::NotServed(_)) => return Ok(Vec::new()),
+        document => document?,
+    };
+    if document["kind"] != "APIGroup" {
+        return Err(Error::BadPeer(format!("the answer of /apis/{group} is not an APIGroup")));
+    }
+    let listed = document["versions"].as_array().into_iter().flatten();
+    let versions = listed.filter_map(|entry| entry["version"].as_str());
+    Ok(versions.filter(|version| valid_label(version)).map(|v| format!("{group}/{v}")).collect())
+}
+
+/// The kinds of a version.
+fn read_version(client: &Client, api_version: &str) -> Result<Vec<ServedKind>> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if !valid_label(version) || !(group.is_empty() || valid_name(group)) {
+        return Ok(Vec::new());
+    }
+    let root = if group.is_empty() { "/api" } else { "/apis" };
+    let path = format!("{root}/{api_version}");
+    let document = client.document(&path)?;
+    if document["kind"] != "APIResourceList" {
+        return Err(Error::BadPeer(format!("the answer of {path} is not an APIResourceList")));
+    }
+    let listed = document["resources"].as_array().into_iter().flatten();
+    let kinds = listed.filter_map(|entry| {
+        let (plural, kind) = (entry["name"].as_str()?, entry["kind"].as_str()?);
+        valid_label(plural).then(|| ServedKind {
+            resource: Resource {
+                group: group.to_owned().into(),
+                version: version.to_owned().into(),
+                plural: plural.to_owned().into(),
+                kind: kind.to_owned().into(),
+            },
+            namespaced: entry["namespaced"] == true,
+        })
+    });
+    Ok(kinds.collect())
+}

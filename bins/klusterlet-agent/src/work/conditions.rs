@@ -1,0 +1,191 @@
+//! Conditions of a ManifestWork and of its manifests: upstream's types, reasons and messages.
+
+use super::objects::{ManifestCondition, WorkCondition};
+
+pub(crate) const APPLIED: &str = "Applied";
+pub(crate) const AVAILABLE: &str = "Available";
+const FEEDBACK: &str = "StatusFeedbackSynced";
+
+/// Whether an applied object is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Availability {
+    Yes,
+    No,
+    /// With upstream's reason and the cause.
+    Unknown(&'static str, String),
+}
+
+/// Sets the three conditions of a manifest; `applied` is the cause of a failure.
+pub(crate) fn set_manifest(
+    manifest: &mut ManifestCondition,
+    applied: Result<(), &str>,
+    available: &Availability,
+    has_feedback_rules: bool,
+    (generation, now): (i64, &str),
+) {
+    let (status, reason, message) = match available {
+        Availability::Yes => ("True", "ResourceAvailable", "Resource is available".to_owned()),
+        Availability::No => {
+            ("False", "ResourceNotAvailable", "Resource is not available".to_owned())
+        }
+        Availability::Unknown(reason, cause) => ("Unknown", *reason, cause.clone()),
+    };
+    let conditions = &mut manifest.conditions;
+    // Readers of upstream's statuses expect it first.
+    set(conditions, new(AVAILABLE, status, reason, message, None), now);
+    let (status, reason, message) = match applied {
+        Ok(()) => ("True", "AppliedManifestComplete", "Apply manifest complete".to_owned()),
+        Err(why) => ("False", "AppliedManifestFailed", format!("Failed to apply manifest: {why}")),
+    };
+    let known = conditions.iter().find(|condition| condition.kind == APPLIED);
+    let moved = known.is_some_and(|known| known.observed_generation != Some(generation));
+    set(conditions, new(APPLIED, status, reason, message, Some(generation)), now);
+    if moved && let Some(condition) = conditions.iter_mut().find(|c| c.kind == APPLIED) {
+        condition.last_transition_time = now.to_owned();
+    }
+    let (status, reason, message) = match has_feedback_rules {
+        false => ("True", "NoStatusFeedbackSynced", String::new()),
+        true => (
+            "False",
+            "StatusFeedbackSyncFailed",
+            "Sync status feedback failed with error feedback rules are not supported".to_owned(),
+        ),
+    };
+    set(conditions, new(FEEDBACK, status, reason, message, None), now);
+}
+
+/// Sets the conditions of a work that follow from those of its manifests.
+pub(crate) fn set_work(
+    conditions: &mut Vec<WorkCondition>,
+    manifests: &[ManifestCondition],
+    (generation, now): (i64, &str),
+) {
+    let status = |manifest: &ManifestCondition, kind: &str| {
+        let mut conditions = manifest.conditions.iter();
+        conditions.find(|c| c.kind == kind).map(|c| c.status.clone()).unwrap_or_default()
+    };
+    if !manifests.is_empty() {
+        let applied = manifests.iter().all(|manifest| status(manifest, APPLIED) == "True");
+        let (status, reason, message) = match applied {
+            true => ("True", "AppliedManifestWorkComplete", "Apply manifest work complete"),
+            false => ("False", "AppliedManifestWorkFailed", "Failed to apply manifest work"),
+        };
+        set(conditions, new(APPLIED, status, reason, message.to_owned(), Some(generation)), now);
+    }
+    let count = |wanted: &str| manifests.iter().filter(|m| status(m, AVAILABLE) == wanted).count();
+    let (absent, unknown, total) = (count("False"), count("Unknown"), manifests.len());
+    let (status, reason, message) = match (absent, unknown, total) {
+        (1.., ..) => {
+            let message = format!("{absent} of {total} resources are not available");
+            ("False", "ResourcesNotAvailable", message)
+        }
+        (0, 1.., _) => {
+            let message = format!("{unknown} of {total} resources have unknown status");
+            ("Unknown", "ResourcesStatusUnknown", message)
+        }
+        (0, 0, 0) => {
+            let message = "cannot get any available resource ".to_owned();
+            ("Unknown", "ResourcesStatusUnknown", message)
+        }
+        _ => ("True", "ResourcesAvailable", "All resources are available".to_owned()),
+    };
+    set(conditions, new(AVAILABLE, status, reason, message, Some(generation)), now);
+}
+
+pub(crate) fn set_deleting(conditions: &mut Vec<WorkCondition>, (generation, now): (i64, &str)) {
+    let message = "ManifestWork is being deleted".to_owned();
+    set(conditions, new("Deleting", "True", "WorkDeleting", message, Some(generation)), now);
+}
+
+/// Whether this generation of the manifest was applied.
+pub(crate) fn was_applied(manifest: Option<&ManifestCondition>, generation: i64) -> bool {
+    let conditions = manifest.into_iter().flat_map(|manifest| &manifest.conditions);
+    conditions.into_iter().any(|c| {
+        c.kind == APPLIED && c.status == "True" && c.observed_generation == Some(generation)
+    })
+}
+
+fn new(
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: String,
+    observed_generation: Option<i64>,
+) -> WorkCondition {
+    WorkCondition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        observed_generation,
+        ..WorkCondition::default()
+    }
+}
+
+/// SetStatusCondition (apimachinery `pkg/api/meta/conditions.go`): the place stays, and the time changes with the
+/// status alone.
+fn set(conditions: &mut Vec<WorkCondition>, mut condition: WorkCondition, now: &str) {
+    now.clone_into(&mut condition.last_transition_time);
+    let Some(known) = conditions.iter_mut().find(|known| known.kind == condition.kind) else {
+        return conditions.push(condition);
+    };
+    if known.status == condition.status {
+        condition.last_transition_time = known.last_transition_time.clone();
+    }
+    *known = condition;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(applied: Result<(), &str>, available: &Availability) -> ManifestCondition {
+        let mut manifest = ManifestCondition::default();
+        set_manifest(&mut manifest, applied, available, false, (1, "t1"));
+        manifest
+    }
+
+    #[test]
+    fn applied_moves_with_the_generation_and_available_does_not() {
+        let mut manifest = manifest(Ok(()), &Availability::Yes);
+        assert!(was_applied(Some(&manifest), 1) && !was_applied(Some(&manifest), 2));
+        set_manifest(&mut manifest, Ok(()), &Availability::Yes, false, (2, "t2"));
+        let [available, applied, feedback] = &*manifest.conditions else { panic!("three") };
+        assert_eq!((&*available.kind, &*available.last_transition_time), ("Available", "t1"));
+        assert_eq!((&*applied.last_transition_time, applied.observed_generation), ("t2", Some(2)));
+        assert_eq!(feedback.reason, "NoStatusFeedbackSynced");
+        set_manifest(&mut manifest, Err("no"), &Availability::No, true, (2, "t3"));
+        assert_eq!(manifest.conditions[2].reason, "StatusFeedbackSyncFailed");
+        assert_eq!(manifest.conditions[1].message, "Failed to apply manifest: no");
+        assert!(!was_applied(Some(&manifest), 2) && !was_applied(None, 0));
+    }
+
+    #[test]
+    fn work_is_as_its_worst_manifest() {
+        let (yes, no) = (Availability::Yes, Availability::No);
+        let unknown = Availability::Unknown("FetchingResourceFailed", "x".into());
+        for (manifests, applied, available, message) in [
+            (vec![], "", "Unknown", "cannot get any available resource "),
+            (vec![manifest(Ok(()), &yes)], "True", "True", "All resources are available"),
+            (
+                vec![manifest(Ok(()), &yes), manifest(Err("x"), &unknown)],
+                "False",
+                "Unknown",
+                "1 of 2 resources have unknown status",
+            ),
+            (
+                vec![manifest(Err("x"), &unknown), manifest(Ok(()), &no)],
+                "False",
+                "False",
+                "1 of 2 resources are not available",
+            ),
+        ] {
+            let mut conditions = Vec::new();
+            set_work(&mut conditions, &manifests, (1, "t"));
+            let find = |kind: &str| conditions.iter().find(|c| c.kind == kind);
+            assert_eq!(find(APPLIED).map_or("", |c| &*c.status), applied);
+            let found = find(AVAILABLE).unwrap();
+            assert_eq!((&*found.status, &*found.message), (available, message));
+        }
+    }
+}

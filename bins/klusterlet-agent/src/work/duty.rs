@@ -1,0 +1,166 @@
+//! The work duty: what its threads share, and their start.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, SystemTime},
+};
+
+use apiclient::{
+    client::{Client, Reload, RequestMetrics, Timeouts},
+    error::Result,
+    lock::lock,
+    reflector::Store,
+    stop::Stop,
+    watch::Selection,
+};
+use ring::digest::{SHA256, digest};
+use sidecar::{client::own_cluster, flags::Flags, runtime};
+
+use super::{
+    clients::Clients,
+    controller::WorkController,
+    merge::FIELD_MANAGER,
+    objects::{APPLIED_MANIFEST_WORKS, AppliedManifestWork, MANIFEST_WORKS, ManifestWork},
+    reconcile::WorkAgent,
+    watches::Watches,
+};
+use crate::settings::Settings;
+
+/// The most works of a cluster.
+const MAX_WORKS: usize = 10_000;
+/// A kubeconfig that is missing at the start is looked for this often.
+const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(5);
+/// Memory limit for an object of the hub, in bytes: a work holds 500 KiB of manifests, by the hub's webhook.
+const MAX_WORK: usize = 8 << 20;
+
+/// The work duty. A lock is never held across I/O.
+pub(crate) struct WorkDuty {
+    pub(crate) settings: Settings,
+    pub(crate) stop: Stop,
+    pub(crate) started: SystemTime,
+    pub(crate) managed: Client,
+    pub(crate) requests: RequestMetrics,
+    pub(crate) works: Store<Arc<ManifestWork>>,
+    pub(crate) records: Store<Arc<AppliedManifestWork>>,
+    pub(crate) watches: Watches,
+    status: Mutex<WorkStatus>,
+}
+
+/// What the endpoint reports besides the works themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkStatus {
+    pub(crate) beat: Option<Instant>,
+    /// Why there is no client for the hub.
+    pub(crate) no_hub: Option<String>,
+    /// Objects put right.
+    pub(crate) drift: u64,
+    pub(crate) evicted: u64,
+    /// Records whose work is absent.
+    pub(crate) absent: usize,
+    /// Why they are not evicted now.
+    pub(crate) refusal: Option<String>,
+}
+
+impl WorkDuty {
+    /// Puts the parts together; nothing runs yet.
+    pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
+        let managed = match settings.spoke_kubeconfig.clone() {
+            None => own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
+            Some(file) => {
+                let reach = settings.reach;
+                let load = move || Ok(kubeconfig::from_file(&file, reach)?);
+                let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+                Client::new("the managed cluster", config, reload, Timeouts::default())?
+            }
+        };
+        Ok(Arc::new(Self {
+            settings: settings.clone(),
+            stop: stop.clone(),
+            started: SystemTime::now(),
+            managed: managed.managing_as(FIELD_MANAGER),
+            requests: RequestMetrics::default(),
+            works: Store::new(MAX_WORKS),
+            records: Store::new(MAX_WORKS),
+            watches: Watches::default(),
+            status: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn status(&self) -> WorkStatus {
+        lock(&self.status).clone()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut WorkStatus)) {
+        change(&mut lock(&self.status));
+    }
+
+    /// Starts the threads.
+    pub(crate) fn start(self: &Arc<Self>) -> Result<()> {
+        let duty = self.clone();
+        runtime::spawn("work", move || {
+            let Some(hub) = duty.wait_for_hub() else { return };
+            match duty.follow(&hub) {
+                Ok(()) => {
+                    WorkController::new(duty.agent(&hub), Clients::new(hub, &duty), duty).run()
+                }
+                Err(error) => {
+                    log::error!(error:% = error; "the works cannot be followed");
+                    duty.stop.raise();
+                }
+            }
+        })
+    }
+
+    /// The client for the hub, once there is a kubeconfig; `None` at the end of the process.
+    fn wait_for_hub(&self) -> Option<Client> {
+        loop {
+            self.change(|status| status.beat = Some(Instant::now()));
+            let (file, reach) = (self.settings.hub_kubeconfig.clone(), self.settings.reach);
+            let load = move || Ok(kubeconfig::from_file(&file, reach)?);
+            let client = load().and_then(|config| {
+                let (reload, requests) = (Reload::FromFiles(Box::new(load)), self.requests.clone());
+                Client::counting("the hub", config, reload, Timeouts::default(), requests)
+            });
+            let error = match client {
+                Ok(client) => {
+                    self.change(|status| status.no_hub = None);
+                    return Some(client.limited_to(MAX_WORK));
+                }
+                Err(error) => error.to_string(),
+            };
+            if self.status().no_hub.as_ref() != Some(&error) {
+                log::warn!(error = error; "waiting for the hub's kubeconfig");
+            }
+            self.change(|status| status.no_hub = Some(error));
+            if self.stop.wait(KUBECONFIG_INTERVAL) {
+                return None;
+            }
+        }
+    }
+
+    /// Starts the reflectors of works and of records.
+    fn follow(self: &Arc<Self>, hub: &Client) -> Result<()> {
+        let hub = hub.clone();
+        runtime::spawn_with("works", self, move |duty| {
+            let selection = Selection::all(MANIFEST_WORKS.collection(&duty.settings.cluster));
+            let (parse, stop) = (&mut |work| Some(Arc::new(work)), &duty.stop);
+            duty.works.run(&hub, &selection, stop, parse, &mut || stop.wake());
+        })?;
+        runtime::spawn_with("records", self, |duty| {
+            let selection = Selection::all(APPLIED_MANIFEST_WORKS.everywhere());
+            let (parse, stop) = (&mut |record| Some(Arc::new(record)), &duty.stop);
+            duty.records.run(&duty.managed, &selection, stop, parse, &mut || stop.wake());
+        })
+    }
+
+    fn agent(&self, hub: &Client) -> WorkAgent {
+        let hub_hash = hash(&hub.config().server);
+        let agent_id = self.settings.agent_id.clone().unwrap_or_else(|| hub_hash.clone());
+        WorkAgent { hub_hash, agent_id }
+    }
+}
+
+/// Lower-case hex SHA-256 of the hub's URL (ocm `helpers.go:339-343`).
+pub(crate) fn hash(server: &str) -> String {
+    digest(&SHA256, server.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,60 @@
+//! Requests of the work duty: the real clients send them, and so does the world of the model.
+
+use apiclient::{
+    client::Preconditions,
+    error::Result,
+    resource::{Resource, Target},
+};
+use serde_json::Value;
+
+use super::objects::{ManifestWork, ResourceIdentifier};
+
+/// The cluster that a request goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Side {
+    Hub,
+    Managed,
+}
+
+/// A kind as the managed cluster serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServedKind {
+    pub(crate) resource: Resource,
+    pub(crate) namespaced: bool,
+}
+
+/// What happened to a work.
+#[derive(Debug)]
+pub(crate) enum WorkEvent<'a> {
+    Applied,
+    /// With the first manifest's error.
+    ApplyFailed(&'a str),
+    Evicted,
+}
+
+pub(crate) trait WorkIo {
+    /// The kind of a manifest; `NotServed` only if discovery succeeded without it.
+    fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ServedKind>;
+
+    /// A recorded resource in a version that is served now; `None` only if discovery succeeded without it.
+    fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>>;
+
+    fn get(&mut self, side: Side, target: &Target<'_>) -> Result<Value>;
+
+    fn create(&mut self, side: Side, target: &Target<'_>, object: &Value) -> Result<Value>;
+
+    /// A JSON merge patch.
+    fn patch(&mut self, side: Side, target: &Target<'_>, patch: &Value) -> Result<Value>;
+
+    /// With propagation Background.
+    fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()>;
+
+    /// Tells people about the work, on the hub.
+    fn tell(&mut self, work: &ManifestWork, event: &WorkEvent<'_>);
+
+    /// Counts an object that others had changed.
+    fn drift_mended(&mut self, object: &ResourceIdentifier);
+
+    /// The time for conditions.
+    fn now(&self) -> String;
+}

@@ -1,0 +1,198 @@
+//! Manifests of a work: what each is about, and how the work wants it applied.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use super::{
+    io::{ServedKind, WorkIo},
+    objects::{ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier},
+};
+
+/// A manifest, with the kind that the cluster serves for it or the reason why it cannot be applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Manifest {
+    pub(crate) meta: ManifestResourceMeta,
+    pub(crate) object: Value,
+    pub(crate) digest: u64,
+    pub(crate) kind: Result<ServedKind, String>,
+}
+
+/// How an existing object is brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    Update,
+    CreateOnly,
+    ReadOnly,
+    /// What this agent does not do, with the reason.
+    Unsupported(String),
+}
+
+impl Manifest {
+    pub(crate) fn read(io: &mut dyn WorkIo, ordinal: usize, text: &str) -> Self {
+        let object: Value = serde_json::from_str(text).unwrap_or_default();
+        let part = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) =
+            part("/apiVersion").split_once('/').unwrap_or_else(|| ("", part("/apiVersion")));
+        let mut meta = ManifestResourceMeta {
+            ordinal,
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: part("/kind").to_owned(),
+            name: part("/metadata/name").to_owned(),
+            namespace: part("/metadata/namespace").to_owned(),
+            ..ManifestResourceMeta::default()
+        };
+        let mut kind = io.find_kind(part("/apiVersion"), &meta.kind).map_err(|e| e.to_string());
+        if let Ok(ServedKind { resource, namespaced }) = &kind {
+            meta.resource = resource.plural.to_string();
+            if !namespaced {
+                meta.namespace.clear();
+            }
+        }
+        if kind.is_ok() && ![&meta.name, &meta.namespace].into_iter().all(|part| is_segment(part)) {
+            kind = Err("the name or namespace is not a path segment".to_owned());
+        }
+        if kind.is_ok() && meta.name.is_empty() {
+            kind = Err("the manifest has no name".to_owned());
+        }
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Self { object: prepared(object, &meta), meta, digest: hasher.finish(), kind }
+    }
+
+    pub(crate) fn identifier(&self) -> ResourceIdentifier {
+        let ManifestResourceMeta { group, resource, namespace, name, .. } = self.meta.clone();
+        ResourceIdentifier { group, resource, namespace, name }
+    }
+}
+
+/// The object without what belongs to the server, and with stringData where the server puts it.
+fn prepared(mut object: Value, meta: &ManifestResourceMeta) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in
+            ["uid", "resourceVersion", "generation", "managedFields", "selfLink", "ownerReferences"]
+        {
+            metadata.remove(field);
+        }
+        metadata.remove("creationTimestamp");
+    }
+    if meta.group.is_empty() && meta.kind == "Secret" {
+        let plain = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
+        for (key, value) in plain.as_ref().and_then(Value::as_object).into_iter().flatten() {
+            let value = value.as_str().unwrap_or_default();
+            if object["data"].is_null() {
+                object["data"] = json!({});
+            }
+            object["data"][key] = BASE64_STANDARD.encode(value).into();
+        }
+    }
+    object
+}
+
+/// Whether a name cannot change the path of a request (apimachinery `pkg/api/validation/path`). Names of roles may
+/// hold a colon.
+fn is_segment(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@".contains(c);
+    !matches!(name, "." | "..") && name.chars().all(plain)
+}
+
+/// Whether the work asks for feedback from the object.
+pub(crate) fn has_feedback_rules(
+    configs: &[ManifestConfigOption],
+    object: &ResourceIdentifier,
+) -> bool {
+    let mut matching = configs.iter().filter(|config| matches(&config.resource_identifier, object));
+    matching.any(|config| !config.feedback_rules.is_empty())
+}
+
+/// The first matching option with a strategy decides (ocm `helpers.go:369-411`).
+pub(crate) fn strategy(configs: &[ManifestConfigOption], object: &ResourceIdentifier) -> Strategy {
+    let mut matching = configs.iter().filter(|config| matches(&config.resource_identifier, object));
+    let kind = matching.find_map(|config| config.update_strategy.as_ref()).map(|s| &*s.kind);
+    match kind.unwrap_or("Update") {
+        "Update" | "" => Strategy::Update,
+        "CreateOnly" => Strategy::CreateOnly,
+        "ReadOnly" => Strategy::ReadOnly,
+        other => Strategy::Unsupported(format!("the update strategy {other} is not supported")),
+    }
+}
+
+fn matches(pattern: &ResourceIdentifier, object: &ResourceIdentifier) -> bool {
+    (&pattern.group, &pattern.resource) == (&object.group, &object.resource)
+        && wildcard(&pattern.namespace, &object.namespace)
+        && wildcard(&pattern.name, &object.name)
+}
+
+/// `*` in a pattern stands for any text.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(first) else { return false };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in middle.split('*').filter(|part| !part.is_empty()) {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_stand_for_any_text() {
+        for (pattern, text, matches) in [
+            ("*", "", true),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*c*e", "abcde", true),
+            ("a*b", "aab", true),
+            ("ab*b", "ab", false),
+            ("a", "ab", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(wildcard(pattern, text), matches, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn first_option_with_a_strategy_decides() {
+        let option = |name: &str, kind: Option<&str>| ManifestConfigOption {
+            resource_identifier: ResourceIdentifier {
+                resource: "configmaps".into(),
+                namespace: "*".into(),
+                name: name.into(),
+                ..Default::default()
+            },
+            update_strategy: kind
+                .map(|kind| super::super::objects::UpdateStrategy { kind: kind.into() }),
+            ..Default::default()
+        };
+        let configs = [option("a", None), option("a*", Some("CreateOnly")), option("*", Some("X"))];
+        let of = |name: &str| {
+            let (resource, namespace) = ("configmaps".to_owned(), "n".to_owned());
+            let (group, name) = (String::new(), name.to_owned());
+            strategy(&configs, &ResourceIdentifier { group, resource, namespace, name })
+        };
+        assert_eq!(of("a"), Strategy::CreateOnly);
+        assert!(matches!(of("b"), Strategy::Unsupported(_)));
+        assert_eq!(strategy(&[], &ResourceIdentifier::default()), Strategy::Update);
+    }
+
+    #[test]
+    fn names_of_roles_may_hold_a_colon_and_no_name_leaves_its_path() {
+        assert!(is_segment("system:a.b-c") && is_segment(""));
+        for bad in ["..", ".", "a/b", "a?b", "a%2fb", "a#b", "a b"] {
+            assert!(!is_segment(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn string_data_is_compared_as_data() {
+        let meta = ManifestResourceMeta { kind: "Secret".into(), ..Default::default() };
+        let secret = json!({"metadata": {"uid": "u"}, "stringData": {"a": "hi"}});
+        assert_eq!(prepared(secret, &meta), json!({"metadata": {}, "data": {"a": "aGk="}}));
+    }
+}

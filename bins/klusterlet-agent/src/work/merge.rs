@@ -1,0 +1,247 @@
+//! Generic merge of strategy Update: changes what the manifest names, and removes what it named before.
+//!
+//! What it named before stands in the object's managedFields: fields that `work-agent` set and nobody else did. The same
+//! entries tell which lists have keys; a list without them is replaced as a whole.
+
+use serde_json::{Map, Value};
+
+/// The field manager of every work agent.
+pub(crate) const FIELD_MANAGER: &str = "work-agent";
+
+/// Annotations of the Go agent that no manifest names.
+const KEPT_ANNOTATIONS: [&str; 2] =
+    ["operator.openshift.io/spec-hash", "open-cluster-management.io/config-spec-hash"];
+
+/// Whether the manifest is the one that was applied before: only an edited one takes anything away. A create also
+/// sets the server's defaults, which look like fields that were named before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    Edited,
+    Unchanged,
+}
+
+/// The fields of a place in the object, by FieldsV1.
+#[derive(Clone, Default)]
+struct Owners<'a> {
+    ours: Vec<&'a Value>,
+    others: Vec<&'a Value>,
+}
+
+/// The object as the manifest wants it: `live` with the changes that are needed.
+pub(crate) fn merge(manifest: &Value, live: &Value, intent: Intent) -> Value {
+    let owners = Owners::of(live);
+    let mut merged = live.clone();
+    let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let (wanted, present) = (fields(manifest), fields(live));
+    for key in present.keys().chain(wanted.keys()) {
+        if !matches!(&**key, "apiVersion" | "kind" | "metadata" | "status") {
+            let owners = owners.child(&format!("f:{key}"));
+            set(&mut merged, key, place(wanted.get(key), present.get(key), &owners, intent));
+        }
+    }
+    let metadata = owners.child("f:metadata");
+    for key in ["labels", "annotations"] {
+        let owners = metadata.child(&format!("f:{key}"));
+        let map = merge_names(&manifest["metadata"][key], &live["metadata"][key], &owners, intent);
+        set(&mut merged["metadata"], key, (!map.is_empty()).then_some(Value::Object(map)));
+    }
+    merged
+}
+
+/// Labels or annotations: a key that ends with `-` removes the key before it.
+fn merge_names(
+    wanted: &Value,
+    live: &Value,
+    owners: &Owners<'_>,
+    intent: Intent,
+) -> Map<String, Value> {
+    let empty = Map::new();
+    let (wanted, live) = (wanted.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
+    let was_named = |key: &String| {
+        let owners = owners.child(&format!("f:{key}"));
+        intent == Intent::Edited && owners.are_ours() && !KEPT_ANNOTATIONS.contains(&&**key)
+    };
+    let mut map = live.clone();
+    map.retain(|key, _| {
+        !wanted.contains_key(&format!("{key}-")) && (wanted.contains_key(key) || !was_named(key))
+    });
+    let named = wanted.iter().filter(|(key, _)| !key.ends_with('-'));
+    map.extend(named.map(|(key, value)| (key.clone(), value.clone())));
+    map
+}
+
+/// The value of a place; `None` if there is to be none.
+fn place(
+    wanted: Option<&Value>,
+    live: Option<&Value>,
+    owners: &Owners<'_>,
+    intent: Intent,
+) -> Option<Value> {
+    match (wanted, live) {
+        // null in a manifest names nothing.
+        (None | Some(Value::Null), live) => live.and_then(|live| {
+            if intent == Intent::Edited { prune(live, owners) } else { Some(live.clone()) }
+        }),
+        (Some(Value::Object(wanted)), Some(Value::Object(live))) => {
+            let keys: Vec<&String> =
+                live.keys().chain(wanted.keys().filter(|key| !live.contains_key(*key))).collect();
+            let fields = keys.into_iter().filter_map(|key| {
+                let owners = owners.child(&format!("f:{key}"));
+                place(wanted.get(key), live.get(key), &owners, intent).map(|v| (key.clone(), v))
+            });
+            Some(Value::Object(fields.collect()))
+        }
+        (Some(Value::Array(wanted)), Some(Value::Array(live))) => {
+            Some(Value::Array(merge_list(wanted, live, owners, intent)))
+        }
+        (Some(wanted), _) => Some(without_nulls(wanted)),
+    }
+}
+
+fn merge_list(wanted: &[Value], live: &[Value], owners: &Owners<'_>, intent: Intent) -> Vec<Value> {
+    let keys = owners.keys("k:");
+    if !keys.is_empty() {
+        return merge_keyed(wanted, live, (owners, &keys), intent);
+    }
+    if !owners.keys("v:").is_empty() {
+        let keep = |item: &&Value| {
+            let owners = owners.child(&format!("v:{item}"));
+            wanted.contains(item) || intent == Intent::Unchanged || !owners.are_ours()
+        };
+        let mut merged: Vec<Value> = live.iter().filter(keep).cloned().collect();
+        merged.extend(wanted.iter().filter(|item| !live.contains(item)).cloned());
+        return merged;
+    }
+    if intent == Intent::Unchanged && wanted.len() == live.len() {
+        // The server may have set defaults within the items.
+        let items = wanted.iter().zip(live);
+        return items
+            .filter_map(|(wanted, live)| {
+                place(Some(wanted), Some(live), &Owners::default(), intent)
+            })
+            .collect();
+    }
+    wanted.iter().map(without_nulls).collect()
+}
+
+/// A list whose items are told apart by keys, such as the containers of a pod.
+fn merge_keyed(
+    wanted: &[Value],
+    live: &[Value],
+    (owners, keys): (&Owners<'_>, &[&str]),
+    intent: Intent,
+) -> Vec<Value> {
+    let keys: Vec<(&str, Map<String, Value>)> = keys
+        .iter()
+        .filter_map(|key| Some((*key, serde_json::from_str(key.strip_prefix("k:")?).ok()?)))
+        .collect();
+    let names: Vec<&String> = keys.first().map(|(_, key)| key.keys().collect()).unwrap_or_default();
+    // A key that the manifest leaves out has the server's default.
+    let same = |wanted: &Value, live: &Value| {
+        let mut named = names.iter().filter(|name| wanted.get(name.as_str()).is_some()).peekable();
+        named.peek().is_some()
+            && named.all(|name| wanted.get(name.as_str()) == live.get(name.as_str()))
+    };
+    let mut left: Vec<&Value> = wanted.iter().collect();
+    let mut merged = Vec::new();
+    for item in live {
+        let key = keys.iter().find(|(_, key)| key.iter().all(|(name, value)| &item[name] == value));
+        let owners = key.map_or_else(Owners::default, |(text, _)| owners.child(text));
+        let found = left.iter().position(|wanted| same(wanted, item)).map(|at| left.remove(at));
+        merged.extend(place(found, Some(item), &owners, intent));
+    }
+    merged.extend(left.into_iter().map(without_nulls));
+    merged
+}
+
+/// What is left of a value that the manifest does not name.
+fn prune(live: &Value, owners: &Owners<'_>) -> Option<Value> {
+    if owners.ours.is_empty() {
+        return Some(live.clone());
+    }
+    if owners.others.is_empty() {
+        return None;
+    }
+    let Value::Object(fields) = live else { return Some(live.clone()) };
+    let kept = fields.iter().filter_map(|(key, value)| {
+        Some((key.clone(), prune(value, &owners.child(&format!("f:{key}")))?))
+    });
+    Some(Value::Object(kept.collect()))
+}
+
+impl<'a> Owners<'a> {
+    fn of(live: &'a Value) -> Self {
+        let entries = live["metadata"]["managedFields"].as_array();
+        let mut owners = Self::default();
+        for entry in entries.into_iter().flatten() {
+            let is_ours = entry["manager"] == FIELD_MANAGER && entry["subresource"].is_null();
+            let side = if is_ours { &mut owners.ours } else { &mut owners.others };
+            side.push(&entry["fieldsV1"]);
+        }
+        owners
+    }
+
+    fn child(&self, key: &str) -> Self {
+        let get =
+            |fields: &[&'a Value]| fields.iter().filter_map(|fields| fields.get(key)).collect();
+        Self { ours: get(&self.ours), others: get(&self.others) }
+    }
+
+    fn are_ours(&self) -> bool {
+        !self.ours.is_empty() && self.others.is_empty()
+    }
+
+    /// The keys of items with this prefix.
+    fn keys(&self, prefix: &str) -> Vec<&'a str> {
+        let all = self.ours.iter().chain(&self.others).filter_map(|fields| fields.as_object());
+        let mut keys: Vec<&str> = all
+            .flat_map(Map::keys)
+            .map(|key| &**key)
+            .filter(|key| key.starts_with(prefix))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+}
+
+fn set(object: &mut Value, key: &str, value: Option<Value>) {
+    if let Value::Object(fields) = object {
+        match value {
+            Some(value) => fields.insert(key.to_owned(), value),
+            None => fields.remove(key),
+        };
+    }
+}
+
+pub(crate) fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let named = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(named.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        value => value.clone(),
+    }
+}
+
+/// The JSON merge patch (RFC 7386) that turns `before` into `after`; `None` if nothing differs.
+pub(crate) fn difference(before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return (before != after).then(|| after.clone());
+    };
+    let mut patch = Map::new();
+    for (key, value) in new {
+        let changed = match old.get(key) {
+            Some(old) => difference(old, value),
+            None => Some(value.clone()),
+        };
+        patch.extend(changed.map(|changed| (key.clone(), changed)));
+    }
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    patch.extend(gone.map(|key| (key.clone(), Value::Null)));
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Model of a work's life: every request of a pass may fail, lose its answer or be the last one of the process, and
+//! others write in between. `reconcile` and all below it are the real ones.
+
+mod changes;
+mod connection;
+mod world;
+
+use explorer::{Explored, Model, Step, explore};
+use serde_json::json;
+
+use self::{
+    connection::{Connection, Fault},
+    world::World,
+};
+use super::{
+    reconcile::{WorkAgent, finalize, reconcile},
+    record::delete_record,
+};
+
+struct WorkModel {
+    changes: u8,
+    troubles: u8,
+}
+
+impl Model for WorkModel {
+    type State = World;
+    type Event = String;
+
+    fn starts(&self) -> Vec<World> {
+        vec![World::new(self.changes, self.troubles)]
+    }
+
+    fn steps(&self, world: &World) -> Vec<Step<World, String>> {
+        let mut steps = Vec::new();
+        let (after, requests) = pass(world, None);
+        let calm = |world: &World, event: &str, change: &dyn Fn(&mut World)| {
+            Step::by(world, event.to_owned(), true, |world| {
+                change(world);
+                world.judge()
+            })
+        };
+        if after != *world {
+            steps.push(calm(world, "pass", &|world| *world = after.clone()));
+        }
+        if world.collectable() {
+            steps.push(calm(world, "garbage collection", &World::collect));
+        }
+        if world.troubles > 0 {
+            let faults = [Fault::NotSent, Fault::AnswerLost, Fault::Killed];
+            for (at, fault) in (0..requests).flat_map(|at| faults.map(|fault| (at, fault))) {
+                steps.push(Step::by(world, format!("pass, {fault:?} at {at}"), false, |world| {
+                    world.troubles -= 1;
+                    *world = pass(world, Some((at, fault))).0;
+                    world.judge()
+                }));
+            }
+        }
+        for change in world.possible_changes() {
+            steps.push(Step::by(world, format!("{change:?}"), false, |world| {
+                world.change(change);
+                world.judge()
+            }));
+            for at in 1..requests {
+                let event = format!("pass, {change:?} before {at}");
+                steps.push(Step::by(world, event, false, |world| {
+                    *world = pass(world, Some((at, Fault::Change(change)))).0;
+                    world.judge()
+                }));
+            }
+        }
+        steps
+    }
+
+    fn at_rest(&self, world: &World) -> Result<(), String> {
+        world.settled()
+    }
+}
+
+/// One pass of the process; returns the world after it, and how many requests it sent.
+fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
+    let agent = WorkAgent { hub_hash: "h".into(), agent_id: "h".into() };
+    let mut io = Connection::new(world.clone(), fault);
+    let mut digests = world.digests();
+    match world.work() {
+        Some(work) => {
+            // The next pass comes anyway.
+            let _ = reconcile(&mut io, &agent, &work, &mut digests);
+        }
+        None => {
+            if let Some(record) = world.record() {
+                let _ = match record.is_deleting() {
+                    true => finalize(&mut io, &record, None).map(drop),
+                    false => delete_record(&mut io, &record),
+                };
+            }
+        }
+    }
+    io.end(digests)
+}
+
+fn check(changes: u8, troubles: u8) -> Explored {
+    explore(&WorkModel { changes, troubles })
+}
+
+/// What others do, and how often requests fail: two changes, or one of each; more with `MODEL=whole`.
+#[test]
+fn nothing_is_lost_left_or_deleted_without_reason() {
+    let whole = std::env::var("MODEL").is_ok_and(|model| model == "whole");
+    for (changes, troubles) in if whole { [(2, 1), (3, 0)] } else { [(1, 1), (2, 0)] } {
+        let explored = check(changes, troubles);
+        println!("{changes} changes, {troubles} troubles: {explored}");
+        if let Some(violation) = explored.violation {
+            panic!("{violation}");
+        }
+        assert!(explored.states > 100);
+    }
+}
+
+#[test]
+fn world_is_judged() {
+    let mut world = World::new(0, 0);
+    world.put("configmaps/c", json!({"metadata": {"name": "c"}}));
+    assert!(world.settled().is_err());
+}

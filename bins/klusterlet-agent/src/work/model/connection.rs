@@ -1,0 +1,163 @@
+//! A process' connection to both servers, on which a request may fail.
+
+use apiclient::{
+    client::Preconditions,
+    error::{Error, Result},
+    resource::{CONFIGMAPS, Target},
+};
+use serde_json::{Map, Value, json};
+
+use super::{changes::Change, world::World};
+use crate::work::{
+    io::{ServedKind, Side, WorkEvent, WorkIo},
+    objects::{ManifestWork, ResourceIdentifier},
+    reconcile::Digests,
+};
+
+/// What happens at a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    NotSent,
+    AnswerLost,
+    Killed,
+    Change(Change),
+}
+
+/// A process' connection to both servers, with one fault.
+pub(super) struct Connection {
+    world: World,
+    fault: Option<(usize, Fault)>,
+    sent: usize,
+    killed: bool,
+}
+
+impl Connection {
+    pub(super) fn new(world: World, fault: Option<(usize, Fault)>) -> Self {
+        Self { world, fault, sent: 0, killed: false }
+    }
+
+    pub(super) fn end(mut self, digests: Digests) -> (World, usize) {
+        let kept = digests.into_iter().map(|(object, digest)| (object.name, digest));
+        self.world.digests = if self.killed { Vec::new() } else { kept.collect() };
+        (self.world, self.sent)
+    }
+
+    /// Sends a request that does `what`.
+    fn send<T>(&mut self, what: impl FnOnce(&mut World) -> Result<T>) -> Result<T> {
+        let lost = || Error::Unreachable("lost".into());
+        if self.killed {
+            return Err(lost());
+        }
+        let fault = self.fault.filter(|(at, _)| *at == self.sent).map(|(_, fault)| fault);
+        self.sent += 1;
+        match fault {
+            None => what(&mut self.world),
+            Some(Fault::NotSent) => Err(lost()),
+            Some(Fault::Change(change)) => {
+                self.world.change(change);
+                what(&mut self.world)
+            }
+            Some(fault) => {
+                self.killed = matches!(fault, Fault::Killed);
+                let _ = what(&mut self.world);
+                Err(lost())
+            }
+        }
+    }
+}
+
+fn key(target: &Target<'_>) -> String {
+    format!("{}/{}", target.resource.plural, target.name.unwrap_or_default())
+}
+
+fn existing(world: &World, key: &str) -> Result<Value> {
+    world.objects.get(key).cloned().ok_or_else(|| Error::NotFound(key.to_owned()))
+}
+
+/// Fails unless the object still has this uid and version.
+fn check_guard(object: &Value, uid: &Value, version: &Value) -> Result<()> {
+    let metadata = &object["metadata"];
+    match metadata["uid"] == *uid && metadata["resourceVersion"] == *version {
+        true => Ok(()),
+        false => Err(Error::Conflict("changed".into())),
+    }
+}
+
+fn merge_patch(object: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    for (key, value) in fields {
+        match (value, object.as_object_mut()) {
+            (Value::Null, Some(object)) => drop(object.remove(key)),
+            _ => merge_patch(&mut object[key], value),
+        }
+    }
+}
+
+impl WorkIo for Connection {
+    fn find_kind(&mut self, _: &str, kind: &str) -> Result<ServedKind> {
+        match kind {
+            "ConfigMap" => Ok(ServedKind { resource: CONFIGMAPS.clone(), namespaced: true }),
+            _ => Err(Error::NotServed("unknown".into())),
+        }
+    }
+
+    fn find_resource(&mut self, _: &str, _: &str) -> Result<Option<ServedKind>> {
+        Ok(Some(ServedKind { resource: CONFIGMAPS.clone(), namespaced: true }))
+    }
+
+    fn get(&mut self, _: Side, target: &Target<'_>) -> Result<Value> {
+        self.send(|world| existing(world, &key(target)))
+    }
+
+    fn create(&mut self, _: Side, target: &Target<'_>, object: &Value) -> Result<Value> {
+        self.send(|world| {
+            let key = key(target);
+            if world.objects.contains_key(&key) {
+                return Err(Error::AlreadyExists(key));
+            }
+            world.put(&key, object.clone());
+            existing(world, &key)
+        })
+    }
+
+    fn patch(&mut self, _: Side, target: &Target<'_>, patch: &Value) -> Result<Value> {
+        self.send(|world| {
+            let key = key(target);
+            let mut object = existing(world, &key)?;
+            check_guard(&object, &patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"])?;
+            let before = object.clone();
+            merge_patch(&mut object, patch);
+            if object == before {
+                return Ok(object);
+            }
+            world.put(&key, object.clone());
+            Ok(world.objects.get(&key).cloned().unwrap_or(object))
+        })
+    }
+
+    fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
+        self.send(|world| {
+            let key = key(target);
+            let object = existing(world, &key)?;
+            let of = |text: &Option<String>| json!(text);
+            check_guard(&object, &of(&preconditions.uid), &of(&preconditions.resource_version))?;
+            world.note_deletion(&key);
+            world.delete(&key);
+            Ok(())
+        })
+    }
+
+    fn tell(&mut self, _: &ManifestWork, _: &WorkEvent<'_>) {}
+
+    fn drift_mended(&mut self, _: &ResourceIdentifier) {}
+
+    fn now(&self) -> String {
+        "t".into()
+    }
+}

@@ -1,0 +1,270 @@
+//! ManifestWork and AppliedManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
+
+use apiclient::{api::ObjectMeta, resource::Resource};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+pub(crate) static MANIFEST_WORKS: Resource =
+    Resource::v1("work.open-cluster-management.io", "manifestworks", "ManifestWork");
+pub(crate) static APPLIED_MANIFEST_WORKS: Resource =
+    Resource::v1("work.open-cluster-management.io", "appliedmanifestworks", "AppliedManifestWork");
+
+pub(crate) const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+pub(crate) const APPLIED_FINALIZER: &str =
+    "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ManifestWork {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) spec: ManifestWorkSpec,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) status: ManifestWorkStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ManifestWorkSpec {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) workload: ManifestsTemplate,
+    pub(crate) delete_option: Option<DeleteOption>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) manifest_configs: Vec<ManifestConfigOption>,
+    pub(crate) executor: Option<Value>,
+}
+
+/// The manifests as text: as trees they would cost several times as much.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ManifestsTemplate {
+    #[serde(deserialize_with = "texts")]
+    pub(crate) manifests: Vec<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeleteOption {
+    pub(crate) propagation_policy: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) selectively_orphans: SelectivelyOrphan,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SelectivelyOrphan {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) orphaning_rules: Vec<ResourceIdentifier>,
+}
+
+/// An object by what does not change at a conversion; in a ManifestConfigOption the names may hold `*`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(default)]
+pub(crate) struct ResourceIdentifier {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ManifestConfigOption {
+    pub(crate) resource_identifier: ResourceIdentifier,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) feedback_rules: Vec<Value>,
+    pub(crate) update_strategy: Option<UpdateStrategy>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct UpdateStrategy {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ManifestWorkStatus {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) conditions: Vec<WorkCondition>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) resource_status: ManifestResourceStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ManifestResourceStatus {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) manifests: Vec<ManifestCondition>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ManifestCondition {
+    pub(crate) resource_meta: ManifestResourceMeta,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) conditions: Vec<WorkCondition>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(crate) status_feedback: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ManifestResourceMeta {
+    pub(crate) ordinal: usize,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+}
+
+/// metav1.WorkCondition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WorkCondition {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) last_transition_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) observed_generation: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct AppliedManifestWork {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: AppliedManifestWorkSpec,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) status: AppliedManifestWorkStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AppliedManifestWorkSpec {
+    pub(crate) hub_hash: String,
+    #[serde(rename = "agentID")]
+    pub(crate) agent_id: String,
+    pub(crate) manifest_work_name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AppliedManifestWorkStatus {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) applied_resources: Vec<AppliedManifestResourceMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) eviction_start_time: Option<String>,
+}
+
+/// An applied object. Without a uid it is an intent: the agent was about to write it.
+///
+/// The order of the fields is the order of the list (ocm `appliedmanifestwork_reconciler.go:107-120`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct AppliedManifestResourceMeta {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) uid: String,
+}
+
+impl AppliedManifestResourceMeta {
+    pub(crate) fn identifier(&self) -> ResourceIdentifier {
+        let Self { group, resource, namespace, name, .. } = self.clone();
+        ResourceIdentifier { group, resource, namespace, name }
+    }
+}
+
+impl ManifestWork {
+    pub(crate) fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        conditions.any(|condition| condition.kind == "Complete" && condition.status == "True")
+    }
+}
+
+impl AppliedManifestWork {
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// The uid of an object.
+pub(crate) fn uid(metadata: &ObjectMeta) -> &str {
+    metadata.other.get("uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn generation(metadata: &ObjectMeta) -> i64 {
+    metadata.other.get("generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+pub(crate) fn finalizers(metadata: &ObjectMeta) -> Vec<&str> {
+    let finalizers = metadata.other.get("finalizers").and_then(Value::as_array);
+    finalizers.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Go writes an empty list or struct as null.
+fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(value).map(Option::unwrap_or_default)
+}
+
+fn texts<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Box<str>>, D::Error> {
+    let manifests: Option<Vec<Value>> = Option::deserialize(value)?;
+    Ok(manifests.into_iter().flatten().map(|manifest| manifest.to_string().into()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use apiclient::api::parse;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn work_keeps_its_manifests_as_text() {
+        let work: ManifestWork = parse(json!({
+            "metadata": {"name": "w", "uid": "u", "generation": 3, "finalizers": [WORK_FINALIZER]},
+            "spec": {"workload": {"manifests": [{"kind": "ConfigMap"}]}, "deleteOption": null},
+            "status": null,
+        }))
+        .unwrap();
+        assert_eq!(*work.spec.workload.manifests, [r#"{"kind":"ConfigMap"}"#.into()]);
+        assert_eq!((uid(&work.metadata), generation(&work.metadata)), ("u", 3));
+        assert_eq!(finalizers(&work.metadata), [WORK_FINALIZER]);
+    }
+
+    #[test]
+    fn applied_resources_are_written_as_upstream_writes_them() {
+        let meta = AppliedManifestResourceMeta {
+            version: "v1".into(),
+            resource: "namespaces".into(),
+            name: "a".into(),
+            ..Default::default()
+        };
+        let written = serde_json::to_value(&meta).unwrap();
+        assert_eq!(written, json!({"version": "v1", "resource": "namespaces", "name": "a"}));
+        assert_eq!(parse(written), Some(meta));
+    }
+}

@@ -1,0 +1,114 @@
+//! A work is brought to this cluster, or taken from it: requests in an order that may end after any of them.
+//!
+//! The record (AppliedManifestWork) names each object before it is written, so that a later pass finds it whatever
+//! happens in between.
+
+use std::collections::BTreeMap;
+
+use apiclient::error::Result;
+use serde_json::json;
+
+use super::{
+    apply::guarded,
+    bring::bring,
+    conditions,
+    io::{Side, WorkIo},
+    objects::{
+        APPLIED_FINALIZER, AppliedManifestWork, DeleteOption, ManifestWork, ResourceIdentifier,
+        WORK_FINALIZER, finalizers, generation,
+    },
+    prune::prune,
+    record::{
+        create_record, delete_record, metadata_of, read_record, target, update_record, write_record,
+    },
+    report::{add_finalizer, remove_finalizer, write_status},
+};
+
+/// This agent, as its records name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WorkAgent {
+    pub(crate) hub_hash: String,
+    pub(crate) agent_id: String,
+}
+
+/// The outcome of a pass that no request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Done,
+    /// Something is to be tried again: a manifest failed, or an object is being deleted.
+    Pending,
+}
+
+/// Digests of the manifests of a work as they were last applied.
+pub(crate) type Digests = BTreeMap<ResourceIdentifier, u64>;
+
+/// One pass over a work of the hub.
+pub(crate) fn reconcile(
+    io: &mut dyn WorkIo,
+    agent: &WorkAgent,
+    work: &ManifestWork,
+    digests: &mut Digests,
+) -> Result<Progress> {
+    if !finalizers(&work.metadata).contains(&WORK_FINALIZER) {
+        return if work.is_deleting() { Ok(Progress::Done) } else { add_finalizer(io, work) };
+    }
+    let name = format!("{}-{}", agent.hub_hash, work.name());
+    let record = read_record(io, &name)?;
+    if work.is_deleting() {
+        return end(io, work, record);
+    }
+    match record {
+        Some(record) if record.is_deleting() => {
+            finalize(io, &record, work.spec.delete_option.as_ref())
+        }
+        _ if work.is_complete() => Ok(Progress::Done),
+        Some(record) => {
+            let record = update_record(io, agent, work, record)?;
+            bring(io, work, record, digests)
+        }
+        None => {
+            let record = create_record(io, agent, work, &name)?;
+            bring(io, work, record, digests)
+        }
+    }
+}
+
+/// One pass over a record that is being deleted: its objects first.
+pub(crate) fn finalize(
+    io: &mut dyn WorkIo,
+    record: &AppliedManifestWork,
+    option: Option<&DeleteOption>,
+) -> Result<Progress> {
+    let finalizers = finalizers(&record.metadata);
+    if !finalizers.contains(&APPLIED_FINALIZER) {
+        return Ok(Progress::Pending);
+    }
+    let entries = &record.status.applied_resources;
+    let left = prune(io, record, entries.iter(), option);
+    if !left.is_empty() {
+        write_record(io, record, left)?;
+        return Ok(Progress::Pending);
+    }
+    let rest: Vec<&str> = finalizers.into_iter().filter(|f| *f != APPLIED_FINALIZER).collect();
+    let patch = json!({"metadata": {"finalizers": rest}});
+    io.patch(Side::Managed, &target(record), &guarded(patch, &metadata_of(record)))?;
+    Ok(Progress::Pending)
+}
+
+/// The work is being deleted: its record goes first, and with it the objects.
+fn end(
+    io: &mut dyn WorkIo,
+    work: &ManifestWork,
+    record: Option<AppliedManifestWork>,
+) -> Result<Progress> {
+    let Some(record) = record else { return remove_finalizer(io, work) };
+    let option = work.spec.delete_option.as_ref();
+    if record.is_deleting() {
+        return finalize(io, &record, option);
+    }
+    let (now, mut status) = (io.now(), work.status.clone());
+    conditions::set_deleting(&mut status.conditions, (generation(&work.metadata), &now));
+    write_status(io, work, &status)?;
+    delete_record(io, &record)?;
+    Ok(Progress::Pending)
+}

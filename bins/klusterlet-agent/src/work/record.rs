@@ -1,0 +1,149 @@
+//! AppliedManifestWork, the record of what a work has on this cluster.
+
+use apiclient::{
+    api,
+    client::Preconditions,
+    error::{Error, Result},
+    resource::Target,
+};
+use serde_json::{Value, json};
+
+use super::{
+    apply::guarded,
+    io::{Side, WorkIo},
+    merge::difference,
+    objects::{
+        APPLIED_FINALIZER, APPLIED_MANIFEST_WORKS, AppliedManifestResourceMeta,
+        AppliedManifestWork, AppliedManifestWorkSpec, ManifestWork, finalizers, uid,
+    },
+    reconcile::WorkAgent,
+};
+
+pub(crate) fn read_record(io: &mut dyn WorkIo, name: &str) -> Result<Option<AppliedManifestWork>> {
+    match io.get(Side::Managed, &APPLIED_MANIFEST_WORKS.cluster_object(name)) {
+        Ok(object) => parse_record(object).map(Some),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn create_record(
+    io: &mut dyn WorkIo,
+    agent: &WorkAgent,
+    work: &ManifestWork,
+    name: &str,
+) -> Result<AppliedManifestWork> {
+    let mut metadata = json!({"name": name, "finalizers": [APPLIED_FINALIZER]});
+    if let Some(labels) = work.metadata.other.get("labels") {
+        metadata["labels"] = labels.clone();
+    }
+    let object = json!({
+        "apiVersion": APPLIED_MANIFEST_WORKS.api_version(),
+        "kind": APPLIED_MANIFEST_WORKS.kind,
+        "metadata": metadata,
+        "spec": record_spec(agent, work),
+    });
+    let target = APPLIED_MANIFEST_WORKS.cluster_object(name);
+    parse_record(io.create(Side::Managed, &target, &object)?)
+}
+
+fn record_spec(agent: &WorkAgent, work: &ManifestWork) -> AppliedManifestWorkSpec {
+    AppliedManifestWorkSpec {
+        hub_hash: agent.hub_hash.clone(),
+        agent_id: agent.agent_id.clone(),
+        manifest_work_name: work.name().to_owned(),
+    }
+}
+
+/// Brings labels, spec and finalizer of the record up to date.
+pub(crate) fn update_record(
+    io: &mut dyn WorkIo,
+    agent: &WorkAgent,
+    work: &ManifestWork,
+    record: AppliedManifestWork,
+) -> Result<AppliedManifestWork> {
+    let labels = |metadata: &api::ObjectMeta| {
+        let labels = metadata.other.get("labels").filter(|labels| !labels.is_null());
+        labels.cloned().unwrap_or_else(|| json!({}))
+    };
+    let of = |labels: Value, spec: &AppliedManifestWorkSpec, finalizers: &[&str]| json!({"metadata": {"labels": labels, "finalizers": finalizers}, "spec": spec});
+    let known = finalizers(&record.metadata);
+    let mut wanted = known.clone();
+    if !wanted.contains(&APPLIED_FINALIZER) {
+        wanted.push(APPLIED_FINALIZER);
+    }
+    let before = of(labels(&record.metadata), &record.spec, &known);
+    let after = of(labels(&work.metadata), &record_spec(agent, work), &wanted);
+    match difference(&before, &after) {
+        None => Ok(record),
+        Some(patch) => {
+            let patch = guarded(patch, &metadata_of(&record));
+            parse_record(io.patch(Side::Managed, &target(&record), &patch)?)
+        }
+    }
+}
+
+/// Writes the entries of the record, if they change.
+pub(crate) fn write_record(
+    io: &mut dyn WorkIo,
+    record: &AppliedManifestWork,
+    entries: Vec<AppliedManifestResourceMeta>,
+) -> Result<AppliedManifestWork> {
+    if record.status.applied_resources == entries {
+        return Ok(record.clone());
+    }
+    let patch = guarded(json!({"status": {"appliedResources": entries}}), &metadata_of(record));
+    parse_record(io.patch(Side::Managed, &target(record).status(), &patch)?)
+}
+
+/// The known entries, with those of `added` that are new or have a uid.
+pub(crate) fn merged(
+    known: &[AppliedManifestResourceMeta],
+    added: &[AppliedManifestResourceMeta],
+) -> Vec<AppliedManifestResourceMeta> {
+    let mut entries = known.to_vec();
+    for entry in added {
+        match entries.iter_mut().find(|known| known.identifier() == entry.identifier()) {
+            Some(known) if entry.uid.is_empty() => known.version.clone_from(&entry.version),
+            Some(known) => known.clone_from(entry),
+            None => entries.push(entry.clone()),
+        }
+    }
+    entries.sort();
+    entries
+}
+
+/// Begins or calls off the eviction of a record.
+pub(crate) fn set_eviction_start(
+    io: &mut dyn WorkIo,
+    record: &AppliedManifestWork,
+    start: Option<&str>,
+) -> Result<()> {
+    let patch = json!({"status": {"evictionStartTime": start}});
+    let patch = guarded(patch, &metadata_of(record));
+    io.patch(Side::Managed, &target(record).status(), &patch).map(drop)
+}
+
+/// Deletes this very record.
+pub(crate) fn delete_record(io: &mut dyn WorkIo, record: &AppliedManifestWork) -> Result<()> {
+    let preconditions = Preconditions {
+        uid: Some(uid(&record.metadata).to_owned()),
+        resource_version: record.metadata.resource_version.clone(),
+    };
+    io.delete(&target(record), &preconditions)
+}
+
+fn parse_record(object: Value) -> Result<AppliedManifestWork> {
+    api::parse(object)
+        .ok_or_else(|| Error::BadPeer("the answer is not a valid AppliedManifestWork".to_owned()))
+}
+
+pub(crate) fn metadata_of(record: &AppliedManifestWork) -> Value {
+    json!({"metadata": {
+        "uid": uid(&record.metadata), "resourceVersion": record.metadata.resource_version,
+    }})
+}
+
+pub(crate) fn target(record: &AppliedManifestWork) -> Target<'_> {
+    APPLIED_MANIFEST_WORKS.cluster_object(record.metadata.name.as_deref().unwrap_or_default())
+}

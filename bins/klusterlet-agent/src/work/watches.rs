@@ -1,0 +1,198 @@
+//! Metadata watches on applied kinds: one for each kind, cluster-wide. They tell which work an object belongs to whose
+//! desired state changed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
+
+use apiclient::{
+    client::Client,
+    error::Error,
+    json::Document,
+    lock::lock,
+    resource::Resource,
+    stop::Stop,
+    thread::start_thread,
+    watch::{Event, Selection, Watcher},
+};
+use serde_json::Value;
+
+use super::objects::ResourceIdentifier;
+
+/// Objects in a page of a list.
+const PAGE: u32 = 500;
+
+/// The applied objects and the works that they belong to; shared by all watches.
+#[derive(Clone, Default)]
+pub(crate) struct Watches(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Kinds with a watch, by group and plural.
+    kinds: BTreeSet<(String, String)>,
+    /// Kinds that may not be watched.
+    refused: BTreeSet<(String, String)>,
+    works: BTreeMap<ResourceIdentifier, BTreeSet<String>>,
+    /// What was seen last of an object.
+    seen: BTreeMap<ResourceIdentifier, u64>,
+    changed: BTreeSet<String>,
+}
+
+impl Watches {
+    /// Follows these objects of a work, and no longer what it had before.
+    pub(crate) fn follow(
+        &self,
+        work: &str,
+        objects: &[(ResourceIdentifier, Resource)],
+        client: &Client,
+        stop: &Stop,
+    ) {
+        let mut new = Vec::new();
+        let mut state = lock(&self.0);
+        for works in state.works.values_mut() {
+            works.remove(work);
+        }
+        for (object, resource) in objects {
+            state.works.entry(object.clone()).or_default().insert(work.to_owned());
+            if state.kinds.insert((object.group.clone(), object.resource.clone())) {
+                new.push(resource.clone());
+            }
+        }
+        let State { works, seen, .. } = &mut *state;
+        works.retain(|_, works| !works.is_empty());
+        seen.retain(|object, _| works.contains_key(object));
+        drop(state);
+        for resource in new {
+            let (watches, client, stop) = (self.clone(), client.clone(), stop.clone());
+            let started = start_thread("watch", move || watches.watch(&client, &resource, &stop));
+            if let Err(error) = started {
+                log::error!(error:% = error; "no thread for a watch");
+            }
+        }
+    }
+
+    /// Takes the works whose objects changed.
+    pub(crate) fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.0).changed)
+    }
+
+    /// Whether a work has objects of kinds that may not be watched: they are polled.
+    pub(crate) fn needs_polling(&self, work: &str) -> bool {
+        let state = lock(&self.0);
+        let mut objects = state.works.iter().filter(|(_, works)| works.contains(work));
+        objects.any(|(object, _)| {
+            state.refused.contains(&(object.group.clone(), object.resource.clone()))
+        })
+    }
+
+    /// The kinds that may not be watched.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        let state = lock(&self.0);
+        state.refused.iter().map(|(group, plural)| format!("{plural}.{group}")).collect()
+    }
+
+    fn watch(&self, client: &Client, resource: &Resource, stop: &Stop) {
+        let target = resource.everywhere();
+        let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
+        let mut listed = BTreeSet::new();
+        Watcher::default().run(client, &selection, stop, &mut |event| {
+            match event {
+                Event::Init { .. } => listed.clear(),
+                Event::InitApply(document) => {
+                    listed.extend(self.note(resource, &document, false));
+                }
+                Event::InitDone => self.note_absent(resource, &listed),
+                Event::Apply(document) => drop(self.note(resource, &document, false)),
+                Event::Delete(document) => drop(self.note(resource, &document, true)),
+                Event::Watching => self.set_refused(resource, false),
+                Event::Failed(Error::Forbidden(_)) => self.set_refused(resource, true),
+                Event::Failed(_) => {}
+            }
+            if !lock(&self.0).changed.is_empty() {
+                stop.wake();
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Notes an object, if it is an applied one; returns it.
+    fn note(
+        &self,
+        resource: &Resource,
+        document: &Document,
+        is_deleted: bool,
+    ) -> Option<ResourceIdentifier> {
+        let Document::Whole(object) = document else { return None };
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let identifier = ResourceIdentifier {
+            group: resource.group.to_string(),
+            resource: resource.plural.to_string(),
+            namespace: text("namespace"),
+            name: text("name"),
+        };
+        let mut state = lock(&self.0);
+        let works = state.works.get(&identifier)?.clone();
+        let fingerprint = if is_deleted { 0 } else { fingerprint(&object["metadata"]) };
+        if state.seen.insert(identifier.clone(), fingerprint) != Some(fingerprint) {
+            state.changed.extend(works);
+        }
+        Some(identifier)
+    }
+
+    /// Notes the objects that a list lacks.
+    fn note_absent(&self, resource: &Resource, listed: &BTreeSet<ResourceIdentifier>) {
+        let mut state = lock(&self.0);
+        let State { works, seen, changed, .. } = &mut *state;
+        for (object, works) in works {
+            let is_of_kind =
+                (&*object.group, &*object.resource) == (&*resource.group, &*resource.plural);
+            if is_of_kind && !listed.contains(object) && seen.insert(object.clone(), 0) != Some(0) {
+                changed.extend(works.iter().cloned());
+            }
+        }
+    }
+
+    fn set_refused(&self, resource: &Resource, is_refused: bool) {
+        let kind = (resource.group.to_string(), resource.plural.to_string());
+        let mut state = lock(&self.0);
+        if is_refused {
+            state.refused.insert(kind)
+        } else {
+            state.refused.remove(&kind)
+        };
+    }
+}
+
+/// What changes with the desired state: the version where the kind counts no generations.
+fn fingerprint(metadata: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let generation = match &metadata["generation"] {
+        Value::Null => &metadata["resourceVersion"],
+        generation => generation,
+    };
+    generation.hash(&mut hasher);
+    for field in ["uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"] {
+        metadata[field].hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn status_alone_is_no_change_where_generations_are_counted() {
+        let of = |generation: Value, version: &str| {
+            fingerprint(&json!({"uid": "u", "generation": generation, "resourceVersion": version}))
+        };
+        assert_eq!(of(json!(1), "1"), of(json!(1), "2"));
+        assert_ne!(of(json!(1), "1"), of(json!(2), "1"));
+        assert_ne!(of(json!(null), "1"), of(json!(null), "2"));
+    }
+}
