@@ -27,6 +27,7 @@ pub mod sidecar;
 pub mod spoke;
 pub mod sync;
 pub mod wait;
+pub mod work;
 
 pub use wait::{PATIENCE, QUIET, eventually, pause, stays, throughout, within};
 

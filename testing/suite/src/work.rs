@@ -1,0 +1,145 @@
+//! klusterlet-agent between a hub with ManifestWorks and a cluster, both embedded servers.
+
+use dev_apiserver::{Options, Resource, Server};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    eventually,
+    sidecar::{Sidecar, bare, free_port, program},
+};
+
+const GROUP: &str = "work.open-cluster-management.io";
+pub const API: &str = "work.open-cluster-management.io/v1";
+/// Name of the cluster, and of the namespace of applied objects.
+pub const CLUSTER: &str = "c";
+pub const NAMESPACE: &str = "n";
+
+pub struct Stage {
+    pub hub: Server,
+    pub managed: Server,
+    directory: TempDir,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let stage = Self::without_hub_kubeconfig();
+        stage.write_hub_kubeconfig();
+        stage
+    }
+
+    pub fn without_hub_kubeconfig() -> Self {
+        let start = || Server::start(Options::default()).expect("a server");
+        let (hub, managed) = (start(), start());
+        hub.register(Resource::custom(GROUP, "v1", "manifestworks", "ManifestWork", true));
+        let kind = "AppliedManifestWork";
+        managed.register(Resource::custom(GROUP, "v1", "appliedmanifestworks", kind, false));
+        hub.create_namespace(CLUSTER);
+        managed.create_namespace(NAMESPACE);
+        let directory = TempDir::new().expect("a directory");
+        let file = directory.path().join("managed");
+        std::fs::write(file, managed.kubeconfig()).expect("a kubeconfig");
+        Self { hub, managed, directory }
+    }
+
+    pub fn write_hub_kubeconfig(&self) {
+        let file = self.directory.path().join("hub");
+        std::fs::write(file, self.hub.kubeconfig()).expect("a kubeconfig");
+    }
+
+    /// The program, with a short grace period, without HTTPS and, unless flags say so, without an election.
+    pub fn start(&self, flags: &[&str]) -> Sidecar {
+        let port = free_port();
+        let mut command = bare(&program("klusterlet-agent"));
+        command.args(["agent", "--spoke-cluster-name=c", "--listen=", "-v=2"]);
+        command.args(["--namespace=n", "--appliedmanifestwork-eviction-grace-period=1s"]);
+        command.args([&format!("--metrics-port={port}"), "--disable-leader-election"]).args(flags);
+        for (flag, file) in [("workload-source-config", "hub"), ("kubeconfig", "managed")] {
+            command.arg(format!("--{flag}={}", self.directory.path().join(file).display()));
+        }
+        Sidecar::spawn(command, port)
+    }
+
+    /// Creates the work `name` on the hub, or replaces its spec.
+    pub fn put_work(&self, name: &str, spec: Value) {
+        if self.work(name).is_null() {
+            let metadata = json!({"name": name, "namespace": CLUSTER});
+            let kind = "ManifestWork";
+            self.hub
+                .put(json!({"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}));
+        } else {
+            self.alter_work(name, "spec", spec);
+        }
+    }
+
+    /// Sets the manifests of the work `w`.
+    pub fn apply(&self, manifests: &[Value]) {
+        self.put_work("w", json!({"workload": {"manifests": manifests}}));
+    }
+
+    pub fn alter_work(&self, name: &str, field: &str, value: Value) {
+        self.hub.alter(API, "manifestworks", CLUSTER, name, |object| {
+            object[field] = value.clone();
+            true
+        });
+    }
+
+    pub fn work(&self, name: &str) -> Value {
+        self.hub.get(API, "manifestworks", CLUSTER, name).unwrap_or_default()
+    }
+
+    pub fn delete_work(&self, name: &str) {
+        self.hub.delete(API, "manifestworks", CLUSTER, name);
+    }
+
+    /// The work goes without the agent's part in it, as from a hub that lost it.
+    pub fn lose_work(&self, name: &str) {
+        self.hub.alter(API, "manifestworks", CLUSTER, name, |object| {
+            object["metadata"]["finalizers"] = json!([]);
+            true
+        });
+        self.delete_work(name);
+    }
+
+    /// What a ConfigMap holds.
+    pub fn data(&self, name: &str) -> Option<Value> {
+        Some(self.managed.get("v1", "configmaps", NAMESPACE, name)?["data"]["k"].clone())
+    }
+
+    pub fn set_data(&self, name: &str, value: &str) {
+        self.managed.alter("v1", "configmaps", NAMESPACE, name, |object| {
+            object["data"]["k"] = value.into();
+            true
+        });
+    }
+
+    pub fn records(&self) -> Vec<Value> {
+        self.managed.list(API, "appliedmanifestworks", "")
+    }
+
+    /// Waits until the present spec has this status of Applied.
+    #[track_caller]
+    pub fn wait_for_applied(&self, name: &str, status: &str) {
+        eventually(&format!("Applied {status}"), || {
+            let work = self.work(name);
+            let conditions = work["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|condition| {
+                condition["type"] == "Applied"
+                    && condition["status"] == status
+                    && condition["observedGeneration"] == work["metadata"]["generation"]
+            })
+        });
+    }
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A manifest.
+pub fn config_map(name: &str, value: &str) -> Value {
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": value}})
+}

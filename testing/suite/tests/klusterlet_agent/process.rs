@@ -1,0 +1,50 @@
+//! The process: flags, election, kubeconfigs that come later.
+
+use suite::{
+    sidecar::{bare, program, usage_error},
+    work::{Stage, config_map},
+};
+
+#[test]
+fn drivers_without_kube_are_refused() {
+    for driver in ["grpc", "mqtt", "kafka"] {
+        let mut command = bare(&program("klusterlet-agent"));
+        command.args(["agent", "--spoke-cluster-name=c", "--workload-source-driver", driver]);
+        let output = command.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!("-workload-source-driver must be kube, got {driver:?}");
+        assert_eq!(usage_error("klusterlet-agent", &said), expected);
+    }
+}
+
+#[test]
+fn kubeconfig_of_the_hub_may_come_later() {
+    let stage = Stage::without_hub_kubeconfig();
+    let mut agent = stage.start(&[]);
+    let why = agent.wait_for_code("/readyz", 503);
+    assert!(why.contains("the hub's kubeconfig cannot be used"), "{why}");
+    stage.write_hub_kubeconfig();
+    agent.wait_for_code("/readyz", 200);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    agent.terminate();
+}
+
+#[test]
+fn standby_takes_over_at_sigterm() {
+    let stage = Stage::new();
+    let election = ["--disable-leader-election=false", "--leader-election-retry-period=1s"];
+    let mut leader = stage.start(&election);
+    leader.wait_for("became the leader");
+    let mut standby = stage.start(&election);
+    standby.wait_for("standing by");
+    assert_eq!(standby.ask("/readyz").0, 200);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    leader.terminate();
+    standby.wait_for("became the leader");
+    stage.apply(&[config_map("a", "2")]);
+    stage.wait_for_applied("w", "True");
+    standby.terminate();
+}
