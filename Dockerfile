@@ -28,6 +28,10 @@ FROM base AS hub-kubeconfig-dumper
 COPY --from=roots /hub-kubeconfig-dumper/ /
 ENTRYPOINT ["/usr/local/bin/hub-kubeconfig-dumper"]
 
+FROM base AS klusterlet-agent
+COPY --from=roots /klusterlet-agent/ /
+ENTRYPOINT ["/usr/local/bin/klusterlet-agent"]
+
 FROM base AS remote-sync
 COPY --from=roots /remote-sync/ /
 ENTRYPOINT ["/usr/local/bin/remote-sync"]

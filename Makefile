@@ -1,6 +1,6 @@
 # The only entry point, for people and for CI; `make` lists the targets.
 
-BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper remote-sync
+BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper klusterlet-agent remote-sync
 # The architecture of dist/: x86_64, aarch64 or armv7.
 ARCH ?= $(patsubst armv7%,armv7,$(shell uname -m))
 DIST ?= dist
@@ -145,8 +145,8 @@ figures: budget bench footprint ## Measure all of it, and write docs/figures.md
 fuzz: ## Fuzz each parser of untrusted bytes for SECONDS=600; TARGET=pem picks one, INPUT=file replays; SEED
 	testing/fuzz/run.sh $(or $(SECONDS),600) $(TARGET) $(abspath $(INPUT))
 
-model: ## Explore the models of csr-bootstrapper and remote-sync, with more troubles than `make test`
-	MODEL=whole cargo test --locked --profile fuzz -p explorer -p csr-bootstrapper -p remote-sync -- \
+model: ## Explore the models of csr-bootstrapper, klusterlet-agent and remote-sync, with more troubles than `make test`
+	MODEL=whole cargo test --locked --profile fuzz -p explorer -p csr-bootstrapper -p klusterlet-agent -p remote-sync -- \
 		--nocapture --test-threads 1 model::
 
 # Survivors are listed, and are no failure (2); nor is the end of the time (3, 124). See testing/mutants.md.

@@ -12,6 +12,7 @@ on() {
 
 on managed apply -k namespaces
 on managed apply -k networkpolicy
+on managed apply -k klusterlet-agent
 
 # An overlay changes the cluster's name and the image.
 kubectl kustomize examples/overlay | grep -c 'spoke-sidecars:v0.1.0$\|=berlin-1$' | grep -qx 2

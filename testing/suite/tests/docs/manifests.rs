@@ -83,7 +83,7 @@ fn flags_of_containers_are_accepted() {
             });
         }
     }
-    assert_eq!(seen.len(), 4, "{seen:?}");
+    assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
 #[test]

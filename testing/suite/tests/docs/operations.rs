@@ -10,6 +10,7 @@ use suite::{
     sidecar::{Sidecar, bare, families, program},
     spoke::Spoke,
     sync::Stage,
+    work,
 };
 
 use crate::{block, page, root, rows};
@@ -82,7 +83,7 @@ fn events_are_those_of_the_programs() {
     let (events, _) = events.split_once("\n## ").expect("another section");
     let rows = rows(events);
     assert!(rows.len() > 20, "{rows:?}");
-    for program in ["csr-bootstrapper", "remote-sync"] {
+    for program in ["csr-bootstrapper", "klusterlet-agent", "remote-sync"] {
         let source = sources(&root().join("bins").join(program).join("src"));
         for row in rows.iter().filter(|row| row[1] == program) {
             let reason = row[0].trim_matches('`');
@@ -151,6 +152,15 @@ fn metrics_of_hub_kubeconfig_dumper_are_in_its_reference() {
     let (stage, _) = dumper::Stage::with_secret("metrics-dumper");
     let sidecar = stage.start_ready(&[]);
     has_the_metrics_of_its_reference("hub-kubeconfig-dumper", &sidecar);
+}
+
+#[test]
+fn metrics_of_klusterlet_agent_are_in_its_reference() {
+    let stage = work::Stage::new();
+    let sidecar = stage.start(&["-disable-leader-election=false"]);
+    stage.apply(&[work::config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    has_the_metrics_of_its_reference("klusterlet-agent", &sidecar);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod elsewhere;
 mod lease;
 mod sync;
 mod table;
+mod work;
 
 use std::{env, path::Path, process::ExitCode};
 
@@ -60,6 +61,8 @@ fn main() -> ExitCode {
     }
     table.program("hub-kubeconfig-dumper", 2_100_000.0);
     table.dumper(&managed);
+    table.program("klusterlet-agent", 3_200_000.0);
+    table.work();
     table.program("remote-sync", 2_600_000.0);
     table.sync(&hub, &managed);
     if !quick {
