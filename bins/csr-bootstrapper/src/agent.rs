@@ -1,6 +1,7 @@
 //! The parts of the running program: settings, clients, and the state that its threads share.
 
 use std::{
+    ops::ControlFlow,
     sync::{Arc, Mutex},
     time::{Instant, SystemTime},
 };
@@ -15,7 +16,7 @@ use apiclient::{
     reflector::Store,
     resource::{SECRETS, Target},
     stop::Stop,
-    watch::LastError,
+    watch::{self, LastError},
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
@@ -23,6 +24,7 @@ use serde_json::Value;
 use sidecar::flags::Flags;
 
 use crate::{
+    bootstrap::{BootstrapError, SourceResult},
     capacity::{MAX_NODES, NodeResources},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
@@ -49,6 +51,8 @@ pub(crate) struct Agent {
     spoke: Option<Client>,
     /// The last error of each watch without a store, for `/readyz`.
     pub(crate) errors: LastErrors,
+    /// What each source of a bootstrap kubeconfig gave.
+    pub(crate) bootstraps: Vec<Store<SourceResult>>,
     /// The spoke's claims, by kind, and its nodes.
     cluster_claims: Store<String>,
     cluster_properties: Store<String>,
@@ -63,8 +67,6 @@ pub(crate) struct Agent {
 #[derive(Debug, Default)]
 pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
-    /// One for each bootstrap kubeconfig.
-    pub(crate) bootstraps: Vec<LastError>,
     pub(crate) addons: LastError,
     pub(crate) csr: Arc<LastError>,
 }
@@ -87,22 +89,19 @@ impl Agent {
                 Some(Client::new("the spoke", config, reload, timeouts)?)
             }
         };
-        let hubs = settings.hub_connection_timeout.map_or(0, |_| settings.bootstraps.len());
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
             management,
             spoke,
-            errors: LastErrors {
-                bootstraps: settings.bootstraps.iter().map(|_| LastError::default()).collect(),
-                ..LastErrors::default()
-            },
+            errors: LastErrors::default(),
+            bootstraps: settings.bootstraps.iter().map(|_| Store::new(1)).collect(),
             cluster_claims: Store::new(MAX_CLAIMS),
             cluster_properties: Store::new(MAX_CLAIMS),
             nodes: Store::new(MAX_NODES),
             started: SystemTime::now(),
             requests: HubRequests::default(),
-            state: Mutex::new(SharedState::among(hubs)),
+            state: Mutex::default(),
         })
     }
 
@@ -240,18 +239,22 @@ impl Agent {
         let namespaces = self.read(|state| state.namespaces.clone());
         let session = self.session();
         let cluster = session.as_ref().and_then(|session| session.managed_cluster.last_error());
-        let watches = [all.credential.get(), cluster, all.addons.get()];
+        let watches = [all.credential.get(), cluster, all.addons.get(), all.csr.get()];
         let stores = [
             self.cluster_claims.last_error(),
             self.cluster_properties.last_error(),
             self.nodes.last_error(),
             namespaces.and_then(|store| store.last_error()),
         ];
-        let csrs = [&*all.csr].into_iter().chain(&all.bootstraps).map(LastError::get);
-        let watches = watches.into_iter().chain(stores).chain(csrs).flatten();
-        let (no_bootstrap, hubs) =
-            self.read(|state| (state.no_bootstrap.clone(), state.hubs.remarks()));
-        let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
+        let bootstraps = self.bootstraps.iter().filter_map(Store::last_error);
+        let watches = watches.into_iter().chain(stores).flatten().chain(bootstraps);
+        let no_bootstrap = match self.bootstrap() {
+            Err(BootstrapError::Invalid(Some(why))) => {
+                Some(format!("no valid bootstrap kubeconfig: {why}"))
+            }
+            _ => None,
+        };
+        let selected = self.selected_hub().map(|(_, server)| format!("hub {server} is selected"));
         let renewal = self.read(|state| {
             let status = &state.status;
             let detail = status.detail.as_ref().filter(|_| status.trouble.is_none())?;
@@ -267,11 +270,18 @@ impl Agent {
         });
         watches
             .chain(no_bootstrap)
-            .chain(hubs)
+            .chain(selected)
+            .chain(self.selection_error())
             .chain(renewal)
             .chain(not_accepted)
             .map(|remark| remark + "\n")
             .collect()
+    }
+
+    /// The reason why no hub can be selected, in a sentence.
+    pub(crate) fn selection_error(&self) -> Option<String> {
+        let error = self.read(|state| state.selection_error.clone())?;
+        Some(format!("no hub can be selected: {error}"))
     }
 
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.
@@ -290,4 +300,13 @@ impl Agent {
             );
         }
     }
+}
+
+/// Keeps the credential's Secret in the shared state.
+pub(crate) fn follow_credential(agent: &Agent) {
+    let (target, last_error) = (agent.credential(), &agent.errors.credential);
+    watch::follow(&agent.management, &target, &agent.stop, last_error, &mut |secret| {
+        agent.update(|state| state.credential = secret.into());
+        ControlFlow::Continue(())
+    });
 }

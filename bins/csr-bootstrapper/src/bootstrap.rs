@@ -1,12 +1,20 @@
-//! Bootstrap kubeconfig: the hub that it leads to, and the connection there.
+//! Bootstrap kubeconfigs: what they lead to, and their sources, files or Secrets.
 
-use crate::hub::Hub;
-use kubeconfig::config::{Auth, ClusterConfig, KeyPair};
+use std::time::Duration;
 
-/// The server of `hub`, by which hubs are told apart.
-pub(crate) fn server_of(hub: &Hub) -> &str {
-    hub.server.trim_end_matches('/')
-}
+use apiclient::{log_object, reflector::Lookup, resource::SECRETS, watch::Selection};
+use kubeconfig::{
+    config::{Auth, ClusterConfig, KeyPair},
+    error::Result,
+    secret,
+};
+use log::Level;
+use serde_json::Value;
+
+use crate::{agent::Agent, hub::Hub, settings::BootstrapSource};
+
+/// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
+const READ_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A valid bootstrap kubeconfig.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -15,20 +23,17 @@ pub(crate) struct BootstrapKubeconfig {
     pub(crate) config: ClusterConfig,
 }
 
-/// The reason why there is no bootstrap kubeconfig to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum NoBootstrap {
-    /// There is no valid one.
-    #[default]
-    Invalid,
-    /// The first selection among several hubs is on its way.
-    Selecting,
-    /// None of several hubs will do.
-    Unselected,
-}
+/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why there is no valid one.
+pub(crate) type SourceResult = std::result::Result<BootstrapKubeconfig, String>;
 
-/// One that was read, or the reason why there is no valid one.
-pub(crate) type BootstrapCandidate = std::result::Result<BootstrapKubeconfig, String>;
+/// Why no bootstrap kubeconfig is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BootstrapError {
+    /// With the reason, once the source was read.
+    Invalid(Option<String>),
+    /// None of several hubs is selected; with the reason, once a selection failed.
+    NotSelected(Option<String>),
+}
 
 impl BootstrapKubeconfig {
     /// The same hub with the agent's own identity.
@@ -40,37 +45,124 @@ impl BootstrapKubeconfig {
             ..self.config.clone()
         }
     }
+
+    fn of_secret(secret: &Value) -> Result<Self> {
+        let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+        let data = secret::data(secret)?;
+        Ok(Self {
+            config: kubeconfig::from_secret(name, &data)?,
+            hub: Hub::of_secret(name, &data)?,
+        })
+    }
 }
 
-#[cfg(test)]
-pub(crate) mod tests {
-    use kubeconfig::config::Trust;
+/// Keeps the bootstrap kubeconfig of source number `index` up to date, until the end of the process.
+pub(crate) fn follow(agent: &Agent, index: usize) {
+    let (source, store) = (&agent.settings.bootstraps[index], &agent.bootstraps[index]);
+    let mut before = None;
+    let mut on_change = || {
+        let error = agent.source(index).and_then(SourceResult::err);
+        log_change(agent, source, before.as_deref(), error.as_deref());
+        before = error;
+        agent.stop.wake();
+    };
+    match source {
+        BootstrapSource::File(path) => loop {
+            let read = kubeconfig::cluster_from_file(path, agent.settings.reach);
+            let read = read.map(|(hub, config)| BootstrapKubeconfig { hub: hub.into(), config });
+            let revision = store.revision();
+            store.put(revision, source.name(), Some(read.map_err(|error| error.to_string())));
+            if store.revision() != revision {
+                on_change();
+            }
+            if agent.stop.wait(READ_INTERVAL) {
+                return;
+            }
+        },
+        BootstrapSource::Secret(name) => {
+            let selection = Selection::all(SECRETS.object(&agent.settings.namespace, name));
+            let mut parse = |secret: Value| {
+                Some(BootstrapKubeconfig::of_secret(&secret).map_err(|error| error.to_string()))
+            };
+            store.run(&agent.management, &selection, &agent.stop, &mut parse, &mut on_change);
+        }
+    }
+}
 
-    use super::*;
+fn log_change(agent: &Agent, source: &BootstrapSource, before: Option<&str>, now: Option<&str>) {
+    let (level, message) = match (before, now) {
+        (before, Some(_)) if before != now => (Level::Warn, "no valid bootstrap kubeconfig"),
+        (Some(_), None) => (Level::Info, "the bootstrap kubeconfig is available again"),
+        _ => return,
+    };
+    let error = now.unwrap_or_default();
+    match source {
+        BootstrapSource::File(path) => {
+            log::log!(level, path:% = path.display(), error = error; "{message}");
+        }
+        BootstrapSource::Secret(name) => {
+            let target = SECRETS.object(&agent.settings.namespace, name);
+            log_object!(level, target, error = error; "{message}");
+        }
+    }
+}
 
-    pub(crate) fn hub_at(server: &str) -> Hub {
-        Hub {
-            name: "hub".into(),
-            server: server.into(),
-            proxy: None,
-            authority_file: None,
-            authority: None,
-            server_name: None,
-            insecure: false,
+impl Agent {
+    /// What source number `index` gave; `None` until it was read.
+    pub(crate) fn source(&self, index: usize) -> Option<SourceResult> {
+        let (source, store) = (&self.settings.bootstraps[index], &self.bootstraps[index]);
+        match store.get(source.name()) {
+            Lookup::Object(read) => Some(read),
+            Lookup::Unknown => None,
+            Lookup::Absent => {
+                let (namespace, name) = (&self.settings.namespace, source.name());
+                Some(Err(format!("there is no Secret {namespace}/{name}")))
+            }
+            Lookup::Invalid => Some(Err(store.last_error().unwrap_or_default())),
         }
     }
 
-    pub(crate) fn bootstrap_at(server: &str, trust: Trust) -> BootstrapKubeconfig {
-        let config = ClusterConfig {
-            server: server.into(),
-            trust,
-            server_name: None,
-            identity: None,
-            auth: Auth::Token("token".to_owned().into()),
-            impersonate: Vec::new(),
-            proxy: None,
-            namespace: None,
+    /// The server of source number `index`, by which hubs are told apart.
+    pub(crate) fn server(&self, index: usize) -> Option<String> {
+        Some(self.source(index)?.ok()?.hub.url().to_owned())
+    }
+
+    /// The selected one of several hubs: the index of its source, and its server. The selection ends when the source
+    /// leads to another server; a source without a valid bootstrap kubeconfig says nothing about the hub.
+    pub(crate) fn selected_hub(&self) -> Option<(usize, String)> {
+        let (index, server) = self.read(|state| state.selected_hub.clone())?;
+        self.server(index).is_none_or(|it| it == server).then_some((index, server))
+    }
+
+    /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn bootstrap(&self) -> std::result::Result<BootstrapKubeconfig, BootstrapError> {
+        let index = match self.settings.hub_connection_timeout {
+            None => 0,
+            Some(_) => match self.selected_hub() {
+                Some((index, _)) => index,
+                None => {
+                    let error = self.read(|state| state.selection_error.clone());
+                    return Err(BootstrapError::NotSelected(error));
+                }
+            },
         };
-        BootstrapKubeconfig { hub: hub_at(server), config }
+        let source = self.source(index).ok_or(BootstrapError::Invalid(None))?;
+        source.map_err(|error| BootstrapError::Invalid(Some(error)))
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn hub_at(server: &str) -> Hub {
+    Hub {
+        name: "hub".into(),
+        server: server.into(),
+        proxy: None,
+        authority_file: None,
+        authority: None,
+        server_name: None,
+        insecure: false,
     }
 }

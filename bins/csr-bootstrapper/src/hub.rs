@@ -54,6 +54,11 @@ impl Hub {
         kubeconfig::cluster_from_secret(name, data).map(Self::from)
     }
 
+    /// Its server, by which hubs are told apart.
+    pub(crate) fn url(&self) -> &str {
+        self.server.trim_end_matches('/')
+    }
+
     /// The difference between this hub and `other`, in a word, if there is one. Two authorities are the
     /// same by their path if one cannot be read.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
@@ -62,9 +67,8 @@ impl Hub {
             (None, None) => self.authority_file == other.authority_file,
             _ => self.authority_file.is_some() && self.authority_file == other.authority_file,
         };
-        let url = |hub: &Self| hub.server.trim_end_matches('/').to_owned();
         [
-            ("server", url(self) == url(other)),
+            ("server", self.url() == other.url()),
             ("proxy-url", self.proxy == other.proxy),
             ("certificate-authority", same_authority),
             ("cluster name", self.name == other.name),

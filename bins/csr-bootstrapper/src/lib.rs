@@ -22,7 +22,6 @@ mod managedcluster;
 mod report;
 mod run;
 mod settings;
-mod sources;
 mod state;
 
 use std::{env, process::ExitCode};

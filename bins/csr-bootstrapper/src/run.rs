@@ -29,7 +29,8 @@ use sidecar::{
 
 use crate::{
     addon,
-    agent::Agent,
+    agent::{self, Agent},
+    bootstrap,
     cached::CachedObject,
     capacity,
     certificate::{CertificateManager, OnceGoal, csr::self_signed, ready, store},
@@ -39,7 +40,6 @@ use crate::{
     managedcluster::{self, ManagedClusterLease},
     report::Reporter,
     settings::{LOCK, Settings},
-    sources,
 };
 
 /// A single check has time for one request to fail and another to succeed.
@@ -123,11 +123,9 @@ fn start(
     lease: &Arc<ManagedClusterLease>,
     once: Option<OnceGoal>,
 ) -> Result<Receiver<Result<bool>>> {
-    runtime::spawn_with("secret", agent, sources::follow_credential)?;
+    runtime::spawn_with("secret", agent, agent::follow_credential)?;
     for index in 0..agent.settings.bootstraps.len() {
-        runtime::spawn_with("bootstrap", agent, move |agent| {
-            sources::follow_bootstrap(agent, index);
-        })?;
+        runtime::spawn_with("bootstrap", agent, move |agent| bootstrap::follow(agent, index))?;
     }
     let (end, ended) = channel();
     let (agent, lease) = (agent.clone(), lease.clone());
@@ -149,8 +147,10 @@ fn work(
 ) -> Result<Option<bool>> {
     let Some((names, stored)) = wait_for_names(agent) else { return Ok(None) };
     if agent.settings.hub_connection_timeout.is_some() {
-        let (lease, names) = (lease.clone(), names.clone());
-        runtime::spawn_with("hubs", agent, move |agent| hub_selection::run(agent, &names, &lease))?;
+        let (lease, names, pending) = (lease.clone(), names.clone(), hub_of(stored.as_ref()));
+        runtime::spawn_with("hubs", agent, move |agent| {
+            hub_selection::run(agent, &names, &lease, pending);
+        })?;
     }
     if once.is_none() {
         report_to_hub(agent, lease)?;
@@ -240,11 +240,8 @@ fn resolve_names(agent: &Agent) -> Result<(AgentNames, Option<Value>)> {
         log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
     }
     log::info!(cluster = names.cluster, agent = names.agent; "the agent's names are known");
-    let server =
-        pending.as_ref().and_then(|data| str::from_utf8(data.get(store::HUB_SERVER)?).ok());
     agent.update(|state| {
         state.status.detail = None;
-        state.hubs.joined = server.map(str::to_owned);
         state.names = Some(names.clone());
         // The watch knows better once it has read it.
         if state.credential == CachedObject::Unknown {
@@ -252,4 +249,10 @@ fn resolve_names(agent: &Agent) -> Result<(AgentNames, Option<Value>)> {
         }
     });
     Ok((names, stored))
+}
+
+/// The server of the hub that was asked for a certificate, one of several, by the Secret of the request.
+fn hub_of(stored: Option<&Value>) -> Option<String> {
+    let data = secret::data(stored?).ok()?;
+    Some(str::from_utf8(data.get(store::HUB_SERVER)?).ok()?.to_owned())
 }

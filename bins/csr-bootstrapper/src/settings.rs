@@ -99,6 +99,16 @@ pub(crate) enum BootstrapSource {
     Secret(String),
 }
 
+impl BootstrapSource {
+    /// The Secret's name; empty for a file.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::File(_) => "",
+            Self::Secret(name) => name,
+        }
+    }
+}
+
 /// As the subject of a sentence.
 impl fmt::Display for BootstrapSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

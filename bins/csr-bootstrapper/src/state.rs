@@ -17,12 +17,10 @@ use serde_json::Value;
 
 use crate::{
     addon::{AddOnSecrets, AddOns},
-    bootstrap::BootstrapKubeconfig,
     cached::CachedObject,
     capacity::Capacity,
     conditions::Condition,
     hub::Hub,
-    hub_selection::HubCandidates,
     identity::AgentNames,
     managed_namespace::Applied,
 };
@@ -32,14 +30,10 @@ use crate::{
 pub(crate) struct SharedState {
     /// The Secret with the hub's credential.
     pub(crate) credential: CachedObject,
-    /// The bootstrap kubeconfig, if it is valid; with several hubs the selected one.
-    pub(crate) bootstrap: Option<BootstrapKubeconfig>,
-    /// Changes of that so far.
-    pub(crate) bootstrap_version: u64,
-    /// The reason why there is none.
-    pub(crate) no_bootstrap: Option<String>,
-    /// The bootstrap kubeconfigs of several hubs.
-    pub(crate) hubs: HubCandidates,
+    /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
+    pub(crate) selected_hub: Option<(usize, String)>,
+    /// The reason why the last selection found none.
+    pub(crate) selection_error: Option<String>,
     /// The agent's names, once they are resolved.
     pub(crate) names: Option<AgentNames>,
     /// The result of the last rotation for condition ClusterCertificateRotated, once there is one.
@@ -59,11 +53,6 @@ pub(crate) struct SharedState {
 }
 
 impl SharedState {
-    /// With room for the bootstrap kubeconfigs of this number of hubs, none if there is a single one.
-    pub(crate) fn among(hubs: usize) -> Self {
-        Self { hubs: HubCandidates::new(hubs), ..Self::default() }
-    }
-
     /// The current session, if there is a valid credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         self.session.clone()
@@ -86,13 +75,6 @@ impl SharedState {
     /// The add-ons, unless the session that saw them has ended.
     pub(crate) fn addons_of(&mut self, session: &HubSession) -> Option<&mut AddOns> {
         (!session.stop.raised()).then_some(&mut self.addons)
-    }
-
-    pub(crate) fn set_bootstrap(&mut self, bootstrap: Option<BootstrapKubeconfig>) {
-        if self.bootstrap != bootstrap {
-            self.bootstrap = bootstrap;
-            self.bootstrap_version += 1;
-        }
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     agent::Agent,
-    bootstrap::{BootstrapKubeconfig, NoBootstrap},
+    bootstrap::{BootstrapError, BootstrapKubeconfig},
     hub::Hub,
     identity::AgentNames,
 };
@@ -62,8 +62,8 @@ pub(crate) struct CertificateManager<'a> {
     errors: Backoff,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
-    /// The version of the last bootstrap kubeconfig.
-    bootstrap_version: u64,
+    /// The last bootstrap kubeconfig.
+    bootstrap: Option<BootstrapKubeconfig>,
     /// The need that was announced last.
     announced: Option<String>,
 }
@@ -90,7 +90,7 @@ impl<'a> CertificateManager<'a> {
             new_hub: NewHubCheck::default(),
             errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
-            bootstrap_version: 0,
+            bootstrap: None,
             announced: None,
         }
     }
@@ -120,8 +120,9 @@ impl<'a> CertificateManager<'a> {
     /// Does what is due, or only looks unless `acts`.
     fn turn(&mut self, acts: bool) -> Turn {
         let (agent, secret) = (self.agent, self.agent.secret_name());
-        let (bootstrap, no_bootstrap) = self.see_bootstrap();
-        let bootstrap = bootstrap.as_ref();
+        let bootstrap = agent.bootstrap();
+        self.bootstrap_changed(bootstrap.as_ref().ok());
+        let (bootstrap, no_bootstrap) = (bootstrap.as_ref().ok(), bootstrap.as_ref().err());
         let (data, validation) = self.validate(bootstrap);
         let clocks = agent.clocks();
         let followed = self.session.follow(agent, &self.names, &validation, bootstrap, clocks);
@@ -188,18 +189,14 @@ impl<'a> CertificateManager<'a> {
         Turn { is_settled, until }
     }
 
-    /// The bootstrap kubeconfig, or else the reason why there is none. A new one ends rests and waits.
-    fn see_bootstrap(&mut self) -> (Option<BootstrapKubeconfig>, NoBootstrap) {
-        let (bootstrap, version, no_bootstrap) = self.agent.read(|state| {
-            (state.bootstrap.clone(), state.bootstrap_version, state.hubs.no_bootstrap())
-        });
-        if self.bootstrap_version != version {
-            self.bootstrap_version = version;
+    /// Ends rests and waits if the bootstrap kubeconfig is another one.
+    fn bootstrap_changed(&mut self, bootstrap: Option<&BootstrapKubeconfig>) {
+        if self.bootstrap.as_ref() != bootstrap {
+            self.bootstrap = bootstrap.cloned();
             self.certificate.restart();
             self.connections.introduce_again();
             self.new_hub = NewHubCheck::default();
         }
-        (bootstrap, no_bootstrap)
     }
 
     fn validate(&self, bootstrap: Option<&BootstrapKubeconfig>) -> (Data, Validation) {
@@ -261,7 +258,7 @@ impl<'a> CertificateManager<'a> {
         secret: &str,
         (validation, need): (&Validation, &Need),
         requester: Option<Requester>,
-        no_bootstrap: NoBootstrap,
+        no_bootstrap: Option<&BootstrapError>,
         is_refused: bool,
     ) {
         let why = match (validation, need) {
@@ -273,7 +270,8 @@ impl<'a> CertificateManager<'a> {
         };
         let (event, sentence) = why.unzip();
         let sentence = sentence.map(|sentence| sentence + no_requester(requester, no_bootstrap));
-        let is_selecting = requester.is_none() && no_bootstrap == NoBootstrap::Selecting;
+        let is_selecting =
+            requester.is_none() && no_bootstrap == Some(&BootstrapError::NotSelected(None));
         if self.announced != sentence && !is_selecting {
             self.agent.report(|status| status.detail = None);
             if let (Some(event), Some(sentence)) = (event, &sentence) {
@@ -333,12 +331,15 @@ impl<'a> CertificateManager<'a> {
 }
 
 /// Ends the sentence about a need that has no requester.
-fn no_requester(requester: Option<Requester>, no_bootstrap: NoBootstrap) -> &'static str {
+fn no_requester(
+    requester: Option<Requester>,
+    no_bootstrap: Option<&BootstrapError>,
+) -> &'static str {
     match (requester, no_bootstrap) {
         (Some(_), _) => "",
-        (None, NoBootstrap::Invalid) => {
-            ", and there is no bootstrap kubeconfig to request one with"
+        (None, Some(BootstrapError::NotSelected(_))) => {
+            ", and no hub is selected to request one from"
         }
-        (None, _) => ", and no hub is selected to request one from",
+        (None, _) => ", and there is no bootstrap kubeconfig to request one with",
     }
 }

@@ -8,9 +8,10 @@ use crate::{agent::Agent, identity::in_directory};
 /// # Errors
 /// The reason why it is not, and the progress towards a valid one.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
-    let (status, no_hub) = agent.read(|state| (state.status.clone(), state.hubs.no_hub()));
+    let status = agent.read(|state| state.status.clone());
     // An unreadable Secret is left alone.
-    let detail = status.detail.or(no_hub).or_else(|| agent.errors.credential.get());
+    let detail =
+        status.detail.or_else(|| agent.selection_error()).or_else(|| agent.errors.credential.get());
     match (status.trouble, detail) {
         (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
         (Some(trouble), None) => Err(trouble),
@@ -25,9 +26,8 @@ fn files(agent: &Agent) -> Result<(), String> {
         return Ok(());
     };
     let what = directory.display().to_string();
-    let bootstrap =
-        agent.read(|state| state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone()));
-    match validate(&in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
+    let hub = agent.bootstrap().ok().map(|bootstrap| bootstrap.hub);
+    match validate(&in_directory(directory), hub.as_ref(), &names, agent.clocks()) {
         Validation::Usable(_) => Ok(()),
         Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
         Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),

@@ -53,7 +53,7 @@ pub(crate) fn store_request(
     let target = SECRETS.object(&agent.settings.namespace, &name);
     let mut data = request.secret_data(names);
     // A restart goes on with this hub.
-    if let Some(server) = agent.read(|state| state.hubs.selected().map(|(_, it)| it.to_owned())) {
+    if let Some(server) = agent.selected_hub().map(|(_, server)| server) {
         data.insert(HUB_SERVER.into(), json!(BASE64_STANDARD.encode(server)));
     }
     let written = match previous {

@@ -10,7 +10,7 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use serde_json::{Value, json};
 
-use super::HubVerdict;
+use super::HubAnswer;
 use crate::{
     agent::Agent,
     certificate::csr::CSRS,
@@ -23,40 +23,40 @@ static REVIEWS: Resource =
 /// Asks a hub about the cluster of this name with its bootstrap identity: first what upstream asks (ocm
 /// `pkg/common/helpers/ssar.go`, GetBootstrapSSARs), then for its ManagedCluster. One that leaves a request without an
 /// answer is not asked further.
-pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubVerdict {
-    verdict(agent, config, |client| ask(client, cluster))
+pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubAnswer {
+    answer(agent, config, |client| ask(client, cluster))
 }
 
 /// Asks the hub of the credential with that, for the ManagedCluster alone.
-pub(super) fn check_credential(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubVerdict {
-    verdict(agent, config, |client| {
+pub(super) fn check_credential(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubAnswer {
+    answer(agent, config, |client| {
         Ok(acceptance(&client.get(&MANAGED_CLUSTERS.cluster_object(cluster))?))
     })
 }
 
-fn verdict(
+fn answer(
     agent: &Agent,
     config: ClusterConfig,
-    ask: impl FnOnce(&Client) -> Result<HubVerdict>,
-) -> HubVerdict {
-    let verdict = agent.requester_client("the hub", config).and_then(|client| {
-        let verdict = ask(&client);
+    ask: impl FnOnce(&Client) -> Result<HubAnswer>,
+) -> HubAnswer {
+    let answer = agent.requester_client("the hub", config).and_then(|client| {
+        let answer = ask(&client);
         client.close();
-        verdict
+        answer
     });
-    verdict.unwrap_or_else(|error| match error {
+    answer.unwrap_or_else(|error| match error {
         Error::Unreachable(_) | Error::Unavailable { .. } | Error::BadPeer(_) => {
-            HubVerdict::NoAnswer(error.to_string())
+            HubAnswer::Unreachable(error.to_string())
         }
-        _ => HubVerdict::Refused(error.to_string()),
+        _ => HubAnswer::Refused(error.to_string()),
     })
 }
 
-fn acceptance(cluster: &Value) -> HubVerdict {
-    if accepts_client(cluster) { HubVerdict::Valid } else { HubVerdict::NotAccepted }
+fn acceptance(cluster: &Value) -> HubAnswer {
+    if accepts_client(cluster) { HubAnswer::Valid } else { HubAnswer::NotAccepted }
 }
 
-fn ask(client: &Client, cluster: &str) -> Result<HubVerdict> {
+fn ask(client: &Client, cluster: &str) -> Result<HubAnswer> {
     let until = Instant::now() + Timeouts::REQUEST;
     for (resource, verbs) in
         [(&MANAGED_CLUSTERS, &["create", "get"][..]), (&CSRS, &["create", "get", "list", "watch"])]
@@ -66,16 +66,16 @@ fn ask(client: &Client, cluster: &str) -> Result<HubVerdict> {
             if Instant::now() >= until {
                 let seconds = Timeouts::REQUEST.as_secs();
                 let message = format!("the hub takes more than {seconds} s for a few requests");
-                return Ok(HubVerdict::NoAnswer(message));
+                return Ok(HubAnswer::Unreachable(message));
             }
             if !may(client, resource, verb)? {
                 let message = format!("it does not let this identity {verb} {}", resource.plural);
-                return Ok(HubVerdict::Refused(message));
+                return Ok(HubAnswer::Refused(message));
             }
         }
     }
     match client.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
-        Err(Error::NotFound(_)) => Ok(HubVerdict::Valid),
+        Err(Error::NotFound(_)) => Ok(HubAnswer::Valid),
         answer => Ok(acceptance(&answer?)),
     }
 }

@@ -10,7 +10,7 @@ use super::{
     world::{Credential, Csr, CsrState, LIFE},
 };
 use crate::{
-    bootstrap::tests::hub_at,
+    bootstrap::hub_at,
     certificate::{authority::CertificateTemplate, csr::CertificateRequest},
     hub::Hub,
     identity::AgentNames,
