@@ -1,7 +1,6 @@
 //! The parts of the running program: settings, clients, and the state that its threads share.
 
 use std::{
-    ops::ControlFlow,
     sync::{Arc, Mutex},
     time::{Instant, SystemTime},
 };
@@ -13,10 +12,10 @@ use apiclient::{
     event::CoreEvent,
     lock::lock,
     log_object,
-    reflector::Store,
+    reflector::{Lookup, Store},
     resource::{SECRETS, Target},
     stop::Stop,
-    watch::{self, LastError},
+    watch::{LastError, Selection},
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
@@ -51,6 +50,8 @@ pub(crate) struct Agent {
     spoke: Option<Client>,
     /// The last error of each watch without a store, for `/readyz`.
     pub(crate) errors: LastErrors,
+    /// The Secret with the hub's credential.
+    pub(crate) credential: Store<Arc<Value>>,
     /// What each source of a bootstrap kubeconfig gave.
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
     /// The spoke's claims, by kind, and its nodes.
@@ -66,7 +67,6 @@ pub(crate) struct Agent {
 /// The last error of each watch without a store, for `/readyz`.
 #[derive(Debug, Default)]
 pub(crate) struct LastErrors {
-    pub(crate) credential: LastError,
     pub(crate) addons: LastError,
     pub(crate) csr: Arc<LastError>,
 }
@@ -95,6 +95,7 @@ impl Agent {
             management,
             spoke,
             errors: LastErrors::default(),
+            credential: Store::new(1),
             bootstraps: settings.bootstraps.iter().map(|_| Store::new(1)).collect(),
             cluster_claims: Store::new(MAX_CLAIMS),
             cluster_properties: Store::new(MAX_CLAIMS),
@@ -224,6 +225,21 @@ impl Agent {
         SECRETS.object(&self.settings.namespace, &self.settings.hub_secret)
     }
 
+    /// That Secret in its last known state.
+    pub(crate) fn credential_secret(&self) -> Option<Arc<Value>> {
+        match self.credential.get(&self.settings.hub_secret) {
+            Lookup::Object(secret) => Some(secret),
+            Lookup::Unknown | Lookup::Absent | Lookup::Invalid => None,
+        }
+    }
+
+    /// Takes over the answer to a write of that Secret: the watch may lag behind.
+    pub(crate) fn set_credential(&self, secret: Value) {
+        let revision = self.credential.revision();
+        self.credential.put(revision, &self.settings.hub_secret, Some(Arc::new(secret)));
+        self.stop.wake();
+    }
+
     /// `Secret ns/name`, for sentences about the credential.
     pub(crate) fn secret_name(&self) -> String {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
@@ -239,7 +255,7 @@ impl Agent {
         let namespaces = self.read(|state| state.namespaces.clone());
         let session = self.session();
         let cluster = session.as_ref().and_then(|session| session.managed_cluster.last_error());
-        let watches = [all.credential.get(), cluster, all.addons.get(), all.csr.get()];
+        let watches = [self.credential.last_error(), cluster, all.addons.get(), all.csr.get()];
         let stores = [
             self.cluster_claims.last_error(),
             self.cluster_properties.last_error(),
@@ -290,10 +306,9 @@ impl Agent {
         log_object!(level, self.credential(), event = reason; "{message}");
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
-        let uid = self.read(|state| {
-            state.credential.object()?["metadata"]["uid"].as_str().map(str::to_owned)
-        });
-        if let Err(error) = event.write(&self.management, &self.credential(), uid.as_deref()) {
+        let secret = self.credential_secret();
+        let uid = secret.as_ref().and_then(|secret| secret["metadata"]["uid"].as_str());
+        if let Err(error) = event.write(&self.management, &self.credential(), uid) {
             log_object!(
                 Level::Debug, self.credential(), event = reason, error:% = error;
                 "the Event is not written"
@@ -302,11 +317,9 @@ impl Agent {
     }
 }
 
-/// Keeps the credential's Secret in the shared state.
+/// Keeps the credential's Secret up to date, until the end of the process.
 pub(crate) fn follow_credential(agent: &Agent) {
-    let (target, last_error) = (agent.credential(), &agent.errors.credential);
-    watch::follow(&agent.management, &target, &agent.stop, last_error, &mut |secret| {
-        agent.update(|state| state.credential = secret.into());
-        ControlFlow::Continue(())
-    });
+    let (selection, stop) = (Selection::all(agent.credential()), &agent.stop);
+    let mut parse = |secret: Value| Some(Arc::new(secret));
+    agent.credential.run(&agent.management, &selection, stop, &mut parse, &mut || stop.wake());
 }

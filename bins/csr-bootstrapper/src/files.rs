@@ -15,7 +15,7 @@ use hub_kubeconfig_dumper::{
 use kubeconfig::secret;
 use log::Level;
 
-use crate::{agent::Agent, state::SharedState};
+use crate::agent::Agent;
 
 /// The longest wait between two attempts to write.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub(crate) fn keep(agent: &Agent, directory: &Path) {
     let publisher = Publisher { path: directory.to_owned(), modes: Modes::default() };
     let (mut backoff, mut pace) = (Backoff::new(MAX_BACKOFF), FilePace::default());
     controller::run(&agent.stop, || {
-        let (version, now) = (agent.read(version), Instant::now());
+        let (version, now) = (version(agent), Instant::now());
         let due = pace.due(version.as_deref(), now);
         if now < due {
             return Some(due);
@@ -63,8 +63,8 @@ impl FilePace {
 }
 
 /// The version of the Secret, while there is one: it changes with each write.
-fn version(state: &SharedState) -> Option<String> {
-    let secret = state.credential.object()?;
+fn version(agent: &Agent) -> Option<String> {
+    let secret = agent.credential_secret()?;
     secret["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }
 
@@ -92,10 +92,9 @@ fn pass(agent: &Agent, publisher: &Publisher, backoff: &mut Backoff) -> Duration
 fn publish(agent: &Agent, publisher: &Publisher) -> Result<()> {
     let settings = &agent.settings;
     let name = format!("{}/{}", settings.namespace, settings.hub_secret);
-    let data = agent.read(|state| state.credential.object().map(secret::data).transpose())?;
     // A Secret that was deleted a moment ago keeps its files.
-    let Some(data) = data else { return Ok(()) };
-    let content = Content::of(&name, data)?;
+    let Some(secret) = agent.credential_secret() else { return Ok(()) };
+    let content = Content::of(&name, secret::data(&secret)?)?;
     let outcome = publisher.publish(&content, SystemTime::now(), &agent.stop)?;
     if outcome == PublishOutcome::Changed {
         let (files, path) = (content.files.len(), publisher.path.display());

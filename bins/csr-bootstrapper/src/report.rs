@@ -103,7 +103,7 @@ fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();
     }
-    let data = agent.read(|state| secret::data(state.credential.object()?).ok())?;
+    let data = secret::data(&*agent.credential_secret()?).ok()?;
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     chain.iter().map(|certificate| certificate.not_after).min()
 }

@@ -12,9 +12,11 @@ use std::{
 use apiclient::{
     backoff::Backoff,
     client::Timeouts,
+    controller,
     error::{Error, Result},
     log_line::seconds,
     log_object,
+    reflector::Lookup,
     stop::Stop,
 };
 use kubeconfig::secret;
@@ -30,9 +32,7 @@ use sidecar::{
 use crate::{
     addon,
     agent::{self, Agent},
-    bootstrap,
-    cached::CachedObject,
-    capacity,
+    bootstrap, capacity,
     certificate::{CertificateManager, OnceGoal, csr::self_signed, ready, store},
     claim, files, hub_selection,
     identity::{self, AgentNames, NameSources, ResolvedNames},
@@ -123,7 +123,6 @@ fn start(
     lease: &Arc<ManagedClusterLease>,
     once: Option<OnceGoal>,
 ) -> Result<Receiver<Result<bool>>> {
-    runtime::spawn_with("secret", agent, agent::follow_credential)?;
     for index in 0..agent.settings.bootstraps.len() {
         runtime::spawn_with("bootstrap", agent, move |agent| bootstrap::follow(agent, index))?;
     }
@@ -145,7 +144,13 @@ fn work(
     lease: &Arc<ManagedClusterLease>,
     once: Option<OnceGoal>,
 ) -> Result<Option<bool>> {
-    let Some((names, stored)) = wait_for_names(agent) else { return Ok(None) };
+    let Some(stored) = wait_for_request(agent) else { return Ok(None) };
+    // In this order: a credential that is saved meanwhile has the names of its request.
+    runtime::spawn_with("secret", agent, agent::follow_credential)?;
+    if !wait_for_credential(agent) {
+        return Ok(None);
+    }
+    let names = resolve_names(agent, stored.as_ref())?;
     if agent.settings.hub_connection_timeout.is_some() {
         let (lease, names, pending) = (lease.clone(), names.clone(), hub_of(stored.as_ref()));
         runtime::spawn_with("hubs", agent, move |agent| {
@@ -184,12 +189,16 @@ fn report_to_hub(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>) -> Result
     runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))
 }
 
-/// Resolves the agent's names, and reads the Secret of the stored request; `None` at the end of the process.
-fn wait_for_names(agent: &Agent) -> Option<(AgentNames, Option<Value>)> {
+/// Reads the Secret of the stored request; `None` at the end of the process.
+fn wait_for_request(agent: &Agent) -> Option<Option<Value>> {
     let mut backoff = Backoff::new(MAX_BACKOFF);
     loop {
-        let error = match resolve_names(agent) {
-            Ok(found) => return Some(found),
+        agent.beat();
+        let error = match store::pending(agent) {
+            Ok(stored) => {
+                agent.report(|status| status.detail = None);
+                return Some(stored);
+            }
             Err(error) => error,
         };
         agent.report(|status| status.detail = Some(error.to_string()));
@@ -198,36 +207,33 @@ fn wait_for_names(agent: &Agent) -> Option<(AgentNames, Option<Value>)> {
             let retry_in = seconds(retry.wait);
             log_object!(
                 Level::Warn, agent.credential(), error:% = error, retry_in = retry_in;
-                "the agent's names and its stored request cannot be read"
+                "the stored request cannot be read"
             );
         }
-        if rest(agent, retry.wait) {
+        if agent.stop.wait(retry.wait) {
             return None;
         }
     }
 }
 
-/// Waits in pieces, so that the loop counts as alive however long a server asks it to stay away.
-fn rest(agent: &Agent, wait: Duration) -> bool {
-    let until = Instant::now() + wait;
-    loop {
+/// Waits until the credential's Secret was read, or its absence; `false` at the end of the process.
+fn wait_for_credential(agent: &Agent) -> bool {
+    let name = &agent.settings.hub_secret;
+    // A Secret that is too large may hold another name.
+    let is_known = || matches!(agent.credential.get(name), Lookup::Object(_) | Lookup::Absent);
+    controller::run(&agent.stop, || {
         agent.beat();
-        let left = until.saturating_duration_since(Instant::now());
-        if agent.stop.wait(left.min(Stop::SLICE)) || left.is_zero() {
-            return agent.stop.raised();
-        }
-    }
+        (!is_known()).then(|| Instant::now() + Stop::SLICE)
+    });
+    is_known()
 }
 
-/// Reads both Secrets from the server itself: with another name this would be another cluster for the hub.
-fn resolve_names(agent: &Agent) -> Result<(AgentNames, Option<Value>)> {
-    agent.beat();
-    // In this order: a credential that is saved meanwhile has the names of its request.
-    let stored = store::pending(agent)?;
-    let credential = store::credential(agent)?;
+/// Resolves the names from what is stored: with another name this would be another cluster for the hub.
+fn resolve_names(agent: &Agent, stored: Option<&Value>) -> Result<AgentNames> {
     let settings = &agent.settings;
-    let secret = credential.object().and_then(|secret| secret::data(secret).ok());
-    let pending = stored.as_ref().and_then(|secret| secret::data(secret).ok());
+    let data = |secret: &Value| secret::data(secret).ok();
+    let secret = agent.credential_secret().and_then(|secret| data(&secret));
+    let pending = stored.and_then(data);
     let directory = settings.hub_directory.as_deref().map(identity::in_directory);
     let known = NameSources {
         flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
@@ -240,15 +246,8 @@ fn resolve_names(agent: &Agent) -> Result<(AgentNames, Option<Value>)> {
         log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
     }
     log::info!(cluster = names.cluster, agent = names.agent; "the agent's names are known");
-    agent.update(|state| {
-        state.status.detail = None;
-        state.names = Some(names.clone());
-        // The watch knows better once it has read it.
-        if state.credential == CachedObject::Unknown {
-            state.credential = credential;
-        }
-    });
-    Ok((names, stored))
+    agent.update(|state| state.names = Some(names.clone()));
+    Ok(names)
 }
 
 /// The server of the hub that was asked for a certificate, one of several, by the Secret of the request.

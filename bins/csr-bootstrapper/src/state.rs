@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use crate::{
     addon::{AddOnSecrets, AddOns},
-    cached::CachedObject,
     capacity::Capacity,
     conditions::Condition,
     hub::Hub,
@@ -28,8 +27,6 @@ use crate::{
 /// The objects of both clusters, as the threads know them.
 #[derive(Default)]
 pub(crate) struct SharedState {
-    /// The Secret with the hub's credential.
-    pub(crate) credential: CachedObject,
     /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
     pub(crate) selected_hub: Option<(usize, String)>,
     /// The reason why the last selection found none.

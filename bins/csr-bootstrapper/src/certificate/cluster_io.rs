@@ -26,7 +26,6 @@ use super::{
 use crate::{
     agent::Agent,
     bootstrap::BootstrapKubeconfig,
-    cached::CachedObject,
     clocks::Clocks,
     hub::Hub,
     identity::AgentNames,
@@ -332,12 +331,8 @@ impl ClusterIo<'_> {
 
     /// Checks that both Secrets can be written.
     fn check_secrets(&mut self) -> Result<()> {
-        self.agent.read(|state| match &state.credential {
-            CachedObject::Object(secret) => {
-                store::check_mutable(&self.agent.credential(), Some(secret))
-            }
-            _ => Ok(()),
-        })?;
+        let credential = self.agent.credential_secret();
+        store::check_mutable(&self.agent.credential(), credential.as_deref())?;
         if self.check_stored().is_err() {
             // Somebody may have replaced it since.
             self.connections.stored = store::pending(self.agent)?;

@@ -201,7 +201,7 @@ impl<'a> CertificateManager<'a> {
 
     fn validate(&self, bootstrap: Option<&BootstrapKubeconfig>) -> (Data, Validation) {
         let clocks = self.agent.clocks();
-        match self.agent.read(|state| validate::content(&state.credential)) {
+        match validate::content(self.agent.credential_secret().as_deref()) {
             Ok(data) => {
                 let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
                 let validation = validate::validate(&data, hub, &self.names, clocks);

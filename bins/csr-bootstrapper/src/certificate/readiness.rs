@@ -11,7 +11,7 @@ pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let status = agent.read(|state| state.status.clone());
     // An unreadable Secret is left alone.
     let detail =
-        status.detail.or_else(|| agent.selection_error()).or_else(|| agent.errors.credential.get());
+        status.detail.or_else(|| agent.selection_error()).or_else(|| agent.credential.last_error());
     match (status.trouble, detail) {
         (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
         (Some(trouble), None) => Err(trouble),

@@ -1,6 +1,6 @@
 //! Store of the two Secrets that this program writes: the hub's credential, and the pending request.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use apiclient::{
     client::Client,
@@ -14,7 +14,6 @@ use zeroize::Zeroizing;
 use super::{csr::CertificateRequest, validate::Validation};
 use crate::{
     agent::Agent,
-    cached::CachedObject,
     hub::Hub,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
@@ -26,20 +25,19 @@ const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
 /// After this many conflicts in a row the next attempt waits.
 const CONFLICTS: u32 = 3;
 
-/// Reads the credential's Secret, as it is now.
-pub(crate) fn credential(agent: &Agent) -> Result<CachedObject> {
-    let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
-    CachedObject::of(agent.management.get(&SECRETS.object(namespace, name)))
-}
-
 /// Reads the stored request; `None` if there is none.
 pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
     let name = agent.settings.pending_secret();
-    let answer = agent.management.get(&SECRETS.object(&agent.settings.namespace, &name));
-    Ok(match CachedObject::of(answer)? {
-        CachedObject::Object(secret) => Some(secret),
-        _ => None,
-    })
+    read(&agent.management, &SECRETS.object(&agent.settings.namespace, &name))
+}
+
+/// Reads an object; `None` if there is none.
+fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
+    match client.get(target) {
+        Ok(object) => Ok(Some(object)),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Stores `request` in place of `previous`.
@@ -115,24 +113,23 @@ pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 /// lacks; other keys stay.
 pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
     let (client, target) = (&agent.management, agent.credential());
-    let mut seen = agent.read(|state| state.credential.clone());
+    let mut seen = agent.credential_secret();
     let mut tried = 0;
     let secret = loop {
         tried += 1;
-        match write(client, &target, &seen, (values, fallback), &[]) {
+        match write(client, &target, seen.as_deref(), (values, fallback), &[]) {
             // The watch lags behind, or another writer was faster.
             Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
                 if tried < CONFLICTS =>
             {
-                seen = CachedObject::of(client.get(&target))?;
+                seen = read(client, &target)?.map(Arc::new);
             }
             written => {
-                let exists = matches!(seen, CachedObject::Object(_));
-                break written.map_err(|error| with_remedy(&target, exists, error))?;
+                break written.map_err(|error| with_remedy(&target, seen.is_some(), error))?;
             }
         }
     };
-    agent.update(|state| state.credential = CachedObject::Object(secret));
+    agent.set_credential(secret);
     Ok(())
 }
 
@@ -140,15 +137,13 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
 pub(crate) fn write(
     client: &Client,
     target: &Target<'_>,
-    seen: &CachedObject,
+    seen: Option<&Value>,
     (values, fallback): (&SecretValues, &SecretValues),
     removed: &[&str],
 ) -> Result<Value> {
     match seen {
-        CachedObject::Object(secret) => {
-            client.replace(target, &merged(secret.clone(), values, fallback, removed))
-        }
-        _ => client.create(target, &merged(new(target, Map::new()), values, fallback, removed)),
+        Some(secret) => client.replace(target, &merged(secret.clone(), values, fallback, removed)),
+        None => client.create(target, &merged(new(target, Map::new()), values, fallback, removed)),
     }
 }
 

@@ -13,9 +13,10 @@ use kubeconfig::{
     secret::{self, Data},
 };
 
+use serde_json::Value;
+
 use super::template::Subject;
 use crate::{
-    cached::CachedObject,
     clocks::Clocks,
     hub::Hub,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME, said},
@@ -29,11 +30,9 @@ pub const TOLERANCE: Duration = Duration::from_secs(300);
 ///
 /// # Errors
 /// The Secret does not exist, or cannot be read.
-pub(crate) fn content(secret: &CachedObject) -> Result<Data, UnusableCredential> {
+pub(crate) fn content(secret: Option<&Value>) -> Result<Data, UnusableCredential> {
     let unusable = |reason, event| UnusableCredential { reason, event };
-    let CachedObject::Object(secret) = secret else {
-        return Err(unusable("does not exist".to_owned(), NOT_VALID));
-    };
+    let secret = secret.ok_or_else(|| unusable("does not exist".to_owned(), NOT_VALID))?;
     match secret::data(secret) {
         // The manifests ship it so.
         Ok(data) if data.is_empty() => Err(unusable("is empty".to_owned(), NOT_VALID)),

@@ -137,7 +137,7 @@ impl HubController<'_> {
 
     /// The server of the credential, and what the credential is worth.
     fn credential(&self) -> Option<(String, Validation)> {
-        let data = self.agent.read(|state| validate::content(&state.credential).ok())?;
+        let data = validate::content(self.agent.credential_secret().as_deref()).ok()?;
         let server = Hub::of_secret("", &data).ok()?.url().to_owned();
         Some((server, validate::validate(&data, None, self.names, self.agent.clocks())))
     }

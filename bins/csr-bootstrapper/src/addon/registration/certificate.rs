@@ -187,7 +187,7 @@ impl CertificateRegistration {
 
     fn validate(&self, context: &Context<'_>, clocks: Clocks) -> (Data, Validation) {
         let hub = &context.session.hub;
-        match content(self.secret.seen()) {
+        match content(self.secret.seen().object()) {
             Ok(data) => {
                 let validation =
                     validate(&data, &self.template, &context.session.names.cluster, hub, clocks);

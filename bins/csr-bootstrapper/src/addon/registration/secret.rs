@@ -97,7 +97,7 @@ impl SecretReader {
         removed: &[&str],
     ) -> Result<()> {
         let (client, values) = (client(agent, secret), (values, &SecretValues::new()));
-        let saved = write(client, &secret.target(), &self.seen, values, removed);
+        let saved = write(client, &secret.target(), self.seen.object(), values, removed);
         self.seen = CachedObject::Object(saved.inspect_err(|_| self.read = None)?);
         Ok(())
     }

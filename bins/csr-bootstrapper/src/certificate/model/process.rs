@@ -17,7 +17,6 @@ use super::{
     world::{Credential, LIFE, LONGEST, Pending, Steps, World},
 };
 use crate::{
-    cached::CachedObject,
     certificate::{
         csr::CertificateRequest,
         io::Observation,
@@ -239,11 +238,8 @@ impl Registration {
         if let Some(known) = self.fixtures.borrow().validations.get(&key) {
             return known.clone();
         }
-        let secret = match credential {
-            Some(credential) => CachedObject::Object(self.secret(credential)),
-            None => CachedObject::Absent,
-        };
-        let validated = Rc::new(match validate::content(&secret) {
+        let secret = credential.map(|credential| self.secret(credential));
+        let validated = Rc::new(match validate::content(secret.as_ref()) {
             Ok(data) => {
                 let names = self.names(process.names);
                 let validation = validate::validate(&data, Some(&hub()), &names, clocks);
