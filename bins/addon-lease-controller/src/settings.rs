@@ -4,7 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use apiclient::resource::valid_name;
 use kubeconfig::{Env, Reach, own_namespace};
-use sidecar::flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag};
+use sidecar::flags::{
+    FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag, switch, text,
+};
 
 use crate::pod::OwnContainer;
 
@@ -38,10 +40,6 @@ pub(crate) enum HubCredentials {
     Secret { namespace: String, name: String },
 }
 
-fn text(name: &'static str, help: &'static str) -> Flag {
-    flag(name, FlagKind::String, "", help)
-}
-
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = vec![
@@ -57,10 +55,8 @@ pub(crate) fn table() -> Vec<Flag> {
             "hub-kubeconfig-secret",
             "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.",
         ),
-        flag(
+        switch(
             "leader-election",
-            FlagKind::Bool,
-            "false",
             "Renew only as the leader of the replicas that share -lease-name.",
         ),
         flag(

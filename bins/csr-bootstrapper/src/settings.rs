@@ -1,6 +1,5 @@
 //! Command line: the registration agent's flags and defaults, and this program's own.
 
-mod feature_gates;
 mod table;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
@@ -13,7 +12,7 @@ use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::flags::{Flags, Invocation};
 
 pub(crate) use self::table::table;
-use self::{feature_gates::FeatureGates, table::BOOTSTRAP_SECRET};
+use self::table::{BOOTSTRAP_SECRET, IGNORED, REFUSED};
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
@@ -131,6 +130,18 @@ const ANNOTATIONS: &str = "agent.open-cluster-management.io";
 const PENDING: &str = "-pending";
 /// Suffix of the Secret for the registrations of add-ons.
 const REGISTRATIONS: &str = "-addons";
+/// The registration agent's feature gates and their defaults (ocm v1.2.0, its api module, `feature/feature.go`,
+/// DefaultSpokeRegistrationFeatureGates; v1.3.0 has the same). V1beta1CSRAPICompatibility changes nothing: each
+/// Kubernetes from 1.19 has v1.
+const FEATURE_GATES: [(&str, bool); 5] = [
+    ("AddonManagement", true),
+    ("ClusterClaim", true),
+    ("ClusterProperty", false),
+    ("MultipleHubs", false),
+    ("V1beta1CSRAPICompatibility", false),
+];
+/// The largest int32, as upstream's and the API's fields are.
+const MAX_SECONDS: u32 = i32::MAX.unsigned_abs();
 /// Upstream's limit for tokens, which is the API server's own.
 const MIN_TOKEN_SECONDS: u32 = 600;
 /// Upstream's limit; the API server's own is 600.
@@ -152,18 +163,16 @@ impl Settings {
         let once = flags.once()?;
         let election = sidecar::leadership::timing(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
-        let gates = FeatureGates::of(flags)?;
+        let enabled = feature_gates(flags)?;
+        let several_hubs = enabled["MultipleHubs"];
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
-            bootstraps: match gates.multiple_hubs {
-                true => bootstraps(flags)?,
-                false => vec![bootstrap(flags)?],
-            },
-            hub_connection_timeout: match gates.multiple_hubs {
-                true => Some(hub_connection_timeout(flags)?),
-                false => None,
-            },
+            bootstraps: bootstraps(flags, several_hubs)?,
+            hub_connection_timeout: several_hubs
+                .then(|| flags.number_in("hub-connection-timeout-seconds", 1..=MAX_SECONDS))
+                .transpose()?
+                .map(|seconds| Duration::from_secs(seconds.into())),
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
             write_files: flags.switch("write-files") && once.is_none(),
@@ -177,11 +186,11 @@ impl Settings {
             ignored_flags: ignored_flags(flags),
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
-            addon_management: gates.addon_management,
+            addon_management: enabled["AddonManagement"],
             addon_driver: addon_driver(flags)?,
             managed_namespaces: flags.switch("managed-namespaces"),
             report_capacity: flags.switch("report-capacity"),
-            claim_kinds: gates.claim_kinds(),
+            claim_kinds: claim_kinds(&enabled),
             claim_rules: claim_rules(flags)?,
             https: HttpsSettings::of(flags)?,
             // A caller waits for the exit, and two instances that request a certificate do no harm.
@@ -258,50 +267,58 @@ impl Settings {
     }
 }
 
-/// The source of the only bootstrap kubeconfig.
-fn bootstrap(flags: &Flags) -> Result<BootstrapSource, String> {
-    if flags.some("bootstrap-kubeconfigs").is_some() {
-        return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
-    }
-    if let Some(file) = flags.some("bootstrap-kubeconfig") {
-        return Ok(BootstrapSource::File(file.into()));
-    }
-    match flags.list("bootstrap-kubeconfig-secret")[..] {
-        [] => Err("-bootstrap-kubeconfig-secret is required".into()),
-        [name] => Ok(BootstrapSource::Secret(name.to_owned())),
-        _ => {
-            Err("-bootstrap-kubeconfig-secret: several need -feature-gates MultipleHubs=true"
-                .into())
+/// Whether each feature is enabled.
+fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool>, String> {
+    let mut gates = BTreeMap::from(FEATURE_GATES);
+    for gate in flags.list("feature-gates") {
+        let (name, value) = gate.split_once('=').unwrap_or((gate, ""));
+        let (name, enabled) = (name.trim(), value.trim().parse());
+        match (gates.get_mut(name), enabled) {
+            (_, Err(_)) => {
+                return Err(format!("-feature-gates: {gate:?} is not Name=true or Name=false"));
+            }
+            (Some(gate), Ok(enabled)) => *gate = enabled,
+            (None, _) => return Err(format!("-feature-gates: the agent has no feature {name:?}")),
         }
     }
+    Ok(gates)
 }
 
-/// The sources of several.
-fn bootstraps(flags: &Flags) -> Result<Vec<BootstrapSource>, String> {
-    let files = flags.list("bootstrap-kubeconfigs").into_iter();
-    let mut all: Vec<_> = files.map(|file| BootstrapSource::File(file.into())).collect();
-    if all.is_empty() {
-        let names = flags.list("bootstrap-kubeconfig-secret").into_iter();
-        all = names.map(|name| BootstrapSource::Secret(name.to_owned())).collect();
-    }
-    match all.len() {
+fn claim_kinds(enabled: &BTreeMap<&str, bool>) -> Vec<ClaimKind> {
+    let kinds = [
+        ("ClusterClaim", ClaimKind::ClusterClaim),
+        ("ClusterProperty", ClaimKind::ClusterProperty),
+    ];
+    kinds.into_iter().filter(|(name, _)| enabled[name]).map(|(_, kind)| kind).collect()
+}
+
+/// The sources of the bootstrap kubeconfigs: several, or one.
+fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSource>, String> {
+    let files = match (several, flags.some("bootstrap-kubeconfig")) {
+        (true, _) => flags.list("bootstrap-kubeconfigs"),
+        (false, _) if flags.some("bootstrap-kubeconfigs").is_some() => {
+            return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
+        }
+        (false, file) => file.into_iter().collect(),
+    };
+    let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
+    let secrets = secrets.map(|name| BootstrapSource::Secret(name.to_owned()));
+    let sources: Vec<_> = match files.is_empty() {
+        true => secrets.collect(),
+        false => files.into_iter().map(|file| BootstrapSource::File(file.into())).collect(),
+    };
+    match (several, sources.len()) {
         // Upstream's sentence (ocm `pkg/registration/spoke/options.go`, Validate).
-        0 | 1 => {
+        (true, 0 | 1) => {
             Err("expect at least 2 bootstrap kubeconfigs with -feature-gates MultipleHubs=true, \
             in -bootstrap-kubeconfigs or -bootstrap-kubeconfig-secret"
                 .into())
         }
-        _ => Ok(all),
-    }
-}
-
-/// Upstream's field is an int32.
-fn hub_connection_timeout(flags: &Flags) -> Result<Duration, String> {
-    let seconds = flags.number("hub-connection-timeout-seconds");
-    match i32::try_from(seconds).ok().and_then(|seconds| u64::try_from(seconds).ok()) {
-        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        _ => {
-            Err(format!("-hub-connection-timeout-seconds is from 1 to {}, not {seconds}", i32::MAX))
+        (false, 0) => Err("-bootstrap-kubeconfig-secret is required".into()),
+        (true, _) | (false, 1) => Ok(sources),
+        (false, _) => {
+            Err("-bootstrap-kubeconfig-secret: several need -feature-gates MultipleHubs=true"
+                .into())
         }
     }
 }
@@ -385,11 +402,11 @@ fn annotations(flags: &Flags) -> Result<Annotations, String> {
 }
 
 fn ignored_flags(flags: &Flags) -> Vec<(&'static str, &'static str)> {
-    table::names(&table::IGNORED).filter(|(name, _)| flags.is_given(name)).collect()
+    IGNORED.into_iter().filter(|(name, _)| flags.is_given(name)).collect()
 }
 
 fn check_refused(flags: &Flags) -> Result<(), String> {
-    match table::names(&table::REFUSED).find(|(name, _)| flags.is_given(name)) {
+    match REFUSED.iter().find(|(name, _)| flags.is_given(name)) {
         Some((name, reason)) => Err(format!("-{name} has no meaning here: {reason}")),
         None => Ok(()),
     }
@@ -417,11 +434,8 @@ fn check_registration_auth(driver: &str) -> Result<(), String> {
 }
 
 fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
-    let seconds = flags.number("addon-token-expiration-seconds");
-    let lifetime = u32::try_from(seconds).ok().filter(|seconds| *seconds >= MIN_TOKEN_SECONDS);
-    let lifetime = lifetime.ok_or_else(|| {
-        format!("-addon-token-expiration-seconds is {MIN_TOKEN_SECONDS} or more, not {seconds}")
-    })?;
+    let seconds = MIN_TOKEN_SECONDS..=MAX_SECONDS;
+    let lifetime = flags.number_in("addon-token-expiration-seconds", seconds)?;
     match flags.text("addon-kubeclient-registration-auth") {
         "" | "csr" => Ok(KubeClientDriver::Csr),
         "token" => Ok(KubeClientDriver::Token { lifetime }),
@@ -429,18 +443,12 @@ fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
     }
 }
 
-/// The API's field is an int32.
+/// The lifetime of certificates; 0 leaves it to the hub.
 fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
-    let seconds = flags.number("client-cert-expiration-seconds");
-    match u32::try_from(seconds) {
-        Ok(0) => Ok(None),
-        Ok(seconds) if seconds >= MIN_CERTIFICATE_SECONDS && i32::try_from(seconds).is_ok() => {
-            Ok(Some(seconds))
-        }
-        _ => Err(format!(
-            "-client-cert-expiration-seconds is 0 or from {MIN_CERTIFICATE_SECONDS} to {}, not {seconds}",
-            i32::MAX
-        )),
+    let name = "client-cert-expiration-seconds";
+    match flags.number(name) {
+        0 => Ok(None),
+        _ => flags.number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS).map(Some),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use apiclient::resource::valid_name;
 use hub_kubeconfig_dumper::{Modes, valid_key};
 use kubeconfig::{Env, own_namespace};
-use sidecar::flags::{Flag, FlagKind, Flags, Invocation, common, flag};
+use sidecar::flags::{Flag, FlagKind, Flags, Invocation, common, flag, switch, text};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,22 +25,16 @@ pub(crate) struct Settings {
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = vec![
-        flag(
+        text(
             "dir-mode",
-            FlagKind::String,
-            "",
             "Permissions of the directory, octal (default: unchanged, 0700 for a new one).",
         ),
-        flag(
+        text(
             "file-mode",
-            FlagKind::String,
-            "",
             "Permissions of the files, octal (default: those of the previous file, 0600 for a new one).",
         ),
-        flag(
+        text(
             "flattened-kubeconfig",
-            FlagKind::String,
-            "",
             "File in the directory for a kubeconfig with certificate, key and CA inline; \"kubeconfig\" replaces the Secret's own (default: none).",
         ),
         flag(
@@ -55,7 +49,7 @@ pub(crate) fn table() -> Vec<Flag> {
             "hub-kubeconfig-secret",
             "Secret with the hub kubeconfig, in the program's namespace.",
         ),
-        flag("once", FlagKind::Bool, "false", "Write the files and exit, for an init container."),
+        switch("once", "Write the files and exit, for an init container."),
         flag(
             "wait-timeout",
             FlagKind::Seconds,

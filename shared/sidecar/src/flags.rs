@@ -4,7 +4,7 @@ mod duration;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, ffi::OsString, fmt::Write, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, fmt::Write, ops::RangeInclusive, time::Duration};
 
 use kubeconfig::Reach;
 use lexopt::Parser;
@@ -80,18 +80,31 @@ pub const fn flag(
     Flag { name, kind, default, help }
 }
 
+/// A row for a `String` flag without a default.
+pub const fn text(name: &'static str, help: &'static str) -> Flag {
+    flag(name, FlagKind::String, "", help)
+}
+
+/// A row for a `List` flag without a default.
+pub const fn list(name: &'static str, help: &'static str) -> Flag {
+    flag(name, FlagKind::List, "", help)
+}
+
+/// A row for a `Bool` flag that is off by default.
+pub const fn switch(name: &'static str, help: &'static str) -> Flag {
+    flag(name, FlagKind::Bool, "false", help)
+}
+
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     [
-        flag("help", FlagKind::Bool, "false", "Print this help and exit."),
-        flag(
+        switch("help", "Print this help and exit."),
+        text(
             "kubeconfig",
-            FlagKind::String,
-            "",
             "Kubeconfig of the local cluster; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
         ),
         flag("logging-format", FlagKind::String, "text", "Log lines as text or json."),
-        flag("master", FlagKind::String, "", "URL of the API server, instead of the kubeconfig's."),
+        text("master", "URL of the API server, instead of the kubeconfig's."),
         flag(
             "metrics-host",
             FlagKind::String,
@@ -104,22 +117,18 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             metrics_port,
             "Port for these endpoints; 0 disables them.",
         ),
-        flag(
+        text(
             "namespace",
-            FlagKind::String,
-            "",
             "The program's namespace; without it POD_NAMESPACE, then the service account's.",
         ),
         flag("v", FlagKind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
-        flag("version", FlagKind::Bool, "false", "Print the version and exit."),
+        switch("version", "Print the version and exit."),
     ]
 }
 
 /// The flag of programs that read kubeconfigs of the hub or of remotes from files.
-pub const FILES_ANYWHERE: Flag = flag(
+pub const FILES_ANYWHERE: Flag = switch(
     "kubeconfig-files-anywhere",
-    FlagKind::Bool,
-    "false",
     "Let kubeconfigs of other clusters refer to files outside their own directory.",
 );
 
@@ -200,6 +209,15 @@ impl Flags {
     /// The value of an `Int` or `Port` flag.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or_default()
+    }
+
+    /// The value of an `Int` flag within `range`.
+    pub fn number_in(&self, name: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+        let number = u32::try_from(self.number(name)).ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let (min, max, given) = (range.start(), range.end(), self.text(name));
+            format!("-{name} is from {min} to {max}, not {given}")
+        })
     }
 
     /// The value of a `Duration` or `Seconds` flag; a negative one is no time at all.

@@ -21,7 +21,11 @@ use apiclient::{
     stop::Stop,
 };
 
-use crate::{client::own_cluster, flags::Flags, runtime};
+use crate::{
+    client::own_cluster,
+    flags::{Flag, FlagKind, Flags, flag},
+    runtime,
+};
 
 /// The lead, as far as this replica can be sure of it.
 pub struct Leadership {
@@ -42,6 +46,31 @@ enum LeaderState {
         /// `None` for a single replica.
         until: Option<Instant>,
     },
+}
+
+/// Rows for the times of an election, with these defaults for the duration of the Lease, the deadline and the interval.
+pub fn flags(defaults: [&'static str; 3]) -> [Flag; 3] {
+    let [lease, renew, retry] = defaults;
+    [
+        flag(
+            "leader-election-lease-duration",
+            FlagKind::Duration,
+            lease,
+            "How long a leader that stops renewing keeps its Lease.",
+        ),
+        flag(
+            "leader-election-renew-deadline",
+            FlagKind::Duration,
+            renew,
+            "How long the leader keeps trying to renew before it gives up.",
+        ),
+        flag(
+            "leader-election-retry-period",
+            FlagKind::Duration,
+            retry,
+            "Interval between attempts to acquire or renew leadership.",
+        ),
+    ]
 }
 
 /// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,

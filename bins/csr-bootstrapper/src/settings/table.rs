@@ -2,7 +2,10 @@
 //! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), those of its flags
 //! that have no effect here, and this program's own.
 
-use sidecar::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
+use sidecar::{
+    flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag, list, switch, text},
+    leadership,
+};
 
 use crate::command::CommandForm;
 
@@ -12,10 +15,10 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 /// All flags, with the defaults of this command line.
 pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
     let mut table = registration();
-    table.extend(surroundings());
-    for rows in [&IGNORED, &REFUSED] {
-        table.extend(names(rows).map(|(name, reason)| flag(name, FlagKind::Hidden, "", reason)));
-    }
+    table.extend(program());
+    table.extend(leadership::flags(["137s", "107s", "26s"]));
+    let hidden = IGNORED.iter().chain(&REFUSED);
+    table.extend(hidden.map(|(name, reason)| flag(name, FlagKind::Hidden, "", reason)));
     table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
@@ -53,16 +56,12 @@ fn registration() -> Vec<Flag> {
             "31536000",
             "Lifetime of the tokens to request for add-ons, at least 600.",
         ),
-        flag(
+        text(
             "agent-id",
-            FlagKind::String,
-            "",
             "Last part of the agent's user name on the hub (default: as stored, else generated).",
         ),
-        flag(
+        text(
             "bootstrap-kubeconfig",
-            FlagKind::String,
-            "",
             "File with the bootstrap kubeconfig, instead of the Secret; re-read when it changes.",
         ),
         flag(
@@ -71,10 +70,8 @@ fn registration() -> Vec<Flag> {
             BOOTSTRAP_SECRET,
             "Secret with the bootstrap kubeconfig, in the program's namespace; several with feature MultipleHubs, in order of preference.",
         ),
-        flag(
+        list(
             "bootstrap-kubeconfigs",
-            FlagKind::List,
-            "",
             "With feature MultipleHubs: files with the bootstrap kubeconfigs, in order of preference, instead of the Secrets.",
         ),
         flag(
@@ -83,22 +80,16 @@ fn registration() -> Vec<Flag> {
             "0",
             "Lifetime of the certificate to request, at least 3600; 0 leaves it to the hub.",
         ),
-        flag(
+        list(
             "cluster-annotations",
-            FlagKind::List,
-            "",
             "Annotations k=v,... of the ManagedCluster; only keys that start with agent.open-cluster-management.io.",
         ),
-        flag(
+        text(
             "cluster-name",
-            FlagKind::String,
-            "",
             "Name of the cluster on the hub (default: as stored, else generated).",
         ),
-        flag(
+        list(
             "feature-gates",
-            FlagKind::List,
-            "",
             "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false).",
         ),
         flag(
@@ -107,10 +98,8 @@ fn registration() -> Vec<Flag> {
             "600",
             "With feature MultipleHubs: seconds without a heartbeat on the hub before another one is selected.",
         ),
-        flag(
+        text(
             "hub-kubeconfig-dir",
-            FlagKind::String,
-            "",
             "Directory for the files of -hub-kubeconfig-secret, written with -write-files or by hub-kubeconfig-dumper: names are read there too, and /readyz waits for the credential to arrive there (default: none).",
         ),
         flag(
@@ -143,24 +132,20 @@ fn registration() -> Vec<Flag> {
             "true",
             "Report what the cluster's nodes have together: capacity and allocatable.",
         ),
-        flag(
+        list(
             "reserved-cluster-claim-suffixes",
-            FlagKind::List,
-            "",
             "Ends of names of ClusterClaims that are always reported.",
         ),
-        flag("spoke-cluster-name", FlagKind::String, "", "Same as -cluster-name."),
-        flag(
+        text("spoke-cluster-name", "Same as -cluster-name."),
+        list(
             "spoke-external-server-urls",
-            FlagKind::List,
-            "",
             "https URLs of this cluster's API server, for the ManagedCluster.",
         ),
     ]
 }
 
-/// Frame of the program: its clusters, election and endpoint.
-fn surroundings() -> Vec<Flag> {
+/// The program's clusters, election and endpoint.
+fn program() -> Vec<Flag> {
     vec![
         flag(
             "cluster-healthcheck-period",
@@ -168,52 +153,21 @@ fn surroundings() -> Vec<Flag> {
             "1m",
             "Interval between health checks of this cluster's API server.",
         ),
-        flag(
-            "disable-leader-election",
-            FlagKind::Bool,
-            "false",
-            "Do not elect a leader (single replica).",
-        ),
-        flag(
-            "leader-election-lease-duration",
-            FlagKind::Duration,
-            "137s",
-            "How long a leader that stops renewing keeps its Lease.",
-        ),
-        flag(
-            "leader-election-renew-deadline",
-            FlagKind::Duration,
-            "107s",
-            "How long the leader keeps trying to renew before it gives up.",
-        ),
-        flag(
-            "leader-election-retry-period",
-            FlagKind::Duration,
-            "26s",
-            "Interval between attempts to acquire or renew leadership.",
-        ),
-        flag(
+        switch("disable-leader-election", "Do not elect a leader (single replica)."),
+        text(
             "listen",
-            FlagKind::String,
-            "",
             "Address and port for the endpoints by HTTPS too, with a self-signed certificate of this start (default: none).",
         ),
-        flag(
+        switch(
             "once",
-            FlagKind::Bool,
-            "false",
             "Exit once the Secret holds a valid certificate, for an init container; no leader election.",
         ),
-        flag(
+        text(
             "spoke-kubeconfig",
-            FlagKind::String,
-            "",
             "Kubeconfig of the cluster that joins, if it is not the local one.",
         ),
-        flag(
+        list(
             "tls-cipher-suites",
-            FlagKind::List,
-            "",
             "With -listen: cipher suites of TLS 1.2, by Go's names; those for an ECDSA key count (default: all of them).",
         ),
         flag(
@@ -228,45 +182,34 @@ fn surroundings() -> Vec<Flag> {
             "24h",
             "With -once: how long to wait for a valid certificate; 0 checks once.",
         ),
-        flag(
+        switch(
             "write-files",
-            FlagKind::Bool,
-            "false",
             "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does; not with -once.",
         ),
     ]
 }
 
-/// Reasons, and the names of flags.
-type Rows = [(&'static str, &'static [&'static str]); 3];
-
-/// The names of flags, each with its reason.
-pub(super) fn names(rows: &Rows) -> impl Iterator<Item = (&'static str, &'static str)> {
-    rows.iter().flat_map(|(reason, names)| names.iter().map(|name| (*name, *reason)))
-}
-
-/// Flags of the registration agent that are accepted and ignored.
-pub(super) const IGNORED: Rows = [
-    (
-        "requests are few, and each loop has a pace of its own.",
-        &["hub-kube-api-qps", "hub-kube-api-burst", "kube-api-qps", "kube-api-burst"],
-    ),
-    ("changed files are read again without a restart.", &["terminate-on-files"]),
-    ("lines are written at once, and -v is for all of them.", &["log-flush-frequency", "vmodule"]),
+/// Flags of the registration agent that are accepted and ignored, each with the reason.
+pub(super) const IGNORED: [(&str, &str); 7] = [
+    ("hub-kube-api-burst", FEW_REQUESTS),
+    ("hub-kube-api-qps", FEW_REQUESTS),
+    ("kube-api-burst", FEW_REQUESTS),
+    ("kube-api-qps", FEW_REQUESTS),
+    ("log-flush-frequency", ONE_LOG),
+    ("terminate-on-files", "changed files are read again without a restart."),
+    ("vmodule", ONE_LOG),
 ];
+const FEW_REQUESTS: &str = "requests are few, and each loop has a pace of its own.";
+const ONE_LOG: &str = "lines are written at once, and -v is for all of them.";
 
-/// Flags of the registration agent that would not do here what users expect.
-pub(super) const REFUSED: Rows = [
-    ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
-    ("the settings of such a file are flags here: -listen and -tls-min-version.", &["config"]),
-    (
-        "registration is by CSR alone.",
-        &[
-            "grpc-bootstrap-config",
-            "grpc-config",
-            "hub-cluster-arn",
-            "managed-cluster-arn",
-            "managed-cluster-role-suffix",
-        ],
-    ),
+/// Flags of the registration agent that would not do here what users expect, each with the reason.
+pub(super) const REFUSED: [(&str, &str); 7] = [
+    ("config", "the settings of such a file are flags here: -listen and -tls-min-version."),
+    ("grpc-bootstrap-config", BY_CSR),
+    ("grpc-config", BY_CSR),
+    ("hub-cluster-arn", BY_CSR),
+    ("hub-kubeconfig", "the kubeconfig is kept in -hub-kubeconfig-secret."),
+    ("managed-cluster-arn", BY_CSR),
+    ("managed-cluster-role-suffix", BY_CSR),
 ];
+const BY_CSR: &str = "registration is by CSR alone.";

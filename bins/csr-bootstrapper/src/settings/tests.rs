@@ -77,7 +77,7 @@ fn upstreams_rows_of_validate() {
         let refusal = refusal(&format!("-cluster-healthcheck-period {period}"));
         assert!(refusal.starts_with("-cluster-healthcheck-period is a time above zero"));
     }
-    assert!(refusal("-client-cert-expiration-seconds 3599").contains("0 or from 3600"));
+    assert!(refusal("-client-cert-expiration-seconds 3599").contains("is from 3600 to"));
     let seconds = |line: &str| settings(line).unwrap().expiration;
     assert_eq!(seconds("-client-cert-expiration-seconds 3600"), Some(3600));
     assert_eq!(seconds("-client-cert-expiration-seconds 0"), None);
@@ -275,7 +275,7 @@ fn agents_of_add_ons_authenticate_by_csr_or_token() {
     assert_eq!(driver(&format!("{auth} token -addon-token-expiration-seconds 600")), token(600));
     let refused = "-addon-kubeclient-registration-auth is csr or token, not \"x\"";
     assert_eq!(driver(&format!("{auth} x")), Err(refused.to_owned()));
-    let refused = "-addon-token-expiration-seconds is 600 or more, not 599";
+    let refused = "-addon-token-expiration-seconds is from 600 to 2147483647, not 599";
     assert_eq!(driver("-addon-token-expiration-seconds 599"), Err(refused.to_owned()));
 }
 
