@@ -4,7 +4,6 @@ pub(crate) mod clusters;
 mod dependents;
 mod handlers;
 pub(crate) mod registry;
-pub(crate) mod unfollowed;
 mod watches;
 
 use std::{
@@ -27,8 +26,6 @@ use crate::{
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
-use self::unfollowed::Unfollowed;
-
 /// The longest time until a change that wakes nobody is noticed.
 const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -49,10 +46,6 @@ pub(crate) struct Controller {
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
     /// Woken when the local cluster may have found a kind.
     awaiting_kind: Mutex<Vec<Stop>>,
-    /// Sources that carry our finalizer, but belong to no remote or namespace that is followed.
-    pub(crate) unfollowed: Mutex<Unfollowed>,
-    /// Whether some of them are being released.
-    releasing: AtomicBool,
     /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
@@ -92,8 +85,6 @@ impl Controller {
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
             awaiting_kind: Mutex::default(),
-            unfollowed: Mutex::default(),
-            releasing: AtomicBool::default(),
             beat: Mutex::default(),
         }
     }
@@ -120,7 +111,6 @@ impl Controller {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
-        self.follow_sources(&remote);
         self.enqueue_all(&remote);
         self.stop.wake();
     }
@@ -137,7 +127,6 @@ impl Controller {
         remote.queue.close();
         remote.stop.raise();
         self.context.metrics.forget(name);
-        self.lose_sources(&remote);
     }
 
     /// A remote's own cluster, on whichever side it is.
@@ -206,7 +195,6 @@ impl Controller {
                     self.enqueue_all(remote);
                 }
             }
-            self.attend_to_unfollowed();
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
                     remote.retry_altered(None);

@@ -34,10 +34,6 @@ const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
     "Deletions that wait for their grace, a token or a person.",
 );
-const UNFOLLOWED: Family = Family::gauge(
-    "remote_sync_unfollowed_sources",
-    "Sources with this instance's finalizer that belong to nothing that it follows.",
-);
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
 /// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
@@ -90,12 +86,8 @@ impl Report for Reporter {
         }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
-        let unfollowed = self.unfollowed().into_iter().map(|(wanted, count)| {
-            format!("{wanted}: {count} carry the finalizer and are not followed, see -cleanup\n")
-        });
-        let held = self.held_deletions().into_iter().chain(unfollowed);
         let all = self.obstacles().into_iter().chain(self.unidentified());
-        all.filter_map(line).chain(held).chain(trouble).collect()
+        all.filter_map(line).chain(self.held_deletions()).chain(trouble).collect()
     }
 
     fn metrics(&self) -> String {
@@ -110,9 +102,6 @@ impl Report for Reporter {
         for (remote, sources) in remotes.iter().zip(self.controller.count_sources(&remotes)) {
             add_cluster(self.controller.remote_cluster(remote), &mut metrics);
             self.add_remote(remote, &sources, &mut metrics);
-        }
-        for (resource, count) in self.unfollowed() {
-            metrics.add(UNFOLLOWED, &[("resource", &resource)], count);
         }
         self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
@@ -148,17 +137,6 @@ impl Reporter {
             }
         }
         obstacles
-    }
-
-    /// By kind, the sources that are not followed any more; none while it is not known which remotes there are.
-    fn unfollowed(&self) -> Vec<(String, usize)> {
-        if !self.controller.all_known.load(Relaxed) {
-            return Vec::new();
-        }
-        let resources = self.controller.context.settings.resources.iter();
-        let unfollowed = lock(&self.controller.unfollowed);
-        let counts = resources.map(|(kind, wanted)| (wanted.to_string(), unfollowed.count(kind)));
-        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     /// The names of Secrets, as metrics have them.

@@ -18,7 +18,7 @@ use crate::{
         discovery::{self, ApiResource, ResourceArg},
         key::{self, KindIndex, Pair},
         mapping::NameMapping,
-        object::{Cached, CopyOf, ObjectReader, SourceObject, TargetObject},
+        object::{Cached, ObjectReader, SourceObject, TargetObject},
     },
     sync::{reconcile, remote::RemoteSync},
 };
@@ -158,10 +158,9 @@ impl Watched for SourceWatch {
         let WatchedKind { cluster, kind } = &self.0;
         let controller = &cluster.controller;
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        let (mut wanted, mut followed) = (false, false);
+        let mut wanted = false;
         for remote in cluster.remotes().iter() {
             let source = remote.names.canonical_of_source_key(key);
-            followed |= source.is_some();
             if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && controller.context.settings.is_selective()
             {
@@ -170,7 +169,6 @@ impl Watched for SourceWatch {
             }
             wanted |= controller.enqueue(remote, *kind, source, urgent);
         }
-        controller.note_source(*kind, key, followed);
         // Room for documents is reserved for those that a worker will take.
         let side = match &controller.local {
             LocalCluster::Source(side) => Some(side),
@@ -263,10 +261,6 @@ impl Controller {
         for key in copies {
             let (namespace, name) = key::split(&key);
             let target = remote.names.canonical_of_target(namespace, name);
-            if let Some(target) = target {
-                let copy = remote.target.stores[kind].get(&key).and_then(|it| it.value.copy_of);
-                self.note_target(remote, kind, target, copy.as_ref());
-            }
             self.enqueue(remote, kind, target, false);
         }
     }
@@ -284,8 +278,7 @@ impl Controller {
         // All of them have it: the local cluster's, or that of the only remote.
         let store = &first.target.stores[kind];
         let gone = !store.has(key);
-        let copy = store.get(key).and_then(|target| target.value.copy_of);
-        let origin = copy.as_ref().map(|copy| copy.cluster);
+        let origin = store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         let by_name = self.context.settings.mode.owns_by_name();
         let (namespace, name) = key::split(key);
         let mut wanted = false;
@@ -293,7 +286,6 @@ impl Controller {
             let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
                 continue;
             };
-            self.note_target(remote, kind, canonical, copy.as_ref());
             let source = remote.names.source_key(canonical.0, canonical.1);
             let concerned = by_name
                 || origin.is_some_and(|origin| remote.is_followed_for(origin))
@@ -304,28 +296,6 @@ impl Controller {
             }
         }
         wanted
-    }
-
-    /// Notes a target whose source's namespace is not followed (any more).
-    fn note_target(
-        &self,
-        remote: &RemoteSync,
-        kind: KindIndex,
-        canonical: (&str, &str),
-        copy: Option<&CopyOf>,
-    ) {
-        if self.context.settings.source_namespaces.is_empty() {
-            return;
-        }
-        let source = remote.names.source(canonical.0, canonical.1);
-        let reader = &self.context.reader;
-        let place = reader.place(&source.0, &source.1, &reader.finalizer);
-        let known = copy.filter(|copy| remote.is_followed_for(copy.cluster));
-        let ours = known.is_some_and(|copy| copy.place == place);
-        if ours || copy.is_none() {
-            let source = key::of(&source.0, &source.1);
-            self.note_namespace(kind, &source, ours && !self.follows(canonical.0));
-        }
     }
 
     /// Enqueues the pair of these canonical names, if its source's namespace is followed; returns whether a worker

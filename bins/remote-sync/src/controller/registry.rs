@@ -204,7 +204,6 @@ impl RegistryMembers<'_> {
         if member.added {
             self.controller.remove(name);
             self.controller.records.forget(name);
-            self.controller.note_removed(name);
             log::info!(remote = name; "remote removed, its objects stay");
         }
         for name in self.remotes.keys().cloned().collect::<Vec<_>>() {
