@@ -22,7 +22,7 @@ pub(crate) use self::{
     handle::{ClusterSession, Connection, ConnectionConfig, CredentialSource, ReloadCredentials},
     health::Phase,
     schedule::ProbeTiming,
-    sources::{follow_files, offer_secret, secret_config},
+    sources::secret_config,
 };
 
 /// A change of a connection.

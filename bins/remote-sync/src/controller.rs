@@ -3,7 +3,7 @@
 pub(crate) mod clusters;
 mod dependents;
 mod handlers;
-pub(crate) mod registry;
+mod remotes;
 mod watches;
 
 use std::{

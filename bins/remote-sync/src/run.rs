@@ -10,7 +10,7 @@ use sidecar::{diagnostics, flags::Flags, leadership::Leadership, runtime::End};
 
 use crate::{
     cleanup,
-    controller::{Controller, clusters, registry},
+    controller::{Controller, clusters},
     explain, once,
     report::Reporter,
     settings::{Election, Operation, Settings},
@@ -32,7 +32,6 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         Operation::Explain(wanted) => &|| explain::run(&controller, wanted),
     };
     clusters::start(&controller)?;
-    registry::start(&controller)?;
     let result = task();
     stop.raise();
     wait_for_writes(&controller);
@@ -65,7 +64,6 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
         return Ok(());
     }
     clusters::start(controller)?;
-    registry::start(controller)?;
     leadership.wait_until_lost()
 }
 

@@ -132,7 +132,8 @@ impl<T: Clone + PartialEq> Store<T> {
         lock(&self.0).error = error.map(ToString::to_string);
     }
 
-    /// Lists and watches until `stop` is raised, and calls `on_change` after each change. `parse` returns what to keep
+    /// Lists and watches until `stop` is raised, and calls `on_change` after each change of an object or of
+    /// [`last_error`](Self::last_error). `parse` returns what to keep
     /// of an object. A failure changes no object.
     pub fn run<K: DeserializeOwned>(
         &self,
@@ -146,7 +147,7 @@ impl<T: Clone + PartialEq> Store<T> {
         let limit = lock(&self.0).limit;
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
-                let before = self.revision();
+                let before = (self.revision(), self.last_error());
                 match event {
                     Event::Init { .. } => (listed, omitted) = (BTreeMap::new(), false),
                     Event::InitApply(document) if listed.len() < limit => {
@@ -163,7 +164,7 @@ impl<T: Clone + PartialEq> Store<T> {
                     Event::Watching => self.set_error(None),
                     Event::Failed(error) => self.set_error(Some(error)),
                 }
-                if self.revision() != before {
+                if (self.revision(), self.last_error()) != before {
                     on_change();
                 }
                 // Only a list brings objects that were left out, once there is room.

@@ -94,6 +94,12 @@ pub(super) enum CredentialOffer {
     Refused(Error),
 }
 
+impl CredentialOffer {
+    fn is_refused(&self, why: &Error) -> bool {
+        matches!(self, Self::Refused(error) if error == why)
+    }
+}
+
 impl Connection {
     pub(super) fn new(settings: ConnectionConfig, stop: &Stop) -> Arc<Self> {
         let state = ConnectionState {
@@ -126,8 +132,13 @@ impl Connection {
 
     /// Withdraws the credentials, which ends the connection until new ones are offered.
     pub(crate) fn withdraw(&self, reason: &str) {
-        self.state().offer = CredentialOffer::Refused(Error::NotFound(reason.to_owned()));
-        self.stop.wake();
+        let error = Error::NotFound(reason.to_owned());
+        let mut state = self.state();
+        if !state.offer.is_refused(&error) {
+            state.offer = CredentialOffer::Refused(error);
+            drop(state);
+            self.stop.wake();
+        }
     }
 
     /// The current session.
@@ -216,6 +227,7 @@ impl ConnectionState {
                 *trouble = Some(error);
                 false
             }
+            (Err(error), offer) if offer.is_refused(&error) => false,
             (Err(error), _) => {
                 self.offer = CredentialOffer::Refused(error);
                 true

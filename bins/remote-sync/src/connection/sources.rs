@@ -1,48 +1,11 @@
-//! Credentials for a connection: kubeconfigs in files, and in Secrets such as Cluster API writes.
+//! Kubeconfigs in Secrets, such as Cluster API writes.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
-
-use apiclient::{
-    error::{Error, Result},
-    stop::Stop,
-};
-use kubeconfig::{self, Reach, config::ClusterConfig, secret};
+use apiclient::error::{Error, Result};
+use kubeconfig::{self, config::ClusterConfig, secret};
 use serde_json::Value;
-
-use super::handle::Connection;
-
-/// Interval at which files are read, always completely: a token or certificate next to the kubeconfig may be
-/// rotated, which the kubeconfig's own time does not show. It takes less than a millisecond.
-const READ_AGAIN: Duration = Duration::from_secs(5);
-
-/// Offers the content of files to their connections until `stop` is raised. A missing or invalid file changes
-/// nothing for a connection that has credentials.
-pub(crate) fn follow_files(files: &[(PathBuf, Arc<Connection>)], reach: Reach, stop: &Stop) {
-    loop {
-        for (path, connection) in files {
-            connection.offer(kubeconfig::from_file(path, reach).map_err(Into::into));
-        }
-        if stop.wait(READ_AGAIN) {
-            return;
-        }
-    }
-}
 
 /// The key of Cluster API (`util/secret/consts.go`), then that of Open Cluster Management.
 const KEYS: [&str; 2] = ["value", "kubeconfig"];
-
-/// Offers the content of the Secret `name` (namespace/name), or withdraws the offer if there is no Secret.
-pub(crate) fn offer_secret(
-    connection: &Connection,
-    name: &str,
-    secret: Option<&Value>,
-    key: Option<&str>,
-) {
-    match secret {
-        Some(secret) => connection.offer(secret_config(name, secret, key)),
-        None => connection.withdraw(&format!("there is no Secret {name}")),
-    }
-}
 
 /// The kubeconfig under `key`, or under the first of the usual keys that exists. Files that it refers to are
 /// other keys.

@@ -1,20 +1,12 @@
-//! Clusters of the command line: connections, credentials, and the watches that start with them.
+//! Clusters: connections, and the watches that start with them.
 
 use std::{
-    ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
-use apiclient::{
-    client::RequestMetrics,
-    error::{Error, Result},
-    json::Document,
-    resource::SECRETS,
-    stop::Stop,
-    watch::{Event, Selection, Watcher},
-};
+use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
@@ -22,8 +14,8 @@ use crate::{
     connection::{
         self, ClusterRecords, ClusterSession, Connection, CredentialSource, ReloadCredentials,
     },
-    controller::{Controller, LocalCluster, watches},
-    settings::{Direction, OWN, Remote, RemoteSource, Settings},
+    controller::{Controller, LocalCluster, remotes, watches},
+    settings::{Direction, OWN, Settings},
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
@@ -53,32 +45,16 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
     Ok(Controller::new(Arc::new(context), local, records, used, stop))
 }
 
-/// Starts the local cluster's watches, and all remotes of the command line.
+/// Starts the local cluster's watches, and all remotes.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
-    let settings = &controller.context.settings;
     match &controller.local {
         LocalCluster::Source(side) => watches::source(controller, side, None, &controller.stop)?,
         LocalCluster::Target(side) => watches::target(controller, side, None, &controller.stop)?,
     }
-    let mut files = Vec::new();
-    for configured in &settings.remotes {
-        let file = match &configured.source {
-            RemoteSource::File(path) => Some(path.clone()),
-            RemoteSource::Secret { .. } => None,
-        };
-        let remote = add_remote(controller, &configured.name, file)?;
-        let connection = controller.remote_cluster(&remote).connection.clone();
-        match &configured.source {
-            RemoteSource::File(path) => files.push((path.clone(), connection)),
-            RemoteSource::Secret { .. } => follow_secret(controller, configured, connection)?,
-        }
-    }
-    if !files.is_empty() {
-        follow_files(controller, files)?;
-    }
+    remotes::start(controller)?;
     let supervisor = controller.clone();
     runtime::spawn("queues", move || supervisor.supervise_queues())
 }
@@ -150,61 +126,6 @@ pub(crate) fn add_remote(
     followed.map(|()| remote)
 }
 
-/// Follows the files once the local cluster, which knows which cluster each remote is, was reached.
-fn follow_files(
-    controller: &Arc<Controller>,
-    files: Vec<(PathBuf, Arc<Connection>)>,
-) -> Result<()> {
-    let (reach, controller) = (controller.context.settings.reach, controller.clone());
-    runtime::spawn("kubeconfigs", move || {
-        if local_session(&controller).is_some() {
-            connection::follow_files(&files, reach, &controller.stop);
-        }
-    })
-}
-
-/// Follows the Secret of a remote's kubeconfig, across all sessions of the local cluster.
-fn follow_secret(
-    controller: &Arc<Controller>,
-    configured: &Remote,
-    connection: Arc<Connection>,
-) -> Result<()> {
-    let RemoteSource::Secret { namespace, name, key } = configured.source.clone() else {
-        return Ok(());
-    };
-    let controller = controller.clone();
-    runtime::spawn("kubeconfig", move || {
-        let place = format!("{namespace}/{name}");
-        let target = SECRETS.object(&namespace, &name);
-        let feed = |secret: Option<&Document>| match secret {
-            Some(Document::TooLarge(_)) => {
-                let sentence = format!("Secret {place} needs too much memory");
-                connection.offer(Err(Error::TooLarge(sentence)));
-            }
-            Some(Document::Whole(secret)) => {
-                connection::offer_secret(&connection, &place, Some(secret), key.as_deref());
-            }
-            None => connection::offer_secret(&connection, &place, None, None),
-        };
-        let (mut watcher, mut listed) = (Watcher::default(), None);
-        in_local_sessions(&controller, |session| {
-            let selection = Selection::all(target);
-            watcher.run(&session.client, &selection, &session.stop, &mut |event| {
-                match event {
-                    Event::Init { .. } => listed = None,
-                    Event::InitApply(secret) => listed = Some(secret),
-                    Event::InitDone => feed(listed.take().as_ref()),
-                    Event::Apply(secret) => feed(Some(&secret)),
-                    Event::Delete(_) => feed(None),
-                    Event::Failed(error) => connection.offer(Err(error.clone())),
-                    Event::Watching => {}
-                }
-                ControlFlow::Continue(())
-            });
-        });
-    })
-}
-
 /// Runs `work` in each session of the local cluster until `stop` is raised.
 pub(crate) fn in_local_sessions(controller: &Controller, mut work: impl FnMut(&ClusterSession)) {
     while let Some(session) = local_session(controller) {
@@ -213,7 +134,7 @@ pub(crate) fn in_local_sessions(controller: &Controller, mut work: impl FnMut(&C
 }
 
 /// Waits for a session of the local cluster; `None` once `stop` is raised.
-fn local_session(controller: &Controller) -> Option<ClusterSession> {
+pub(crate) fn local_session(controller: &Controller) -> Option<ClusterSession> {
     let stop = &controller.stop;
     while !stop.raised() {
         let seen = stop.wakes();

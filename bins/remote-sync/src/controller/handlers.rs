@@ -278,7 +278,8 @@ impl Controller {
         // All of them have it: the local cluster's, or that of the only remote.
         let store = &first.target.stores[kind];
         let gone = !store.has(key);
-        let origin = store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
+        let origin =
+            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         let by_name = self.context.settings.mode.owns_by_name();
         let (namespace, name) = key::split(key);
         let mut wanted = false;

@@ -8,7 +8,7 @@ const MISSING: &str = "there is no Secret fleet/hub-kubeconfig";
 fn connecting_without_a_secret_fails() {
     let mut bench = Bench::new(ProbeTiming::default());
     assert!(is_down(&bench.connection), "before the first try");
-    offer_secret(&bench.connection, "fleet/hub-kubeconfig", None, None);
+    bench.connection.withdraw(MISSING);
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
     let health = bench.connection.health();

@@ -4,7 +4,6 @@ use std::{net::TcpListener, thread};
 
 use apiclient::client;
 use dev_apiserver::State;
-use kubeconfig::Reach;
 
 use super::*;
 use crate::model::known_clusters::{AcceptedIdentity, KnownClusters};
@@ -284,25 +283,4 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(*lock(&told), [ConnectionEvent::Connected]);
-}
-
-#[test]
-fn a_kubeconfig_file_is_read_again_when_it_changes() {
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("kubeconfig");
-    let server = Server::start(Options::default()).unwrap();
-    let (stop, name) = (Stop::default(), "hub");
-    let timing = ProbeTiming { retry: Duration::from_millis(100), ..quick() };
-    let connection =
-        start(settings(name, timing), CredentialSource::Offered, nobody(), &stop).unwrap();
-    let files = vec![(path.clone(), connection.clone())];
-    let end = stop.clone();
-    let follower = thread::spawn(move || follow_files(&files, Reach::Beside, &end));
-    until("it is missing", &connection, &|| {
-        connection.health().error.is_some_and(|why| why.contains("does not exist"))
-    });
-    std::fs::write(&path, server.kubeconfig()).unwrap();
-    until("it is there", &connection, &|| connection.is_connected());
-    stop.raise();
-    follower.join().unwrap();
 }
