@@ -130,7 +130,7 @@ impl Controller {
     }
 
     /// A remote's own cluster, on whichever side it is.
-    pub(crate) fn remote_cluster<'a>(&self, remote: &'a RemoteSync) -> &'a ClusterClient {
+    pub(crate) fn remote_cluster<'a>(&self, remote: &'a RemoteSync) -> &'a Arc<ClusterClient> {
         match self.local {
             LocalCluster::Target(_) => &remote.source.cluster,
             LocalCluster::Source(_) => &remote.target.cluster,

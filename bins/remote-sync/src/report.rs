@@ -50,7 +50,7 @@ impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let remotes = self.controller.remotes();
         let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
-        let mut clusters = [&**self.controller.local.cluster()].into_iter().chain(remotes);
+        let mut clusters = [self.controller.local.cluster()].into_iter().chain(remotes);
         if stuck(self.controller.beat(), LOOP_TIMEOUT) {
             return Err("the loop that opens and closes queues is stuck".into());
         }
@@ -163,8 +163,8 @@ impl Reporter {
     fn unidentified(&self) -> Vec<(String, Option<String>)> {
         let remotes = self.controller.remotes();
         let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
-        let clusters = [&**self.controller.local.cluster()].into_iter().chain(remotes);
-        let why = |cluster: &ClusterClient| {
+        let clusters = [self.controller.local.cluster()].into_iter().chain(remotes);
+        let why = |cluster: &Arc<ClusterClient>| {
             (format!("identity ({})", cluster.name()), cluster.connection.health().unread)
         };
         clusters.map(why).collect()
