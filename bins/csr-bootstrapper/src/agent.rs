@@ -23,11 +23,10 @@ use serde_json::Value;
 use sidecar::flags::Flags;
 
 use crate::{
-    bootstrap::{BootstrapError, SourceResult},
+    bootstrap::SourceResult,
     capacity::{MAX_NODES, NodeResources},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
-    managedcluster::accepted,
     settings::Settings,
     state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
 };
@@ -245,59 +244,21 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// One line each for:
-    /// - the last error of a watch
-    /// - a missing bootstrap kubeconfig
-    /// - the reason why a renewal waits while the old credential still works
-    /// - a cluster that waits for acceptance on the hub, the step that people forget
-    pub(crate) fn remarks(&self) -> String {
-        let all = &self.errors;
+    /// The last error of each watch.
+    pub(crate) fn watch_errors(&self) -> Vec<String> {
         let namespaces = self.read(|state| state.namespaces.clone());
-        let session = self.session();
-        let cluster = session.as_ref().and_then(|session| session.managed_cluster.last_error());
-        let watches = [self.credential.last_error(), cluster, all.addons.get(), all.csr.get()];
-        let stores = [
+        let errors = [
+            self.credential.last_error(),
+            self.session().and_then(|session| session.managed_cluster.last_error()),
+            self.errors.addons.get(),
+            self.errors.csr.get(),
             self.cluster_claims.last_error(),
             self.cluster_properties.last_error(),
             self.nodes.last_error(),
             namespaces.and_then(|store| store.last_error()),
         ];
-        let bootstraps = self.bootstraps.iter().filter_map(Store::last_error);
-        let watches = watches.into_iter().chain(stores).flatten().chain(bootstraps);
-        let no_bootstrap = match self.bootstrap() {
-            Err(BootstrapError::Invalid(Some(why))) => {
-                Some(format!("no valid bootstrap kubeconfig: {why}"))
-            }
-            _ => None,
-        };
-        let selected = self.selected_hub().map(|(_, server)| format!("hub {server} is selected"));
-        let renewal = self.read(|state| {
-            let status = &state.status;
-            let detail = status.detail.as_ref().filter(|_| status.trouble.is_none())?;
-            Some(format!("the certificate: {detail}"))
-        });
-        let waiting = session.filter(|it| it.managed_cluster().is_some_and(|it| !accepted(&it)));
-        let not_accepted = waiting.map(|session| {
-            let name = &session.names.cluster;
-            format!(
-                "the hub has not accepted the cluster: kubectl patch managedcluster {name} --type merge \
-                 -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
-            )
-        });
-        watches
-            .chain(no_bootstrap)
-            .chain(selected)
-            .chain(self.selection_error())
-            .chain(renewal)
-            .chain(not_accepted)
-            .map(|remark| remark + "\n")
-            .collect()
-    }
-
-    /// The reason why no hub can be selected, in a sentence.
-    pub(crate) fn selection_error(&self) -> Option<String> {
-        let error = self.read(|state| state.selection_error.clone())?;
-        Some(format!("no hub can be selected: {error}"))
+        let bootstraps = self.bootstraps.iter().map(Store::last_error);
+        errors.into_iter().chain(bootstraps).flatten().collect()
     }
 
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.

@@ -134,6 +134,12 @@ impl Agent {
         self.server(index).is_none_or(|it| it == server).then_some((index, server))
     }
 
+    /// The reason why no hub can be selected, in a sentence.
+    pub(crate) fn selection_error(&self) -> Option<String> {
+        let error = self.read(|state| state.selection_error.clone())?;
+        Some(format!("no hub can be selected: {error}"))
+    }
+
     /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
     ///
     /// # Errors

@@ -11,7 +11,11 @@ use sidecar::{
 };
 
 use crate::{
-    agent::Agent, certificate::ready, managedcluster::ManagedClusterLease, settings::LOCK,
+    agent::Agent,
+    bootstrap::BootstrapError,
+    certificate::ready,
+    managedcluster::{ManagedClusterLease, accepted},
+    settings::LOCK,
 };
 
 const POSTED: Family =
@@ -53,10 +57,32 @@ impl Report for Reporter {
         if self.leadership.follows() { Ok(()) } else { ready(&self.agent) }
     }
 
+    /// One line for each thing that is degraded, for the selected one of several hubs, and for a cluster that waits for
+    /// acceptance: the step that people forget.
     fn remarks(&self) -> String {
+        let agent = &self.agent;
+        let mut remarks = agent.watch_errors();
+        if let Err(BootstrapError::Invalid(Some(why))) = agent.bootstrap() {
+            remarks.push(format!("no valid bootstrap kubeconfig: {why}"));
+        }
+        remarks.extend(agent.selected_hub().map(|(_, url)| format!("hub {url} is selected")));
+        remarks.extend(agent.selection_error());
+        let status = agent.read(|state| state.status.clone());
+        if let (None, Some(detail)) = (status.trouble, status.detail) {
+            remarks.push(format!("the certificate: {detail}"));
+        }
+        if let Some(session) = agent.session()
+            && session.managed_cluster().is_some_and(|cluster| !accepted(&cluster))
+        {
+            let name = &session.names.cluster;
+            remarks.push(format!(
+                "the hub has not accepted the cluster: kubectl patch managedcluster {name} --type merge \
+                 -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
+            ));
+        }
         let failing = self.lease.status().failing();
-        let failing = failing.map_or(String::new(), |why| format!("the heartbeat fails: {why}\n"));
-        self.agent.remarks() + &failing
+        remarks.extend(failing.map(|why| format!("the heartbeat fails: {why}")));
+        remarks.into_iter().map(|remark| remark + "\n").collect()
     }
 
     fn metrics(&self) -> String {

@@ -2,7 +2,7 @@
 
 use sidecar::flags::{Invocation, parse};
 
-use super::{table::AGENT_DEFAULTS, *};
+use super::{table::AGENT_DEFAULTS, values::is_https, *};
 use crate::command::CommandForm;
 
 mod agent;

@@ -1,0 +1,210 @@
+//! Values of single flags.
+
+use std::{collections::BTreeMap, net::Ipv6Addr, time::Duration};
+
+use apiclient::resource::valid_key;
+use sidecar::flags::Flags;
+
+use super::{BootstrapSource, KubeClientDriver};
+use crate::{
+    claim::{ClaimKind, ClaimRules},
+    identity::{valid_agent, valid_cluster},
+};
+
+/// The prefix of the annotations that an agent gives to its ManagedCluster.
+pub(super) const ANNOTATIONS: &str = "agent.open-cluster-management.io";
+/// The registration agent's feature gates and their defaults (ocm v1.2.0, its api module, `feature/feature.go`,
+/// DefaultSpokeRegistrationFeatureGates; v1.3.0 has the same). V1beta1CSRAPICompatibility changes nothing: each
+/// Kubernetes from 1.19 has v1.
+const FEATURE_GATES: [(&str, bool); 5] = [
+    ("AddonManagement", true),
+    ("ClusterClaim", true),
+    ("ClusterProperty", false),
+    ("MultipleHubs", false),
+    ("V1beta1CSRAPICompatibility", false),
+];
+/// The largest int32, as upstream's and the API's fields are.
+const MAX_SECONDS: u32 = i32::MAX.unsigned_abs();
+/// Upstream's limit for tokens, which is the API server's own.
+const MIN_TOKEN_SECONDS: u32 = 600;
+/// Upstream's limit; the API server's own is 600.
+const MIN_CERTIFICATE_SECONDS: u32 = 3600;
+
+/// Whether each feature is enabled.
+pub(super) fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool>, String> {
+    let mut gates = BTreeMap::from(FEATURE_GATES);
+    for gate in flags.list("feature-gates") {
+        let (name, value) = gate.split_once('=').unwrap_or((gate, ""));
+        let (name, enabled) = (name.trim(), value.trim().parse());
+        match (gates.get_mut(name), enabled) {
+            (_, Err(_)) => {
+                return Err(format!("-feature-gates: {gate:?} is not Name=true or Name=false"));
+            }
+            (Some(gate), Ok(enabled)) => *gate = enabled,
+            (None, _) => return Err(format!("-feature-gates: the agent has no feature {name:?}")),
+        }
+    }
+    Ok(gates)
+}
+
+pub(super) fn claim_kinds(enabled: &BTreeMap<&str, bool>) -> Vec<ClaimKind> {
+    let kinds = [
+        ("ClusterClaim", ClaimKind::ClusterClaim),
+        ("ClusterProperty", ClaimKind::ClusterProperty),
+    ];
+    kinds.into_iter().filter(|(name, _)| enabled[name]).map(|(_, kind)| kind).collect()
+}
+
+/// The sources of the bootstrap kubeconfigs: several, or one.
+pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSource>, String> {
+    let files = match (several, flags.some("bootstrap-kubeconfig")) {
+        (true, _) => flags.list("bootstrap-kubeconfigs"),
+        (false, _) if flags.some("bootstrap-kubeconfigs").is_some() => {
+            return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
+        }
+        (false, file) => file.into_iter().collect(),
+    };
+    let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
+    let secrets = secrets.map(|name| BootstrapSource::Secret(name.to_owned()));
+    let sources: Vec<_> = match files.is_empty() {
+        true => secrets.collect(),
+        false => files.into_iter().map(|file| BootstrapSource::File(file.into())).collect(),
+    };
+    match (several, sources.len()) {
+        // Upstream's sentence (ocm `pkg/registration/spoke/options.go`, Validate).
+        (true, 0 | 1) => {
+            Err("expect at least 2 bootstrap kubeconfigs with -feature-gates MultipleHubs=true, \
+            in -bootstrap-kubeconfigs or -bootstrap-kubeconfig-secret"
+                .into())
+        }
+        (false, 0) => Err("-bootstrap-kubeconfig-secret is required".into()),
+        (true, _) | (false, 1) => Ok(sources),
+        (false, _) => {
+            Err("-bootstrap-kubeconfig-secret: several need -feature-gates MultipleHubs=true"
+                .into())
+        }
+    }
+}
+
+pub(super) fn hub_connection_timeout(flags: &Flags) -> Result<Duration, String> {
+    let seconds = flags.number_in("hub-connection-timeout-seconds", 1..=MAX_SECONDS)?;
+    Ok(Duration::from_secs(seconds.into()))
+}
+
+/// The value of a name's flag, without white space around it.
+fn name<'a>(flags: &'a Flags, flag: &str) -> Option<&'a str> {
+    flags.some(flag).map(str::trim).filter(|name| !name.is_empty())
+}
+
+pub(super) fn cluster_name(flags: &Flags) -> Result<Option<String>, String> {
+    let names = ["cluster-name", "spoke-cluster-name"].map(|flag| (flag, name(flags, flag)));
+    if let [(_, Some(one)), (_, Some(other))] = names
+        && one != other
+    {
+        return Err(format!("-cluster-name {one:?} and -spoke-cluster-name {other:?} differ"));
+    }
+    for (flag, name) in names {
+        if let Some(name) = name {
+            valid_cluster(name).map_err(|what| format!("-{flag} {name:?} {what}"))?;
+        }
+    }
+    Ok(names.iter().find_map(|(_, name)| name.map(str::to_owned)))
+}
+
+pub(super) fn agent_id(flags: &Flags) -> Result<Option<String>, String> {
+    let Some(name) = name(flags, "agent-id") else { return Ok(None) };
+    valid_agent(name).map_err(|what| format!("-agent-id {name:?} {what}"))?;
+    Ok(Some(name.to_owned()))
+}
+
+pub(super) fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {
+    let urls = flags.list("spoke-external-server-urls");
+    match urls.iter().find(|url| !is_https(url)) {
+        Some(url) => Err(format!(
+            "-spoke-external-server-urls: {url:?} is invalid, it is not an https URL with a host"
+        )),
+        None => Ok(urls.into_iter().map(str::to_owned).collect()),
+    }
+}
+
+/// Returns whether `url` is an https URL with a host, with a port if there is a colon, and without a user name.
+pub(super) fn is_https(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        // A colon within brackets belongs to the address.
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_host = match address {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['@', ':', '[', ']', '\\']),
+    };
+    scheme.eq_ignore_ascii_case("https")
+        && is_host
+        && port.is_none_or(|port| port.parse::<u16>().is_ok())
+        && !url.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Annotations for the ManagedCluster, and the keys of the others.
+pub(super) type Annotations = (BTreeMap<String, String>, Vec<String>);
+
+pub(super) fn annotations(flags: &Flags) -> Result<Annotations, String> {
+    let (mut kept, mut dropped) = Annotations::default();
+    for pair in flags.list("cluster-annotations") {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(format!("-cluster-annotations: {pair:?} is not key=value"));
+        };
+        let key = key.trim();
+        if !key.starts_with(ANNOTATIONS) {
+            dropped.push(key.to_owned());
+        } else if !valid_key(key) {
+            // An invalid key would cause the whole ManagedCluster to be rejected.
+            return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
+        } else {
+            kept.insert(key.to_owned(), value.trim().to_owned());
+        }
+    }
+    Ok((kept, dropped))
+}
+
+pub(super) fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
+    let most = flags.number("max-custom-cluster-claims");
+    let most_custom = usize::try_from(most)
+        .map_err(|_| format!("-max-custom-cluster-claims is 0 or more, not {most}"))?;
+    let suffixes = flags.list("reserved-cluster-claim-suffixes");
+    // An empty one would make each claim a reserved one.
+    let suffixes = suffixes.into_iter().filter(|suffix| !suffix.is_empty());
+    Ok(ClaimRules { most_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
+}
+
+/// The other drivers of upstream need what is not in the image, and other hubs.
+pub(super) fn check_registration_auth(driver: &str) -> Result<(), String> {
+    let why = match driver {
+        "" | "csr" => return Ok(()),
+        "awsirsa" => ", which needs the AWS CLI and a hub on AWS EKS",
+        "grpc" => ", which needs a hub behind a gRPC broker",
+        _ => "",
+    };
+    Err(format!("-registration-auth is csr, not {driver:?}{why}"))
+}
+
+pub(super) fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
+    let seconds = MIN_TOKEN_SECONDS..=MAX_SECONDS;
+    let lifetime = flags.number_in("addon-token-expiration-seconds", seconds)?;
+    match flags.text("addon-kubeclient-registration-auth") {
+        "" | "csr" => Ok(KubeClientDriver::Csr),
+        "token" => Ok(KubeClientDriver::Token { lifetime }),
+        other => Err(format!("-addon-kubeclient-registration-auth is csr or token, not {other:?}")),
+    }
+}
+
+/// The lifetime of certificates; 0 leaves it to the hub.
+pub(super) fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
+    let name = "client-cert-expiration-seconds";
+    match flags.number(name) {
+        0 => Ok(None),
+        _ => flags.number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS).map(Some),
+    }
+}
