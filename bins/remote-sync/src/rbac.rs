@@ -10,8 +10,8 @@ use apiclient::resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRE
 use kubeconfig::quoted;
 
 use crate::{
-    model::{mapping::CLUSTER, mode::Mode},
-    settings::{NamespacePolicy, OrphanPolicy, RemoteSource, Settings, Track},
+    model::mapping::CLUSTER,
+    settings::{NamespacePolicy, RemoteSource, Settings, Track},
 };
 
 /// The name of all roles, or its start.
@@ -178,13 +178,7 @@ fn definitions(settings: &Settings) -> Option<PolicyRule> {
 }
 
 fn target(settings: &Settings) -> SideRules {
-    let writes: &[_] = match (settings.mode, settings.orphans.policy) {
-        (Mode::Safe, _) => &["patch"],
-        // PUT for the content, PATCH for the annotation of kept orphans.
-        (Mode::Compat, OrphanPolicy::Keep) => &["update", "patch"],
-        (Mode::Compat, _) => &["update"],
-    };
-    let verbs = [&["get", "list", "watch", "create"], writes, &["delete"]].concat();
+    let verbs = ["get", "list", "watch", "create", "patch", "delete"];
     let kinds = kinds(settings).into_iter();
     let mut inside: Vec<_> =
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();

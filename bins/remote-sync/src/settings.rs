@@ -31,7 +31,6 @@ use crate::{
         key::{KindIndex, PerKind},
         known_clusters::AcceptedIdentity,
         mapping::{CLUSTER, MappingTemplate},
-        mode::Mode,
         rules::FieldRules,
     },
 };
@@ -43,7 +42,6 @@ pub(crate) struct Settings {
     /// Write nothing.
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
-    pub(crate) mode: Mode,
     pub(crate) track: Track,
     pub(crate) resources: PerKind<ResourceArg>,
     /// Label selector of sources; empty for all.
@@ -138,10 +136,8 @@ pub(crate) struct OrphanSettings {
 /// The policy for targets without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OrphanPolicy {
-    /// Deleted once the source is confirmed to be gone; only in safe mode, whose annotations that needs.
+    /// Deleted once the source is confirmed to be gone.
     Confirm,
-    /// Deleted at once; only in compat mode.
-    Delete,
     Keep,
 }
 
@@ -152,8 +148,6 @@ pub(crate) enum NamespacePolicy {
     Never,
     /// They are deleted once nothing is in them.
     Empty,
-    /// They are deleted with the target, and with everything else in them; only in compat mode.
-    Owned,
 }
 
 /// The Lease of the leader election, and its timing.
@@ -179,14 +173,11 @@ impl Settings {
                 "the namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
             ));
         }
-        let mode =
-            values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
         let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
         let prefix = flags.text("annotation-prefix");
         let resources: PerKind<_> = values::resources(flags)?.into();
         let operation = values::operation(flags, &resources)?;
         let explains = matches!(operation, Operation::Explain(_));
-        fields::check_mode(flags, mode)?;
         let source_namespaces = values::source_namespaces(flags)?;
         // Instances differ by the name of their Lease.
         let instance = flags.text("leader-election-name");
@@ -194,7 +185,6 @@ impl Settings {
         let settings = Self {
             dry_run: flags.switch("dry-run") || explains,
             direction: values::one_of(flags, "direction", &directions)?,
-            mode,
             track: values::one_of(flags, "track", &values::TRACK)?,
             rules: fields::rules(flags, &resources)?,
             resources,
@@ -207,9 +197,9 @@ impl Settings {
             keys: values::keys(prefix)?,
             finalizer: values::finalizer(flags, prefix)?,
             propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
-            orphans: values::orphans(flags, mode)?,
-            adopt: values::adopt(flags, mode)?,
-            namespaces: values::namespaces(flags, mode)?,
+            orphans: values::orphans(flags)?,
+            adopt: values::one_of(flags, "adopt", &values::ADOPT)?,
+            namespaces: values::one_of(flags, "namespace-policy", &values::NAMESPACES)?,
             known_clusters: state_map("known-clusters"),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
@@ -243,29 +233,22 @@ impl Settings {
         self.qps + self.qps / 2
     }
 
-    /// The first of `others` that a remote overlaps with. In push a source would have two targets, each with a
-    /// status; in pull two sources would have the same target, which in safe mode its annotation prevents.
+    /// The first of `others` that a remote overlaps with: in push a source would have two targets, each with a status.
     pub(crate) fn clash<'a>(
         &self,
         remote: &str,
         others: impl IntoIterator<Item = &'a str>,
     ) -> Option<&'a str> {
         let names = self.mapping.names(remote);
-        others.into_iter().find(|other| {
-            let other = self.mapping.names(other);
-            match (self.direction, self.mode) {
-                (Direction::Push, _) => names.shares_sources(&other),
-                (Direction::Pull, Mode::Compat) => names.shares_targets(&other),
-                (Direction::Pull, Mode::Safe) => false,
-            }
-        })
+        let pushes = self.direction == Direction::Push;
+        let shares = |other: &&str| names.shares_sources(&self.mapping.names(other));
+        others.into_iter().find(|other| pushes && shares(other))
     }
 
     /// Returns whether the local cluster can be its own remote: a source and its target differ, and a target is no
-    /// source in turn. Safe mode knows a copy by its annotation; in compat mode only a suffix of names is certain.
+    /// source in turn.
     pub(crate) fn tells_copies_apart(&self) -> bool {
-        !self.mapping.resource_suffix.is_empty()
-            || self.mode == Mode::Safe && !self.mapping.namespace_suffix.is_empty()
+        !self.mapping.resource_suffix.is_empty() || !self.mapping.namespace_suffix.is_empty()
     }
 
     /// Returns whether sources are restricted by labels or namespaces.
@@ -324,27 +307,18 @@ impl Settings {
         }
     }
 
-    /// Checks that each object belongs to one remote only.
+    /// Checks that each source belongs to one remote only; in pull, the marks keep the copies of remotes apart.
     fn check_overlap(&self) -> Result<(), String> {
-        let (flag, suffix) = match (self.direction, self.mode) {
-            (Direction::Push, _) => ("-remote-resource-suffix", &self.mapping.resource_suffix),
-            (Direction::Pull, Mode::Compat) => {
-                ("-local-namespace-suffix", &self.mapping.namespace_suffix)
-            }
-            (Direction::Pull, Mode::Safe) => return Ok(()),
-        };
-        if self.many() && self.direction == Direction::Pull && self.mapping.fixed.is_some() {
-            return Err("-target-namespace in compat mode is for one remote: an object would belong to all of them".into());
-        }
-        if self.many() && !suffix.contains(CLUSTER) {
+        let suffix = &self.mapping.resource_suffix;
+        if self.direction == Direction::Push && self.many() && !suffix.contains(CLUSTER) {
             return Err(format!(
-                "{flag} must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
+                "-remote-resource-suffix must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
             ));
         }
         for (index, name) in self.names().enumerate() {
             if let Some(other) = self.clash(name, self.names().take(index)) {
                 return Err(format!(
-                    "the remotes {other} and {name} overlap in {flag} {suffix:?}: an object could belong to both"
+                    "the remotes {other} and {name} overlap in -remote-resource-suffix {suffix:?}: an object could belong to both"
                 ));
             }
         }

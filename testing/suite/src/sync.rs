@@ -38,7 +38,7 @@ pub const OWNER: &str = "cloud.teleport.dev/sync-owner";
 pub const HASH: &str = "cloud.teleport.dev/last-uploaded-hash";
 pub const REMOTE_GENERATION: &str = "cloud.teleport.dev/sync-remote-generation";
 pub const LOCAL_GENERATION: &str = "cloud.teleport.dev/sync-local-generation";
-/// In safe mode: on the target, which object it is a copy of.
+/// On the target, which object it is a copy of.
 pub const SOURCE: &str = "cloud.teleport.dev/source";
 /// Its service account, on every cluster.
 const ACCOUNT: &str = "remote-sync";
@@ -106,7 +106,7 @@ impl Stage {
         Self::between(own, vec![("hub", hub)], name, setting)
     }
 
-    /// The same in safe mode with one source of one kind, and where its copy will be.
+    /// The same with one source of one kind, and where its copy will be.
     pub fn with_widget(name: &str) -> (Self, Place, Place) {
         let stage = Self::pull(name, Setting::safe(&[&WIDGETS]));
         let (source, target) = stage.pair(&WIDGETS, "one");

@@ -47,7 +47,6 @@ const QUIET: u64 = 250;
 pub struct Run {
     pub seed: u64,
     pub operations: usize,
-    pub compat: bool,
     pub config: Config,
     /// These pairs only, by their numbers; all if there are none.
     pub pairs: BTreeSet<usize>,
@@ -74,7 +73,7 @@ pub struct Failure {
 impl Run {
     /// Runs it to its end or to the first rest that is not as the model has it; `progress` is told at each.
     pub fn run(&self, mut progress: impl FnMut(&Summary)) -> Result<Summary, Failure> {
-        let mut scene = Scene::new(self.compat, &self.config);
+        let mut scene = Scene::new(&self.config);
         let mut summary = Summary::default();
         let all = plan(self.seed, self.operations);
         for (number, planned) in all.iter().enumerate() {

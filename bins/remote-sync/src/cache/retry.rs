@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use apiclient::error::Error;
 
-use crate::model::mode::Mode;
-
-/// client-go's shortest and longest backoff (`util/workqueue/default_rate_limiters.go:50`); a quarter of an
-/// hour is too long for people who are waiting, so safe mode has a shorter maximum.
+/// client-go's shortest backoff (`util/workqueue/default_rate_limiters.go:50`), and a longest: a quarter of an
+/// hour, as client-go's longest is, is too long for people who are waiting.
 const FIRST: Duration = Duration::from_millis(5);
-const LONGEST_COMPAT: Duration = Duration::from_secs(1000);
 const LONGEST: Duration = Duration::from_secs(300);
 /// Shortest and longest backoff for failures that only a person can fix.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
@@ -83,12 +80,11 @@ pub(crate) fn requested_delay(error: &Error) -> Duration {
 }
 
 /// The wait after a failure that follows `before` others.
-pub(crate) fn backoff(class: RetryClass, before: u32, mode: Mode) -> Duration {
-    let longest = if mode == Mode::Compat { LONGEST_COMPAT } else { LONGEST };
+pub(crate) fn backoff(class: RetryClass, before: u32) -> Duration {
     let (first, longest, doublings) = match class {
         RetryClass::Stale if before == 0 => return Duration::ZERO,
-        RetryClass::Stale => (FIRST, longest, before - 1),
-        RetryClass::Transient | RetryClass::Down => (FIRST, longest, before),
+        RetryClass::Stale => (FIRST, LONGEST, before - 1),
+        RetryClass::Transient | RetryClass::Down => (FIRST, LONGEST, before),
         RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
         RetryClass::OverQuota => (FIRST_REFUSED, LONGEST_OVER_QUOTA, before),
     };
@@ -101,15 +97,14 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest_of_their_class() {
-        let ms = |class, before| backoff(class, before, Mode::Safe).as_millis();
+        let ms = |class, before| backoff(class, before).as_millis();
         assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Transient, n)), [5, 10, 20]);
         assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Stale, n)), [0, 5, 10]);
         assert_eq!([0, 1].map(|n| ms(RetryClass::Refused, n)), [30_000, 60_000]);
-        let longest = |class, mode| backoff(class, u32::MAX, mode).as_secs();
-        assert_eq!(longest(RetryClass::Transient, Mode::Safe), 300);
-        assert_eq!(longest(RetryClass::Transient, Mode::Compat), 1000);
-        assert_eq!(longest(RetryClass::Refused, Mode::Safe), 3600);
-        assert_eq!(longest(RetryClass::OverQuota, Mode::Safe), 300);
+        let longest = |class| backoff(class, u32::MAX).as_secs();
+        assert_eq!(longest(RetryClass::Transient), 300);
+        assert_eq!(longest(RetryClass::Refused), 3600);
+        assert_eq!(longest(RetryClass::OverQuota), 300);
     }
 
     #[test]

@@ -15,7 +15,6 @@ use crate::{
         discovery::ApiResource,
         key::{self, KindIndex},
         metadata::controller_of,
-        mode::Mode,
         object::{Cached, TargetNamespace, TargetSecret},
     },
 };
@@ -58,11 +57,7 @@ impl Watched for NamespaceWatch {
         };
         let owner = owner.unwrap_or_default();
         for remote in remotes.iter() {
-            // Upstream also follows owned namespaces without the suffix; every one of several remotes would.
-            let owned = match controller.context.settings.mode {
-                Mode::Compat => remote.names.canonical_of_namespace(namespace, owner),
-                Mode::Safe => remote.names.canonical_of_target(namespace, owner),
-            };
+            let owned = remote.names.canonical_of_target(namespace, owner);
             let owned = owned.filter(|_| !owner.is_empty());
             let inside = remote.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
             for kind in controller.context.settings.resources.kinds() {

@@ -247,7 +247,6 @@ impl Controller {
 
     /// Enqueues all pairs of a kind.
     fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
-        let by_name = self.context.settings.mode.owns_by_name();
         let names = &remote.names;
         let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
         for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
@@ -255,7 +254,7 @@ impl Controller {
         }
         let ours = |target: &TargetObject| {
             let from = target.copy_of.as_ref().map(|copy| copy.cluster);
-            by_name || from.is_some_and(|from| remote.is_followed_for(from))
+            from.is_some_and(|from| remote.is_followed_for(from))
         };
         let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(ours));
         for key in copies {
@@ -280,7 +279,6 @@ impl Controller {
         let gone = !store.has(key);
         let origin =
             store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
-        let by_name = self.context.settings.mode.owns_by_name();
         let (namespace, name) = key::split(key);
         let mut wanted = false;
         for remote in remotes {
@@ -288,8 +286,7 @@ impl Controller {
                 continue;
             };
             let source = remote.names.source_key(canonical.0, canonical.1);
-            let concerned = by_name
-                || origin.is_some_and(|origin| remote.is_followed_for(origin))
+            let concerned = origin.is_some_and(|origin| remote.is_followed_for(origin))
                 || remote.source.stores[kind].has(&source)
                 || gone && remote.knows(kind, canonical);
             if concerned {

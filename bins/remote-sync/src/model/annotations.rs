@@ -14,23 +14,23 @@ pub struct AnnotationKeys {
     pub paused: String,
     /// On a target's Namespace: the name of the object that it was created for.
     pub owner: String,
-    /// On the same, in safe mode: the uid of that object's source.
+    /// On the same: the uid of that object's source.
     pub owner_ref: String,
     /// On the same: the instance that created it, `<cluster>/<finalizer>`, with the uid of its sources' cluster.
     pub created_by: String,
     /// On a Secret on either side: the hash of what was uploaded.
     pub hash: String,
-    /// On a target's Secret, in safe mode: the uid of the source that it was uploaded for.
+    /// On a target's Secret: the uid of the source that it was uploaded for.
     pub uploaded_to: String,
     /// On a source: which of its generations the target has.
     pub remote_generation: String,
     /// On a source: the target's generation with that content.
     pub local_generation: String,
-    /// On a source, in safe mode: the target's uid.
+    /// On a source: the target's uid.
     pub local_uid: String,
-    /// On a source, in safe mode: the digests of both contents, where the target's server made another of it.
+    /// On a source: the digests of both contents, where the target's server made another of it.
     pub content: String,
-    /// On a target, in safe mode: which object on which cluster it is a copy of.
+    /// On a target: which object on which cluster it is a copy of.
     pub source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
     pub managed_keys: String,

@@ -107,20 +107,6 @@ impl NameMapping {
         self.covers(namespace).then_some((canonical, name))
     }
 
-    /// The canonical names of the object that a target's Namespace was created for. As upstream the
-    /// Namespace may lack the suffix (`controller/controller.go:345-359`).
-    pub(crate) fn canonical_of_namespace<'a>(
-        &'a self,
-        namespace: &'a str,
-        owner: &'a str,
-    ) -> Option<(&'a str, &'a str)> {
-        if self.fixed.is_some() {
-            return self.canonical_of_target(namespace, owner).filter(|_| !owner.is_empty());
-        }
-        let canonical = namespace.strip_suffix(&*self.namespace_suffix).unwrap_or(namespace);
-        (self.covers(namespace) && !owner.is_empty()).then_some((canonical, owner))
-    }
-
     /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
     pub(crate) fn source(&self, namespace: &str, name: &str) -> (String, String) {
         (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
@@ -174,12 +160,8 @@ impl NameMapping {
 
     /// Returns whether a source's name can match `other` as well.
     pub(crate) fn shares_sources(&self, other: &Self) -> bool {
-        overlap(&self.resource_suffix, &other.resource_suffix)
-    }
-
-    /// Returns whether a target's namespace can match `other` as well.
-    pub(crate) fn shares_targets(&self, other: &Self) -> bool {
-        self.fixed.is_some() || overlap(&self.namespace_suffix, &other.namespace_suffix)
+        let (one, other) = (&*self.resource_suffix, &*other.resource_suffix);
+        one.ends_with(other) || other.ends_with(one)
     }
 
     /// Returns whether this namespace can be a target's, or one that was created for a target.
@@ -192,11 +174,6 @@ impl NameMapping {
     pub(crate) fn covers(&self, namespace: &str) -> bool {
         namespace.is_empty() || namespace.starts_with(&*self.namespace_prefix)
     }
-}
-
-/// Returns whether a name can end with both suffixes.
-fn overlap(one: &str, other: &str) -> bool {
-    one.ends_with(other) || other.ends_with(one)
 }
 
 #[cfg(test)]

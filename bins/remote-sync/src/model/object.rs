@@ -8,7 +8,6 @@ use crate::model::{
     digest::Digester,
     known_clusters::uid_of_mark,
     metadata::{controller_of, members},
-    mode::Mode,
     rules::FieldRules,
     secret::{self, UploadRules},
 };
@@ -158,7 +157,6 @@ pub struct ObjectReader {
     pub digester: Digester,
     pub keys: AnnotationKeys,
     pub finalizer: String,
-    pub mode: Mode,
     pub uploads: UploadRules,
     /// Those of one kind.
     pub rules: FieldRules,
@@ -243,27 +241,20 @@ impl ObjectReader {
         format!("{cluster}/{}", self.finalizer)
     }
 
-    /// Returns whether the top-level field `key` is copied from source to target; sync-controller copies the spec
-    /// alone (`controller/controller.go:483`).
+    /// Returns whether the top-level field `key` is copied from source to target.
     pub fn is_content(&self, key: &str) -> bool {
-        match self.mode {
-            Mode::Compat => key == "spec",
-            Mode::Safe => !matches!(key, "apiVersion" | "kind" | "metadata" | "status"),
-        }
+        !matches!(key, "apiVersion" | "kind" | "metadata" | "status")
     }
 
     /// Returns whether the annotation `key` of a source is copied to its target.
     pub fn copies_annotation(&self, key: &str) -> bool {
-        match self.mode {
-            Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,
-            // kubectl's record of the last apply is about the source.
-            Mode::Safe => !self.keys.is_ours(key) && key != LAST_APPLIED && !is_tracking(key),
-        }
+        // kubectl's record of the last apply is about the source.
+        !self.keys.is_ours(key) && key != LAST_APPLIED && !is_tracking(key)
     }
 
     /// Returns whether the label `key` of a source is copied to its target.
     pub fn copies_label(&self, key: &str) -> bool {
-        self.mode == Mode::Compat || !is_tracking(key)
+        !is_tracking(key)
     }
 
     /// The fields of an object that are copied.

@@ -1,4 +1,4 @@
-//! Field rules: what the source does not decide about its target, by flags of safe mode.
+//! Field rules: what the source does not decide about its target, by flags.
 
 use serde_json::{Map, Value};
 

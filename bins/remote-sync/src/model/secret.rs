@@ -25,18 +25,18 @@ const TYPES: [&str; 5] = [
 pub struct UploadRules {
     /// The annotations that record an upload.
     records: [String; 2],
-    /// The labels and annotations that are uploaded; `None` for all of Secrets of all types, as sync-controller does.
-    metadata: Option<Vec<String>>,
+    /// The labels and annotations that are uploaded.
+    metadata: Vec<String>,
 }
 
 impl UploadRules {
-    pub fn new(keys: &AnnotationKeys, metadata: Option<Vec<String>>) -> Self {
+    pub fn new(keys: &AnnotationKeys, metadata: Vec<String>) -> Self {
         Self { records: [keys.hash.clone(), keys.uploaded_to.clone()], metadata }
     }
 
     /// Returns whether a Secret is of a type that is uploaded.
     pub fn accepts(&self, secret: &Value) -> bool {
-        self.metadata.is_none() || secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
+        secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
     }
 
     /// The annotations that are content.
@@ -57,7 +57,7 @@ impl UploadRules {
     }
 
     fn is_uploaded(&self, key: &str) -> bool {
-        self.metadata.as_ref().is_none_or(|keys| keys.iter().any(|it| it == key))
+        self.metadata.iter().any(|it| it == key)
     }
 }
 
@@ -154,8 +154,7 @@ pub fn replacing(mut body: Value, there: &Value, rules: &UploadRules) -> Value {
     body
 }
 
-/// The body of the Secret `name` next to the source. As it is, it replaces whatever is there, as sync-controller
-/// does.
+/// The body of the Secret `name` next to the source.
 pub fn body(
     secret: &Value,
     (namespace, name): (&str, &str),
@@ -216,14 +215,14 @@ fn go(json: String) -> String {
 mod tests {
     use super::*;
 
-    /// As sync-controller.
+    /// With all labels and annotations of these tests, as sync-controller uploads them.
     fn all() -> UploadRules {
-        UploadRules::new(&AnnotationKeys::new("cloud.teleport.dev"), None)
+        only(&["a", "app", "c", "c/d", "cloud.teleport.dev/paused", "k", "x", "z"])
     }
 
     fn only(keys: &[&str]) -> UploadRules {
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        UploadRules::new(&AnnotationKeys::new("cloud.teleport.dev"), Some(keys))
+        UploadRules::new(&AnnotationKeys::new("cloud.teleport.dev"), keys)
     }
 
     fn secret(content: &Value) -> Value {
@@ -344,7 +343,7 @@ mod tests {
             (json!("example.com/any"), false),
         ] {
             let secret = secret(&json!([{}, kind, null, null]));
-            assert_eq!((only(&[]).accepts(&secret), all().accepts(&secret)), (accepted, true));
+            assert_eq!(all().accepts(&secret), accepted);
         }
     }
 

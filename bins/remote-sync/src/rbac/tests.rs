@@ -143,17 +143,13 @@ fn without_secrets_and_election_there_is_less() {
 }
 
 #[test]
-fn each_mode_has_its_own_writes() {
+fn targets_are_patched() {
     let verbs = |line: &str| {
         let target = roles(&printed(&format!("-resource configmaps {line}"))).remove(1);
         rule_for(&target, "configmaps")["verbs"].clone()
     };
     let patch = json!(["get", "list", "watch", "create", "patch", "delete"]);
     assert_eq!(verbs("-orphan-policy keep"), patch);
-    let update = json!(["get", "list", "watch", "create", "update", "delete"]);
-    assert_eq!(verbs("-mode compat"), update);
-    let both = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
-    assert_eq!(verbs("-mode compat -orphan-policy keep"), both);
 }
 
 #[test]

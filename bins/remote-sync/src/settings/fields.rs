@@ -5,20 +5,8 @@ use sidecar::flags::Flags;
 use crate::model::{
     discovery::ResourceArg,
     key::PerKind,
-    mode::Mode,
     rules::{FieldPath, FieldRules},
 };
-
-/// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 3] = ["ignore-field", "secret-metadata", "track"];
-
-/// Checks that none of the flags is given in compat mode.
-pub(super) fn check_mode(flags: &Flags, mode: Mode) -> Result<(), String> {
-    match FLAGS.into_iter().find(|name| mode == Mode::Compat && flags.is_given(name)) {
-        Some(name) => Err(format!("-{name} is for safe mode, compat has sync-controller's writes")),
-        None => Ok(()),
-    }
-}
 
 /// The rules for each of these kinds.
 pub(super) fn rules(

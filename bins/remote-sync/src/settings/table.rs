@@ -21,8 +21,8 @@ fn objects() -> Vec<Flag> {
         flag(
             "adopt",
             FlagKind::String,
-            "",
-            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies (default: equal; in compat always).",
+            "equal",
+            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies.",
         ),
         flag(
             "annotation-prefix",
@@ -65,12 +65,6 @@ fn objects() -> Vec<Flag> {
             FlagKind::List,
             "",
             "Exact names of Secrets to upload, if a target controls them.",
-        ),
-        flag(
-            "mode",
-            FlagKind::String,
-            "safe",
-            "safe, or compat: exactly sync-controller's writes, without this program's own annotations on targets.",
         ),
         flag(
             "namespace-prefix",
@@ -174,8 +168,8 @@ fn deletion() -> Vec<Flag> {
         flag(
             "namespace-policy",
             FlagKind::String,
-            "",
-            "Namespaces created for targets: empty deletes them once nothing is in them, never keeps them (default: empty; in compat they go with the target).",
+            "empty",
+            "Namespaces created for targets: empty deletes them once nothing is in them, never keeps them.",
         ),
         flag(
             "orphan-grace",
@@ -186,8 +180,8 @@ fn deletion() -> Vec<Flag> {
         flag(
             "orphan-policy",
             FlagKind::String,
-            "",
-            "Targets without a source: confirm deletes them once that is proven, keep keeps them (default: confirm; in compat delete, at once).",
+            "confirm",
+            "Targets without a source: confirm deletes them once that is proven, keep keeps them.",
         ),
     ]
 }

@@ -39,7 +39,7 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
     assert_eq!((settings.workers, settings.qps, settings.burst()), (8, 20, 30));
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
-    assert_eq!((settings.direction, settings.mode), (Direction::Pull, Mode::Safe));
+    assert_eq!(settings.direction, Direction::Pull);
     assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()].into());
     assert_eq!(settings.mapping, MappingTemplate::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
@@ -193,34 +193,21 @@ fn in_push_every_source_has_one_target() {
 }
 
 #[test]
-fn in_pull_marks_keep_targets_apart_where_there_are_marks() {
-    let two = "-resource pods -remote-kubeconfig /east,/us-east";
-    let safe = settings(two).unwrap();
-    assert_eq!(safe.clash("east", ["us-east"]), None);
-    let compat = format!("{two} -mode compat");
-    let overlapping = format!("{compat} -local-namespace-suffix -{{cluster}}");
-    refused(&[
-        (&compat, "-local-namespace-suffix must contain {cluster}"),
-        (&overlapping, "the remotes east and us-east overlap in -local-namespace-suffix"),
-    ]);
-    assert!(with("-mode compat").is_ok());
-    let apart = "-mode compat -remote-kubeconfig /b -local-namespace-suffix -{cluster}";
-    assert!(with(apart).is_ok());
+fn in_pull_marks_keep_targets_apart() {
+    let two = settings("-resource pods -remote-kubeconfig /east,/us-east").unwrap();
+    assert_eq!(two.clash("east", ["us-east"]), None);
 }
 
 #[test]
-fn the_proof_of_an_orphan_needs_the_marks_of_safe_mode() {
+fn an_orphan_goes_after_proof_or_stays() {
     let policy = |line: &str| with(line).map(|settings| settings.orphans.policy);
     assert_eq!(policy("-orphan-policy confirm"), Ok(OrphanPolicy::Confirm));
     assert_eq!(policy("-orphan-policy keep"), Ok(OrphanPolicy::Keep));
-    assert_eq!(policy("-mode compat"), Ok(OrphanPolicy::Delete));
-    assert_eq!(policy("-mode compat -orphan-policy keep"), Ok(OrphanPolicy::Keep));
     let orphans = with("-max-deletions 3/1h -orphan-grace 0").unwrap().orphans;
     assert_eq!((orphans.most, orphans.within), (3, Duration::from_secs(3600)));
     assert_eq!(orphans.grace, Duration::ZERO);
     refused_with(&[
-        ("-orphan-policy delete", "-orphan-policy is confirm or keep in safe mode"),
-        ("-mode compat -orphan-policy confirm", "-orphan-policy is delete or keep in compat mode"),
+        ("-orphan-policy delete", "-orphan-policy is confirm or keep, not"),
         ("-max-deletions 10", "-max-deletions is N/TIME, both above zero, not \"10\""),
         ("-max-deletions 0/1m", "-max-deletions is N/TIME"),
         ("-max-deletions 1/0", "-max-deletions is N/TIME"),
@@ -230,7 +217,7 @@ fn the_proof_of_an_orphan_needs_the_marks_of_safe_mode() {
 }
 
 #[test]
-fn fields_have_rules_in_safe_mode() {
+fn fields_have_rules() {
     let settings = with(
         "-resource deployments.apps -ignore-field apps/v1/deployments:/spec/replicas \
          -ignore-field widgets.example.com:/operation,deployments.apps:/spec/paused",
@@ -246,8 +233,6 @@ fn fields_have_rules_in_safe_mode() {
         ("-ignore-field widgets.example.com:spec", "-ignore-field is KIND:POINTER"),
         ("-ignore-field widgets.example.com:/status/a", "-ignore-field is KIND:POINTER"),
         ("-ignore-field widgets.example.com:/metadata/labels", "-ignore-field is KIND:POINTER"),
-        ("-mode compat -secret-metadata a", "-secret-metadata is for safe mode"),
-        ("-mode compat -track target", "-track is for safe mode"),
         ("-track nothing", "-track"),
     ]);
 }
@@ -339,7 +324,6 @@ fn identities_are_those_of_known_remotes() {
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     refused_with(&[
         ("-direction up", "-direction is pull or push, not \"up\""),
-        ("-mode fast", "-mode is safe or compat, not \"fast\""),
         (
             "-local-propagation-policy foreground",
             "-local-propagation-policy is Foreground or Background or Orphan, not \"foreground\"",
@@ -389,8 +373,7 @@ fn one_target_namespace_is_for_one_source_namespace() {
             "-source-namespace a -target-namespace b -local-namespace-suffix -x",
             "-target-namespace and -local-namespace-suffix exclude each other",
         ),
-        (&format!("-mode compat {many}"), "-target-namespace in compat mode is for one remote"),
     ]);
-    // In safe mode the marks keep them apart.
+    // The marks keep them apart.
     assert!(with(many).is_ok());
 }

@@ -18,7 +18,6 @@ use crate::{
         key::PerKind,
         known_clusters::AcceptedIdentity,
         mapping::{FixedNamespace, MappingTemplate},
-        mode::Mode,
     },
 };
 
@@ -36,6 +35,12 @@ pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
 ];
 
 pub(super) const TRACK: [(&str, Track); 2] = [("source", Track::Source), ("target", Track::Target)];
+
+pub(super) const ADOPT: [(&str, AdoptPolicy); 3] =
+    [("never", AdoptPolicy::Never), ("equal", AdoptPolicy::Equal), ("always", AdoptPolicy::Always)];
+
+pub(super) const NAMESPACES: [(&str, NamespacePolicy); 2] =
+    [("empty", NamespacePolicy::Empty), ("never", NamespacePolicy::Never)];
 
 pub(super) fn operation(
     flags: &Flags,
@@ -187,18 +192,9 @@ pub(super) fn finalizer(flags: &Flags, prefix: &str) -> Result<String, String> {
     ))
 }
 
-pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<OrphanSettings, String> {
-    let policy = match (flags.text("orphan-policy"), mode) {
-        ("" | "confirm", Mode::Safe) => OrphanPolicy::Confirm,
-        ("" | "delete", Mode::Compat) => OrphanPolicy::Delete,
-        ("keep", _) => OrphanPolicy::Keep,
-        (other, Mode::Safe) => {
-            return Err(format!("-orphan-policy is confirm or keep in safe mode, not {other:?}"));
-        }
-        (other, Mode::Compat) => {
-            return Err(format!("-orphan-policy is delete or keep in compat mode, not {other:?}"));
-        }
-    };
+pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
+    let policies = [("confirm", OrphanPolicy::Confirm), ("keep", OrphanPolicy::Keep)];
+    let policy = one_of(flags, "orphan-policy", &policies)?;
     let given = flags.text("max-deletions");
     let rate = given.split_once('/').and_then(|(most, within)| {
         let most = most.parse().ok().filter(|most| *most > 0)?;
@@ -207,32 +203,6 @@ pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<OrphanSettings, Strin
     let (most, within) =
         rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
-}
-
-pub(super) fn adopt(flags: &Flags, mode: Mode) -> Result<AdoptPolicy, String> {
-    match (flags.text("adopt"), mode) {
-        ("", Mode::Compat) | ("always", _) => Ok(AdoptPolicy::Always),
-        ("" | "equal", Mode::Safe) => Ok(AdoptPolicy::Equal),
-        ("never", Mode::Safe) => Ok(AdoptPolicy::Never),
-        (other, Mode::Safe) => {
-            Err(format!("-adopt is never, equal or always in safe mode, not {other:?}"))
-        }
-        (other, Mode::Compat) => Err(format!("-adopt is always in compat mode, not {other:?}")),
-    }
-}
-
-pub(super) fn namespaces(flags: &Flags, mode: Mode) -> Result<NamespacePolicy, String> {
-    match (flags.text("namespace-policy"), mode) {
-        ("" | "empty", Mode::Safe) => Ok(NamespacePolicy::Empty),
-        ("", Mode::Compat) => Ok(NamespacePolicy::Owned),
-        ("never", _) => Ok(NamespacePolicy::Never),
-        (other, Mode::Safe) => {
-            Err(format!("-namespace-policy is empty or never in safe mode, not {other:?}"))
-        }
-        (other, Mode::Compat) => {
-            Err(format!("-namespace-policy is never or not set in compat mode, not {other:?}"))
-        }
-    }
 }
 
 /// Clusters that replaced those of remotes.

@@ -14,7 +14,6 @@ use crate::{
     model::{
         annotations::Uid,
         discovery, key,
-        mode::Mode,
         object::{Cached, SourceObject, TargetObject},
     },
     settings::AdoptPolicy,
@@ -41,10 +40,8 @@ impl PairContext<'_> {
         if action.writes() {
             self.context.metrics.wrote(&self.remote.name, action.as_str());
         }
-        // A Secret is not tried again until it changes.
-        attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
         match (action, &observed.source, &observed.target) {
-            (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source, attempt)?,
+            (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source)?,
             (SyncAction::UploadStatus, Some(source), Some(target)) => {
                 self.upload_status(source, target)?
             }
@@ -102,8 +99,7 @@ impl PairContext<'_> {
         Ok(None)
     }
 
-    fn add_finalizer(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<()> {
-        attempt.finalizer_added = true;
+    fn add_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
         let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
         let place = self.at_source();
         let patched = self.ask_source(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
@@ -168,15 +164,9 @@ impl PairContext<'_> {
         target: &Cached<TargetObject>,
     ) -> Result<()> {
         let body = self.target_document(target)?;
-        let (kind, patch) = match self.context.settings.mode {
-            Mode::Safe => (Patch::Json, patch::status(source, &body["status"])),
-            Mode::Compat => {
-                let old = self.source_document(source)?;
-                (Patch::Merge, patch::status_difference(&old["status"], &body["status"]))
-            }
-        };
+        let patch = patch::status(source, &body["status"]);
         let place = self.at_source();
-        let written = match self.ask_source(&|c| c.patch(&place.status(), kind, &patch)) {
+        let written = match self.ask_source(&|c| c.patch(&place.status(), Patch::Json, &patch)) {
             Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
             written => self.store_source(written.map_err(stale)?)?,
         };
@@ -184,9 +174,7 @@ impl PairContext<'_> {
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.remember(self.id, |memory| {
             memory.settled.after_upload(&written.value.state, &target.value.state);
-            if self.context.settings.mode.slows_fights() {
-                memory.writes.status.wrote(target.value.state.status, Instant::now());
-            }
+            memory.writes.status.wrote(target.value.state.status, Instant::now());
         });
         Ok(())
     }
@@ -257,25 +245,15 @@ impl PairContext<'_> {
     ) -> Result<()> {
         let source_body = self.source_document(source)?;
         let desired = self.desired(&source_body, source);
-        let replaces = self.context.settings.mode.replaces();
-        let whole = replaces || metadata || desired.needs_document(target);
+        let whole = metadata || desired.needs_document(target);
         let target_body = whole.then(|| self.target_document(target)).transpose()?;
         let place = self.at_target();
-        let updated = match &target_body {
-            Some(body) if replaces => {
-                let object = desired.replaced(body.clone());
-                self.ask_target(&|client| client.replace(&place, &object))
-            }
-            body => match desired.patch(target, body.as_ref(), content) {
-                Some(patch) => self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)),
-                None => {
-                    self.record_settled(source, target, None);
-                    return Ok(());
-                }
-            },
+        let Some(patch) = desired.patch(target, target_body.as_ref(), content) else {
+            self.record_settled(source, target, None);
+            return Ok(());
         };
-        let updated = match updated {
-            Err(error @ Error::Immutable(_)) if !replaces => {
+        let updated = match self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)) {
+            Err(error @ Error::Immutable(_)) => {
                 return self.keep_additions(source, target, &desired, target_body, error);
             }
             updated => updated.map_err(stale)?,
@@ -311,14 +289,11 @@ impl PairContext<'_> {
         desired: &Desired<'_>,
         answer: Value,
     ) -> Result<()> {
-        let mode = self.context.settings.mode;
-        let altered = mode.records_origin().then(|| desired.altered(&answer)).flatten();
+        let altered = desired.altered(&answer);
         let written = self.store_target(answer)?;
         self.record_settled(source, &written, altered);
-        if mode.slows_fights() {
-            let (what, now) = (source.value.state.written(), Instant::now());
-            self.remote.remember(self.id, |memory| memory.writes.update.wrote(what, now));
-        }
+        let (what, now) = (source.value.state.written(), Instant::now());
+        self.remote.remember(self.id, |memory| memory.writes.update.wrote(what, now));
         if !self.context.settings.track.marks_sources() {
             self.context.metrics.spec_lag(self.since.elapsed());
         }

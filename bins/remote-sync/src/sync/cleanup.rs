@@ -58,17 +58,10 @@ fn of_source(object: &Value, instance: &Instance<'_>) -> Option<Value> {
 fn of_target(object: &Value, instance: &Instance<'_>) -> Option<Value> {
     let Instance { reader, sources, .. } = instance;
     let annotation = |key: &String| object["metadata"]["annotations"].get(key)?.as_str();
-    let ours = match annotation(&reader.keys.source) {
-        Some(origin) => {
-            let origin = Origin::parse(origin)?;
-            let cluster = reader.digester.of_text(origin.cluster);
-            let is_source = sources.iter().any(|marks| marks.contains(cluster));
-            origin.finalizer == reader.finalizer && is_source
-        }
-        // In compat mode this is the only one, and says nothing about its instance.
-        None => reader.mode.owns_by_name() && annotation(&reader.keys.orphaned).is_some(),
-    };
-    if !ours {
+    let origin = Origin::parse(annotation(&reader.keys.source)?)?;
+    let cluster = reader.digester.of_text(origin.cluster);
+    let is_source = sources.iter().any(|marks| marks.contains(cluster));
+    if origin.finalizer != reader.finalizer || !is_source {
         return None;
     }
     let mut patch = patch::guarded(&reader.target(object)?);
@@ -93,17 +86,16 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        digest::Digester, known_clusters::ClusterRecord, mode::Mode, rules::FieldRules,
-        secret::UploadRules,
+        digest::Digester, known_clusters::ClusterRecord, rules::FieldRules, secret::UploadRules,
     };
 
     const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
-    fn reader(mode: Mode) -> ObjectReader {
+    fn reader() -> ObjectReader {
         let (keys, digester) = (AnnotationKeys::new("a.b"), Digester::default());
         let rules = FieldRules::default();
-        let uploads = UploadRules::new(&keys, None);
-        ObjectReader { digester, keys, finalizer: "a.b/mine".into(), mode, uploads, rules }
+        let uploads = UploadRules::new(&keys, Vec::new());
+        ObjectReader { digester, keys, finalizer: "a.b/mine".into(), uploads, rules }
     }
 
     fn object(finalizers: &[&str], annotations: &Value) -> Value {
@@ -115,7 +107,7 @@ mod tests {
     fn a_source_is_ours_by_its_finalizer() {
         let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
         let patch = |finalizers: &[&str]| {
-            let (reader, sources) = (&reader(Mode::Safe), &[]);
+            let (reader, sources) = (&reader(), &[]);
             let instance = Instance { reader, sources };
             Role::Source.patch(&object(finalizers, &written), &instance)
         };
@@ -134,21 +126,20 @@ mod tests {
 
     #[test]
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
-        let patch = |mode, annotations: Value| {
-            let (reader, record) = (&reader(mode), ClusterRecord::parse(UID).unwrap());
+        let patch = |annotations: Value| {
+            let (reader, record) = (&reader(), ClusterRecord::parse(UID).unwrap());
             let sources = &[SourceMarks::new(&reader.digester, "west", &record)];
             let instance = Instance { reader, sources };
             Role::Target.patch(&object(&[], &annotations), &instance)
         };
         let origin = |finalizer: &str| format!("west={UID}/ns/x/{UID}/7/{finalizer}");
         let foreign = format!("east={UID}/ns/x/{UID}/7/a.b/mine");
-        assert_eq!(patch(Mode::Safe, json!({"a.b/source": foreign})), None);
+        assert_eq!(patch(json!({"a.b/source": foreign})), None);
         let ours = json!({"a.b/source": origin("a.b/mine"), "a.b/managed-keys": "|", "c": "d"});
-        let ours = patch(Mode::Safe, ours).unwrap();
+        let ours = patch(ours).unwrap();
         assert_eq!(ours.as_array().unwrap().len(), 4, "guards and two keys: {ours}");
-        assert_eq!(patch(Mode::Safe, json!({"a.b/source": origin("a.b/other")})), None);
-        assert_eq!(patch(Mode::Safe, json!({"a.b/source": "what"})), None);
-        assert_eq!(patch(Mode::Safe, json!({"a.b/orphaned": "now"})), None);
-        assert!(patch(Mode::Compat, json!({"a.b/orphaned": "now"})).is_some());
+        assert_eq!(patch(json!({"a.b/source": origin("a.b/other")})), None);
+        assert_eq!(patch(json!({"a.b/source": "what"})), None);
+        assert_eq!(patch(json!({"a.b/orphaned": "now"})), None);
     }
 }

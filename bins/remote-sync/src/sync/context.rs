@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::{
     connection::ClusterRecords,
     model::{
-        digest::Digester, key::PerKind, mode::Mode, object::ObjectReader, rules::FieldRules,
+        digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules,
         secret::UploadRules,
     },
     settings::Settings,
@@ -31,11 +31,7 @@ impl SyncContext {
             digester: Digester::default(),
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
-            mode: settings.mode,
-            uploads: UploadRules::new(
-                &settings.keys,
-                Some(settings.secret_metadata.clone()).filter(|_| settings.mode == Mode::Safe),
-            ),
+            uploads: UploadRules::new(&settings.keys, settings.secret_metadata.clone()),
             rules: FieldRules::default(),
         };
         let readers =

@@ -130,42 +130,36 @@ fn with_source(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    let mut adopt = None;
-    if rules.mode.records_origin() {
-        let origin = source.value.copied_from;
-        // Two names of one object, where it is not known that both clusters are the same.
-        let itself = observed.target.as_ref().is_some_and(|target| target.uid == source.uid);
-        if itself
-            || origin.is_some()
-                && (origin == observed.target_cluster || origin == observed.source_cluster)
-        {
-            return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
-        }
-        adopt = match (observed.ownership(rules), &observed.target) {
-            (Ownership::Unproven, _) => {
-                return SyncAction::Done(PairStatus::Held(Hold::Unidentified));
-            }
-            (Ownership::Foreign, _) => {
-                return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
-            }
-            (Ownership::Unmarked, Some(target)) if target.value.state.terminating => {
-                return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
-            }
-            (Ownership::Unmarked, Some(_)) => match adopt_target(observed, attempt, rules) {
-                None => return SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs)),
-                action => action,
-            },
-            _ => None,
-        };
+    let origin = source.value.copied_from;
+    // Two names of one object, where it is not known that both clusters are the same.
+    let itself = observed.target.as_ref().is_some_and(|target| target.uid == source.uid);
+    if itself
+        || origin.is_some()
+            && (origin == observed.target_cluster || origin == observed.source_cluster)
+    {
+        return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
     }
+    let adopt = match (observed.ownership(), &observed.target) {
+        (Ownership::Unproven, _) => {
+            return SyncAction::Done(PairStatus::Held(Hold::Unidentified));
+        }
+        (Ownership::Foreign, _) => {
+            return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
+        }
+        (Ownership::Unmarked, Some(target)) if target.value.state.terminating => {
+            return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+        }
+        (Ownership::Unmarked, Some(_)) => match adopt_target(observed, attempt, rules) {
+            None => return SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs)),
+            action => action,
+        },
+        _ => None,
+    };
     if rules.track.marks_sources() && !has_finalizer(source) {
         return SyncAction::AddFinalizer;
     }
     if let Some(action) = adopt {
         return action;
-    }
-    if rules.mode.ends_after_writes() && attempt.finalizer_added {
-        return SyncAction::Done(PairStatus::Again);
     }
     // The old status is uploaded before the target gets a new spec; once the target was written, its status waits
     // until the generations are recorded.
@@ -174,12 +168,12 @@ fn with_source(
     {
         return action;
     }
-    match download(observed, source, attempt, rules) {
+    match download(observed, source, rules) {
         action @ SyncAction::Done(PairStatus::InSync | PairStatus::Altered) => {
             let fights = observed.fight.map(|fight| PairStatus::Fighting(fight.left));
             let done = fights.map_or(action, SyncAction::Done);
             upload(observed, source, attempt, rules)
-                .or_else(|| check_secret(observed, attempt, rules))
+                .or_else(|| check_secret(observed, attempt))
                 .unwrap_or(done)
         }
         action => action,
@@ -215,9 +209,7 @@ fn upload(
     let due = |index: &usize, upload: &Cached<TargetSecret>| {
         let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
         upload.value.controller == Some(target.uid)
-            && (upload.value.changed
-                || elsewhere && rules.mode.records_origin()
-                || attempt.secrets_lost.contains(index))
+            && (upload.value.changed || elsewhere || attempt.secrets_lost.contains(index))
     };
     let mut uploads = observed.uploads.iter().enumerate();
     let (index, _) = uploads.find(|(index, upload)| {
@@ -229,9 +221,9 @@ fn upload(
 
 /// A Secret of the target whose copy may not be what was uploaded: somebody changed it, or its cluster was
 /// restored.
-fn check_secret(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Option<SyncAction> {
+fn check_secret(observed: &Observed, attempt: &Attempt) -> Option<SyncAction> {
     let target = observed.target.as_ref()?;
-    if observed.secrets_checked || !rules.mode.sets_preconditions() {
+    if observed.secrets_checked {
         return None;
     }
     let known = |index: &usize| {
@@ -246,12 +238,7 @@ fn check_secret(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Op
 }
 
 /// The next action from source to target, and back with the generations.
-fn download(
-    observed: &Observed,
-    source: &Cached<SourceObject>,
-    attempt: &Attempt,
-    rules: &SyncRules,
-) -> SyncAction {
+fn download(observed: &Observed, source: &Cached<SourceObject>, rules: &SyncRules) -> SyncAction {
     let undone = |fight: &Fight| fight.update == Some(source.value.state.written());
     let fought = observed.fight.filter(undone);
     let fought = fought.map(|fight| SyncAction::Done(PairStatus::Fighting(fight.left)));
@@ -268,9 +255,8 @@ fn download(
     if to.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
-    let safe = rules.mode.records_origin();
     let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
-    let recorded = safe && is_recorded(source, target);
+    let recorded = is_recorded(source, target);
     let content =
         contents.0 != contents.1 && observed.settled.content != Some(contents) && !recorded;
     let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
@@ -278,14 +264,14 @@ fn download(
     if content || differ {
         return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
     }
-    if safe && observed.mark_is_outdated() {
+    if observed.mark_is_outdated() {
         return SyncAction::UpdateMark;
     }
     let altered =
         observed.settled.altered && (contents.0 != contents.1 || metadata.0 != metadata.1);
     let published = &source.value.generations;
-    let other = safe && published.uid.is_some_and(|uid| uid != target.uid);
-    let unrecorded = safe && contents.0 != contents.1 && !altered && !recorded;
+    let other = published.uid.is_some_and(|uid| uid != target.uid);
+    let unrecorded = contents.0 != contents.1 && !altered && !recorded;
     let generations = (Some(from.generation), Some(to.generation));
     let outdated = other || unrecorded || (published.remote, published.local) != generations;
     if rules.track.marks_sources() {
@@ -295,11 +281,7 @@ fn download(
     } else if has_finalizer(source) || published.records().contains(&true) {
         return SyncAction::RemoveRecords;
     }
-    SyncAction::Done(match altered {
-        _ if rules.mode.ends_after_writes() && attempt.wrote => PairStatus::Again,
-        true => PairStatus::Altered,
-        false => PairStatus::InSync,
-    })
+    SyncAction::Done(if altered { PairStatus::Altered } else { PairStatus::InSync })
 }
 
 pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {

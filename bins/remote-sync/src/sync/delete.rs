@@ -242,7 +242,7 @@ impl PairContext<'_> {
 
     pub(crate) fn delete_namespace(&self, observed: &Observed) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
-        if self.context.settings.mode.confirms_absence() && !self.remote.is_complete() {
+        if !self.remote.is_complete() {
             return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);

@@ -20,7 +20,6 @@ pub(crate) struct Desired<'a> {
     pub(crate) reader: &'a ObjectReader,
     /// The source's document.
     pub(crate) source: &'a Value,
-    /// Recorded in safe mode.
     pub(crate) origin: Origin<'a>,
 }
 
@@ -42,18 +41,6 @@ impl Desired<'_> {
         object.insert("metadata".into(), metadata);
         object.extend(self.content());
         object.into()
-    }
-
-    /// The body that replaces the target, as upstream does: with the source's labels and annotations only.
-    pub(crate) fn replaced(&self, mut target: Value) -> Value {
-        let metadata = &mut target["metadata"];
-        metadata["labels"] = self.labels().into();
-        metadata["annotations"] = self.annotations().into();
-        if let Some(target) = target.as_object_mut() {
-            *target = members(Some(target), &|key| !self.reader.is_content(key));
-            target.extend(self.content());
-        }
-        target
     }
 
     /// JSON patch that updates the target; `body` is the target's document, needed for anything but the spec.
@@ -193,15 +180,11 @@ impl Desired<'_> {
         annotations
     }
 
-    /// The annotations that record, in safe mode, whose copy the target is.
+    /// The annotations that record whose copy the target is.
     fn origin_annotations(&self) -> Map<String, Value> {
-        let mut annotations = Map::new();
-        if self.reader.mode.records_origin() {
-            annotations.insert(self.reader.keys.source.clone(), self.origin.to_string().into());
-            let managed = self.managed().to_string();
-            annotations.insert(self.reader.keys.managed_keys.clone(), managed.into());
-        }
-        annotations
+        let (keys, managed) = (&self.reader.keys, self.managed().to_string());
+        let pairs = [(&keys.source, self.origin.to_string()), (&keys.managed_keys, managed)];
+        pairs.map(|(key, value)| (key.clone(), value.into())).into_iter().collect()
     }
 
     fn managed(&self) -> ManagedKeys<'_> {

@@ -6,7 +6,6 @@ use crate::{
         annotations::Uid,
         digest::Digester,
         known_clusters::{ClusterRecord, cluster_mark},
-        mode::Mode,
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings, Track},
@@ -113,7 +112,6 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 /// Rules that apply to all pairs of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SyncRules {
-    pub(crate) mode: Mode,
     pub(crate) track: Track,
     pub(crate) orphans: OrphanPolicy,
     pub(crate) adopt: AdoptPolicy,
@@ -129,7 +127,6 @@ pub(crate) struct SyncRules {
 impl SyncRules {
     pub(crate) fn new(settings: &Settings, kinds: &ApiResources) -> Self {
         Self {
-            mode: settings.mode,
             track: settings.track,
             orphans: settings.orphans.policy,
             adopt: settings.adopt,
@@ -144,9 +141,6 @@ impl SyncRules {
 /// Progress of the current attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Attempt {
-    pub(crate) finalizer_added: bool,
-    /// Something was written.
-    pub(crate) wrote: bool,
     /// Writes for the target have started: upstream uploads nothing more in such a pass.
     pub(crate) spec_started: bool,
     /// Secrets whose upload was tried.
@@ -253,11 +247,9 @@ impl Observed {
     }
 
     /// Whose copy the target is. An object uid alone proves nothing, since each server assigns its own.
-    pub(crate) fn ownership(&self, rules: &SyncRules) -> Ownership {
+    pub(crate) fn ownership(&self) -> Ownership {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
-        let Some(copy) = copy.filter(|_| rules.mode.records_origin()) else {
-            return Ownership::Unmarked;
-        };
+        let Some(copy) = copy else { return Ownership::Unmarked };
         let (marks, here) = (&self.source_marks, copy.place == self.place);
         let of_this = self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
         // A source whose label changed comes from another instance, with another place.

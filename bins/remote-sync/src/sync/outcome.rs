@@ -80,7 +80,6 @@ pub(crate) fn finished(
 /// The next attempt for a pair with this status; `grace` is that of orphans.
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
-        PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
         PairStatus::Held(Hold::GracePeriod(left) | Hold::Gate(GateHold::NextToken(left)))
         | PairStatus::Fighting(left) => ReconcileResult::RequeueAfter(left),
         PairStatus::Held(Hold::Gate(_)) => {

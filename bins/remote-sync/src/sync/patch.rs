@@ -1,5 +1,5 @@
 //! Bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to exactly the object that
-//! was observed, or fail; in compat mode those of statuses and annotations do not.
+//! was observed, or fail.
 
 use serde_json::{Map, Value, json};
 
@@ -40,16 +40,10 @@ pub(crate) fn guarded<R>(cached: &Cached<R>) -> Vec<Value> {
     ]
 }
 
-/// A merge patch of annotations, with the same preconditions in safe mode.
-fn annotate<R>(cached: &Cached<R>, reader: &ObjectReader, annotations: Value) -> Value {
-    let mut metadata = json!({"annotations": annotations});
-    // Upstream has no preconditions here. Compat mode can afford the same: each annotation is a separate
-    // write.
-    if reader.mode.sets_preconditions() {
-        metadata["uid"] = cached.uid.to_string().into();
-        metadata["resourceVersion"] = cached.version.to_string().into();
-    }
-    json!({"metadata": metadata})
+/// A merge patch of annotations, with the same preconditions.
+fn annotate<R>(cached: &Cached<R>, annotations: Value) -> Value {
+    let (uid, version) = (cached.uid.to_string(), cached.version.to_string());
+    json!({"metadata": {"annotations": annotations, "uid": uid, "resourceVersion": version}})
 }
 
 /// JSON patch that appends our finalizer.
@@ -89,26 +83,6 @@ pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch of the differences between both statuses, as upstream's.
-pub(crate) fn status_difference(source: &Value, target: &Value) -> Value {
-    json!({"status": difference(source, target)})
-}
-
-/// The merge patch (RFC 7386) that turns `old` into `new`.
-fn difference(old: &Value, new: &Value) -> Value {
-    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
-        return new.clone();
-    };
-    let mut patch = Map::new();
-    for key in before.keys().filter(|key| !after.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    for (key, value) in after.iter().filter(|(key, value)| before.get(*key) != Some(*value)) {
-        patch.insert(key.clone(), difference(before.get(key).unwrap_or(&Value::Null), value));
-    }
-    patch.into()
-}
-
 /// Merge patch that records which generations belong together, and contents that differ although the target's
 /// server kept all that was written: none of it is missing, so that no later process has to write it again.
 pub(crate) fn record_generations(
@@ -124,13 +98,11 @@ pub(crate) fn record_generations(
         &keys.remote_generation: generation(source.value.state.generation),
         &keys.local_generation: generation(target.value.state.generation),
     });
-    if reader.mode.records_origin() {
-        annotations[&keys.local_uid] = json!(target.uid.to_string());
-        if contents.source != contents.target && !altered {
-            annotations[&keys.content] = json!(contents.to_string());
-        }
+    annotations[&keys.local_uid] = json!(target.uid.to_string());
+    if contents.source != contents.target && !altered {
+        annotations[&keys.content] = json!(contents.to_string());
     }
-    annotate(source, reader, annotations)
+    annotate(source, annotations)
 }
 
 /// JSON patch that removes from a source what `-track source` recorded there.
@@ -155,7 +127,7 @@ pub(crate) fn annotate_orphan(
     reader: &ObjectReader,
     time: &str,
 ) -> Value {
-    annotate(target, reader, json!({&reader.keys.orphaned: time}))
+    annotate(target, json!({&reader.keys.orphaned: time}))
 }
 
 /// Merge patch for the target's Secret that records what was uploaded, and for which source.
@@ -165,11 +137,8 @@ pub(crate) fn annotate_uploaded<R>(
     hash: &str,
     source: Uid,
 ) -> Value {
-    let mut annotations = json!({&reader.keys.hash: hash});
-    if reader.mode.records_origin() {
-        annotations[&reader.keys.uploaded_to] = json!(source.to_string());
-    }
-    annotate(secret, reader, annotations)
+    let keys = &reader.keys;
+    annotate(secret, json!({&keys.hash: hash, &keys.uploaded_to: source.to_string()}))
 }
 
 /// The Namespace for the target named `owner`, created by this [`instance`](ObjectReader::instance).
@@ -179,11 +148,12 @@ pub(crate) fn namespace(
     (source, instance): (Uid, &str),
     reader: &ObjectReader,
 ) -> Value {
-    let mut annotations = json!({&reader.keys.owner: owner});
-    if reader.mode.records_origin() {
-        annotations[&reader.keys.owner_ref] = json!(source.to_string());
-        annotations[&reader.keys.created_by] = json!(instance);
-    }
+    let keys = &reader.keys;
+    let annotations = json!({
+        &keys.owner: owner,
+        &keys.owner_ref: source.to_string(),
+        &keys.created_by: instance,
+    });
     json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": name, "annotations": annotations}})
 }

@@ -18,7 +18,7 @@ use crate::{
         key::{self, KindIndex, Pair},
         mapping::NameMapping,
     },
-    settings::{Direction, Settings},
+    settings::Settings,
     sync::{
         gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
@@ -44,8 +44,6 @@ pub(crate) struct RemoteSync {
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue,
     pub(crate) gate: Mutex<DeletionGate>,
-    /// Only its namespace distinguishes a target of this remote from another remote's.
-    needs_namespace: bool,
     /// Raised when the remote is removed.
     pub(crate) stop: Stop,
     /// Woken, too, when an urgent pair comes and when a worker's turn has come.
@@ -72,15 +70,13 @@ impl RemoteSync {
         let orphans = &settings.orphans;
         let limits =
             GateLimits { grace: orphans.grace, most: orphans.most, within: orphans.within };
-        let pulls = settings.mode.owns_by_name() && settings.direction == Direction::Pull;
         Self {
             name: name.to_owned(),
             names: settings.mapping.names(name),
             source,
             target,
-            queue: Workqueue::new(&settings.resources, settings.workers, settings.mode),
+            queue: Workqueue::new(&settings.resources, settings.workers),
             gate: Mutex::new(DeletionGate::new(limits)),
-            needs_namespace: pulls && settings.many(),
             turns: stop.child(),
             stop,
             enqueued_for: Mutex::default(),

@@ -1,5 +1,5 @@
-//! Secrets on their way to the source's cluster. In safe mode what is there is read first: it is replaced only if
-//! it is ours, or may be taken.
+//! Secrets on their way to the source's cluster. What is there is read first: it is replaced only if it is ours, or
+//! may be taken.
 
 use apiclient::{
     client::Patch,
@@ -12,7 +12,6 @@ use serde_json::Value;
 use crate::{
     model::{
         key,
-        mode::Mode,
         object::{Cached, SourceObject, TargetObject},
         secret::{self, SecretOwner, SecretStanding},
     },
@@ -71,9 +70,6 @@ impl PairContext<'_> {
         source: &Cached<SourceObject>,
     ) -> Result<bool> {
         let place = SECRETS.object(&self.source.0, name);
-        if self.context.settings.mode == Mode::Compat {
-            return self.ask_source(&|client| client.replace(&place, &copy)).map(|_| true);
-        }
         let Some(there) = self.uploaded_secret(name)? else {
             // Somebody else's may be there by now.
             return match self.ask_source(&|client| client.create(&place, &copy)) {

@@ -16,8 +16,6 @@ pub(crate) enum PairStatus {
     InSync,
     /// None of its objects are ours to handle.
     Nothing,
-    /// Upstream's pass ends here and the next one starts at once.
-    Again,
     /// A person paused it.
     Paused,
     /// Something else has to happen first; an event will follow.
@@ -77,7 +75,7 @@ impl PairStatus {
     /// The condition of a pair with this status, unless it is in sync.
     pub(crate) fn condition(self) -> Option<PairCondition> {
         let (state, reason) = match self {
-            Self::InSync | Self::Nothing | Self::Again => return None,
+            Self::InSync | Self::Nothing => return None,
             Self::Paused => (PairState::Paused, "paused by an annotation"),
             Self::Waiting(wait) => (PairState::Waiting, wait.sentence()),
             Self::Held(hold) => (PairState::Held, hold.sentence()),

@@ -13,10 +13,7 @@ use apiclient::lock::lock;
 
 use self::order::QueueOrder;
 pub(crate) use self::order::{QueueDepth, ReconcileResult, WorkItem};
-use crate::model::{
-    key::{KindIndex, Pair, PerKind},
-    mode::Mode,
-};
+use crate::model::key::{KindIndex, Pair, PerKind};
 
 /// The time that an idle worker stays.
 const IDLE: Duration = Duration::from_secs(20);
@@ -46,8 +43,8 @@ struct QueueState {
 
 impl Workqueue {
     /// An empty queue for these kinds, all closed.
-    pub(crate) fn new<T>(kinds: &PerKind<T>, workers: usize, mode: Mode) -> Self {
-        let order = QueueOrder::new(kinds.map(|_| false), mode);
+    pub(crate) fn new<T>(kinds: &PerKind<T>, workers: usize) -> Self {
+        let order = QueueOrder::new(kinds.map(|_| false));
         Self {
             state: Mutex::new(QueueState {
                 order,

@@ -1,4 +1,4 @@
-//! A JSON object as remote-sync reads it: as a source, a target, a namespace and a Secret, in both modes.
+//! A JSON object as remote-sync reads it: as a source, a target, a namespace and a Secret.
 //!
 //! The cached form matches the object: finalizers are at the cached places, annotations survive a round trip,
 //! neither a status nor an annotation of ours changes the content, and an uploaded Secret is recognised.
@@ -11,7 +11,6 @@ use fuzz::{HUGE, bounded, expand};
 use remote_sync::model::{
     annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
     digest::Digester,
-    mode::Mode,
     object::{Cached, Finalizers, ObjectReader, ObjectState},
     rules::FieldRules,
     secret::{self, UploadRules},
@@ -27,18 +26,15 @@ fuzz::target!(run);
 fn run(data: &[u8]) {
     let text = expand(data, HUGE);
     let Ok(object) = json::parse(&text, USUAL_OBJECT) else { return };
-    for mode in [Mode::Compat, Mode::Safe] {
-        let keys = AnnotationKeys::new("cloud.teleport.dev");
-        let reader = ObjectReader {
-            digester: Digester::default(),
-            uploads: UploadRules::new(&keys, (mode == Mode::Safe).then(Vec::new)),
-            keys,
-            finalizer: FINALIZER.to_owned(),
-            mode,
-            rules: FieldRules::default(),
-        };
-        check(&reader, &object, text.len());
-    }
+    let keys = AnnotationKeys::new("cloud.teleport.dev");
+    let reader = ObjectReader {
+        digester: Digester::default(),
+        uploads: UploadRules::new(&keys, Vec::new()),
+        keys,
+        finalizer: FINALIZER.to_owned(),
+        rules: FieldRules::default(),
+    };
+    check(&reader, &object, text.len());
 }
 
 fn check(reader: &ObjectReader, object: &Value, length: usize) {
@@ -94,9 +90,7 @@ fn check_annotations(reader: &ObjectReader, object: &Value, copy_of: Option<Uid>
 fn check_content(reader: &ObjectReader, object: &Value, state: &ObjectState) {
     let mut other = object.clone();
     other["status"] = json!("another");
-    if reader.mode == Mode::Safe
-        && let Some(annotations) = other["metadata"]["annotations"].as_object_mut()
-    {
+    if let Some(annotations) = other["metadata"]["annotations"].as_object_mut() {
         annotations.insert(reader.keys.local_uid.clone(), json!("another"));
     }
     let read = reader.source(&other).expect("it was read before").value.state;

@@ -15,7 +15,6 @@ pub const FAST: [&str; 8] =
 /// What the program is told, and what the scene's objects are called for it.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    pub compat: bool,
     /// Whether the local cluster owns the spec.
     pub push: bool,
     pub kinds: Vec<&'static Kind>,
@@ -30,17 +29,12 @@ impl Setting {
     /// With the suffixes of upstream's tests.
     pub fn safe(kinds: &[&'static Kind]) -> Self {
         Self {
-            compat: false,
             push: false,
             kinds: kinds.to_vec(),
             suffix: "-remote-rs".into(),
             namespace_suffix: "-local-ns".into(),
             secrets: Vec::new(),
         }
-    }
-
-    pub fn compat(kinds: &[&'static Kind]) -> Self {
-        Self { compat: true, ..Self::safe(kinds) }
     }
 
     /// The local cluster is the source of all remotes.
@@ -59,8 +53,6 @@ impl Setting {
 
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all = vec![
-            "-mode".into(),
-            if self.compat { "compat" } else { "safe" }.into(),
             "-direction".into(),
             if self.push { "push" } else { "pull" }.into(),
             format!("-remote-resource-suffix={}", self.suffix),

@@ -10,8 +10,8 @@ use suite::{
 use crate::smoke::crash::{Scene, Work};
 
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
-fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
-    let scene = Scene::new(work, compat);
+fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
+    let scene = Scene::new(work);
     let side = if on_hub { scene.stage.remote() } else { &scene.stage.own };
     let rule = hold(side.cluster.faults(), Some(&side.user()), verb, nth, moment);
     let mut sidecar = scene.stage.start(&[]);
@@ -21,7 +21,7 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
         let held = side.cluster.faults().hits(rule) > 0;
         (held || done).then_some(held)
     });
-    let what = format!("{work:?}, compat: {compat}, {moment:?} {verb} {nth}, on the hub: {on_hub}");
+    let what = format!("{work:?}, {moment:?} {verb} {nth}, on the hub: {on_hub}");
     if held {
         if matches!(moment, Moment::After) {
             // What was sent takes a moment to be done.
@@ -41,7 +41,7 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
     held
 }
 
-fn at_every_write(work: Work, compat: bool, least: usize) {
+fn at_every_write(work: Work, least: usize) {
     if !needs(Need::Embedded, "writes can be held") {
         return;
     }
@@ -55,40 +55,25 @@ fn at_every_write(work: Work, compat: bool, least: usize) {
             (false, "patch"),
             (false, "delete"),
         ] {
-            let at = |nth: &u32| killed_at(work, compat, on_hub, verb, *nth, moment);
+            let at = |nth: &u32| killed_at(work, on_hub, verb, *nth, moment);
             killed += (1..).take_while(at).count();
         }
-        println!("{work:?}, compat: {compat}, {moment:?}: killed at {killed} writes");
+        println!("{work:?}, {moment:?}: killed at {killed} writes");
         assert!(killed >= least, "{killed} writes");
     }
 }
 
 #[test]
 fn a_creation_survives_a_kill_at_every_write() {
-    at_every_write(Work::Create, false, 5);
-}
-
-#[test]
-fn a_creation_survives_a_kill_at_every_write_compat() {
-    at_every_write(Work::Create, true, 5);
+    at_every_write(Work::Create, 5);
 }
 
 #[test]
 fn an_update_survives_a_kill_at_every_write() {
-    at_every_write(Work::Update, false, 5);
-}
-
-#[test]
-fn an_update_survives_a_kill_at_every_write_compat() {
-    at_every_write(Work::Update, true, 5);
+    at_every_write(Work::Update, 5);
 }
 
 #[test]
 fn a_deletion_survives_a_kill_at_every_write() {
-    at_every_write(Work::Delete, false, 2);
-}
-
-#[test]
-fn a_deletion_survives_a_kill_at_every_write_compat() {
-    at_every_write(Work::Delete, true, 2);
+    at_every_write(Work::Delete, 2);
 }

@@ -14,17 +14,7 @@ const OTHER: &str = "example.com/other";
 
 #[test]
 fn a_finalizer_of_another_on_the_copy_is_waited_for() {
-    waits_for_a_finalizer_of_another(false);
-}
-
-#[test]
-fn a_finalizer_of_another_on_the_copy_is_waited_for_compat() {
-    waits_for_a_finalizer_of_another(true);
-}
-
-#[track_caller]
-fn waits_for_a_finalizer_of_another(compat: bool) {
-    let (stage, _sidecar, source, target) = one_budget("foreign", compat);
+    let (stage, _sidecar, source, target) = one_budget("foreign");
     stage.disown_namespace();
     target.set_finalizers(&[OTHER]);
     let before = stage.settled();
@@ -95,31 +85,29 @@ fn a_source_that_is_deleted_and_made_again() {
 
 #[test]
 fn a_new_source_waits_for_the_end_of_its_old_copy() {
-    for compat in [true, false] {
-        let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
-        let stage = Stage::pull("still-going", setting);
-        stage.create_target_namespace(&serde_json::json!({}));
-        let (source, target) = stage.pair(&BUDGETS, "one");
-        source.create_number(1);
-        let _sidecar = stage.start(&[]);
-        is_in_sync(&source, &target);
-        let old = target.uid();
-        target.set_finalizers(&[OTHER]);
-        // The program has seen it, or its DELETE would be refused once.
-        stage.settled();
-        source.delete();
-        eventually("the copy is going", || target.is_terminating().then_some(()));
-        source.delete_by_force();
-        source.create_number(2);
-        source.wait("a claim", |_| source.is_claimed());
-        assert!(target.is_terminating());
-        target.set_finalizers(&[]);
-        let new = target.wait("a new one", |object| object["metadata"]["uid"] != old);
-        is_in_sync(&source, &target);
-        stage.settled();
-        stays("the new one is there", || target.uid() == new["metadata"]["uid"]);
-        let writes = stage.writes();
-        let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
-        assert_eq!(deletions, 1, "{:?}", words(&writes));
-    }
+    let setting = Setting::safe(&[&BUDGETS]);
+    let stage = Stage::pull("still-going", setting);
+    stage.create_target_namespace(&serde_json::json!({}));
+    let (source, target) = stage.pair(&BUDGETS, "one");
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    is_in_sync(&source, &target);
+    let old = target.uid();
+    target.set_finalizers(&[OTHER]);
+    // The program has seen it, or its DELETE would be refused once.
+    stage.settled();
+    source.delete();
+    eventually("the copy is going", || target.is_terminating().then_some(()));
+    source.delete_by_force();
+    source.create_number(2);
+    source.wait("a claim", |_| source.is_claimed());
+    assert!(target.is_terminating());
+    target.set_finalizers(&[]);
+    let new = target.wait("a new one", |object| object["metadata"]["uid"] != old);
+    is_in_sync(&source, &target);
+    stage.settled();
+    stays("the new one is there", || target.uid() == new["metadata"]["uid"]);
+    let writes = stage.writes();
+    let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
+    assert_eq!(deletions, 1, "{:?}", words(&writes));
 }

@@ -10,7 +10,7 @@ use suite::{
     needs::{Need, needs},
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS, secrets},
+    sync::{Place, Setting, Stage, WIDGETS},
 };
 
 use crate::support::{UNSEEN, is_in_sync, of_program, one};

@@ -1,6 +1,5 @@
 //! Copies between clusters: remote-sync with two and more API servers, on either kind of server.
 //!
-//! `_compat` at a name's end: in `-mode compat`, where the other test is in safe mode.
 
 mod content;
 mod crash;

@@ -7,14 +7,14 @@ use suite::{
     faults::code,
     needs::{Need, needs},
     pause,
-    sync::{CONFIGS, OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
+    sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::{is_in_sync, of_program};
 
 /// A widget in sync, in a namespace that was made for it.
-fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
-    let stage = Stage::pull(name, Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+fn in_own_namespace(name: &str) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
+    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "test");
     source.create_number(1);
     let sidecar = stage.start(&[]);
@@ -24,27 +24,8 @@ fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar
 }
 
 #[test]
-fn an_owned_namespace_goes_as_a_whole_compat() {
-    let (stage, _sidecar, source, target) = in_own_namespace("owned", true);
-    let namespace = stage.target_namespace();
-    assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
-    // Something keeps it from going at once.
-    let keeper = target.sibling(&CONFIGS, "keeper");
-    keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
-    let before = stage.settled();
-    source.delete();
-    let delete = format!("local delete namespaces {}", namespace.name);
-    stage.wrote_only_after(before, &[&delete]);
-    assert!(namespace.is_terminating() && source.is_claimed());
-    keeper.set_finalizers(&[]);
-    namespace.wait_until_gone();
-    source.wait_until_gone();
-    stage.wrote_only_after(before, &[&delete, "hub patch widgets test-remote-rs"]);
-}
-
-#[test]
 fn a_made_namespace_goes_once_it_is_empty() {
-    let (stage, _sidecar, source, _target) = in_own_namespace("owned-safe", false);
+    let (stage, _sidecar, source, _target) = in_own_namespace("owned-safe");
     let namespace = stage.target_namespace();
     let before = stage.settled();
     source.delete();
@@ -60,7 +41,7 @@ fn a_made_namespace_goes_once_it_is_empty() {
 /// What others put into it is theirs, of whatever kind.
 #[test]
 fn a_namespace_with_something_in_it_stays() {
-    let (stage, sidecar, source, target) = in_own_namespace("not-empty", false);
+    let (stage, sidecar, source, target) = in_own_namespace("not-empty");
     let theirs = stage.target_secret("theirs");
     theirs.create(&json!({"type": "Opaque"}));
     let uid = theirs.uid();
@@ -100,7 +81,7 @@ fn a_namespace_with_another_instances_copy_stays() {
 /// Whoever it was made for: the last one takes it along.
 #[test]
 fn a_namespace_goes_with_the_last_copy_in_it() {
-    let (stage, _sidecar, source, _target) = in_own_namespace("last-one", false);
+    let (stage, _sidecar, source, _target) = in_own_namespace("last-one");
     let (second, copy) = stage.pair(&WIDGETS, "second");
     second.create_number(2);
     is_in_sync(&second, &copy);
@@ -145,7 +126,7 @@ fn an_owned_namespace_stays_while_its_content_is_unknown() {
 
 #[test]
 fn a_namespace_that_is_going_is_waited_for() {
-    let (stage, _sidecar, source, target) = in_own_namespace("going", false);
+    let (stage, _sidecar, source, target) = in_own_namespace("going");
     let namespace = stage.target_namespace();
     let keeper = target.sibling(&suite::sync::CONFIGS, "keeper");
     keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
@@ -180,34 +161,32 @@ fn a_namespace_that_is_there_already_is_no_failure() {
 
 #[test]
 fn names_that_cannot_be_mapped_are_left_alone() {
-    for compat in [true, false] {
-        // Without a dash, so that an object can be called just that.
-        let setting = Setting { compat, suffix: "rs".into(), ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("unmapped", setting);
-        let good = stage.source(&WIDGETS, "good");
-        for name in ["rs", "another-suffix"] {
-            good.sibling(&WIDGETS, name).create_number(1);
-        }
-        // As long as a namespace may be; its copy's would be longer.
-        let long = format!("{}-{}", stage.namespace, "x".repeat(62 - stage.namespace.len()));
-        stage.remote().cluster.create_namespace(&long);
-        stage.source_in(0, &WIDGETS, &long, "one").create_number(1);
-        let elsewhere = stage.remote().cluster.new_namespace("elsewhere");
-        stage.source_in(0, &WIDGETS, &elsewhere, "one").create_number(1);
-        good.create_number(1);
-        let sidecar = stage.start_served(&[]);
-        is_in_sync(&good, &stage.target(&WIDGETS, "good"));
-        // One has no name, one no namespace; the two others are not ours to count.
-        let pairs = |state: &str| {
-            let labels = "remote=\"hub\",resource=\"widgets.sync.example.com\"";
-            sidecar.metric(&format!("remote_sync_pairs{{{labels},state=\"{state}\"}}"))
-        };
-        eventually("two cannot be mapped", || {
-            (pairs("degraded"), pairs("insync")) == (Some(2.0), Some(1.0))
-        });
-        eventually("both are told", || sidecar.warnings("degraded") == 2);
-        let namespace = format!("local create namespaces {}-local-ns", stage.namespace);
-        let (remote, local) = ("hub patch widgets goodrs", "local create widgets good");
-        stage.wrote_only(&[remote, &namespace, local, remote]);
+    // Without a dash, so that an object can be called just that.
+    let setting = Setting { suffix: "rs".into(), ..Setting::safe(&[&WIDGETS]) };
+    let stage = Stage::pull("unmapped", setting);
+    let good = stage.source(&WIDGETS, "good");
+    for name in ["rs", "another-suffix"] {
+        good.sibling(&WIDGETS, name).create_number(1);
     }
+    // As long as a namespace may be; its copy's would be longer.
+    let long = format!("{}-{}", stage.namespace, "x".repeat(62 - stage.namespace.len()));
+    stage.remote().cluster.create_namespace(&long);
+    stage.source_in(0, &WIDGETS, &long, "one").create_number(1);
+    let elsewhere = stage.remote().cluster.new_namespace("elsewhere");
+    stage.source_in(0, &WIDGETS, &elsewhere, "one").create_number(1);
+    good.create_number(1);
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&good, &stage.target(&WIDGETS, "good"));
+    // One has no name, one no namespace; the two others are not ours to count.
+    let pairs = |state: &str| {
+        let labels = "remote=\"hub\",resource=\"widgets.sync.example.com\"";
+        sidecar.metric(&format!("remote_sync_pairs{{{labels},state=\"{state}\"}}"))
+    };
+    eventually("two cannot be mapped", || {
+        (pairs("degraded"), pairs("insync")) == (Some(2.0), Some(1.0))
+    });
+    eventually("both are told", || sidecar.warnings("degraded") == 2);
+    let namespace = format!("local create namespaces {}-local-ns", stage.namespace);
+    let (remote, local) = ("hub patch widgets goodrs", "local create widgets good");
+    stage.wrote_only(&[remote, &namespace, local, remote]);
 }

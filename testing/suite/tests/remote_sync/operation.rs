@@ -16,34 +16,32 @@ use crate::support::{is_in_sync, of_program, one};
 
 #[test]
 fn a_dry_run_writes_nothing_and_says_what_it_would() {
-    for compat in [true, false] {
-        let stage = Stage::pull("dry", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        let [source, gone] = ["one", "gone"].map(|name| stage.source(&WIDGETS, name));
-        gone.create_number(1);
-        let mut sidecar = stage.start(&[]);
-        let copy = stage.target(&WIDGETS, "gone");
-        is_in_sync(&gone, &copy);
-        sidecar.kill();
-        stage.disown_namespace();
-        gone.delete();
-        source.create_number(1);
-        let before = stage.settled();
-        let sidecar = stage.start(&["-dry-run"]);
-        for (name, says) in
-            [("one-remote-rs", "action=add_finalizer"), ("gone-remote-rs", "action=delete_target")]
-        {
-            eventually(&format!("{name}: {says}"), || {
-                let log = sidecar.log();
-                log.lines().any(|line| line.contains(name) && line.contains(says))
-            });
-        }
-        pause(1500);
-        assert_eq!(words(&stage.writes()[before..]), [""; 0], "compat: {compat}");
-        assert!(gone.is_terminating() && copy.get().is_some());
-        assert!(sidecar.log().lines().count() < 60, "no loop: {}", sidecar.log());
-        source.set_number(2);
-        stage.stays_quiet();
+    let stage = Stage::pull("dry", Setting::safe(&[&WIDGETS]));
+    let [source, gone] = ["one", "gone"].map(|name| stage.source(&WIDGETS, name));
+    gone.create_number(1);
+    let mut sidecar = stage.start(&[]);
+    let copy = stage.target(&WIDGETS, "gone");
+    is_in_sync(&gone, &copy);
+    sidecar.kill();
+    stage.disown_namespace();
+    gone.delete();
+    source.create_number(1);
+    let before = stage.settled();
+    let sidecar = stage.start(&["-dry-run"]);
+    for (name, says) in
+        [("one-remote-rs", "action=add_finalizer"), ("gone-remote-rs", "action=delete_target")]
+    {
+        eventually(&format!("{name}: {says}"), || {
+            let log = sidecar.log();
+            log.lines().any(|line| line.contains(name) && line.contains(says))
+        });
     }
+    pause(1500);
+    assert_eq!(words(&stage.writes()[before..]), [""; 0]);
+    assert!(gone.is_terminating() && copy.get().is_some());
+    assert!(sidecar.log().lines().count() < 60, "no loop: {}", sidecar.log());
+    source.set_number(2);
+    stage.stays_quiet();
 }
 
 // --- once ---
@@ -129,32 +127,30 @@ fn traces(object: &Value) -> Vec<String> {
 
 #[test]
 fn cleanup_leaves_the_objects_and_nothing_of_its_own() {
-    for compat in [true, false] {
-        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("cleanup", setting);
-        let (source, target) = stage.pair(&WIDGETS, "one");
-        source.create(&serde_json::json!({
-            "metadata": {"finalizers": ["example.com/other"], "annotations": {"note": "x"}},
-            "spec": {"size": 1},
-        }));
-        // On servers that others share, too, it is only about its own.
-        let own = format!("-finalizer=example.com/{}", stage.namespace);
-        let mut sidecar = stage.start(&[&own]);
-        is_in_sync(&source, &target);
-        assert_eq!(sidecar.terminate().0, Some(0));
-        let uids = [source.uid(), target.uid()];
-        let (code, log) = stage.run(&["-cleanup", &own]);
-        assert_eq!(code, Some(0), "{log}");
-        assert_eq!(source.finalizers(), ["example.com/other"]);
-        assert_eq!((traces(&source.read()), traces(&target.read())), (vec![], vec![]), "{log}");
-        assert_eq!(source.annotation("note").as_deref(), Some("x"));
-        assert_eq!([source.uid(), target.uid()], uids);
-        assert_eq!(target.number(), Some(1));
-        // Again there is nothing to do.
-        let before = stage.settled();
-        assert_eq!(stage.run(&["-cleanup", &own]).0, Some(0));
-        assert_eq!(words(&stage.writes()[before..]), [""; 0]);
-    }
+    let setting = Setting::safe(&[&WIDGETS]);
+    let stage = Stage::pull("cleanup", setting);
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create(&serde_json::json!({
+        "metadata": {"finalizers": ["example.com/other"], "annotations": {"note": "x"}},
+        "spec": {"size": 1},
+    }));
+    // On servers that others share, too, it is only about its own.
+    let own = format!("-finalizer=example.com/{}", stage.namespace);
+    let mut sidecar = stage.start(&[&own]);
+    is_in_sync(&source, &target);
+    assert_eq!(sidecar.terminate().0, Some(0));
+    let uids = [source.uid(), target.uid()];
+    let (code, log) = stage.run(&["-cleanup", &own]);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(source.finalizers(), ["example.com/other"]);
+    assert_eq!((traces(&source.read()), traces(&target.read())), (vec![], vec![]), "{log}");
+    assert_eq!(source.annotation("note").as_deref(), Some("x"));
+    assert_eq!([source.uid(), target.uid()], uids);
+    assert_eq!(target.number(), Some(1));
+    // Again there is nothing to do.
+    let before = stage.settled();
+    assert_eq!(stage.run(&["-cleanup", &own]).0, Some(0));
+    assert_eq!(words(&stage.writes()[before..]), [""; 0]);
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// A widget in sync whose Secrets `token` and `extra` may go up.
-fn stage(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
-    let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
+fn stage(name: &str) -> (Stage, Sidecar, Place, Place) {
+    let setting = Setting::safe(&[&WIDGETS]);
     let stage = Stage::pull(name, setting.secrets(&["token", "extra"]));
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
@@ -47,21 +47,19 @@ const NOTE: &str = "local patch secrets token";
 
 #[test]
 fn a_changed_secret_goes_up_by_itself() {
-    for compat in [true, false] {
-        let (stage, _sidecar, _, target) = stage("changed", compat);
-        let before = stage.settled();
-        stage.create_target_secret("token", "data1", Some(&target));
-        let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
-        assert_eq!(uploaded["metadata"]["annotations"], json!({HASH: HASHES[0]}));
-        stage.target_secret("token").wait_for_annotation(HASH, HASHES[0]);
-        stage.wrote_only_after(before, &[PUT, NOTE]);
-        let before = stage.settled();
-        let data = json!({"data": {"data": BASE64_STANDARD.encode("data2")}});
-        stage.target_secret("token").merge(&data);
-        wait_for_value(&stage.source_secret("token"), "data2");
-        stage.wrote_only_after(before, &[PUT, NOTE]);
-        stage.target_secret("token").wait_for_annotation(HASH, HASHES[1]);
-    }
+    let (stage, _sidecar, _, target) = stage("changed");
+    let before = stage.settled();
+    stage.create_target_secret("token", "data1", Some(&target));
+    let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
+    assert_eq!(uploaded["metadata"]["annotations"], json!({HASH: HASHES[0]}));
+    stage.target_secret("token").wait_for_annotation(HASH, HASHES[0]);
+    stage.wrote_only_after(before, &[PUT, NOTE]);
+    let before = stage.settled();
+    let data = json!({"data": {"data": BASE64_STANDARD.encode("data2")}});
+    stage.target_secret("token").merge(&data);
+    wait_for_value(&stage.source_secret("token"), "data2");
+    stage.wrote_only_after(before, &[PUT, NOTE]);
+    stage.target_secret("token").wait_for_annotation(HASH, HASHES[1]);
 }
 
 #[test]
@@ -69,8 +67,8 @@ fn a_refused_secret_holds_up_nothing_else() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    for (compat, refusal) in [(true, 403), (false, 404), (false, 403)] {
-        let (stage, sidecar, source, target) = stage("refused", compat);
+    for refusal in [404, 403] {
+        let (stage, sidecar, source, target) = stage("refused");
         let hub = stage.remote().cluster.faults();
         let refused = of_program(stage.remote(), code(refusal)).verb("update").resource("secrets");
         let rule = hub.add(refused.name("token-remote-rs"));
@@ -93,11 +91,11 @@ fn a_refused_secret_holds_up_nothing_else() {
 
 /// Upstream uploads nothing new while the hash on its own side is the same.
 #[test]
-fn a_secret_of_a_new_remote_object_goes_up_again_in_safe_mode() {
+fn a_secret_of_a_new_remote_object_goes_up_again() {
     if !needs(Need::Embedded, UNSEEN) {
         return;
     }
-    let (stage, _sidecar, source, target) = stage("again", false);
+    let (stage, _sidecar, source, target) = stage("again");
     stage.create_target_secret("token", "data1", Some(&target));
     let uploaded = stage.source_secret("token");
     wait_for_value(&uploaded, "data1");
@@ -120,7 +118,7 @@ fn a_secret_whose_note_failed_goes_up_once_more() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let (stage, _sidecar, _, target) = stage("note", false);
+    let (stage, _sidecar, _, target) = stage("note");
     let busy = of_program(&stage.own, code(503)).verb("patch").resource("secrets").times(1);
     stage.own.cluster.faults().add(busy);
     let before = stage.settled();
@@ -138,7 +136,7 @@ fn nothing_goes_up_while_the_status_does_not() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let (stage, _sidecar, source, target) = stage("order", false);
+    let (stage, _sidecar, source, target) = stage("order");
     let busy = Action::Answer { code: 503, body: None, retry_after: None };
     let status = of_program(stage.remote(), busy).verb("patch").subresource("status");
     let rule = stage.remote().cluster.faults().add(status);

@@ -76,16 +76,16 @@ fn published(source: &Value, target: &Value) -> bool {
     says(REMOTE_GENERATION, source) && says(LOCAL_GENERATION, target)
 }
 
-/// One budget in sync, in this mode.
+/// One budget in sync.
 #[track_caller]
-pub(crate) fn one_budget(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
-    let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
+pub(crate) fn one_budget(name: &str) -> (Stage, Sidecar, Place, Place) {
+    let setting = Setting::safe(&[&BUDGETS]);
     let (stage, sidecar) = in_sync(name, setting, &[]);
     let (source, target) = stage.pair(&BUDGETS, "one");
     (stage, sidecar, source, target)
 }
 
-/// One object of this kind in sync, in safe mode.
+/// One object of this kind in sync.
 #[track_caller]
 pub(crate) fn one(
     name: &str,
@@ -130,7 +130,7 @@ pub(crate) const HASHES: [&str; 2] = [
 pub(crate) const OTHERS: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000000/there/one/\
                                  0d6ff0b4-3b39-4b5b-9f5c-000000000001/4/cloud.teleport.dev/sync-local";
 
-/// The labels or annotations of an object, but for those that safe mode adds for itself.
+/// The labels or annotations of an object, but for the program's own.
 pub(crate) fn map(object: &Value, what: &str) -> Value {
     let own = ["/source", "/managed-keys", "/sync-local-uid", "/sync-content", "/last-uploaded-to"];
     let all = object["metadata"][what].as_object().cloned().unwrap_or_default();

@@ -1,10 +1,9 @@
 //! `make chaos`: random operations on both sides of remote-sync's copies, its servers and itself, against
-//! a model. `SEED` and `OPERATIONS` repeat a run, `MODE=compat` runs that mode, `CONFIG=push,large` has these
+//! a model. `SEED` and `OPERATIONS` repeat a run, `CONFIG=push,large` has these
 //! features and not those of the seed, `PAIRS=3,5` leaves all other pairs alone, `SECONDS` goes on with the
 //! next seeds for so long.
 
 use std::{
-    env,
     process::exit,
     time::{Duration, Instant},
 };
@@ -23,16 +22,9 @@ use tools::{
 fn main() {
     let start = Instant::now();
     let seconds = Duration::from_secs(setting("SECONDS").unwrap_or(0));
-    let modes: &[bool] = match env::var("MODE").as_deref() {
-        Ok("compat") => &[true],
-        Ok("safe") => &[false],
-        _ => &[false, true],
-    };
     let mut seed = dice::seed();
     loop {
-        for compat in modes {
-            run(seed, *compat);
-        }
+        run(seed);
         if start.elapsed() >= seconds {
             return;
         }
@@ -40,7 +32,7 @@ fn main() {
     }
 }
 
-fn run(seed: u64, compat: bool) {
+fn run(seed: u64) {
     let operations = setting("OPERATIONS").unwrap_or(10_000);
     let pairs: String = setting("PAIRS").unwrap_or_default();
     let pairs = pairs.split(',').filter(|pair| !pair.is_empty());
@@ -48,23 +40,22 @@ fn run(seed: u64, compat: bool) {
     let config = setting::<String>("CONFIG").map_or_else(|| draw(seed), |text| named(&text));
     let features = Some(config::words(&config)).filter(|words| !words.is_empty());
     let features = features.unwrap_or_else(|| "none".to_owned());
-    let mode = if compat { "compat" } else { "safe" };
-    println!("{}", bold(format!("Chaos: {} operations, {mode} mode", grouped(operations as u64))));
-    println!("SEED={seed} OPERATIONS={operations} MODE={mode} CONFIG={features}\n");
+    println!("{}", bold(format!("Chaos: {} operations", grouped(operations as u64))));
+    println!("SEED={seed} OPERATIONS={operations} CONFIG={features}\n");
     let start = Instant::now();
     let tell = |summary: &Summary| {
         if summary.operations.is_multiple_of(1000) {
             println!("{:4} s  {}", start.elapsed().as_secs(), words(summary));
         }
     };
-    match (Run { seed, operations, compat, config, pairs }).run_and_shrink(tell) {
+    match (Run { seed, operations, config, pairs }).run_and_shrink(tell) {
         Ok(summary) => {
             let seconds = start.elapsed().as_secs();
             println!("{} {} in {seconds} s\n", green("all as the model has it:"), words(&summary));
         }
         Err(report) => {
             println!(
-                "{} {report}\n\nagain with SEED={seed} OPERATIONS={operations} MODE={mode} CONFIG={features}",
+                "{} {report}\n\nagain with SEED={seed} OPERATIONS={operations} CONFIG={features}",
                 red("failed:")
             );
             exit(1);

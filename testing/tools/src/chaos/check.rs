@@ -18,7 +18,6 @@ pub type Difference = (Option<usize>, String);
 
 /// All that is not as it has to be once everything has come to rest.
 pub fn differences(scene: &Scene) -> Vec<Difference> {
-    let compat = scene.stage.setting.compat;
     if !scene.broken.is_empty() {
         // The rest may only be on its way.
         return scene.broken.clone();
@@ -28,7 +27,7 @@ pub fn differences(scene: &Scene) -> Vec<Difference> {
         let mut found = Found { all: Vec::new() };
         match &pair.wanted {
             Some(wanted) => found.living(scene, pair, wanted),
-            None => found.gone(pair, compat),
+            None => found.gone(pair),
         }
         found.secret(scene, pair);
         all.extend(found.all.into_iter().map(|what| (Some(index), what)));
@@ -57,7 +56,6 @@ impl Found {
         if wanted.unselected {
             return self.unselected(pair, wanted);
         }
-        let compat = scene.stage.setting.compat;
         if scene.has(Feature::Equal) && self.is_not_taken(pair, wanted) {
             return;
         }
@@ -75,11 +73,8 @@ impl Found {
         self.beside(source, target, wanted);
         let nothing = Copy::default();
         let copy = pair.copies.get(uid(target)).unwrap_or(&nothing);
-        let with = |own: &Map, theirs: &Map| {
-            // Upstream leaves nothing of the target's own.
-            let own = own.clone().into_iter().filter(|_| !compat);
-            own.chain(theirs.clone()).collect::<Map>()
-        };
+        let with =
+            |own: &Map, theirs: &Map| own.clone().into_iter().chain(theirs.clone()).collect();
         let labels = with(&copy.labels, &wanted.labels);
         self.same("the target's labels", map(target, "labels"), labels);
         let annotations = with(&copy.annotations, &wanted.annotations);
@@ -90,7 +85,7 @@ impl Found {
             self.same("the target's status", health(target), copy.status.unwrap_or(0));
             self.same("the source's status", health(source), copy.status.unwrap_or(0));
         }
-        let bare = !compat && scene.has(Feature::Track);
+        let bare = scene.has(Feature::Track);
         let recorded = |it| if bare { None } else { it };
         let finalizer = recorded(Some(scene.finalizer(kind).to_owned()));
         self.same("the source's finalizers", finalizers(source), Vec::from_iter(finalizer));
@@ -101,7 +96,7 @@ impl Found {
         let mark = annotation(target, SOURCE);
         let cluster = mark.as_deref().and_then(|mark| mark.split('/').next());
         let marked = marked(&scene.stage, pair);
-        self.same("the cluster of its mark", cluster, Some(&*marked).filter(|_| !compat));
+        self.same("the cluster of its mark", cluster, Some(&*marked));
     }
 
     /// A target that was there before, differs, and so stays as it is.
@@ -144,11 +139,11 @@ impl Found {
         self.same("the source's finalizers", finalizers(&source), Vec::new());
     }
 
-    fn gone(&mut self, pair: &Pair, compat: bool) {
+    fn gone(&mut self, pair: &Pair) {
         self.unless(pair.source.stored().is_none(), || "the source is still there".into());
         let target = pair.target.stored();
         if let Some(target) = &target {
-            let marked = compat || annotation(target, SOURCE).is_some();
+            let marked = annotation(target, SOURCE).is_some();
             self.unless(!marked, || "the target is still there".into());
         }
         for (uid, copy) in &pair.copies {
@@ -180,7 +175,7 @@ impl Found {
             return;
         }
         // What is nobody's copy has nothing to upload.
-        if !scene.stage.setting.compat && annotation(&target, SOURCE).is_none() {
+        if annotation(&target, SOURCE).is_none() {
             return;
         }
         let up = pair.source.sibling(secrets(), &pair.secret).stored().unwrap_or_default();
@@ -190,19 +185,16 @@ impl Found {
         let is_anothers = controller.is_object()
             && (controller["kind"] != *source.kind.resource.kind
                 || controller["name"] != *source.name);
-        if !scene.stage.setting.compat && is_anothers && data(&up) != value {
+        if is_anothers && data(&up) != value {
             return;
         }
         let hash = annotation(&secret, HASH);
         self.unless(hash.is_some(), || "the Secret is not marked as uploaded".into());
-        // Upstream does not upload what another source got before.
-        if !scene.stage.setting.compat || annotation(&up, HASH) == hash {
-            self.same("the source's Secret", data(&up), value);
-            self.same("the Secrets' hash", annotation(&up, HASH), hash);
-            let source = pair.source.stored().unwrap_or_default();
-            let of = up["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
-            self.same("the Secret's owner", of.as_deref(), Some(uid(&source)));
-        }
+        self.same("the source's Secret", data(&up), value);
+        self.same("the Secrets' hash", annotation(&up, HASH), hash);
+        let source = pair.source.stored().unwrap_or_default();
+        let of = up["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
+        self.same("the Secret's owner", of.as_deref(), Some(uid(&source)));
     }
 }
 
@@ -242,18 +234,13 @@ fn left_namespaces(scene: &Scene) -> Vec<Difference> {
         .filter_map(|(index, pair)| {
             let namespace = namespace_of(&pair.target)?.stored()?;
             let of = annotation(&namespace, OWNER).is_some_and(|owner| owner == pair.target.name);
-            let to_go = match scene.stage.setting.compat {
-                // No mark says for which source: what one that was taken by force left may stay.
-                true => of && !pair.was_ever_forced(),
-                false => {
-                    of && pair.left_by.as_deref() == annotation(&namespace, OWNER_REF).as_deref()
-                }
-            };
+            let to_go =
+                of && pair.left_by.as_deref() == annotation(&namespace, OWNER_REF).as_deref();
             (to_go && pair.wanted.is_none() && pair.target.stored().is_none())
                 .then(|| (Some(index), "the target's namespace is still there".into()))
         })
         .collect()
 }
 
-/// In safe mode: the uid of the source that the namespace was made for.
+/// The uid of the source that the namespace was made for.
 const OWNER_REF: &str = "cloud.teleport.dev/sync-owner-ref";

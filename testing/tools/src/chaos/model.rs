@@ -149,11 +149,6 @@ impl Pair {
         }
     }
 
-    /// Whether a source of the pair ever went without its finalizer being heeded.
-    pub fn was_ever_forced(&self) -> bool {
-        !self.forced.is_empty() || !self.lost.is_empty()
-    }
-
     /// The incarnation that this document is of.
     pub fn copy(&mut self, object: &Value) -> &mut Copy {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -199,12 +194,12 @@ impl Pair {
         })
     }
 
-    /// Whether a write of one of the two, or of what goes with them, came to a paused pair. In safe mode
-    /// none can be done that does not know of the pause of what it writes; the pause of the other one may be on
-    /// a connection that is silent.
-    pub fn was_stopped(&self, written: Option<End>, at: Instant, safe: bool) -> bool {
+    /// Whether a write of one of the two, or of what goes with them, came to a paused pair. None can
+    /// be done that does not know of the pause of what it writes; the pause of the other one may be on a connection
+    /// that is silent.
+    pub fn was_stopped(&self, written: Option<End>, at: Instant) -> bool {
         self.pauses.iter().any(|pause| {
-            let guarded = safe && written == Some(pause.end);
+            let guarded = written == Some(pause.end);
             pause.lasts(at, if guarded { Duration::ZERO } else { UNAWARE })
         })
     }

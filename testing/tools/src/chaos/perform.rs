@@ -274,7 +274,6 @@ pub fn make_secret(pair: &Pair) -> Option<Value> {
     answer(place.cluster.client.create(&place.target().siblings(), &object))
 }
 
-/// Only in safe mode: sync-controller does not look at it again.
 fn lose_secret(pair: &Pair) -> Option<Value> {
     pair.source.namespace.as_ref()?;
     let place = pair.source.sibling(secrets(), &pair.secret);
@@ -287,10 +286,6 @@ fn lose_secret(pair: &Pair) -> Option<Value> {
 
 /// Creates it by hand, in a namespace by hand if there is none.
 fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> Option<Value> {
-    // There it goes as soon as it is seen.
-    if scene.stage.setting.compat {
-        return None;
-    }
     if let Some(namespace) = namespace_of(target).filter(|namespace| namespace.stored().is_none()) {
         let object = whole(&namespace, json!({}));
         let all = namespace.target().siblings();

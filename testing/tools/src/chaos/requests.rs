@@ -68,7 +68,7 @@ fn wrong_deletion(scene: &Scene, write: &LoggedWrite, is_target: bool) -> Option
     };
     let why = if !pair.may_lose_target(*at) {
         "whose source is there"
-    } else if is_in_grace(scene, pair, *at) {
+    } else if is_in_grace(pair, *at) {
         "whose source is not gone for long"
     } else if pair.copies.get(uid).is_some_and(|copy| pair.is_kept(copy, *at)) {
         "which is no copy"
@@ -97,11 +97,6 @@ fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<
     if inside.peek().is_none() {
         return Some((None, "which is no target's".into()));
     }
-    if scene.stage.setting.compat {
-        // Upstream takes it with its owner, whoever else is in it.
-        let any = inside.any(|(_, pair)| pair.may_lose_target(at));
-        return (!any).then(|| (None, "whose owner is there".into()));
-    }
     // It goes only while nothing is in it: the grace is that of the target, which went before.
     inside.find_map(|(index, pair)| {
         let kept = pair.copies.values().any(|copy| pair.is_kept(copy, at));
@@ -114,16 +109,13 @@ fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<
     })
 }
 
-/// Whether the target is an orphan since just now; upstream has no grace.
-fn is_in_grace(scene: &Scene, pair: &Pair, at: Instant) -> bool {
-    !scene.stage.setting.compat && pair.lost_before(at).is_some_and(|lost| at < lost + GRACE)
+/// Whether the target is an orphan since just now.
+fn is_in_grace(pair: &Pair, at: Instant) -> bool {
+    pair.lost_before(at).is_some_and(|lost| at < lost + GRACE)
 }
 
 /// More orphans of one remote went at once than may, by one process.
 fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
-    if scene.stage.setting.compat {
-        return Vec::new();
-    }
     let (most, within) = MOST;
     let mut gone: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
     for write in deletions {
@@ -151,7 +143,6 @@ fn paused_write(
     side: &Side,
     is_target: bool,
 ) -> Option<Difference> {
-    let safe = !scene.stage.setting.compat;
     scene.pairs.iter().enumerate().find_map(|(index, pair)| {
         let (end, place) = match is_target {
             true => (End::Target, &pair.target),
@@ -163,7 +154,7 @@ fn paused_write(
             _ => return None,
         };
         let LoggedWrite { verb, resource, subresource, namespace, name, .. } = write;
-        pair.was_stopped(written, write.at, safe).then(|| {
+        pair.was_stopped(written, write.at).then(|| {
             let what = format!("{verb} {resource} {subresource} {namespace}/{name}");
             (Some(index), format!("{what}, which is paused"))
         })

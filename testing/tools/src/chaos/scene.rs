@@ -20,10 +20,7 @@ use suite::{
     cluster::Cluster,
     pause, real,
     sidecar::Sidecar,
-    sync::{
-        BUDGETS, FINALIZER, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS,
-        namespaces,
-    },
+    sync::{FINALIZER, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS, namespaces},
 };
 
 /// The Secret that goes up from each namespace.
@@ -75,18 +72,16 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Two remotes, in compat one: there no kind outside of namespaces can have several. On the real control plane
-    /// one, too, and of kinds in namespaces: others run there as well.
-    pub fn new(compat: bool, config: &Config) -> Self {
+    /// Two remotes; on the real control plane one, of kinds in namespaces, as others run there as well.
+    pub fn new(config: &Config) -> Self {
         let push = config.contains(&Feature::Push);
         let setting = Setting {
-            compat,
             push,
             namespace_suffix: "-{cluster}".into(),
             suffix: if push { "-{cluster}" } else { "-rs" }.into(),
-            ..Setting::safe(&kinds(compat)).secrets(&[SECRET])
+            ..Setting::safe(&kinds()).secrets(&[SECRET])
         };
-        let names: &[&str] = if compat || real() { &["hub"] } else { &["hub", "east"] };
+        let names: &[&str] = if real() { &["hub"] } else { &["hub", "east"] };
         let mut stage = match real() {
             true => Stage::pull("chaos", setting),
             false => {
@@ -97,13 +92,9 @@ impl Scene {
         let pairs = (0..names.len()).flat_map(|remote| pairs(&stage, remote)).collect();
         let servers = names.len() + 1;
         let sidecars = start(&mut stage, config);
-        let mut config = config.clone();
-        if compat {
-            config.remove(&Feature::Secrets);
-        }
         Self {
             stage,
-            config,
+            config: config.clone(),
             pairs,
             namespaces: HashMap::new(),
             secrets: HashMap::new(),
@@ -139,7 +130,7 @@ impl Scene {
 
     /// The finalizer of the instance that has this kind.
     pub fn finalizer(&self, kind: &Kind) -> &'static str {
-        let is_second = kind.flag() == second(self.stage.setting.compat).flag();
+        let is_second = kind.flag() == SETTINGS.flag();
         if self.has(Feature::Instances) && is_second { SECOND } else { FINALIZER }
     }
 
@@ -236,15 +227,11 @@ impl Scene {
     }
 }
 
-fn kinds(compat: bool) -> Vec<&'static Kind> {
-    let mut kinds = vec![&WIDGETS, second(compat), &REGIONS];
+fn kinds() -> Vec<&'static Kind> {
+    // The second has no spec.
+    let mut kinds = vec![&WIDGETS, &SETTINGS, &REGIONS];
     kinds.retain(|kind| kind.namespaced || !real());
     kinds
-}
-
-/// Without a spec, where that is copied too.
-pub fn second(compat: bool) -> &'static Kind {
-    if compat { &BUDGETS } else { &SETTINGS }
 }
 
 /// The namespace of an object, an object itself.

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::{
     config::{Config, Feature},
     model::Pair,
-    scene::{SECOND, SECRET, SELECTED, second},
+    scene::{SECOND, SECRET, SELECTED},
 };
 use suite::{
     cluster::Cluster,
     real,
     sidecar::Sidecar,
-    sync::{Kind, Place, REGIONS, Side, Stage, WIDGETS, namespaces},
+    sync::{Kind, Place, REGIONS, SETTINGS, Side, Stage, WIDGETS, namespaces},
 };
 
 /// No wait longer than a run can be. A silent connection is given up after five probes, which take 2.5 s;
@@ -36,12 +36,9 @@ const SHORT: [&str; 12] = [
 /// Starts the program, or both instances of it.
 pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     let mut flags = SHORT.to_vec();
-    if !stage.setting.compat {
-        let adopt = if config.contains(&Feature::Equal) { "equal" } else { "always" };
-        flags.extend(["-adopt", adopt]);
-        if config.contains(&Feature::Track) {
-            flags.extend(["-track", "target"]);
-        }
+    flags.extend(["-adopt", if config.contains(&Feature::Equal) { "equal" } else { "always" }]);
+    if config.contains(&Feature::Track) {
+        flags.extend(["-track", "target"]);
     }
     if config.contains(&Feature::Secrets) {
         flags.extend(["-resync", "1s"]);
@@ -53,7 +50,7 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     if !config.contains(&Feature::Instances) {
         return vec![stage.start(&flags)];
     }
-    let (kinds, other) = (stage.setting.kinds.clone(), second(stage.setting.compat));
+    let (kinds, other) = (stage.setting.kinds.clone(), &SETTINGS);
     stage.setting.kinds.retain(|kind| kind.flag() != other.flag());
     let first = stage.start(&flags);
     stage.setting.kinds = vec![other];
@@ -100,8 +97,8 @@ pub fn pairs(stage: &Stage, remote: usize) -> Vec<Pair> {
         ("many", &WIDGETS, "b"),
         ("many", &WIDGETS, "c"),
         // An object of another kind with the same name.
-        ("many", second(stage.setting.compat), "a"),
-        ("many", second(stage.setting.compat), "d"),
+        ("many", &SETTINGS, "a"),
+        ("many", &SETTINGS, "d"),
     ];
     let region = stage.remotes[remote].name.as_str();
     let outside = [("", &REGIONS, region)];

@@ -17,10 +17,9 @@ enum Event {
     Source(&'static str, &'static str),
     /// The object's, or that of a Secret's controller.
     Target(&'static str, &'static str),
-    Namespace(&'static str, &'static str),
 }
 
-use Event::{Namespace, Source, Target};
+use Event::{Source, Target};
 
 #[test]
 fn an_event_leads_to_the_canonical_names() {
@@ -29,13 +28,9 @@ fn an_event_leads_to_the_canonical_names() {
         (["-us-east", "", "my-"], Source("my-t1", "tenant-eu"), None),
         (["-us-east", "", "my-"], Source("other", "tenant-us-east"), None),
         (["-us-east", "", "my-"], Target("other", "tenant"), None),
-        (["-us-east", "", "my-"], Namespace("other", "tenant"), None),
         (["-rs", "-ns", ""], Source("a", "test-rs"), Some(("a", "test"))),
         (["-rs", "-ns", ""], Target("a-ns", "test"), Some(("a", "test"))),
         (["-rs", "-ns", ""], Target("a", "test"), None),
-        (["-rs", "-ns", ""], Namespace("a-ns", "test"), Some(("a", "test"))),
-        (["-rs", "-ns", ""], Namespace("a", "test"), Some(("a", "test"))),
-        (["-rs", "-ns", ""], Namespace("a-ns", ""), None),
         // Only the mapping's own suffix counts.
         (["-rs", "-ns", ""], Target("a-ns-ns", "test"), Some(("a-ns", "test"))),
         (["-east", "", ""], Source("x", "foo-us-east"), Some(("x", "foo-us"))),
@@ -53,7 +48,6 @@ fn an_event_leads_to_the_canonical_names() {
         let (what, canonical) = match event {
             Source(ns, name) => ([ns, name], names.canonical_of_source(ns, name)),
             Target(ns, name) => ([ns, name], names.canonical_of_target(ns, name)),
-            Namespace(ns, owner) => ([ns, owner], names.canonical_of_namespace(ns, owner)),
         };
         assert_eq!(canonical, expected, "{suffixes:?} {what:?}");
     }
@@ -109,7 +103,6 @@ fn suffixes_overlap_where_one_ends_with_the_other() {
     ] {
         let (one, other) = (suffixes(one), suffixes(other));
         assert_eq!(one.shares_sources(&other), expected);
-        assert_eq!(one.shares_targets(&other), expected);
     }
 }
 
@@ -124,15 +117,12 @@ fn with_fixed_namespaces_a_target_does_not_tell_its_source() {
     };
     for names in [template.names("east"), template.common()] {
         assert_eq!(names.canonical_of_target("agent", "x"), Some(("cluster1", "x")));
-        assert_eq!(names.canonical_of_namespace("agent", "x"), Some(("cluster1", "x")));
         assert_eq!(names.target("cluster1", "x"), ("agent".into(), "x".into()));
         for elsewhere in ["cluster1", "agent-2", "other"] {
             assert_eq!(names.canonical_of_target(elsewhere, "x"), None);
-            assert_eq!(names.canonical_of_namespace(elsewhere, "x"), None);
         }
         assert_eq!(names.canonical_of_target("", "x"), Some(("", "x")));
         assert_eq!(names.target("", "x"), (String::new(), "x".into()));
-        assert!(names.shares_targets(&template.names("west")));
     }
     let names = template.names("east");
     assert_eq!(names.canonical_of_source("cluster1", "x-east"), Some(("cluster1", "x")));

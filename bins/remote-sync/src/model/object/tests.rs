@@ -9,14 +9,13 @@ const UID: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
 const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
 const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
-fn reader(mode: Mode) -> ObjectReader {
+fn reader() -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
     ObjectReader {
         digester: Digester::default(),
-        uploads: UploadRules::new(&keys, None),
+        uploads: UploadRules::new(&keys, Vec::new()),
         keys,
         finalizer: "cloud.teleport.dev/sync-local".into(),
-        mode,
         rules: FieldRules::default(),
     }
 }
@@ -48,7 +47,7 @@ fn annotated(annotations: &Value) -> Value {
 
 #[test]
 fn a_source_has_a_finalizer_and_says_what_it_published() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let source = reader.source(&object(&json!({"metadata": {
         "generation": 7,
         "deletionTimestamp": "2026-11-21T11:41:35Z",
@@ -90,7 +89,7 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
 
 #[test]
 fn a_source_says_that_it_is_done_by_claim_and_generation() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     for (finalizer, published, generation, done) in [
         ("cloud.teleport.dev/sync-local", Some("7"), Some(7), true),
         ("cloud.teleport.dev/sync-local", Some("6"), Some(7), false),
@@ -107,7 +106,7 @@ fn a_source_says_that_it_is_done_by_claim_and_generation() {
 
 #[test]
 fn only_the_exact_word_pauses() {
-    let reader = reader(Mode::Compat);
+    let reader = reader();
     let paused = |value: Value| {
         let object = annotated(&json!({"cloud.teleport.dev/paused": value}));
         reader.target(&object).unwrap().value.state.paused
@@ -120,7 +119,7 @@ fn only_the_exact_word_pauses() {
 
 #[test]
 fn a_target_says_whose_copy_it_is() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let value = |annotations: &Value| reader.target(&annotated(annotations)).unwrap().value;
     let source = "cloud.teleport.dev/source";
     let marked =
@@ -153,7 +152,7 @@ fn a_target_says_whose_copy_it_is() {
 
 #[test]
 fn a_namespace_says_whom_it_was_made_for() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let read = |annotations: &Value| reader.namespace(&annotated(annotations)).unwrap().value;
     let made = read(&json!({"cloud.teleport.dev/sync-owner": "web",
         "cloud.teleport.dev/sync-owner-ref": OTHER}));
@@ -166,7 +165,7 @@ fn a_namespace_says_whom_it_was_made_for() {
 
 #[test]
 fn a_secret_says_who_controls_it_and_what_was_uploaded() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     // The hash is that of sync-controller's `controller/controller_test.go:160`.
     let hash = "4bc3db4c8600b8a668677befadd94408e27cdcac611dcb4d4f56e0d2dcb3e1c5";
     let owners = json!([
@@ -195,49 +194,45 @@ fn a_secret_says_who_controls_it_and_what_was_uploaded() {
 
 // --- equality ---
 
-fn contents(mode: Mode, one: &Value, other: &Value) -> bool {
-    let reader = reader(mode);
+fn contents(one: &Value, other: &Value) -> bool {
+    let reader = reader();
     let content =
         |object: &Value| reader.source(&self::object(object)).unwrap().value.state.content;
     content(one) == content(other)
 }
 
 #[test]
-fn content_is_the_spec_and_in_safe_mode_all_that_is_no_metadata() {
+fn content_is_all_that_is_neither_metadata_nor_status() {
     let one = json!({"spec": {"a": 1}, "data": {"k": "v"}, "status": {"x": 1}});
     let mut data = one.clone();
     data["data"]["k"] = json!("w");
-    assert!(contents(Mode::Compat, &one, &data) && !contents(Mode::Safe, &one, &data));
-    for mode in [Mode::Compat, Mode::Safe] {
-        let mut other = one.clone();
-        other["status"] = json!(null);
-        other["kind"] = json!("Other");
-        other["apiVersion"] = json!("v2");
-        other["metadata"] = json!({"labels": {"a": "b"}, "generation": 9});
-        assert!(contents(mode, &one, &other));
-        other["spec"]["a"] = json!(2);
-        assert!(!contents(mode, &one, &other));
-    }
+    assert!(!contents(&one, &data));
+    let mut other = one.clone();
+    other["status"] = json!(null);
+    other["kind"] = json!("Other");
+    other["apiVersion"] = json!("v2");
+    other["metadata"] = json!({"labels": {"a": "b"}, "generation": 9});
+    assert!(contents(&one, &other));
+    other["spec"]["a"] = json!(2);
+    assert!(!contents(&one, &other));
 }
 
 #[test]
 fn an_empty_field_is_not_an_absent_one() {
     let spec = |spec: Value| json!({"spec": spec});
     let absent = spec(json!({"volume": {}}));
-    for mode in [Mode::Compat, Mode::Safe] {
-        for field in [json!({}), json!([]), json!(null), json!(""), json!(0), json!(false)] {
-            let there = spec(json!({"volume": {"emptyDir": field}}));
-            assert!(!contents(mode, &absent, &there), "{there}");
-        }
-        assert!(!contents(mode, &json!({"spec": {}}), &json!({})));
-        assert!(!contents(mode, &json!({"spec": null}), &json!({})));
-        assert!(contents(mode, &spec(json!({"a": 1.0, "b": 2})), &spec(json!({"b": 2, "a": 1}))));
+    for field in [json!({}), json!([]), json!(null), json!(""), json!(0), json!(false)] {
+        let there = spec(json!({"volume": {"emptyDir": field}}));
+        assert!(!contents(&absent, &there), "{there}");
     }
+    assert!(!contents(&json!({"spec": {}}), &json!({})));
+    assert!(!contents(&json!({"spec": null}), &json!({})));
+    assert!(contents(&spec(json!({"a": 1.0, "b": 2})), &spec(json!({"b": 2, "a": 1}))));
 }
 
 #[test]
 fn no_status_is_an_empty_one() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let digest = |more: &Value| reader.target(&object(more)).unwrap().value.state.status;
     let none = digest(&json!({}));
     assert_eq!(
@@ -250,8 +245,8 @@ fn no_status_is_an_empty_one() {
 }
 
 /// Returns whether labels and annotations of a source and a target count as equal.
-fn same_metadata(mode: Mode, source: &Value, target: &Value) -> bool {
-    let reader = reader(mode);
+fn same_metadata(source: &Value, target: &Value) -> bool {
+    let reader = reader();
     let source = reader.source(&object(&json!({"metadata": source}))).unwrap();
     let target = reader.target(&object(&json!({"metadata": target}))).unwrap();
     source.value.state.metadata == target.value.state.metadata
@@ -267,19 +262,18 @@ fn what_does_not_travel_does_not_count() {
     let applied = with(&json!({"note": "x",
         "kubectl.kubernetes.io/last-applied-configuration": "{}"}));
     let ours = with(&json!({"note": "x", "cloud.teleport.dev/any": "1"}));
-    for (source, compat, safe) in [
-        (&plain, true, true),
-        (&generations, true, true),
-        (&applied, false, true),
-        (&ours, false, true),
-        (&with(&json!({"note": "y"})), false, false),
-        (&json!({"labels": {"note": "x"}}), false, false),
+    for (source, same) in [
+        (&plain, true),
+        (&generations, true),
+        (&applied, true),
+        (&ours, true),
+        (&with(&json!({"note": "y"})), false),
+        (&json!({"labels": {"note": "x"}}), false),
     ] {
-        assert_eq!(same_metadata(Mode::Compat, source, &plain), compat, "{source}");
-        assert_eq!(same_metadata(Mode::Safe, source, &plain), safe, "{source}");
+        assert_eq!(same_metadata(source, &plain), same, "{source}");
     }
-    assert!(same_metadata(Mode::Safe, &json!({}), &json!({"labels": {}, "annotations": {}})));
-    assert!(same_metadata(Mode::Compat, &json!({"labels": null}), &json!({"annotations": {}})));
+    assert!(same_metadata(&json!({}), &json!({"labels": {}, "annotations": {}})));
+    assert!(same_metadata(&json!({"labels": null}), &json!({"annotations": {}})));
 }
 
 #[test]
@@ -306,13 +300,13 @@ fn a_targets_own_keys_count_until_its_sources_are_recorded() {
         (json!({"a": "1"}), Some("a,b|note"), true),
     ] {
         let target = target(&labels, managed);
-        assert_eq!(same_metadata(Mode::Safe, &source, &target), same, "{target}");
+        assert_eq!(same_metadata(&source, &target), same, "{target}");
     }
 }
 
 #[test]
 fn ignored_fields_and_argo_cds_tracking_do_not_count() {
-    let mut reader = reader(Mode::Safe);
+    let mut reader = reader();
     reader.rules = FieldRules { ignored: vec![FieldPath::parse("/spec/replicas").unwrap()] };
     let of_source = |object: &Value| reader.source(object).unwrap().value.state;
     let of_target = |object: &Value| reader.target(object).unwrap().value.state;
@@ -353,40 +347,33 @@ fn what_is_no_object_gives_nothing() {
     ] {
         bad.push(object(&json!({"metadata": {field: value}})));
     }
-    for mode in [Mode::Compat, Mode::Safe] {
-        let reader = reader(mode);
-        for bad in &bad {
-            assert_eq!(reader.source(bad), None, "{bad}");
-            assert_eq!(reader.target(bad), None, "{bad}");
-            assert_eq!(reader.namespace(bad), None, "{bad}");
-            assert_eq!(reader.upload(bad), None, "{bad}");
-        }
-        for generation in [json!(-1), json!(u64::from(u32::MAX) + 1)] {
-            let object = object(&json!({"metadata": {"generation": generation}}));
-            assert_eq!((reader.source(&object), reader.target(&object)), (None, None));
-        }
+    let reader = reader();
+    for bad in &bad {
+        assert_eq!(reader.source(bad), None, "{bad}");
+        assert_eq!(reader.target(bad), None, "{bad}");
+        assert_eq!(reader.namespace(bad), None, "{bad}");
+        assert_eq!(reader.upload(bad), None, "{bad}");
+    }
+    for generation in [json!(-1), json!(u64::from(u32::MAX) + 1)] {
+        let object = object(&json!({"metadata": {"generation": generation}}));
+        assert_eq!((reader.source(&object), reader.target(&object)), (None, None));
     }
 }
 
 #[test]
 fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
     let odd = [json!(null), json!(7), json!("x"), json!([1, {"a": 2}]), json!({"a": {"b": 1}})];
-    for mode in [Mode::Compat, Mode::Safe] {
-        let reader = reader(mode);
-        for field in ["annotations", "labels", "finalizers", "ownerReferences", "generation"] {
-            for value in &odd {
-                let object = object(&json!({"metadata": {field: value}, "spec": value,
-                    "status": value, "data": value, "type": value}));
-                let source = reader.source(&object).unwrap().value;
-                assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
-                assert_eq!(
-                    (source.generations, source.state.paused),
-                    (Generations::default(), false)
-                );
-                assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
-                assert_eq!(reader.namespace(&object).unwrap().value.owner, None);
-                assert_eq!(reader.upload(&object).unwrap().value.controller, None);
-            }
+    let reader = reader();
+    for field in ["annotations", "labels", "finalizers", "ownerReferences", "generation"] {
+        for value in &odd {
+            let object = object(&json!({"metadata": {field: value}, "spec": value,
+                "status": value, "data": value, "type": value}));
+            let source = reader.source(&object).unwrap().value;
+            assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
+            assert_eq!((source.generations, source.state.paused), (Generations::default(), false));
+            assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
+            assert_eq!(reader.namespace(&object).unwrap().value.owner, None);
+            assert_eq!(reader.upload(&object).unwrap().value.controller, None);
         }
     }
 }

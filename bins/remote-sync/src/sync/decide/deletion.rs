@@ -25,16 +25,7 @@ pub(super) fn with_terminating_source(
         SyncAction::Done(PairStatus::Nothing)
     };
     let reason = DeletionReason::Wanted;
-    if rules.mode.owns_by_name() {
-        return match &observed.target {
-            _ if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() => {
-                delete_namespace(observed, attempt)
-            }
-            Some(target) => delete_target(observed, target, attempt, rules, reason),
-            None => release,
-        };
-    }
-    match (&observed.target, observed.ownership(rules)) {
+    match (&observed.target, observed.ownership()) {
         (Some(target), Ownership::Ours) => delete_target(observed, target, attempt, rules, reason),
         // Nothing unmarked is deleted.
         (Some(_), Ownership::Unmarked) if has_finalizer => {
@@ -52,7 +43,7 @@ pub(super) fn without_source(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    let ours = rules.mode.owns_by_name() || observed.ownership(rules) == Ownership::Ours;
+    let ours = observed.ownership() == Ownership::Ours;
     if let Some(source) = &attempt.unselected {
         return match source.value.finalizers {
             // An instance that does not see its deletion must not block it.
@@ -71,7 +62,7 @@ pub(super) fn without_source(
     }
     match &observed.target {
         Some(target) if ours => with_orphan(observed, target, attempt, rules),
-        Some(_) if observed.ownership(rules) == Ownership::Unproven => {
+        Some(_) if observed.ownership() == Ownership::Unproven => {
             SyncAction::Done(PairStatus::Held(Hold::Unidentified))
         }
         Some(_) => SyncAction::Done(PairStatus::Nothing),
@@ -95,15 +86,11 @@ fn with_orphan(
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
-    let reason = match rules.orphans {
-        OrphanPolicy::Keep => return SyncAction::AnnotateOrphan,
-        OrphanPolicy::Confirm => DeletionReason::SourceGone,
-        OrphanPolicy::Delete => DeletionReason::Wanted,
-    };
-    if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() {
-        delete_namespace(observed, attempt)
-    } else {
-        delete_target(observed, target, attempt, rules, reason)
+    match rules.orphans {
+        OrphanPolicy::Keep => SyncAction::AnnotateOrphan,
+        OrphanPolicy::Confirm => {
+            delete_target(observed, target, attempt, rules, DeletionReason::SourceGone)
+        }
     }
 }
 

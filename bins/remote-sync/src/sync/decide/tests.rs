@@ -7,7 +7,6 @@ mod world;
 
 use super::*;
 use crate::{
-    model::mode::Mode,
     model::object::ObjectState,
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::{gate::GateVerdict, observed::SettledDiff},
@@ -47,17 +46,15 @@ fn marked(mut target: Cached<TargetObject>) -> Cached<TargetObject> {
 }
 
 /// Both sides in sync.
-fn in_step(mode: Mode) -> World {
-    let mut world = left_by_upstream(mode);
-    if mode == Mode::Safe {
-        world.observed.target = world.observed.target.map(marked);
-    }
+fn in_step() -> World {
+    let mut world = left_by_upstream();
+    world.observed.target = world.observed.target.map(marked);
     world
 }
 
 /// Both sides in sync, as sync-controller leaves them.
-fn left_by_upstream(mode: Mode) -> World {
-    let mut world = World::new(mode);
+fn left_by_upstream() -> World {
+    let mut world = World::new();
     world.observed.source = Some(published(source(state(1, 1, 1))));
     world.observed.target = Some(target(state(1, 1, 1)));
     world
@@ -70,7 +67,7 @@ fn gated(what: Destroyed, reason: DeletionReason, action: SyncAction) -> Vec<Syn
 
 /// The source is gone, its annotated target exists.
 fn orphan(policy: OrphanPolicy) -> World {
-    let mut world = World::new(Mode::Safe);
+    let mut world = World::new();
     world.observed.target = Some(marked(target(state(1, 1, 1))));
     world.rules.orphans = policy;
     world
@@ -100,8 +97,8 @@ fn the_words_of_writes_stay_as_they_are() {
 
 // --- sync-controller's own cases (`controller/controller_test.go:87-424`) ---
 
-fn unequal(mode: Mode) -> World {
-    let mut world = World::new(mode);
+fn unequal() -> World {
+    let mut world = World::new();
     world.observed.source = Some(source(state(2, 2, 1)));
     world.observed.target = Some(target(state(1, 1, 2)));
     world.observed.uploads = vec![Some(secret()), Some(secret())];
@@ -115,19 +112,18 @@ fn metadata_spec_status_and_secrets_are_copied() {
         [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
     let claim = [SyncAction::AddFinalizer];
     let rest = [&upload[..], &[ALL, SyncAction::RecordGenerations]].concat();
-    assert_eq!(unequal(Mode::Compat).run(), [claim.to_vec(), rest.clone()]);
-    let mut safe = unequal(Mode::Safe);
+    let mut world = unequal();
     let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
-    assert_eq!(first(&safe), conflict, "it is nobody's copy");
-    safe.rules.adopt = AdoptPolicy::Always;
-    assert_eq!(safe.run(), [[&claim[..], &[SyncAction::Adopt], &rest].concat()]);
+    assert_eq!(first(&world), conflict, "it is nobody's copy");
+    world.rules.adopt = AdoptPolicy::Always;
+    assert_eq!(world.run(), [[&claim[..], &[SyncAction::Adopt], &rest].concat()]);
 }
 
 /// T2, T3.
 #[test]
 fn a_pause_on_either_side_stops_everything() {
-    for (mode, on_source) in [Mode::Compat, Mode::Safe].into_iter().zip([true, false]) {
-        let mut world = unequal(mode);
+    for on_source in [true, false] {
+        let mut world = unequal();
         match on_source {
             true => world.observed.source.as_mut().unwrap().value.state.paused = true,
             false => world.observed.target.as_mut().unwrap().value.state.paused = true,
@@ -140,70 +136,51 @@ fn a_pause_on_either_side_stops_everything() {
 #[test]
 fn what_is_missing_is_created() {
     for (there, made) in [(true, vec![]), (false, vec![SyncAction::CreateNamespace])] {
-        let world = |mode| {
-            let mut world = World::new(mode);
-            world.observed.source = Some(source(state(2, 2, 1)));
-            world.observed.namespace = world.observed.namespace.filter(|_| there);
-            world
-        };
+        let mut world = World::new();
+        world.observed.source = Some(source(state(2, 2, 1)));
+        world.observed.namespace = world.observed.namespace.filter(|_| there);
         let down = [made, vec![SyncAction::Create, SyncAction::RecordGenerations]].concat();
         let (claim, status) = (vec![SyncAction::AddFinalizer], vec![SyncAction::UploadStatus]);
-        let passes = [claim.clone(), down.clone(), status.clone()];
-        assert_eq!(world(Mode::Compat).run(), passes);
-        let mut safe = world(Mode::Safe);
-        assert_eq!(safe.run(), [passes.concat()]);
-        let status = safe.observed.source.unwrap().value.state.status;
+        assert_eq!(world.run(), [[claim, down, status].concat()]);
+        let status = world.observed.source.unwrap().value.state.status;
         assert_eq!(status, FRESH, "the source's own is overwritten");
     }
 }
 
 #[test]
 fn track_target_leaves_a_source_bare() {
-    let mut world = World::new(Mode::Safe);
+    let mut world = World::new();
     world.rules.track = Track::Target;
     world.rules.status = false;
     world.observed.source = Some(source(state(2, 2, 1)));
     assert_eq!(world.run(), [[SyncAction::Create]]);
-    world.observed = in_step(Mode::Safe).observed;
+    world.observed = in_step().observed;
     assert_eq!(world.run(), [[SyncAction::RemoveRecords]]);
     // An edit first: it must not wait for a right that may be missing.
-    world.observed = in_step(Mode::Safe).observed;
+    world.observed = in_step().observed;
     world.observed.source.as_mut().unwrap().value.state.content = 7;
     assert_eq!(world.run(), [[CONTENT, SyncAction::RemoveRecords]]);
 }
 
 /// T6, T7.
 #[test]
-fn without_a_source_compat_deletes_and_safe_does_not() {
-    for (owner, what, delete) in [
-        (Some("test"), Destroyed::Namespace, SyncAction::DeleteNamespace),
-        (None, Destroyed::Target, SyncAction::DeleteTarget),
-    ] {
-        let world = |mode| {
-            let mut world = World::new(mode);
-            world.observed.target = Some(target(state(1, 1, 2)));
-            world.observed.namespace = Some(namespace(owner));
-            world
-        };
-        let delete = gated(what, DeletionReason::Wanted, delete);
-        let expected = [vec![SyncAction::ConfirmSourceGone], delete].concat();
-        assert_eq!(world(Mode::Compat).run(), [expected]);
-        assert_eq!(first(&world(Mode::Safe)), SyncAction::Done(PairStatus::Nothing));
+fn nobodys_copy_stays_without_a_source() {
+    for owner in [Some("test"), None] {
+        let mut world = World::new();
+        world.observed.target = Some(target(state(1, 1, 2)));
+        world.observed.namespace = Some(namespace(owner));
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
     }
 }
 
 /// T8.
 #[test]
 fn a_deleted_source_takes_its_target_along() {
-    let world = |mode| {
-        let mut world = in_step(mode);
-        world.observed.source = world.observed.source.map(terminating);
-        world
-    };
+    let mut world = in_step();
+    world.observed.source = world.observed.source.map(terminating);
     let delete = gated(Destroyed::Target, DeletionReason::Wanted, SyncAction::DeleteTarget);
-    assert_eq!(world(Mode::Compat).run(), [delete.clone(), vec![SyncAction::RemoveFinalizer]]);
     assert_eq!(
-        world(Mode::Safe).run(),
+        world.run(),
         [delete, vec![SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer]]
     );
 }
@@ -212,91 +189,76 @@ fn a_deleted_source_takes_its_target_along() {
 
 #[test]
 fn only_pauses_of_what_is_there_count() {
-    for mode in [Mode::Compat, Mode::Safe] {
-        // Paused target, paused source, state of the source, decision.
-        let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
-        let paused = SyncAction::Done(PairStatus::Paused);
-        for (on_target, on_source, source, expected) in [
-            (true, false, Some(false), paused),
-            (true, false, Some(true), held),
-            (true, false, None, paused),
-            (false, true, Some(false), paused),
-            (false, true, Some(true), held),
-            (false, false, None, SyncAction::ConfirmSourceGone),
-            (false, false, Some(true), GATE),
-        ] {
-            let mut world = in_step(mode);
-            let observed = &mut world.observed;
-            observed.target = observed.target.take().map(marked);
-            observed.target.as_mut().unwrap().value.state.paused = on_target;
-            observed.source.as_mut().unwrap().value.state.paused = on_source;
-            match source {
-                None => observed.source = None,
-                Some(ends) => observed.source.as_mut().unwrap().value.state.terminating = ends,
-            }
-            assert_eq!(first(&world), expected, "{on_target} {on_source} {source:?}");
+    // Paused target, paused source, state of the source, decision.
+    let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
+    let paused = SyncAction::Done(PairStatus::Paused);
+    for (on_target, on_source, source, expected) in [
+        (true, false, Some(false), paused),
+        (true, false, Some(true), held),
+        (true, false, None, paused),
+        (false, true, Some(false), paused),
+        (false, true, Some(true), held),
+        (false, false, None, SyncAction::ConfirmSourceGone),
+        (false, false, Some(true), GATE),
+    ] {
+        let mut world = in_step();
+        let observed = &mut world.observed;
+        observed.target = observed.target.take().map(marked);
+        observed.target.as_mut().unwrap().value.state.paused = on_target;
+        observed.source.as_mut().unwrap().value.state.paused = on_source;
+        match source {
+            None => observed.source = None,
+            Some(ends) => observed.source.as_mut().unwrap().value.state.terminating = ends,
         }
+        assert_eq!(first(&world), expected, "{on_target} {on_source} {source:?}");
     }
 }
 
 #[test]
-fn a_deletion_goes_by_namespace_target_and_finalizer() {
-    const WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating));
+fn a_deletion_goes_by_target_and_finalizer() {
     const TARGET_WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
-    const NAMESPACE: SyncAction =
-        SyncAction::CheckGate(Destroyed::Namespace, DeletionReason::Wanted);
     const LOOK: SyncAction = SyncAction::ConfirmTargetGone;
-    // The namespace's owner, and whether it is terminating; whether the target exists, and is terminating; the
-    // decision in compat and in safe mode, where the target always goes first.
-    for (owner, going, target, compat, safe) in [
-        (Some("test"), false, Some(false), NAMESPACE, GATE),
-        (Some("test"), false, Some(true), NAMESPACE, TARGET_WAITS),
-        (Some("test"), true, Some(false), WAITS, GATE),
-        (Some("other"), false, Some(false), GATE, GATE),
-        (None, false, Some(false), GATE, GATE),
-        (None, false, Some(true), TARGET_WAITS, TARGET_WAITS),
-        (None, false, None, SyncAction::RemoveFinalizer, LOOK),
+    // The namespace's owner, and whether it is terminating; whether the target exists, and is terminating.
+    for (owner, going, target, expected) in [
+        (Some("test"), false, Some(false), GATE),
+        (Some("test"), false, Some(true), TARGET_WAITS),
+        (Some("test"), true, Some(false), GATE),
+        (None, false, Some(false), GATE),
+        (None, false, None, LOOK),
     ] {
-        for (mode, expected) in [(Mode::Compat, compat), (Mode::Safe, safe)] {
-            let mut world = in_step(mode);
-            let observed = &mut world.observed;
-            observed.source = observed.source.take().map(terminating);
-            let mut namespace = namespace(owner);
-            namespace.value.terminating = going;
-            observed.namespace = Some(namespace);
-            match target {
-                None => observed.target = None,
-                Some(ends) => observed.target.as_mut().unwrap().value.state.terminating = ends,
-            }
-            assert_eq!(first(&world), expected, "{mode:?} {owner:?} {going} {target:?}");
+        let mut world = in_step();
+        let observed = &mut world.observed;
+        observed.source = observed.source.take().map(terminating);
+        let mut namespace = namespace(owner);
+        namespace.value.terminating = going;
+        observed.namespace = Some(namespace);
+        match target {
+            None => observed.target = None,
+            Some(ends) => observed.target.as_mut().unwrap().value.state.terminating = ends,
         }
+        assert_eq!(first(&world), expected, "{owner:?} {going} {target:?}");
     }
 }
 
 #[test]
 fn a_living_source_waits_for_what_is_being_deleted() {
-    for mode in [Mode::Compat, Mode::Safe] {
-        let mut world = in_step(mode);
-        let value = &mut world.observed.target.as_mut().unwrap().value;
-        (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
-        assert_eq!(first(&world), SyncAction::UploadStatus);
-        world.held = true;
-        let waits = PairStatus::Waiting(Wait::TargetTerminating);
-        let expected = (vec![SyncAction::UploadStatus], Some(waits));
-        assert_eq!(world.attempt(usize::MAX), expected, "and no more");
-        world.observed.target = None;
-        world.observed.namespace.as_mut().unwrap().value.terminating = true;
-        assert_eq!(
-            first(&world),
-            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
-        );
-    }
+    let mut world = in_step();
+    let value = &mut world.observed.target.as_mut().unwrap().value;
+    (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
+    assert_eq!(first(&world), SyncAction::UploadStatus);
+    world.held = true;
+    let waits = PairStatus::Waiting(Wait::TargetTerminating);
+    let expected = (vec![SyncAction::UploadStatus], Some(waits));
+    assert_eq!(world.attempt(usize::MAX), expected, "and no more");
+    world.observed.target = None;
+    world.observed.namespace.as_mut().unwrap().value.terminating = true;
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating)));
 }
 
 #[test]
 fn a_namespace_goes_last_and_only_if_ours_and_empty() {
     let world = |change: fn(&mut World)| {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         world.observed.source = world.observed.source.map(terminating);
         world.observed.target = None;
         let mut namespace = namespace(Some("another"));
@@ -322,7 +284,7 @@ fn a_namespace_goes_last_and_only_if_ours_and_empty() {
     assert_eq!(world(|world| world.rules.namespaces = NamespacePolicy::Never), none);
     assert_eq!(world(|world| world.observed.namespace_shared = true), none);
     let by = |owner: &str, uid| {
-        let mut of = in_step(Mode::Safe);
+        let mut of = in_step();
         of.observed.source = of.observed.source.map(terminating);
         (of.observed.target, of.observed.namespace) = (None, Some(namespace(None)));
         made(&mut of, owner, uid);
@@ -336,7 +298,7 @@ fn a_namespace_goes_last_and_only_if_ours_and_empty() {
 
 #[test]
 fn a_namespace_left_of_a_pair_goes_after_a_look() {
-    let mut world = World::new(Mode::Safe);
+    let mut world = World::new();
     let mut namespace = namespace(Some("test"));
     namespace.value.instance = Some(INSTANCE);
     world.observed.namespace = Some(namespace);
@@ -352,7 +314,7 @@ fn a_namespace_left_of_a_pair_goes_after_a_look() {
 
 #[test]
 fn a_target_that_is_not_ours_stays_with_its_namespace() {
-    let mut world = left_by_upstream(Mode::Safe);
+    let mut world = left_by_upstream();
     let observed = &mut world.observed;
     observed.source = Some(terminating(source(state(2, 1, 1))));
     observed.namespace = Some(namespace(Some("test")));
@@ -383,30 +345,21 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
         (|upload| (upload.changed, upload.to) = (false, Some(uid(9))), true),
         (|upload| (upload.changed, upload.to) = (false, Some(uid(1))), false),
     ] {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         let mut secret = secret();
         change(&mut secret.value);
         world.observed.uploads = vec![None, Some(secret)];
         let expected = if due { vec![vec![SyncAction::UploadSecret(1)]] } else { vec![] };
         assert_eq!(world.run(), expected, "{:?}", world.observed.uploads);
     }
-    let mut compat = in_step(Mode::Compat);
-    let elsewhere = TargetSecret { changed: false, to: Some(uid(9)), ..secret().value };
-    compat.observed.uploads = vec![Some(known(4, elsewhere))];
-    assert_eq!(
-        first(&compat),
-        SyncAction::Done(PairStatus::InSync),
-        "sync-controller looks at no other"
-    );
 }
 
 #[test]
 fn what_was_uploaded_is_looked_at_once() {
     let uploaded = TargetSecret { changed: false, to: Some(uid(1)), ..secret().value };
-    for (mode, lost, expected) in [
-        (Mode::Safe, vec![], vec![SyncAction::CheckSecret(0), SyncAction::CheckSecret(2)]),
+    for (lost, expected) in [
+        (vec![], vec![SyncAction::CheckSecret(0), SyncAction::CheckSecret(2)]),
         (
-            Mode::Safe,
             vec![2],
             vec![
                 SyncAction::CheckSecret(0),
@@ -414,9 +367,8 @@ fn what_was_uploaded_is_looked_at_once() {
                 SyncAction::UploadSecret(2),
             ],
         ),
-        (Mode::Compat, vec![0, 2], vec![]),
     ] {
-        let mut world = in_step(mode);
+        let mut world = in_step();
         let other = TargetSecret { controller: Some(uid(5)), ..uploaded.clone() };
         let secrets = [uploaded.clone(), other, uploaded.clone()];
         world.observed.uploads = secrets.map(|secret| Some(known(4, secret))).into();
@@ -428,23 +380,20 @@ fn what_was_uploaded_is_looked_at_once() {
 
 #[test]
 fn a_refused_secret_is_tried_once_in_a_pass() {
-    for mode in [Mode::Compat, Mode::Safe] {
-        let mut world = unequal(mode);
-        world.observed.source = world.observed.source.map(finalizer_added);
-        world.observed.target = world.observed.target.map(marked);
-        world.refused = vec![0];
-        let up =
-            [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
-        let expected = [&up[..], &[ALL, SyncAction::RecordGenerations]].concat();
-        assert_eq!(world.attempt(usize::MAX).0, expected);
-        let (steps, status) = world.attempt(usize::MAX);
-        assert_eq!((steps, status), (vec![SyncAction::UploadSecret(0)], Some(PairStatus::InSync)));
-    }
+    let mut world = unequal();
+    world.observed.source = world.observed.source.map(finalizer_added);
+    world.observed.target = world.observed.target.map(marked);
+    world.refused = vec![0];
+    let up = [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
+    let expected = [&up[..], &[ALL, SyncAction::RecordGenerations]].concat();
+    assert_eq!(world.attempt(usize::MAX).0, expected);
+    let (steps, status) = world.attempt(usize::MAX);
+    assert_eq!((steps, status), (vec![SyncAction::UploadSecret(0)], Some(PairStatus::InSync)));
 }
 
 #[test]
 fn an_unselected_source_is_let_go_whoever_has_its_target() {
-    let mut world = in_step(Mode::Safe);
+    let mut world = in_step();
     let source = world.observed.source.take().map(finalizer_added).unwrap();
     world.rules.selective = true;
     let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
@@ -467,7 +416,7 @@ fn an_unselected_source_is_let_go_whoever_has_its_target() {
 
 #[test]
 fn a_source_that_leaves_the_lists_late_is_left_to_the_next() {
-    let mut world = World::new(Mode::Safe);
+    let mut world = World::new();
     let (found, gone) = (Attempt::default(), Attempt { source_gone: true, ..Attempt::default() });
     world.observed.source = Some(source(state(1, 1, 1)));
     assert!(!found.explains_absence(&world.observed), "it left after that look");

@@ -10,7 +10,6 @@ use crate::{
     model::{
         annotations::{AnnotationKeys, Origin},
         digest::Digester,
-        mode::Mode,
         rules::{FieldPath, FieldRules},
         secret::UploadRules,
     },
@@ -23,11 +22,11 @@ const TARGET: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
 const HUB: &str = "hub=0f8fad5b-d9cb-469f-a165-70867728950e";
 static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
 
-fn reader(mode: Mode) -> ObjectReader {
+fn reader() -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
     let (digester, finalizer) = (Digester::default(), FINALIZER.into());
-    let uploads = UploadRules::new(&keys, None);
-    ObjectReader { digester, keys, finalizer, mode, uploads, rules: FieldRules::default() }
+    let uploads = UploadRules::new(&keys, Vec::new());
+    ObjectReader { digester, keys, finalizer, uploads, rules: FieldRules::default() }
 }
 
 /// A budget with this metadata.
@@ -106,7 +105,7 @@ fn guards(uid: &str) -> [Value; 2] {
 
 #[test]
 fn finalizers_of_others_stay_where_they_are() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     for others in [vec![], vec!["example.com/a"], vec!["example.com/a", "example.com/b"]] {
         let before = match &*others {
             [] => source(&json!({})),
@@ -135,7 +134,7 @@ fn finalizers_of_others_stay_where_they_are() {
 
 #[test]
 fn what_the_source_was_given_goes_and_nothing_else() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let all = json!({
         "finalizers": ["example.com/a", FINALIZER],
         "annotations": {
@@ -155,7 +154,7 @@ fn what_the_source_was_given_goes_and_nothing_else() {
 
 #[test]
 fn every_guard_holds_off_another_object_of_the_name() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let (before, other) = (source(&json!({})), budget("web-rs", TARGET, &json!({}), &json!({})));
     let known = reader.source(&before).unwrap();
     for patch in [add_finalizer(&known, FINALIZER), status(&known, &json!({"a": 1}))] {
@@ -165,7 +164,7 @@ fn every_guard_holds_off_another_object_of_the_name() {
 
 #[test]
 fn a_status_is_replaced_as_a_whole() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let mut before = source(&json!({}));
     let known = reader.source(&before).unwrap();
     let expected = json!({"currentHealthy": 1});
@@ -180,52 +179,23 @@ fn a_status_is_replaced_as_a_whole() {
     assert_eq!(none.get("status"), None);
 }
 
-/// Two uploads of a recorded sync-controller.
-#[test]
-fn in_compat_a_status_goes_up_as_what_differs() {
-    let zeros = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
-        "expectedPods": 0});
-    let seen = json!({"currentHealthy": 1, "desiredHealthy": 2, "disruptionsAllowed": 0,
-        "expectedPods": 2, "observedGeneration": 1});
-    let up = json!({"status": {"currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 2,
-        "observedGeneration": 1}});
-    assert_eq!(status_difference(&zeros, &seen), up);
-    let down = json!({"status": {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
-        "observedGeneration": null}});
-    assert_eq!(status_difference(&seen, &zeros), down);
-    for (old, new, patch) in [
-        (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": 1}}), json!({"a": {"c": null}})),
-        (json!({"a": [1, 2]}), json!({"a": [2]}), json!({"a": [2]})),
-        (json!({"a": 1}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
-        (json!({"a": 1}), json!(null), json!(null)),
-        (json!(null), json!({"a": 1}), json!({"a": 1})),
-    ] {
-        assert_eq!(status_difference(&old, &new), json!({"status": patch}));
-    }
-}
-
 #[test]
 fn generations_are_published_in_annotations() {
     let (one, other) = (source(&json!({"generation": 3})), target(&json!({"generation": 2})));
-    let body = |mode, altered| {
-        let reader = reader(mode);
+    let body = |altered| {
+        let reader = reader();
         let (one, other) = (reader.source(&one).unwrap(), reader.target(&other).unwrap());
         record_generations(&one, &other, altered, &reader)
     };
-    // As recorded from sync-controller.
-    let compat = json!({"metadata": {"annotations": {
-        "cloud.teleport.dev/sync-local-generation": "2",
-        "cloud.teleport.dev/sync-remote-generation": "3"}}});
-    assert_eq!(body(Mode::Compat, false), compat);
     let mut safe = json!({"metadata": {"uid": SOURCE, "resourceVersion": "221", "annotations": {
         "cloud.teleport.dev/sync-local-generation": "2",
         "cloud.teleport.dev/sync-remote-generation": "3",
         "cloud.teleport.dev/sync-local-uid": TARGET}}});
-    assert_eq!(body(Mode::Safe, true), safe, "fields that were dropped are to be written again");
-    let digest = |object: &Value| reader(Mode::Safe).target(object).unwrap().value.state.content;
+    assert_eq!(body(true), safe, "fields that were dropped are to be written again");
+    let digest = |object: &Value| reader().target(object).unwrap().value.state.content;
     let contents = format!("{:016x}{:016x}", digest(&one), digest(&other));
     safe["metadata"]["annotations"]["cloud.teleport.dev/sync-content"] = json!(contents);
-    assert_eq!(body(Mode::Safe, false), safe);
+    assert_eq!(body(false), safe);
 }
 
 // --- next to the target ---
@@ -233,40 +203,29 @@ fn generations_are_published_in_annotations() {
 #[test]
 fn an_upload_is_noted_on_the_secret() {
     let secret = json!({"metadata": {"name": "token", "uid": TARGET, "resourceVersion": "221"}});
-    let body = |mode| {
-        let reader = reader(mode);
-        let known = reader.upload(&secret).unwrap();
-        annotate_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap())
-    };
-    let compat =
-        json!({"metadata": {"annotations": {"cloud.teleport.dev/last-uploaded-hash": "9909"}}});
-    assert_eq!(body(Mode::Compat), compat);
-    let safe = json!({"metadata": {"uid": TARGET, "resourceVersion": "221", "annotations": {
+    let reader = reader();
+    let known = reader.upload(&secret).unwrap();
+    let body = annotate_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap());
+    let expected = json!({"metadata": {"uid": TARGET, "resourceVersion": "221", "annotations": {
         "cloud.teleport.dev/last-uploaded-hash": "9909",
         "cloud.teleport.dev/last-uploaded-to": SOURCE}}});
-    assert_eq!(body(Mode::Safe), safe);
+    assert_eq!(body, expected);
 }
 
 #[test]
 fn a_namespace_is_made_for_its_first_object() {
     let by = (Uid::parse(SOURCE).unwrap(), "hub/finalizer");
-    let expected = |annotations: Value| {
-        json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": "team", "annotations": annotations}})
-    };
-    assert_eq!(
-        namespace("team", "web", by, &reader(Mode::Compat)),
-        expected(json!({"cloud.teleport.dev/sync-owner": "web"}))
-    );
-    let safe = json!({"cloud.teleport.dev/sync-owner": "web",
+    let annotations = json!({"cloud.teleport.dev/sync-owner": "web",
         "cloud.teleport.dev/sync-owner-ref": SOURCE,
         "cloud.teleport.dev/created-by": "hub/finalizer"});
-    assert_eq!(namespace("team", "web", by, &reader(Mode::Safe)), expected(safe));
+    let expected = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "team", "annotations": annotations}});
+    assert_eq!(namespace("team", "web", by, &reader()), expected);
 }
 
 #[test]
 fn an_orphan_that_is_kept_says_since_when() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let known = reader.target(&target(&json!({}))).unwrap();
     let time = "2026-11-21T11:41:35Z";
     let expected = json!({"metadata": {"uid": TARGET, "resourceVersion": "221",

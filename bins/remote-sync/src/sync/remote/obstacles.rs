@@ -44,12 +44,6 @@ impl RemoteSync {
                 "the remote is the local cluster, and without -remote-resource-suffix each {kind} would be its own copy"
             ));
         }
-        if self.needs_namespace && !kinds.source.namespaced {
-            let kind = &kinds.source.resource.kind;
-            return Some(format!(
-                "{kind} is cluster-scoped, so several remotes would share its objects"
-            ));
-        }
         let complete = source.is_complete(from)
             && target.is_complete(to)
             && self.target.is_complete(kinds.source.namespaced, to);

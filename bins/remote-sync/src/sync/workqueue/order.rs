@@ -11,10 +11,7 @@ use std::{
 
 use crate::{
     cache::retry::{self, RetryClass},
-    model::{
-        key::{KindIndex, Pair, PerKind},
-        mode::Mode,
-    },
+    model::key::{KindIndex, Pair, PerKind},
 };
 
 /// The longest delay: later instants may not be representable.
@@ -87,7 +84,6 @@ pub(crate) struct QueueDepth {
 /// The pairs of a queue in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueueOrder {
-    mode: Mode,
     /// Pairs that wait, by rank.
     ready: [BTreeMap<u64, (Pair, Instant)>; 3],
     /// The next number. The first is in the middle, as a pair that yields gets one before all.
@@ -105,9 +101,8 @@ pub(super) struct QueueOrder {
 
 impl QueueOrder {
     /// An empty queue that is open for these kinds.
-    pub(super) fn new(open: PerKind<bool>, mode: Mode) -> Self {
+    pub(super) fn new(open: PerKind<bool>) -> Self {
         Self {
-            mode,
             ready: Default::default(),
             next: u64::MAX / 2,
             large_running: false,
@@ -272,7 +267,7 @@ impl QueueOrder {
     /// Counts a failure and returns the backoff.
     fn fail(&mut self, pair: &Pair, class: RetryClass) -> Duration {
         let failures = self.failures.entry(pair.clone()).or_default();
-        let wait = retry::backoff(class, *failures, self.mode);
+        let wait = retry::backoff(class, *failures);
         *failures = failures.saturating_add(1);
         wait
     }

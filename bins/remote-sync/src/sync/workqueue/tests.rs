@@ -20,7 +20,7 @@ fn taken(queue: &Workqueue) -> Option<Pair> {
 }
 
 fn queue() -> Workqueue {
-    let queue = Workqueue::new(&PerKind::from(vec![(), ()]), 2, Mode::Safe);
+    let queue = Workqueue::new(&PerKind::from(vec![(), ()]), 2);
     queue.open(KindIndex::FIRST, true);
     queue
 }
@@ -206,7 +206,7 @@ fn a_kind_that_is_open_already_cuts_no_delay_short() {
 }
 
 fn order() -> QueueOrder {
-    QueueOrder::new(vec![true].into(), Mode::Safe)
+    QueueOrder::new(vec![true].into())
 }
 
 #[test]

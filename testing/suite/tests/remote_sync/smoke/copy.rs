@@ -1,13 +1,10 @@
 //! Content down, status and Secrets up, and deletions: T1 and T8 of sync-controller's own test
 //! (`controller/controller_test.go:87-424`). `decide/tests.rs` has T2 to T7.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use suite::{
-    eventually, real,
-    sync::{
-        BUDGETS, FINALIZER, HASH, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage, Wrote,
-    },
+    eventually,
+    sync::{BUDGETS, FINALIZER, HASH, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage},
 };
 
 use crate::support::{HASHES, annotations, is_in_sync, labels, one_budget};
@@ -20,9 +17,9 @@ struct Case {
 }
 
 impl Case {
-    fn new(name: &str, compat: bool) -> Self {
-        let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
-        let stage = Stage::pull(name, setting.secrets(&["secret1", "secret2"]));
+    fn new(name: &str) -> Self {
+        let setting = Setting::safe(&[&BUDGETS]).secrets(&["secret1", "secret2"]);
+        let stage = Stage::pull(name, setting);
         let (remote, local) = stage.pair(&BUDGETS, "test");
         Self { stage, remote, local }
     }
@@ -56,8 +53,8 @@ impl Case {
 
 // --- both ways ---
 
-fn pair(name: &str, compat: bool) -> Case {
-    let case = Case::new(name, compat);
+fn pair(name: &str) -> Case {
+    let case = Case::new(name);
     case.stage.create_target_namespace(&json!({}));
     let metadata = |word: &str| json!({"labels": {word: "label"}, "annotations": {word: "anno"}});
     Case::budget(&case.remote, 2, 1, metadata("remote"));
@@ -93,70 +90,26 @@ fn both_ways_are_done(case: &Case) {
     case.not_uploaded("secret3");
 }
 
-/// Content, status and Secrets in upstream's order.
-const WRITES: [&str; 8] = [
+/// Status, Secrets and content in upstream's order.
+const WRITES: [&str; 9] = [
     "hub patch poddisruptionbudgets test-remote-rs",
+    // It becomes the source's copy first.
+    "local patch poddisruptionbudgets test",
     "hub patch poddisruptionbudgets/status test-remote-rs",
     "hub update secrets secret1-remote-rs",
     "local patch secrets secret1",
     "hub update secrets secret2-remote-rs",
     "local patch secrets secret2",
-    "local update poddisruptionbudgets test",
+    "local patch poddisruptionbudgets test",
     "hub patch poddisruptionbudgets test-remote-rs",
 ];
 
 /// T1.
 #[test]
-fn metadata_spec_status_and_secrets_are_copied_compat() {
-    let case = pair("both-ways", true);
-    let _sidecar = case.stage.start(&[]);
-    case.stage.wrote_only(&WRITES);
-    both_ways_are_done(&case);
-    let local = case.local.read();
-    assert_eq!(labels(&local), json!({"remote": "label"}));
-    assert_eq!(local["metadata"]["annotations"], json!({"remote": "anno"}));
-    let writes = case.stage.writes();
-    if !real() {
-        bodies_are_upstreams(&case, &writes);
-    }
-}
-
-/// What the eight writes say, and nothing besides.
-#[track_caller]
-fn bodies_are_upstreams(case: &Case, writes: &[Wrote]) {
-    const MERGE: &str = "application/merge-patch+json";
-    let types: Vec<_> = writes.iter().map(|one| one.content_type.as_str()).collect();
-    let json = "application/json";
-    let patch = "application/json-patch+json";
-    assert_eq!(types, [patch, MERGE, json, MERGE, json, MERGE, json, MERGE]);
-    let claim = writes[0].body.as_array().and_then(|all| all.last()).expect("a JSON patch");
-    let finalizers = json!({"op": "add", "path": "/metadata/finalizers", "value": [FINALIZER]});
-    assert_eq!(claim, &finalizers);
-    assert_eq!(writes[1].body, json!({"status": {"currentHealthy": 2}}));
-    for (index, data) in ["data1", "data2"].into_iter().enumerate() {
-        let (put, note) = (&writes[2 + 2 * index].body, &writes[3 + 2 * index].body);
-        assert_eq!(put["data"], json!({"data": BASE64_STANDARD.encode(data)}));
-        assert_eq!(put["metadata"]["ownerReferences"][0]["uid"], case.remote.uid());
-        assert_eq!(note, &json!({"metadata": {"annotations": {HASH: HASHES[index]}}}));
-    }
-    let update = &writes[6].body;
-    assert_eq!(update["spec"], json!({"minAvailable": 2}));
-    assert_eq!(update["metadata"]["labels"], json!({"remote": "label"}));
-    assert_eq!(update["metadata"]["annotations"], json!({"remote": "anno"}));
-    let generations = json!({LOCAL_GENERATION: "2", REMOTE_GENERATION: "1"});
-    assert_eq!(writes[7].body, json!({"metadata": {"annotations": generations}}));
-}
-
-#[test]
 fn metadata_spec_status_and_secrets_are_copied() {
-    let case = pair("both-ways-safe", false);
+    let case = pair("both-ways");
     let _sidecar = case.stage.start(&["-adopt", "always"]);
-    let mut expected = WRITES.to_vec();
-    let patch = "local patch poddisruptionbudgets test";
-    expected[6] = patch;
-    // It becomes the source's copy first.
-    expected.insert(1, patch);
-    case.stage.wrote_only(&expected);
+    case.stage.wrote_only(&WRITES);
     both_ways_are_done(&case);
     let local = case.local.read();
     assert_eq!(labels(&local), json!({"remote": "label", "local": "label"}));
@@ -165,14 +118,11 @@ fn metadata_spec_status_and_secrets_are_copied() {
 
 // --- deletion ---
 
-/// What was claimed once; safe mode also wants to see that something was copied.
-fn deleted(name: &str, compat: bool) -> Case {
-    let case = Case::new(name, compat);
+/// What was claimed once, and something of it copied.
+fn deleted(name: &str) -> Case {
+    let case = Case::new(name);
     case.stage.create_target_namespace(&json!({}));
-    let marks = match compat {
-        true => json!({}),
-        false => json!({LOCAL_GENERATION: "1", REMOTE_GENERATION: "1"}),
-    };
+    let marks = json!({LOCAL_GENERATION: "1", REMOTE_GENERATION: "1"});
     Case::budget(&case.remote, 2, 2, json!({"finalizers": [FINALIZER], "annotations": marks}));
     Case::budget(&case.local, 2, 2, json!({}));
     case.secret("secret1", "data1", true);
@@ -193,26 +143,17 @@ fn deletion_is_done(case: &Case, before: &[&str]) {
 
 /// T8.
 #[test]
-fn a_deleted_source_takes_its_copy_along_compat() {
-    let case = deleted("deleted", true);
-    let _sidecar = case.stage.start(&[]);
-    deletion_is_done(&case, &[]);
-}
-
-#[test]
 fn a_deleted_source_takes_its_copy_along() {
-    let case = deleted("deleted-safe", false);
+    let case = deleted("deleted");
     let _sidecar = case.stage.start(&[]);
     deletion_is_done(&case, &["local patch poddisruptionbudgets test"]);
 }
 
 #[test]
 fn an_edit_of_the_copys_spec_is_undone() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("edited", compat);
-        target.set_number(9);
-        target.wait_for_number(1);
-        is_in_sync(&source, &target);
-        stage.stays_quiet();
-    }
+    let (stage, _sidecar, source, target) = one_budget("edited");
+    target.set_number(9);
+    target.wait_for_number(1);
+    is_in_sync(&source, &target);
+    stage.stays_quiet();
 }

@@ -33,15 +33,13 @@ fn the_copy_goes_first_and_just_this_one() {
 /// Deleted while no program runs, and both sides changed meanwhile.
 #[test]
 fn what_was_deleted_meanwhile_goes_at_the_next_start() {
-    for compat in [true, false] {
-        let (stage, mut sidecar, source, target) = one_budget("meanwhile", compat);
-        sidecar.kill();
-        source.delete();
-        target.set_number(9);
-        let _sidecar = stage.start(&[]);
-        source.wait_until_gone();
-        assert!(target.get().is_none());
-    }
+    let (stage, mut sidecar, source, target) = one_budget("meanwhile");
+    sidecar.kill();
+    source.delete();
+    target.set_number(9);
+    let _sidecar = stage.start(&[]);
+    source.wait_until_gone();
+    assert!(target.get().is_none());
 }
 
 /// The finalizer goes only when the copy is really gone, not when a cache has not seen it.

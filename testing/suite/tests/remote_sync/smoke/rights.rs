@@ -1,7 +1,6 @@
 //! Rights: what `-print-rbac` prints is enough, on servers that heed it.
 
 use dev_apiserver::Request;
-use serde_json::json;
 use suite::{
     needs::{Need, needs},
     real, stays,
@@ -26,15 +25,12 @@ fn refused(stage: &Stage) -> Vec<String> {
 #[test]
 fn what_is_printed_suffices_for_the_life_of_a_pair() {
     let kinds = [&WIDGETS, &SETTINGS, &REGIONS];
-    for setting in [Setting::safe(&kinds), Setting::compat(&kinds), Setting::push(&kinds)] {
+    for setting in [Setting::safe(&kinds), Setting::push(&kinds)] {
         let stage = Stage::pull("rights", setting.secrets(&["token"]));
         stage.enforce_rbac();
         let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let secret = stage.source_secret("token");
-        if stage.setting.compat {
-            secret.create(&json!({"type": "Opaque"}));
-        }
         let _sidecar = stage.start(&[]);
         is_in_sync(&source, &target);
         stage.create_target_secret("token", "first", Some(&target));
@@ -72,12 +68,8 @@ fn printed_rights_suffice_for_orphans_and_the_lead() {
         return;
     }
     const KEEP: &str = "-orphan-policy=keep";
-    for (compat, more) in [
-        (false, &["-leader-election", "-leader-election-retry-period=1s"][..]),
-        (false, &[KEEP]),
-        (true, &[KEEP]),
-    ] {
-        let stage = Stage::pull("rights-more", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+    for more in [&["-leader-election", "-leader-election-retry-period=1s"][..], &[KEEP]] {
+        let stage = Stage::pull("rights-more", Setting::safe(&[&WIDGETS]));
         stage.enforce_rbac();
         let (source, orphan) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
@@ -88,6 +80,6 @@ fn printed_rights_suffice_for_orphans_and_the_lead() {
             true => drop(orphan.wait("a mark", |it| it.to_string().contains("/orphaned"))),
             false => orphan.wait_until_gone(),
         }
-        assert_eq!(refused(&stage), [""; 0], "compat: {compat}, {more:?}");
+        assert_eq!(refused(&stage), [""; 0], "{more:?}");
     }
 }

@@ -6,8 +6,8 @@ use suite::sync::{BUDGETS, Place, Setting, Stage, words};
 use crate::support::{self, HASHES, is_in_sync};
 
 /// The state that sync-controller writes, in its own words: nothing here comes from the program's names.
-fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
-    let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
+fn left_behind(name: &str) -> (Stage, Place, Place) {
+    let setting = Setting::safe(&[&BUDGETS]);
     let stage = Stage::pull(name, setting.secrets(&["secret1", "secret2"]));
     let (source, target) = stage.pair(&BUDGETS, "web");
     stage.create_target_namespace(&json!({"cloud.teleport.dev/sync-owner": "web"}));
@@ -76,61 +76,54 @@ fn content(object: &Value) -> Value {
 
 #[test]
 fn a_takeover_costs_no_write_of_content() {
-    for compat in [true, false] {
-        let (stage, source, target) = left_behind("left-behind", compat);
-        let before: [Value; 2] = [source.read(), target.read()];
-        let mut sidecar = stage.start(&[]);
-        has_looked(&stage, "new-one");
-        // In safe mode the target is marked as the source's copy.
-        let mark: &[_] = if compat { &[] } else { &["local patch poddisruptionbudgets web"] };
-        assert_eq!(others(&stage, "new-one"), mark, "compat: {compat}");
-        assert_eq!(source.read(), before[0]);
-        assert_eq!(content(&target.read()), content(&before[1]));
-        sidecar.kill();
-        let _sidecar = stage.start(&[]);
-        has_looked(&stage, "new-two");
-        let written = others(&stage, "new-");
-        assert_eq!(written, mark, "a second start, compat: {compat}");
-    }
+    let (stage, source, target) = left_behind("left-behind");
+    let before: [Value; 2] = [source.read(), target.read()];
+    let mut sidecar = stage.start(&[]);
+    has_looked(&stage, "new-one");
+    // The target is marked as the source's copy.
+    let mark = ["local patch poddisruptionbudgets web"];
+    assert_eq!(others(&stage, "new-one"), mark);
+    assert_eq!(source.read(), before[0]);
+    assert_eq!(content(&target.read()), content(&before[1]));
+    sidecar.kill();
+    let _sidecar = stage.start(&[]);
+    has_looked(&stage, "new-two");
+    let written = others(&stage, "new-");
+    assert_eq!(written, mark, "a second start");
 }
 
 #[test]
 fn what_was_taken_over_lives_on() {
-    for compat in [true, false] {
-        let (stage, source, target) = left_behind("life", compat);
-        let _sidecar = stage.start(&[]);
-        has_looked(&stage, "new");
-        stage.source(&BUDGETS, "new").delete();
-        stage.source(&BUDGETS, "new").wait_until_gone();
-        source.set_number(5);
-        target.wait_for_number(5);
-        is_in_sync(&source, &target);
-        target.set_health(7);
-        source.wait_for_health(7);
-        source.delete();
-        source.wait_until_gone();
-        stage.target_namespace().wait_until_gone();
-        assert!(target.get().is_none());
-    }
+    let (stage, source, target) = left_behind("life");
+    let _sidecar = stage.start(&[]);
+    has_looked(&stage, "new");
+    stage.source(&BUDGETS, "new").delete();
+    stage.source(&BUDGETS, "new").wait_until_gone();
+    source.set_number(5);
+    target.wait_for_number(5);
+    is_in_sync(&source, &target);
+    target.set_health(7);
+    source.wait_for_health(7);
+    source.delete();
+    source.wait_until_gone();
+    stage.target_namespace().wait_until_gone();
+    assert!(target.get().is_none());
 }
 
 /// Its deletion is finished, too: finalizer and generations say that the copy is its work.
 #[test]
 fn a_deletion_that_sync_controller_began_is_finished() {
-    for compat in [true, false] {
-        let (stage, source, target) = left_behind("delete", compat);
-        source.delete();
-        let _sidecar = stage.start(&[]);
-        source.wait_until_gone();
-        assert!(target.get().is_none());
-        drop(stage);
-    }
+    let (stage, source, target) = left_behind("delete");
+    source.delete();
+    let _sidecar = stage.start(&[]);
+    source.wait_until_gone();
+    assert!(target.get().is_none());
 }
 
 /// Without its source there is no proof that the object was a copy.
 #[test]
 fn sync_controllers_copy_without_a_source_stays() {
-    let (stage, source, target) = left_behind("orphan", false);
+    let (stage, source, target) = left_behind("orphan");
     source.delete_by_force();
     let _sidecar = stage.start(&[]);
     stage.writes_no_more_than(0);

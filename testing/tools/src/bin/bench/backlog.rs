@@ -22,11 +22,8 @@ const RUNS: usize = 3;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags, and the last of the writes that a new object takes.
-const CASES: [(&[&str], &str); 3] = [
-    (&["-mode", "compat"], "record_generations"),
-    (&["-track", "source"], "record_generations"),
-    (&["-track", "target"], "create_target"),
-];
+const CASES: [(&[&str], &str); 2] =
+    [(&["-track", "source"], "record_generations"), (&["-track", "target"], "create_target")];
 
 pub(crate) fn measure() -> bool {
     let head = ["1,000 objects that wait", "s", "objects a second", "writes: hub", "here"];
@@ -53,8 +50,7 @@ pub(crate) fn measure() -> bool {
 /// The time from the start until all are copied, and the writes to each side.
 fn run(flags: &[&str], last: &str) -> (Duration, (usize, usize)) {
     let (hub, own) = (Cluster::real("hub"), Cluster::real("managed"));
-    let compat = flags.contains(&"compat");
-    let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
+    let setting = Setting::safe(&[&BUDGETS]);
     let stage = Stage::between(own, vec![("hub", hub)], "backlog", setting);
     thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -69,7 +65,7 @@ fn run(flags: &[&str], last: &str) -> (Duration, (usize, usize)) {
     // The server is done with it.
     pause(2000);
     let more = ["-qps", "0", "-concurrent-reconciles", "8", "-leader-election=false"];
-    let more: Vec<_> = if compat { more.to_vec() } else { [&more[..], flags].concat() };
+    let more = [&more[..], flags].concat();
     let begun = Instant::now();
     let sidecar = stage.start_deployed(&more);
     load::wait_for_writes(&sidecar, last, OBJECTS, LIMIT);

@@ -46,11 +46,7 @@ fn stage(hub: &Arc<Cluster>, managed: &Arc<Cluster>, setting: Setting) -> Stage 
 impl Table {
     /// What is copied, and what it costs.
     pub(crate) fn copies(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
-        let own: [fn() -> Setting; 2] =
-            [|| Setting::safe(&[&WIDGETS]), || Setting::compat(&[&WIDGETS])];
-        for (mode, setting) in ["safe", "compat"].into_iter().zip(own) {
-            self.writes(mode, &stage(hub, managed, setting().secrets(&["token"])));
-        }
+        self.writes(&stage(hub, managed, Setting::safe(&[&WIDGETS]).secrets(&["token"])));
         let (hub, managed) = (Cluster::embedded("hub"), Cluster::embedded("managed"));
         self.pairs(&stage(&hub, &managed, Setting::safe(&[&WIDGETS])));
         note("sync-controller: 44 MB of file, 37.5 MB resident, 57.8 MB with 1,000 pairs");
@@ -90,7 +86,7 @@ impl Table {
     }
 
     /// The writes of each case, and nothing more; see REFERENCE.md of remote-sync.
-    fn writes(&mut self, mode: &str, stage: &Stage) {
+    fn writes(&mut self, stage: &Stage) {
         let flags = ["-qps", "0", "-leader-election=false"];
         let sidecar = stage.start_deployed(&flags);
         load::wait_for_pairs(&sidecar, 0, LIMIT);
@@ -98,7 +94,7 @@ impl Table {
             let before = stage.settled();
             change();
             let writes = stage.settled() - before;
-            let figure = format!("writes, {mode}: {what}");
+            let figure = format!("writes: {what}");
             self.row(&figure, &expected.to_string(), &writes.to_string(), writes == expected);
             if writes != expected {
                 let all = stage.writes();
@@ -118,13 +114,12 @@ impl Table {
         let reads = || stage.asked(&stage.own, "get", WIDGETS.resource.plural.as_ref());
         let before = reads();
         case("deletion", 2, &|| source("b").delete());
-        let (read, most) = (reads() - before, if mode == "safe" { 1 } else { 0 });
+        let read = reads() - before;
         case("nothing, for a second", 0, &|| pause(500));
         drop(sidecar);
         let restarted = stage.start_deployed(&flags);
         case("restart", 0, &|| load::wait_for_pairs(&restarted, 1, LIMIT));
-        let figure = format!("live reads, {mode}: deletion");
-        self.row(&figure, &most.to_string(), &read.to_string(), read == most);
+        self.row("live reads: deletion", "1", &read.to_string(), read == 1);
     }
 
     fn pairs(&mut self, stage: &Stage) {

@@ -16,7 +16,6 @@ use crate::{
         annotations::Uid,
         key::{KindIndex, Pair, PerKind},
         known_clusters::{ClusterRecord, KnownClusters},
-        mode::Mode,
         object::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetNamespace,
             TargetObject,
@@ -34,7 +33,7 @@ use crate::{
 /// Longer than any way.
 const WITHIN: Duration = Duration::from_secs(3600);
 
-/// Safe mode with its defaults; all happens within a moment.
+/// The defaults; all happens within a moment.
 pub(super) struct Rule {
     now: Instant,
     kind: KindIndex,
@@ -181,7 +180,6 @@ fn key(name: usize) -> Arc<str> {
 
 fn rules(view: &View) -> SyncRules {
     SyncRules {
-        mode: Mode::Safe,
         track: view.track,
         orphans: OrphanPolicy::Confirm,
         adopt: AdoptPolicy::Equal,
@@ -256,7 +254,7 @@ fn end(status: PairStatus) -> End {
         PairStatus::Held(_) => End::Held,
         PairStatus::Altered | PairStatus::Fighting(_) => End::Waiting,
         PairStatus::Conflict(_) => End::Conflict,
-        PairStatus::Nothing | PairStatus::Again | PairStatus::Paused => End::Nothing,
+        PairStatus::Nothing | PairStatus::Paused => End::Nothing,
     }
 }
 

@@ -3,9 +3,9 @@
 use super::*;
 use crate::{model::annotations::ContentPair, sync::observed::SettledDiff};
 
-/// In step in safe mode but for the target's content, which the source's annotations say is so.
+/// In step but for the target's content, which the source's annotations say is so.
 fn recorded(published_to: Option<u8>) -> World {
-    let mut world = in_step(Mode::Safe);
+    let mut world = in_step();
     world.observed.target.as_mut().unwrap().value.state.content = 9;
     let published = &mut world.observed.source.as_mut().unwrap().value.generations;
     (published.uid, published.content) =
@@ -28,9 +28,6 @@ fn contents_that_were_recorded_together_are_in_step() {
     let mut newer = recorded(Some(2));
     newer.observed.source.as_mut().unwrap().value.state.content = 2;
     assert_eq!(first(&newer), CONTENT);
-    let mut compat = recorded(Some(2));
-    compat.rules.mode = Mode::Compat;
-    assert_eq!(first(&compat), CONTENT);
 }
 
 /// As left by versions that recorded generations alone.
@@ -50,7 +47,7 @@ fn generations_prove_nothing_about_contents() {
 #[test]
 fn a_generation_that_never_moves_hides_no_edit() {
     for generation in [0, 1] {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         let observed = &mut world.observed;
         let (source, target) =
             (observed.source.as_mut().unwrap(), observed.target.as_mut().unwrap());
@@ -68,7 +65,7 @@ fn a_generation_that_never_moves_hides_no_edit() {
 
 #[test]
 fn an_altered_write_is_written_again_by_the_next_process() {
-    let mut world = in_step(Mode::Safe);
+    let mut world = in_step();
     (world.alters, world.prunes) = (true, true);
     world.observed.source.as_mut().unwrap().value.state.content = 2;
     let written = vec![CONTENT, SyncAction::RecordGenerations];
@@ -90,7 +87,7 @@ fn an_altered_write_is_written_again_by_the_next_process() {
 fn what_is_undone_again_and_again_has_to_wait() {
     let left = std::time::Duration::from_secs(7);
     let fights = SyncAction::Done(PairStatus::Fighting(left));
-    let mut world = in_step(Mode::Safe);
+    let mut world = in_step();
     let what = world.observed.source.as_ref().unwrap().value.state.written();
     world.observed.fight = Some(Fight { update: Some(what), status: Some(5), left });
     assert_eq!(first(&world), fights, "told until it is over");
@@ -113,30 +110,25 @@ fn what_is_undone_again_and_again_has_to_wait() {
 
 #[test]
 fn another_uid_of_the_target_is_published() {
-    let mut world = in_step(Mode::Safe);
+    let mut world = in_step();
     assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync), "never alone");
     world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
     assert_eq!(world.run(), [[SyncAction::RecordGenerations]]);
-    world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
-    world.rules.mode = Mode::Compat;
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync), "upstream knows no uid");
 }
 
 #[test]
 fn a_lasting_difference_is_written_once_per_change() {
-    for mode in [Mode::Compat, Mode::Safe] {
-        let mut world = in_step(mode);
-        world.alters = true;
-        world.observed.source.as_mut().unwrap().value.state.content = 2;
-        assert_eq!(world.run(), [[CONTENT, SyncAction::RecordGenerations]]);
-        assert_eq!(world.observed.settled.content, Some((2, 502)));
-        let source = &mut world.observed.source.as_mut().unwrap().value.state;
-        (source.content, source.generation) = (3, 2);
-        assert_eq!(world.run(), [[CONTENT, SyncAction::RecordGenerations]]);
-        let target = &mut world.observed.target.as_mut().unwrap().value.state;
-        (target.content, target.generation) = (8, 7);
-        assert_eq!(world.run(), [[CONTENT, SyncAction::RecordGenerations]]);
-    }
+    let mut world = in_step();
+    world.alters = true;
+    world.observed.source.as_mut().unwrap().value.state.content = 2;
+    assert_eq!(world.run(), [[CONTENT, SyncAction::RecordGenerations]]);
+    assert_eq!(world.observed.settled.content, Some((2, 502)));
+    let source = &mut world.observed.source.as_mut().unwrap().value.state;
+    (source.content, source.generation) = (3, 2);
+    assert_eq!(world.run(), [[CONTENT, SyncAction::RecordGenerations]]);
+    let target = &mut world.observed.target.as_mut().unwrap().value.state;
+    (target.content, target.generation) = (8, 7);
+    assert_eq!(world.run(), [[CONTENT, SyncAction::RecordGenerations]]);
 }
 
 #[test]
@@ -152,7 +144,7 @@ fn what_is_settled_is_about_what_was_written() {
 
 #[test]
 fn kinds_without_status_or_namespace_lack_those_steps() {
-    let mut world = unequal(Mode::Safe);
+    let mut world = unequal();
     world.observed.target = world.observed.target.map(marked);
     world.rules.status = false;
     world.observed.uploads.clear();
@@ -161,7 +153,7 @@ fn kinds_without_status_or_namespace_lack_those_steps() {
         [[SyncAction::AddFinalizer, ALL, SyncAction::RecordGenerations]],
         "no status"
     );
-    let mut world = World::new(Mode::Safe);
+    let mut world = World::new();
     world.observed.source = Some(source(state(2, 2, FRESH)));
     (world.observed.namespace, world.rules.namespaced) = (None, false);
     assert_eq!(

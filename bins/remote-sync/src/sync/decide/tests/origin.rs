@@ -34,13 +34,11 @@ fn a_target_follows_its_own_source_only() {
         (Some(of(0xa0, 1, 1)), false, update),
         (Some(of(0xa0, 1, 9)), false, conflict),
     ] {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         let value = &mut world.observed.target.as_mut().unwrap().value;
         (value.copy_of, value.state.content) = (mark.clone(), 9);
         world.observed.source_marks = marks(true, accepted);
         assert_eq!(first(&world), expected, "{mark:?} {accepted}");
-        world.rules.mode = Mode::Compat;
-        assert_eq!(first(&world), update, "upstream has no marks");
     }
 }
 
@@ -52,11 +50,9 @@ fn a_copy_does_not_go_back_to_where_it_came_from() {
         // A chain of copies continues.
         (uid(7), SyncAction::Done(PairStatus::InSync)),
     ] {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         world.observed.source.as_mut().unwrap().value.copied_from = Some(origin);
         assert_eq!(first(&world), expected);
-        world.rules.mode = Mode::Compat;
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
     }
 }
 
@@ -64,7 +60,7 @@ fn a_copy_does_not_go_back_to_where_it_came_from() {
 fn nobodys_copy_is_marked_first_or_left_alone() {
     let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
     let world = |content, policy, claims: bool| {
-        let mut world = left_by_upstream(Mode::Safe);
+        let mut world = left_by_upstream();
         world.observed.source.as_mut().unwrap().value.state.content = content;
         world.rules.adopt = policy;
         if !claims {
@@ -96,14 +92,14 @@ fn nobodys_copy_is_marked_first_or_left_alone() {
 
 #[test]
 fn a_takeover_marks_and_writes_no_content() {
-    let mut world = left_by_upstream(Mode::Safe);
+    let mut world = left_by_upstream();
     assert_eq!(world.run(), [[SyncAction::Adopt]]);
-    let mut defaulted = left_by_upstream(Mode::Safe);
+    let mut defaulted = left_by_upstream();
     defaulted.observed.target.as_mut().unwrap().value.state.content = 501;
     defaulted.alters = true;
     let record = SyncAction::RecordGenerations;
     assert_eq!(defaulted.run(), [[SyncAction::CompareContents, SyncAction::Adopt, record]]);
-    let mut edited = left_by_upstream(Mode::Safe);
+    let mut edited = left_by_upstream();
     edited.observed.target.as_mut().unwrap().value.state.content = 9;
     assert_eq!(edited.run(), Vec::<Vec<_>>::new(), "the server says that it differs");
 }
@@ -111,7 +107,7 @@ fn a_takeover_marks_and_writes_no_content() {
 #[test]
 fn a_cluster_without_identity_keeps_only_its_very_objects() {
     let world = |cluster, uid| {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
         let copy = crate::model::object::CopyOf { cluster, uid, ..copy() };
         world.observed.target.as_mut().unwrap().value.copy_of = Some(copy);
@@ -145,13 +141,13 @@ fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
         (of(0xa5, PLACE), true),
         (of(0xa0, 1), false),
     ] {
-        let mut world = in_step(Mode::Safe);
+        let mut world = in_step();
         world.observed.target.as_mut().unwrap().value.copy_of = Some(mark.clone());
         world.observed.source_marks = marks(true, accepted);
         assert_eq!(world.run(), [[SyncAction::UpdateMark]], "{mark:?}");
         assert_eq!(world.observed.target.unwrap().value.copy_of.as_ref(), Some(&ours));
     }
-    let mut unknown = in_step(Mode::Safe);
+    let mut unknown = in_step();
     (unknown.observed.source_cluster, unknown.observed.source_marks) = (None, marks(false, false));
     unknown.observed.target.as_mut().unwrap().value.copy_of = Some(of(0xb0, PLACE));
     assert_eq!(

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::{super::*, Mode, ObjectState, SettledDiff, world::*};
+use super::{super::*, ObjectState, SettledDiff, world::*};
 use crate::{
     model::object::TargetNamespace,
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
@@ -21,9 +21,8 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
     let finalizer_added =
         source.is_some_and(|source| matches!(source.finalizers, Finalizers::Ours(_)));
     let ending = source.is_some_and(|source| source.state.terminating);
-    let relation = observed.ownership(rules);
+    let relation = observed.ownership();
     let ours = relation == Ownership::Ours;
-    let safe = rules.mode == Mode::Safe;
     match action {
         SyncAction::DeleteTarget | SyncAction::DeleteNamespace => {
             deletable(world, attempt, action, ending, ours, &fail);
@@ -31,16 +30,14 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::Adopt if relation != Ownership::Unmarked || !adoptable(world, attempt) => {
             fail("it is not the source's to take");
         }
-        SyncAction::UploadStatus | SyncAction::Update { .. } | SyncAction::UpdateMark
-            if safe && !ours =>
-        {
+        SyncAction::UploadStatus | SyncAction::Update { .. } | SyncAction::UpdateMark if !ours => {
             fail("the target is not ours");
         }
         SyncAction::RemoveFinalizer => {
-            if observed.target.is_some() && (ours || !safe) {
+            if observed.target.is_some() && ours {
                 fail("its target is there");
             }
-            if safe && observed.target.is_none() && !attempt.target_gone {
+            if observed.target.is_none() && !attempt.target_gone {
                 fail("nobody looked for the target");
             }
         }
@@ -63,10 +60,9 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         action if action.writes() && !finalizer_added && rules.track != Track::Target => {
             fail("the source lacks the finalizer");
         }
-        action if action.writes() && safe && relation == Ownership::Foreign => fail("a conflict"),
+        action if action.writes() && relation == Ownership::Foreign => fail("a conflict"),
         _ => {}
     }
-    in_order(rules.mode, action, before, &fail);
 }
 
 /// Returns whether the rules let the target become the source's copy.
@@ -91,12 +87,11 @@ fn deletable(
     owned: bool,
     fail: &dyn Fn(&str),
 ) {
-    let (observed, rules) = (&world.observed, &world.rules);
-    let safe = rules.mode == Mode::Safe;
+    let observed = &world.observed;
     if !(ending || observed.source.is_none() && attempt.source_gone) {
         fail("the source was not proven to be gone");
     }
-    if safe && !owned && observed.target.is_some() {
+    if !owned && observed.target.is_some() {
         fail("the target is not ours");
     }
     let what = match action {
@@ -115,26 +110,8 @@ fn deletable(
     let made = namespace.is_some_and(|value| value.owner.is_some() && (named || made(value)));
     let unneeded = made && !observed.namespace_shared && attempt.namespace_empty == Some(true);
     let unneeded = unneeded && observed.target.is_none();
-    if action == SyncAction::DeleteNamespace && !(if safe { unneeded } else { named }) {
+    if action == SyncAction::DeleteNamespace && !unneeded {
         fail("the namespace is not the pair's");
-    }
-}
-
-/// The order in compat mode: status, Secrets, spec, and the generations last.
-fn in_order(mode: Mode, action: SyncAction, before: &[SyncAction], fail: &dyn Fn(&str)) {
-    let rank = |action: &SyncAction| match action {
-        SyncAction::UploadStatus => Some(1),
-        SyncAction::UploadSecret(_) => Some(2),
-        SyncAction::CreateNamespace => Some(3),
-        SyncAction::Create | SyncAction::Update { .. } => Some(4),
-        SyncAction::RecordGenerations => Some(5),
-        _ => None,
-    };
-    let last = before.iter().filter_map(rank).max();
-    if mode == Mode::Compat
-        && rank(&action).is_some_and(|rank| last.is_some_and(|last| rank < last))
-    {
-        fail("out of order");
     }
 }
 
@@ -197,9 +174,8 @@ fn random_secret(rng: &mut Rng) -> Cached<TargetSecret> {
 }
 
 fn random_world(rng: &mut Rng) -> World {
-    let mut world = World::new(one(rng, &[Mode::Safe, Mode::Compat]));
-    let policies = [OrphanPolicy::Keep, world.rules.orphans];
-    world.rules.orphans = one(rng, &policies);
+    let mut world = World::new();
+    world.rules.orphans = one(rng, &[OrphanPolicy::Keep, OrphanPolicy::Confirm]);
     world.rules.status = rng.u8(..4) > 0;
     let observed = &mut world.observed;
     observed.source = maybe(rng, random_source);
@@ -223,12 +199,10 @@ fn random_world(rng: &mut Rng) -> World {
     let held = GateVerdict::Held(GateHold::TooMany);
     world.verdict = one(rng, &[GateVerdict::Open, grace, held]);
     world.used = rng.bool();
-    if world.rules.mode == Mode::Safe {
-        let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
-        world.rules.adopt = one(rng, &policies);
-        world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
-        world.rules.track = one(rng, &[Track::Source, Track::Target]);
-    }
+    let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
+    world.rules.adopt = one(rng, &policies);
+    world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
+    world.rules.track = one(rng, &[Track::Source, Track::Target]);
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();
     world

@@ -4,7 +4,6 @@ use super::super::*;
 use crate::{
     model::{
         annotations::{ContentPair, Uid},
-        mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
@@ -113,17 +112,12 @@ pub(super) fn secret() -> Cached<TargetSecret> {
     known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None, uploaded: 0 })
 }
 
-pub(super) fn rules(mode: Mode) -> SyncRules {
-    let (orphans, adopt, namespaces) = match mode {
-        Mode::Safe => (OrphanPolicy::Confirm, AdoptPolicy::Equal, NamespacePolicy::Empty),
-        Mode::Compat => (OrphanPolicy::Delete, AdoptPolicy::Always, NamespacePolicy::Owned),
-    };
+pub(super) fn rules() -> SyncRules {
     SyncRules {
-        mode,
         track: Track::Source,
-        orphans,
-        adopt,
-        namespaces,
+        orphans: OrphanPolicy::Confirm,
+        adopt: AdoptPolicy::Equal,
+        namespaces: NamespacePolicy::Empty,
         namespaced: true,
         status: true,
         selective: false,
@@ -132,7 +126,7 @@ pub(super) fn rules(mode: Mode) -> SyncRules {
 
 impl World {
     /// An empty namespace that nobody owns.
-    pub(super) fn new(mode: Mode) -> Self {
+    pub(super) fn new() -> Self {
         let observed = Observed {
             source: None,
             target: None,
@@ -152,7 +146,7 @@ impl World {
         };
         Self {
             observed,
-            rules: rules(mode),
+            rules: rules(),
             unlisted: None,
             unlisted_target: None,
             verdict: GateVerdict::Open,
@@ -189,9 +183,9 @@ impl World {
         let mut passes = Vec::new();
         loop {
             let before = self.clone();
-            let (steps, status) = self.attempt(usize::MAX);
+            let (steps, _) = self.attempt(usize::MAX);
             self.go_on();
-            if status != Some(PairStatus::Again) && self.is_as(&before) {
+            if self.is_as(&before) {
                 return passes;
             }
             if steps.iter().any(|action| action.writes()) {
@@ -262,8 +256,6 @@ impl World {
     }
 
     fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<PairStatus> {
-        attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
-        attempt.finalizer_added |= action == SyncAction::AddFinalizer;
         attempt.spec_started |= matches!(
             action,
             SyncAction::CreateNamespace
@@ -330,18 +322,18 @@ impl World {
             let to = self.observed.source.as_ref().unwrap().uid;
             let upload = self.observed.uploads[index].as_mut().unwrap();
             upload.value.changed = false;
-            upload.value.to = Some(to).filter(|_| self.rules.mode == Mode::Safe);
+            upload.value.to = Some(to);
         }
     }
 
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction, attempt: &Attempt) {
-        let (safe, prunes) = (self.rules.mode == Mode::Safe, self.prunes);
+        let prunes = self.prunes;
         let Observed { source, target, namespace, settled, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
         let cluster = source_marks.current;
-        let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() }).filter(|_| safe);
+        let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() });
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
             (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
@@ -350,9 +342,8 @@ impl World {
                 source.value.finalizers = Finalizers::None;
             }
             (SyncAction::CreateNamespace, _) => {
-                let owner_uid = safe.then_some(source.uid);
-                let owner = Some("test".into());
-                let instance = safe.then_some(INSTANCE);
+                let (owner, owner_uid) = (Some("test".into()), Some(source.uid));
+                let instance = Some(INSTANCE);
                 let made = TargetNamespace { terminating: false, owner, owner_uid, instance };
                 *namespace = Some(known(3, made));
             }
@@ -360,7 +351,7 @@ impl World {
                 self.made += 1;
                 let made = self::state(content, source.value.state.metadata, FRESH);
                 settled.after_update(&source.value.state, &made);
-                settled.altered = prunes && safe;
+                settled.altered = prunes;
                 let mut made = Cached { uid: uid(self.made), ..self::target(made) };
                 made.value.copy_of = mark;
                 *target = Some(made);
@@ -374,8 +365,8 @@ impl World {
                 );
                 target.value.orphaned &= !metadata;
                 settled.after_update(&source.value.state, &target.value.state);
-                settled.altered = prunes && safe;
-                target.value.copy_of = mark.or_else(|| target.value.copy_of.take());
+                settled.altered = prunes;
+                target.value.copy_of = mark;
             }
             (SyncAction::Adopt, Some(target)) => {
                 if attempt.same_content(source, target) == Some(true) {
@@ -391,12 +382,12 @@ impl World {
             (SyncAction::RecordGenerations, Some(target)) => {
                 let (from, to) = (source.value.state.content, target.value.state.content);
                 let content = Some(Box::new(ContentPair { source: from, target: to }))
-                    .filter(|_| safe && from != to && !settled.altered);
+                    .filter(|_| from != to && !settled.altered);
                 source.value.generations = Generations {
                     content,
                     remote: Some(source.value.state.generation),
                     local: Some(target.value.state.generation),
-                    uid: safe.then_some(target.uid),
+                    uid: Some(target.uid),
                 };
             }
             (action, target) => panic!("{action:?} with {target:?}"),

@@ -1,7 +1,6 @@
 //! Desired targets, and the writes that lead to them.
 
 use super::*;
-use crate::model::object::ObjectState;
 
 /// A source with fields that are copied to its target, and others.
 fn full_source() -> Value {
@@ -27,7 +26,7 @@ fn a_new_target_has_content_labels_and_annotations_alone() {
     from["status"] = json!({"currentHealthy": 1});
     from["data"] = json!({"k": "v"});
     let place = BUDGETS.object("team", "web");
-    let reader_ = reader(Mode::Safe);
+    let reader_ = reader();
     let safe = desired(&reader_, &from).created(&place);
     let expected = json!({
         "apiVersion": "policy/v1",
@@ -41,46 +40,14 @@ fn a_new_target_has_content_labels_and_annotations_alone() {
         "data": {"k": "v"},
     });
     assert_eq!(safe, expected);
-    let reader_ = reader(Mode::Compat);
-    let compat = desired(&reader_, &from).created(&place);
-    assert_eq!(compat.get("data"), None, "upstream knows the spec alone");
-    let annotations = json!({"note": "x", "cloud.teleport.dev/paused": "no",
-        "kubectl.kubernetes.io/last-applied-configuration": "{}"});
-    assert_eq!(compat["metadata"]["annotations"], annotations);
     let bare = source(&json!({}));
     let cluster_wide = desired(&reader_, &bare).created(&BUDGETS.cluster_object("web"));
-    assert_eq!(cluster_wide["metadata"], json!({"name": "web"}));
+    assert_eq!(cluster_wide["metadata"].get("namespace"), None);
 }
 
-/// As recorded from sync-controller, which replaces a target that its owner had edited.
-#[test]
-fn in_compat_a_target_is_replaced_with_what_is_its_own() {
-    let reader = reader(Mode::Compat);
-    let from = full_source();
-    let mut before = target(&json!({
-        "labels": {"a": "0", "mine": "1"},
-        "annotations": {"local": "1"},
-        "finalizers": ["example.com/f"],
-        "ownerReferences": [{"uid": HUB}],
-    }));
-    before["status"] = json!({"currentHealthy": 1});
-    let after = desired(&reader, &from).replaced(before.clone());
-    let mut expected = before;
-    expected["spec"] = json!({"minAvailable": 3});
-    expected["metadata"]["labels"] = json!({"a": "1"});
-    expected["metadata"]["annotations"] = json!({"note": "x", "cloud.teleport.dev/paused": "no",
-        "kubectl.kubernetes.io/last-applied-configuration": "{}"});
-    assert_eq!(after, expected);
-    let known = |object: &Value| reader.target(object).unwrap().value.state;
-    let wanted = reader.source(&from).unwrap().value.state;
-    let same =
-        |state: &ObjectState| (state.content, state.metadata) == (wanted.content, wanted.metadata);
-    assert!(same(&known(&after)));
-}
-
-/// The target after an update in safe mode, which must contain nothing but the differences.
+/// The target after an update, which must contain nothing but the differences.
 fn updated(from: &Value, before: &Value, content: bool, whole: bool) -> Option<Value> {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let known = reader.target(before).unwrap();
     let patch = desired(&reader, from).patch(&known, whole.then_some(before), content)?;
     assert_eq!(patch.as_array().unwrap()[..2], guards(TARGET));
@@ -102,7 +69,7 @@ fn a_spec_alone_is_written_without_reading_the_target() {
         expected["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"] = json!("a|note");
         assert_eq!(after, expected);
     }
-    let mut reader = reader(Mode::Safe);
+    let mut reader = reader();
     let mut known = reader.target(&target(&json!({}))).unwrap();
     assert!(!desired(&reader, &from).needs_document(&known));
     let (mut more, mut none) = (from.clone(), from.clone());
@@ -118,7 +85,7 @@ fn a_spec_alone_is_written_without_reading_the_target() {
 
 #[test]
 fn an_ignored_field_is_set_once_and_stays_the_targets() {
-    let mut reader = reader(Mode::Safe);
+    let mut reader = reader();
     reader.rules.ignored =
         ["/spec/replicas", "/operation"].map(|text| FieldPath::parse(text).unwrap()).to_vec();
     let mut from = full_source();
@@ -141,7 +108,7 @@ fn an_ignored_field_is_set_once_and_stays_the_targets() {
 
 #[test]
 fn tracking_of_argo_cd_is_not_copied_and_goes_where_it_was() {
-    let reader = reader(Mode::Safe);
+    let reader = reader();
     let mut from = full_source();
     from["metadata"]["labels"]["argocd.argoproj.io/instance"] = json!("i");
     let created = desired(&reader, &from).created(&BUDGETS.object("team", "web"));
@@ -162,7 +129,7 @@ fn tracking_of_argo_cd_is_not_copied_and_goes_where_it_was() {
 
 #[test]
 fn what_a_server_did_not_keep_is_told() {
-    let (reader, mut from) = (reader(Mode::Safe), full_source());
+    let (reader, mut from) = (reader(), full_source());
     from["spec"]["newField"] = json!("secret value");
     let desired = desired(&reader, &from);
     let mut kept = desired.created(&BUDGETS.object("team", "web"));
@@ -230,7 +197,7 @@ fn marks_alone_are_no_reason_for_a_write() {
 
 #[test]
 fn what_was_written_reads_as_equal() {
-    let (reader, from) = (reader(Mode::Safe), full_source());
+    let (reader, from) = (reader(), full_source());
     let before = target(&json!({"labels": {"mine": "1"}, "annotations": {"local": "1"}}));
     let known = reader.target(&before).unwrap();
     let desired = desired(&reader, &from);
@@ -250,7 +217,7 @@ fn what_was_written_reads_as_equal() {
 
 #[test]
 fn a_mark_says_whose_copy_it_is_and_changes_nothing_else() {
-    let (reader, from) = (reader(Mode::Safe), full_source());
+    let (reader, from) = (reader(), full_source());
     let before = json!({"metadata": {"name": "web", "namespace": "team", "uid": TARGET,
         "resourceVersion": "221", "labels": {"a": "theirs"}}, "spec": {"x": 1}});
     let cached = reader.target(&before).unwrap();
