@@ -1,25 +1,22 @@
 //! JSON of peers, parsed within a memory budget.
 
-mod key;
-
 use std::{
     fmt,
     io::{self, BufRead, BufReader, Read},
 };
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, de::IoRead};
 
 use crate::memory::{Budget, VALUE, entry_cost, text_cost};
-
-use self::key::{Field, Key};
 
 /// The value in `bytes`, which may cost at most `limit` bytes of memory.
 pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {
     let budget = Budget::new(limit);
     let mut bytes = Bytes::new(bytes, &budget);
     let mut json = bytes.json();
-    let value = Tree(&budget).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let value =
+        Tree::any(&budget).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     match value {
         Ok(_) if budget.is_exceeded() => Err(JsonError::TooLarge),
         value => value.map_err(|_| JsonError::Syntax),
@@ -87,7 +84,7 @@ impl Document {
     /// The name of the object.
     pub fn name(&self) -> &str {
         match self {
-            Self::Whole(object) => object["metadata"]["name"].as_str().unwrap_or_default(),
+            Self::Whole(object) => metadata(object, "name"),
             Self::TooLarge(head) => &head.name,
         }
     }
@@ -95,12 +92,25 @@ impl Document {
     /// The resourceVersion of the object.
     pub fn version(&self) -> &str {
         match self {
-            Self::Whole(object) => {
-                object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
-            }
+            Self::Whole(object) => metadata(object, "resourceVersion"),
             Self::TooLarge(head) => &head.version,
         }
     }
+}
+
+impl Head {
+    /// The head of an object of which perhaps nothing else was kept.
+    fn of(object: &Value) -> Self {
+        let [namespace, name, uid, version] = HEAD.map(|key| metadata(object, key).to_owned());
+        Self { namespace, name, uid, version }
+    }
+}
+
+/// The fields of the metadata that make a [`Head`], in its order.
+const HEAD: [&str; 4] = ["namespace", "name", "uid", "resourceVersion"];
+
+fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"][key].as_str().unwrap_or_default()
 }
 
 /// A longer text cannot name an object (apimachinery `util/validation/validation.go`,
@@ -152,25 +162,74 @@ impl Read for Counted<'_> {
     }
 }
 
-/// Builds any value. Beyond the budget it builds nothing more, but reads on.
-pub struct Tree<'a>(pub &'a Budget);
+/// The place of a value in an object of an API server.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Root,
+    Metadata,
+    /// A field of the metadata that belongs to the [`Head`].
+    Head,
+    ManagedFields,
+    Elsewhere,
+}
+
+impl Place {
+    /// The place of the value of `key` in a map at this place.
+    fn of(self, key: &str) -> Self {
+        match self {
+            Self::Root if key == "metadata" => Self::Metadata,
+            Self::Metadata if key == "managedFields" => Self::ManagedFields,
+            Self::Metadata if HEAD.contains(&key) => Self::Head,
+            _ => Self::Elsewhere,
+        }
+    }
+
+    /// Returns whether the value is kept beyond the budget, too: the head is what names the object then.
+    fn is_kept(self) -> bool {
+        matches!(self, Self::Metadata | Self::Head)
+    }
+}
+
+/// Builds a value. Beyond the budget it builds nothing more but a head, and reads on.
+pub struct Tree<'a> {
+    budget: &'a Budget,
+    place: Place,
+}
+
+impl<'a> Tree<'a> {
+    /// Builds any value.
+    pub fn any(budget: &'a Budget) -> Self {
+        Self { budget, place: Place::Elsewhere }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
-        if self.0.is_exceeded() {
-            return any.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null);
+        match self.place {
+            Place::Root => any.deserialize_map(self),
+            Place::Head => any.deserialize_str(self),
+            Place::Elsewhere if self.budget.is_exceeded() => ignore(any),
+            Place::ManagedFields => ignore(any),
+            Place::Metadata | Place::Elsewhere => any.deserialize_any(self),
         }
-        any.deserialize_any(self)
     }
+}
+
+fn ignore<'de, D: Deserializer<'de>>(any: D) -> Result<Value, D::Error> {
+    any.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
 }
 
 impl<'de> Visitor<'de> for Tree<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
+        f.write_str(match self.place {
+            Place::Root => "an object",
+            Place::Head => "a text",
+            _ => "any value",
+        })
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -194,21 +253,28 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(if self.0.charge_text(value.len()) { value.into() } else { Value::Null })
+        let is_head = self.place == Place::Head && value.len() <= MAX_NAME;
+        let is_kept = self.budget.charge_text(value.len()) || is_head;
+        Ok(if is_kept { value.into() } else { Value::Null })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Tree(self.0))? {
-            push(&mut list, item, self.0);
+        while let Some(item) = items.next_element_seed(Tree::any(self.budget))? {
+            push(&mut list, item, self.budget);
         }
         Ok(Value::Array(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let (budget, mut map) = (self.0, Map::new());
-        while let Some((_, key)) = fields.next_key_seed(Key { budget, entries: map.len() })? {
-            insert(&mut map, key, fields.next_value_seed(Tree(budget))?, budget);
+        let (budget, parent, mut map) = (self.budget, self.place, Map::new());
+        while let Some((place, key)) =
+            fields.next_key_seed(Key { budget, parent, entries: map.len() })?
+        {
+            let value = fields.next_value_seed(Tree { budget, place })?;
+            if let Some(key) = key.filter(|_| place.is_kept() || !budget.is_exceeded()) {
+                map.insert(key, value);
+            }
         }
         Ok(Value::Object(map))
     }
@@ -222,10 +288,36 @@ fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
     }
 }
 
-/// Inserts an entry whose key was charged already, if there is room for it.
-fn insert(map: &mut Map<String, Value>, key: Option<String>, value: Value, budget: &Budget) {
-    if let Some(key) = key.filter(|_| !budget.is_exceeded()) {
-        map.insert(key, value);
+/// The key of the next entry of a map that has `entries`, charged before it is copied; `None` if nothing is kept
+/// of the entry. With it goes the place of its value.
+struct Key<'a> {
+    budget: &'a Budget,
+    parent: Place,
+    entries: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = (Place, Option<String>);
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = (Place, Option<String>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        let place = self.parent.of(key);
+        if place == Place::ManagedFields {
+            return Ok((place, None));
+        }
+        let is_kept = self.budget.charge_entry(self.entries) && self.budget.charge_text(key.len());
+        Ok((place, (is_kept || place.is_kept()).then(|| key.to_owned())))
     }
 }
 
@@ -236,97 +328,11 @@ impl<'de> DeserializeSeed<'de> for Object<'_> {
     type Value = Document;
 
     fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Document, D::Error> {
-        let mut head = Head::default();
-        let object =
-            any.deserialize_map(Fields { budget: self.0, head: &mut head, nested: false })?;
+        let object = Tree { budget: self.0, place: Place::Root }.deserialize(any)?;
         Ok(match self.0.is_exceeded() {
-            true => Document::TooLarge(head),
+            true => Document::TooLarge(Head::of(&object)),
             false => Document::Whole(object),
         })
-    }
-}
-
-/// The fields of the object itself, or of its metadata.
-struct Fields<'a> {
-    budget: &'a Budget,
-    head: &'a mut Head,
-    nested: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Fields<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
-        any.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Fields<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let Self { budget, head, nested } = self;
-        let mut map = Map::new();
-        while let Some((field, key)) = fields.next_key_seed(Key { budget, entries: map.len() })? {
-            let text = match (nested, field) {
-                (false, Field::Metadata) => {
-                    let metadata = Fields { budget, head, nested: true };
-                    insert(&mut map, key, fields.next_value_seed(metadata)?, budget);
-                    continue;
-                }
-                (true, Field::ManagedFields) => {
-                    fields.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-                (true, Field::Namespace) => &mut head.namespace,
-                (true, Field::Name) => &mut head.name,
-                (true, Field::Uid) => &mut head.uid,
-                (true, Field::ResourceVersion) => &mut head.version,
-                _ => {
-                    insert(&mut map, key, fields.next_value_seed(Tree(budget))?, budget);
-                    continue;
-                }
-            };
-            insert(&mut map, key, fields.next_value_seed(Text { budget, text })?, budget);
-        }
-        Ok(Value::Object(map))
-    }
-}
-
-/// A text of the head.
-struct Text<'a> {
-    budget: &'a Budget,
-    text: &'a mut String,
-}
-
-impl<'de> DeserializeSeed<'de> for Text<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Value, D::Error> {
-        text.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Text<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        if value.len() <= MAX_NAME {
-            value.clone_into(self.text);
-        }
-        Tree(self.budget).visit_str(value)
     }
 }
 

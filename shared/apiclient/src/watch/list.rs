@@ -92,8 +92,8 @@ impl<'de> Visitor<'de> for List<'_, '_, '_> {
                     fields.next_value_seed(Items(self.0))?;
                     listed = true;
                 }
-                Field::Kind => kind = fields.next_value_seed(Tree(self.0.budget))?,
-                Field::Metadata => metadata = fields.next_value_seed(Tree(self.0.budget))?,
+                Field::Kind => kind = fields.next_value_seed(Tree::any(self.0.budget))?,
+                Field::Metadata => metadata = fields.next_value_seed(Tree::any(self.0.budget))?,
                 Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
             // Half of the metadata might lack the token of the next page.
