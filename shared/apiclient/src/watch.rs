@@ -1,7 +1,7 @@
 //! Watcher of one object or a collection: list, then watch, forever, in bounded memory.
 
 mod events;
-mod follow;
+mod last_error;
 mod list;
 mod list_watch;
 
@@ -29,7 +29,7 @@ use self::{
 };
 
 pub use self::{
-    follow::{LastError, follow},
+    last_error::LastError,
     list_watch::{Selection, list},
 };
 

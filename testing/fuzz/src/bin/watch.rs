@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use apiclient::{
     resource::LEASES,
     stop::Stop,
-    watch::{self, LastError},
+    watch::{Event, Selection, Watcher},
 };
 use fuzz::{answer, bounded, client_with, close_delimited, expand, memory_bound};
 
@@ -31,7 +31,7 @@ fn run(data: &[u8]) {
         _ => expand(data, LONGEST),
     };
     let (length, lines) = (stream.len(), stream.split(|byte| *byte == b'\n').count());
-    let (stop, trouble) = (Stop::default(), LastError::default());
+    let stop = Stop::default();
     let raised = stop.clone();
     let client = client_with(move |line| {
         if !line.contains("watch=true") {
@@ -47,14 +47,14 @@ fn run(data: &[u8]) {
     let limit = 3 * length + memory_bound(BUDGET, length) + OVERHEAD;
     bounded(length, limit, || {
         let target = LEASES.object("ns", "x");
-        watch::follow(client, &target, &stop, &trouble, &mut |lease| {
-            if lease.is_none() && lists == 0 {
-                lists += 1;
-            } else {
-                events += 1;
-            }
-            if let Some(lease) = lease {
-                assert_eq!(lease["metadata"]["name"], "x", "about another object");
+        Watcher::default().run(client, &Selection::all(target), &stop, &mut |event| {
+            match event {
+                Event::InitDone => lists += 1,
+                Event::Apply(object) | Event::Delete(object) => {
+                    events += 1;
+                    assert_eq!(object.name(), "x", "about another object");
+                }
+                _ => {}
             }
             ControlFlow::Continue(())
         });

@@ -3,7 +3,7 @@
 use std::{
     fs,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -12,10 +12,12 @@ use std::{
 use apiclient::{
     client::{Client, Reload, Timeouts},
     error::Error,
+    reflector::Store,
     stop::Stop,
-    watch::{LastError, follow},
+    watch::Selection,
 };
 use kubeconfig::config::{Auth, ClusterConfig};
+use serde_json::Value;
 
 use crate::{access, client, lease, server, timing};
 
@@ -119,15 +121,11 @@ fn running_watch_comes_back_with_the_new_identity() {
     let (server, first) = server();
     let client = Arc::new(client(first));
     let stop = Stop::default();
-    let seen = Arc::new(Mutex::new(0));
     let watcher = std::thread::spawn({
-        let (client, stop, seen) = (client.clone(), stop.clone(), seen.clone());
+        let (client, stop) = (client.clone(), stop.clone());
         move || {
-            let trouble = LastError::default();
-            follow(&client, &lease("x"), &stop, &trouble, &mut |_| {
-                *seen.lock().unwrap() += 1;
-                std::ops::ControlFlow::Continue(())
-            });
+            let store = Store::<Value>::new(1);
+            store.run(&client, &Selection::all(lease("x")), &stop, &mut Some, &mut || {});
         }
     });
     let watches = |user: &str| {
