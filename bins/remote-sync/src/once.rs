@@ -10,7 +10,7 @@ use apiclient::error::{Error, Result};
 use crate::{
     connection::Connection,
     controller::Controller,
-    model::key,
+    model::key::{self, KindIndex, Pair},
     sync::{
         remote::RemoteSync,
         status::{PairCondition, PairState},
@@ -19,67 +19,35 @@ use crate::{
 
 /// Interval between checks. A poll, as progress is made in queues, stores and connections, most of which wake
 /// nobody; a check costs microseconds.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Pairs that are named at the end.
-const MOST_NAMES: usize = 20;
-
-/// Something that is not done yet.
-struct Remaining {
-    what: String,
-    state: Progress,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// Under way.
-    Pending,
-    /// Failed, and being retried.
-    Failed,
-    /// Something else has to happen first.
-    Waiting,
-    /// A target without a source is in its grace period.
-    Orphaned,
-}
-
-impl Progress {
-    fn of(self, what: String) -> Remaining {
-        Remaining { what, state: self }
-    }
-}
+const MAX_NAMES: usize = 20;
 
 /// Waits until everything is in sync, but no longer than `limit`. Without a limit everything is tried once, and
-/// whatever waits for something else gets the time of one request.
+/// whatever fails or waits for something else gets the time of one request.
 ///
 /// # Errors
 /// `Unavailable` with the first thing that is not done.
 pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
-    let begun = Instant::now();
-    // With less time than that it is known from the start that they stay.
-    let awaits_orphans = controller.context.settings.orphans.grace <= limit;
+    let (begun, settings) = (Instant::now(), &controller.context.settings);
+    let longest = if limit.is_zero() { settings.timeout } else { limit };
+    let awaits_orphans = settings.orphans.grace <= limit;
     loop {
-        let stopped = controller.stop.wait(POLL);
-        let remaining = remaining(controller);
-        let state = remaining.as_ref().map(|remaining| remaining.state);
-        let stays = state == Some(Progress::Orphaned) && !awaits_orphans;
-        let over = match state {
-            None => true,
-            _ if stays => true,
-            _ if !limit.is_zero() => begun.elapsed() >= limit,
-            Some(Progress::Pending | Progress::Orphaned) => false,
-            Some(Progress::Failed) => true,
-            Some(Progress::Waiting) => begun.elapsed() >= controller.context.settings.timeout,
-        };
-        if !stopped && !over {
+        let stopped = controller.stop.wait(POLL_INTERVAL);
+        let pending = pending(controller);
+        let waits = limit.is_zero() && pending.is_some() || begun.elapsed() < longest;
+        let left = remaining(controller, awaits_orphans).or(pending);
+        if left.is_some() && waits && !stopped {
             continue;
         }
         report_left(controller);
-        return match remaining {
-            Some(Remaining { what, .. }) if stopped => {
+        return match left {
+            Some(what) if stopped => {
                 Err(unfinished(format!("stopped before everything was done: {what}")))
             }
-            Some(Remaining { what, .. }) if !stays => Err(unfinished(what)),
-            _ => Ok(()),
+            Some(what) => Err(unfinished(what)),
+            None => Ok(()),
         };
     }
 }
@@ -92,7 +60,7 @@ pub(crate) fn unfinished(message: String) -> Error {
 /// Logs the pairs that are not in sync: a task ends with them, and the next may find the same.
 fn report_left(controller: &Controller) {
     for remote in controller.remotes().iter() {
-        for (pair, PairCondition { state, reason, .. }) in remote.conditions(MOST_NAMES) {
+        for (pair, PairCondition { state, reason, .. }) in remote.conditions(MAX_NAMES) {
             let (namespace, name) = key::split(&pair.key);
             let kind = &controller.context.settings.resources[pair.kind];
             log::warn!(
@@ -100,7 +68,7 @@ fn report_left(controller: &Controller) {
                 "left as it is"
             );
         }
-        let more = remote.count_conditions().saturating_sub(MOST_NAMES);
+        let more = remote.count_conditions().saturating_sub(MAX_NAMES);
         if more > 0 {
             log::warn!(remote:% = remote.name, count = more; "others are left as they are, too");
         }
@@ -117,7 +85,7 @@ pub(crate) fn wait_while(
     waits: impl Fn() -> bool,
 ) -> Result<()> {
     loop {
-        if controller.stop.wait(POLL) {
+        if controller.stop.wait(POLL_INTERVAL) {
             return Err(unfinished(stopped.into()));
         }
         if let Some(why) = local_failure(controller) {
@@ -135,29 +103,10 @@ pub(crate) fn awaits_remotes(controller: &Controller) -> bool {
 }
 
 /// The reason why the local cluster is not connected, once that was tried.
-pub(crate) fn local_failure(controller: &Controller) -> Option<String> {
+fn local_failure(controller: &Controller) -> Option<String> {
     let local = controller.local.cluster().connection.health();
     let error = || local.error.unwrap_or_default();
     (local.failures > 0).then(|| format!("the local cluster: {}", error()))
-}
-
-fn remaining(controller: &Controller) -> Option<Remaining> {
-    if let Some(why) = local_failure(controller) {
-        return Some(Progress::Failed.of(why));
-    }
-    if !controller.all_known.load(Relaxed) {
-        return Some(match controller.registry_trouble() {
-            Some(why) => Progress::Failed.of(format!("the remotes are not known: {why}")),
-            None => Progress::Pending.of("the remotes are not known".into()),
-        });
-    }
-    let remotes = controller.remotes();
-    let closed = remotes.iter().find_map(|remote| obstacle(controller, remote));
-    let secrets = &controller.context.settings.secrets;
-    closed
-        .or_else(|| remotes.iter().find_map(|remote| pairs(controller, remote)))
-        .or_else(|| remotes.iter().find_map(|remote| parked(remote, secrets)))
-        .or_else(|| remotes.iter().find_map(|remote| orphaned(remote)))
 }
 
 /// Returns whether a cluster cannot be connected at present.
@@ -166,54 +115,77 @@ pub(crate) fn is_unreachable(connection: &Connection) -> bool {
     health.failures > 0 || health.error.is_some()
 }
 
-/// The obstacle that prevents a whole kind from being reconciled.
-fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
+/// The first thing that is under way: it ends by itself, in sync or not.
+fn pending(controller: &Controller) -> Option<String> {
+    if local_failure(controller).is_some() {
+        return None;
+    }
+    if awaits_remotes(controller) {
+        return Some("the remotes are not known".into());
+    }
+    controller.remotes().iter().find_map(|remote| pending_of(controller, remote))
+}
+
+fn pending_of(controller: &Controller, remote: &RemoteSync) -> Option<String> {
     let unreachable = is_unreachable(&controller.remote_cluster(remote).connection);
-    let mut kinds = controller.context.settings.resources.iter();
-    kinds.find_map(|(kind, wanted)| {
-        let what = format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?);
-        let trouble = remote.source.stores[kind].trouble().is_some()
-            || remote.target.stores[kind].trouble().is_some();
-        let failed = unreachable || trouble;
-        Some(if failed { Progress::Failed } else { Progress::Pending }.of(what))
+    let depth = remote.queue.depth();
+    let mut obstacles = obstacles(controller, remote).peekable();
+    let waits = remote.awaits_enqueuing(&controller.context.reader.digester) || depth.parked > 0;
+    let moves = obstacles.peek().is_none() && waits || depth.queued + depth.running > 0;
+    let listing = obstacles.find(|(kind, _)| !unreachable && remote.trouble(*kind).is_none());
+    let queued = || moves.then(|| format!("pairs of {} are in the queue", remote.name));
+    listing.map(|(_, what)| what).or_else(queued)
+}
+
+/// The kinds of which no pair can be reconciled at present, with the reason.
+fn obstacles<'a>(
+    controller: &'a Controller,
+    remote: &'a RemoteSync,
+) -> impl Iterator<Item = (KindIndex, String)> {
+    let kinds = controller.context.settings.resources.iter();
+    kinds.filter_map(|(kind, wanted)| {
+        Some((kind, format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?)))
     })
 }
 
-/// A pair that is not in sync, and not held for a person.
-fn pairs(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
-    let depth = remote.queue.depth();
-    if remote.awaits_enqueuing(&controller.context.reader.digester) {
-        return Some(Progress::Pending.of(format!("pairs of {} are not queued yet", remote.name)));
+/// The first thing that failed, or waits for something other than a person.
+fn remaining(controller: &Controller, awaits_orphans: bool) -> Option<String> {
+    if let Some(why) = local_failure(controller) {
+        return Some(why);
     }
-    if depth.queued + depth.parked + depth.running > 0 {
-        return Some(Progress::Pending.of(format!("pairs of {} are in the queue", remote.name)));
+    if !controller.all_known.load(Relaxed) {
+        return Some(format!("the remotes are not known: {}", controller.registry_trouble()?));
     }
-    let first = |states: &[PairState]| first(remote, |condition| states.contains(&condition.state));
-    if depth.failing > 0 {
-        let why = first(&[PairState::Degraded, PairState::Failing]);
-        return Some(
-            Progress::Failed.of(why.unwrap_or_else(|| format!("a pair of {}", remote.name))),
-        );
-    }
-    first(&[PairState::TooLarge, PairState::Degraded, PairState::Fighting])
-        .map(|why| Progress::Failed.of(why))
-        .or_else(|| first(&[PairState::Waiting]).map(|why| Progress::Waiting.of(why)))
+    let (remotes, secrets) = (controller.remotes(), &controller.context.settings.secrets);
+    let obstacle = |remote: &RemoteSync| obstacles(controller, remote).next().map(|(_, what)| what);
+    let first = |of: &dyn Fn(&RemoteSync) -> Option<String>| remotes.iter().find_map(|it| of(it));
+    first(&obstacle)
+        .or_else(|| first(&|remote| pair(remote, awaits_orphans)))
+        .or_else(|| first(&|remote| parked(remote, secrets)))
 }
 
-/// The first pair in a condition, with the reason.
-fn first(remote: &RemoteSync, is: impl Fn(&PairCondition) -> bool) -> Option<String> {
-    let (pair, condition) = remote.first_in(is)?;
-    Some(format!("{} ({}): {}", pair.key, remote.name, condition.reason))
+/// A pair that is not in sync, and not held for a person.
+fn pair(remote: &RemoteSync, awaits_orphans: bool) -> Option<String> {
+    let remains = |condition: &PairCondition| match condition.state {
+        PairState::Paused | PairState::Held | PairState::Conflict => {
+            condition.ends && awaits_orphans
+        }
+        _ => true,
+    };
+    let failing = || {
+        let failing = remote.queue.depth().failing > 0;
+        failing.then(|| format!("a pair of {} is retried", remote.name))
+    };
+    let found = remote.first_in(remains);
+    let what = |(pair, condition): (Pair, PairCondition)| {
+        format!("{} ({}): {}", pair.key, remote.name, condition.reason)
+    };
+    found.map(what).or_else(failing)
 }
 
 /// The Secrets that cannot be listed and so were not uploaded.
-fn parked(remote: &RemoteSync, names: &[String]) -> Option<Remaining> {
-    let mut troubles = remote.secret_troubles().zip(names);
-    let (why, name) = troubles.find_map(|(why, name)| Some((why?, name)))?;
-    Some(Progress::Failed.of(format!("secrets/{name} ({}): {why}", remote.name)))
-}
-
-/// An orphan that is deleted once its grace period is over.
-fn orphaned(remote: &RemoteSync) -> Option<Remaining> {
-    first(remote, |condition| condition.ends).map(|why| Progress::Orphaned.of(why))
+fn parked(remote: &RemoteSync, names: &[String]) -> Option<String> {
+    let (why, name) =
+        remote.secret_troubles().zip(names).find_map(|(why, name)| Some((why?, name)))?;
+    Some(format!("secrets/{name} ({}): {why}", remote.name))
 }
