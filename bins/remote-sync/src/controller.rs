@@ -19,10 +19,7 @@ use apiclient::{lock::lock, stop::Stop};
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     connection::ClusterRecords,
-    model::{
-        discovery::ApiResource,
-        key::{KindIndex, PerKind},
-    },
+    model::{discovery::ApiResource, key::KindIndex},
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
@@ -153,30 +150,6 @@ impl Controller {
     fn local_kind_changed(&self) {
         let waiting = std::mem::take(&mut *lock(&self.awaiting_kind));
         waiting.iter().for_each(Stop::wake);
-    }
-
-    /// The number of each of these remotes' sources, by kind. In push one look at each source, whatever the
-    /// number of remotes: no name ends with the suffixes of two.
-    pub(crate) fn count_sources(&self, remotes: &[Arc<RemoteSync>]) -> Vec<PerKind<usize>> {
-        let LocalCluster::Source(side) = &self.local else {
-            return remotes.iter().map(|remote| remote.source.stores.map(|it| it.len())).collect();
-        };
-        let suffix = |n: usize| remotes[n].names.source_suffix();
-        let mut by_suffix: Vec<usize> = (0..remotes.len()).collect();
-        by_suffix.sort_by_key(|n| suffix(*n));
-        let mut lengths: Vec<_> = by_suffix.iter().map(|n| suffix(*n).len()).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        let whose = |key: &str| {
-            let end = |length: &usize| key.get(key.len().checked_sub(*length)?..);
-            let of = |end| by_suffix.binary_search_by_key(&end, |n| suffix(*n)).ok();
-            lengths.iter().filter_map(end).find_map(of).map(|index| by_suffix[index])
-        };
-        let mut counts = vec![side.stores.map(|_| 0); remotes.len()];
-        for (kind, store) in side.stores.iter() {
-            store.for_each_key(|key| whose(key).into_iter().for_each(|n| counts[n][kind] += 1));
-        }
-        counts
     }
 
     /// Opens and closes workqueues as connections and stores allow, until `stop` is raised.

@@ -2,6 +2,7 @@
 //! object.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime},
 };
@@ -18,7 +19,6 @@ use crate::{
     cache::cluster::ClusterClient,
     connection::Phase,
     controller::Controller,
-    model::key::PerKind,
     sync::{gate::GateHold, remote::RemoteSync, status::PairState},
 };
 
@@ -37,7 +37,7 @@ const DELETIONS_HELD: Family = Family::gauge(
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
 /// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
-const MOST_PAIRS: usize = 1000;
+const MAX_PAIRS: usize = 1000;
 
 /// Reports the state of the controller.
 pub(crate) struct Reporter {
@@ -48,15 +48,12 @@ pub(crate) struct Reporter {
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        let remotes = self.controller.remotes();
-        let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
-        let mut clusters = [self.controller.local.cluster()].into_iter().chain(remotes);
         if stuck(self.controller.beat(), LOOP_TIMEOUT) {
             return Err("the loop that opens and closes queues is stuck".into());
         }
         // A first contact takes up to 10 requests, one after the other: probes, both identities, records.
         let longest = LOOP_TIMEOUT + 10 * self.controller.context.settings.timeout;
-        match clusters.find(|cluster| stuck(cluster.connection.beat(), longest)) {
+        match self.clusters().iter().find(|cluster| stuck(cluster.connection.beat(), longest)) {
             Some(cluster) => {
                 Err(format!("the loop that supervises cluster {} is stuck", cluster.name()))
             }
@@ -84,10 +81,24 @@ impl Report for Reporter {
         if !self.leadership.leads() {
             return String::new();
         }
-        let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
-        let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
-        let all = self.obstacles().into_iter().chain(self.unidentified());
-        all.filter_map(line).chain(self.held_deletions()).chain(trouble).collect()
+        let mut lines = String::new();
+        let mut add = |what: String, why: Option<String>| {
+            lines.extend(why.map(|why| format!("{what}: {why}\n")));
+        };
+        for remote in self.controller.remotes().iter() {
+            for (kind, wanted) in self.controller.context.settings.resources.iter() {
+                add(format!("{wanted} ({})", remote.name), remote.hindrance(kind));
+            }
+            for (secrets, why) in self.secrets(remote) {
+                add(format!("{secrets} ({})", remote.name), why);
+            }
+            add(remote.name.clone(), held_deletions(remote));
+        }
+        for cluster in self.clusters() {
+            add(format!("identity ({})", cluster.name()), cluster.connection.health().unread);
+        }
+        add("registry".into(), self.controller.registry_trouble());
+        lines
     }
 
     fn metrics(&self) -> String {
@@ -97,11 +108,9 @@ impl Report for Reporter {
             let leads = u8::from(self.leadership.leads());
             metrics.add(LEADER, &[("name", &election.name)], leads);
         }
-        add_cluster(self.controller.local.cluster(), &mut metrics);
-        let remotes = self.controller.remotes();
-        for (remote, sources) in remotes.iter().zip(self.controller.count_sources(&remotes)) {
-            add_cluster(self.controller.remote_cluster(remote), &mut metrics);
-            self.add_remote(remote, &sources, &mut metrics);
+        self.clusters().iter().for_each(|cluster| add_cluster(cluster, &mut metrics));
+        for remote in self.controller.remotes().iter() {
+            self.add_remote(remote, &mut metrics);
         }
         self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
@@ -125,52 +134,20 @@ impl Report for Reporter {
 }
 
 impl Reporter {
-    /// By kind and remote, the reason why pairs cannot be reconciled, or why changes may go unnoticed.
-    fn obstacles(&self) -> Vec<(String, Option<String>)> {
-        let mut obstacles = Vec::new();
-        for remote in self.controller.remotes().iter() {
-            for (kind, wanted) in self.controller.context.settings.resources.iter() {
-                obstacles.push((format!("{wanted} ({})", remote.name), remote.hindrance(kind)));
-            }
-            for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
-                obstacles.push((format!("{secrets} ({})", remote.name), why));
-            }
-        }
-        obstacles
-    }
-
-    /// The names of Secrets, as metrics have them.
-    fn secrets(&self) -> impl Iterator<Item = String> {
-        self.controller.context.settings.secrets.iter().map(|name| format!("secrets/{name}"))
-    }
-
-    /// By remote, the deletions that wait for a person.
-    fn held_deletions(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for remote in self.controller.remotes().iter() {
-            let (number, reasons) = lock(&remote.gate).held();
-            if number == 0 {
-                continue;
-            }
-            let reasons: Vec<_> = reasons.into_iter().map(GateHold::sentence).collect();
-            let (name, reasons) = (&remote.name, reasons.join("; "));
-            lines.push(format!("{name}: {number} deletions are held: {reasons}\n"));
-        }
-        lines
-    }
-
-    /// By cluster, the reason why it is not known which one it is.
-    fn unidentified(&self) -> Vec<(String, Option<String>)> {
+    /// The local cluster and all remotes' own.
+    fn clusters(&self) -> Vec<Arc<ClusterClient>> {
         let remotes = self.controller.remotes();
         let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
-        let clusters = [self.controller.local.cluster()].into_iter().chain(remotes);
-        let why = |cluster: &Arc<ClusterClient>| {
-            (format!("identity ({})", cluster.name()), cluster.connection.health().unread)
-        };
-        clusters.map(why).collect()
+        [self.controller.local.cluster()].into_iter().chain(remotes).cloned().collect()
     }
 
-    fn add_remote(&self, remote: &RemoteSync, sources: &PerKind<usize>, metrics: &mut Metrics) {
+    /// Secrets as metrics name them, with the reason why changes of these may go unnoticed at present.
+    fn secrets(&self, remote: &RemoteSync) -> impl Iterator<Item = (String, Option<String>)> {
+        let names = self.controller.context.settings.secrets.iter();
+        names.map(|name| format!("secrets/{name}")).zip(remote.secret_troubles())
+    }
+
+    fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
         for (kind, wanted) in self.controller.context.settings.resources.iter() {
             let resource = wanted.to_string();
@@ -181,22 +158,16 @@ impl Reporter {
             states.insert(PairState::InSync.as_str(), 0);
             // What cannot be read may have changed.
             let rest = if hindered { PairState::Unknown } else { PairState::InSync };
-            states.insert(rest.as_str(), sources[kind].saturating_sub(not_in_sync));
+            states.insert(rest.as_str(), remote.count_sources(kind).saturating_sub(not_in_sync));
             for (state, count) in states {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
             metrics.add(RESOURCE_READY, &[label, resource], u8::from(!hindered));
         }
-        for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
+        for (secrets, why) in self.secrets(remote) {
             metrics.add(RESOURCE_READY, &[label, ("resource", &secrets)], u8::from(why.is_none()));
         }
-        let depth = remote.queue.depth();
-        for (state, count) in [
-            ("queued", depth.queued),
-            ("parked", depth.parked),
-            ("running", depth.running),
-            ("failing", depth.failing),
-        ] {
+        for (state, count) in remote.queue.depth().by_state() {
             metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
         metrics.add(DELETIONS_HELD, &[label], lock(&remote.gate).waiting());
@@ -205,7 +176,7 @@ impl Reporter {
     fn state_of(&self, remote: &RemoteSync) -> Value {
         let resources = &self.controller.context.settings.resources;
         let not_in_sync: Vec<_> = remote
-            .conditions(MOST_PAIRS)
+            .conditions(MAX_PAIRS)
             .into_iter()
             .map(|(pair, condition)| {
                 json!({"resource": resources[pair.kind].to_string(), "pair": &*pair.key,
@@ -221,15 +192,21 @@ impl Reporter {
                 (wanted.to_string(), known)
             })
             .collect();
-        let depth = remote.queue.depth();
+        let queue: BTreeMap<_, _> = remote.queue.depth().by_state().into();
         json!({
             "connection": connection(self.controller.remote_cluster(remote)),
             "resources": kinds,
-            "queue": {"queued": depth.queued, "parked": depth.parked,
-                "running": depth.running, "failing": depth.failing},
+            "queue": queue,
             "notInStep": not_in_sync,
         })
     }
+}
+
+/// The deletions of a remote that wait for a person.
+fn held_deletions(remote: &RemoteSync) -> Option<String> {
+    let (number, reasons) = lock(&remote.gate).held();
+    let reasons: Vec<_> = reasons.into_iter().map(GateHold::sentence).collect();
+    (number > 0).then(|| format!("{number} deletions are held: {}", reasons.join("; ")))
 }
 
 fn add_cluster(cluster: &ClusterClient, metrics: &mut Metrics) {

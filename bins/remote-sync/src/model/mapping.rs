@@ -117,11 +117,6 @@ impl NameMapping {
         format!("{namespace}/{name}{}", self.resource_suffix).into()
     }
 
-    /// What the names of sources end with.
-    pub(crate) fn source_suffix(&self) -> &str {
-        &self.resource_suffix
-    }
-
     /// Namespace and name of the target.
     pub(crate) fn target(&self, namespace: &str, name: &str) -> (String, String) {
         (self.target_namespace(namespace), name.to_owned())

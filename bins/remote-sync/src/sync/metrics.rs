@@ -26,46 +26,44 @@ const STATUS_LAG: Family = Family::histogram(
 /// Buckets in seconds: from an attempt within a data centre to one that waited in the queue.
 const LAGS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
-/// Counts by remote.
-#[derive(Debug, Default)]
+/// Counts of each remote, and lags.
+#[derive(Debug)]
 pub(crate) struct SyncMetrics(Mutex<Numbers>);
 
 #[derive(Debug)]
 struct Numbers {
-    /// By remote and action.
-    writes: BTreeMap<(String, &'static str), u64>,
-    /// Failed attempts, by remote and class.
-    failures: BTreeMap<(String, &'static str), u64>,
-    /// Sources that were older than their copies, by remote.
-    regressions: BTreeMap<String, u64>,
+    /// By remote, family, and the label beside the remote.
+    counts: BTreeMap<(String, Family, Option<Label>), u64>,
     /// From an event to the last write that it caused.
     spec_lag: Histogram,
     status_lag: Histogram,
 }
 
-impl Default for Numbers {
+type Label = (&'static str, &'static str);
+
+impl Default for SyncMetrics {
     fn default() -> Self {
-        Self {
-            writes: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            regressions: BTreeMap::new(),
-            spec_lag: Histogram::new(&LAGS),
-            status_lag: Histogram::new(&LAGS),
-        }
+        let lag = || Histogram::new(&LAGS);
+        Self(Mutex::new(Numbers { counts: BTreeMap::new(), spec_lag: lag(), status_lag: lag() }))
     }
 }
 
 impl SyncMetrics {
     pub(crate) fn wrote(&self, remote: &str, operation: &'static str) {
-        *lock(&self.0).writes.entry((remote.to_owned(), operation)).or_default() += 1;
+        self.count(remote, WRITES, Some(("operation", operation)));
     }
 
     pub(crate) fn failed(&self, remote: &str, reason: &'static str) {
-        *lock(&self.0).failures.entry((remote.to_owned(), reason)).or_default() += 1;
+        self.count(remote, FAILURES, Some(("reason", reason)));
     }
 
+    /// A source was older than its copy.
     pub(crate) fn regressed(&self, remote: &str) {
-        *lock(&self.0).regressions.entry(remote.to_owned()).or_default() += 1;
+        self.count(remote, REGRESSIONS, None);
+    }
+
+    fn count(&self, remote: &str, family: Family, label: Option<Label>) {
+        *lock(&self.0).counts.entry((remote.to_owned(), family, label)).or_default() += 1;
     }
 
     pub(crate) fn spec_lag(&self, lag: Duration) {
@@ -78,22 +76,14 @@ impl SyncMetrics {
 
     /// Removes the series of a remote.
     pub(crate) fn forget(&self, remote: &str) {
-        let mut numbers = lock(&self.0);
-        numbers.writes.retain(|(name, _), _| name != remote);
-        numbers.failures.retain(|(name, _), _| name != remote);
-        numbers.regressions.remove(remote);
+        lock(&self.0).counts.retain(|(name, ..), _| name != remote);
     }
 
     pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let numbers = lock(&self.0);
-        for ((remote, operation), count) in &numbers.writes {
-            metrics.add(WRITES, &[("remote", remote), ("operation", operation)], count);
-        }
-        for ((remote, reason), count) in &numbers.failures {
-            metrics.add(FAILURES, &[("remote", remote), ("reason", reason)], count);
-        }
-        for (remote, count) in &numbers.regressions {
-            metrics.add(REGRESSIONS, &[("remote", remote)], count);
+        for ((remote, family, label), count) in &numbers.counts {
+            let labels: Vec<_> = [("remote", &**remote)].into_iter().chain(*label).collect();
+            metrics.add(*family, &labels, count);
         }
         metrics.add_histogram(SPEC_LAG, &[], &numbers.spec_lag);
         metrics.add_histogram(STATUS_LAG, &[], &numbers.status_lag);

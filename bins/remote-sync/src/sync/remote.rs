@@ -299,6 +299,15 @@ impl RemoteSync {
         found.map(|(pair, condition)| (pair.clone(), condition.clone()))
     }
 
+    /// The number of sources of a kind.
+    pub(crate) fn count_sources(&self, kind: KindIndex) -> usize {
+        let mut count = 0;
+        self.source.stores[kind].for_each_key(|key| {
+            count += usize::from(self.names.canonical_of_source_key(key).is_some());
+        });
+        count
+    }
+
     /// The pairs of a kind that are not in sync: their number by state, and how many of them have a source.
     pub(crate) fn count_states(&self, kind: KindIndex) -> (BTreeMap<&'static str, usize>, usize) {
         let (mut states, mut pairs) = (BTreeMap::new(), Vec::new());

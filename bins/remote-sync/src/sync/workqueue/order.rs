@@ -81,6 +81,18 @@ pub(crate) struct QueueDepth {
     pub(crate) failing: usize,
 }
 
+impl QueueDepth {
+    /// The numbers with the words for them.
+    pub(crate) fn by_state(&self) -> [(&'static str, usize); 4] {
+        [
+            ("queued", self.queued),
+            ("parked", self.parked),
+            ("running", self.running),
+            ("failing", self.failing),
+        ]
+    }
+}
+
 /// The pairs of a queue in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueueOrder {
