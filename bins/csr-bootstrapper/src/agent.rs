@@ -246,16 +246,17 @@ impl Agent {
 
     /// The last error of each watch.
     pub(crate) fn watch_errors(&self) -> Vec<String> {
-        let namespaces = self.read(|state| state.namespaces.clone());
+        let session = self.session();
+        let session = session.as_deref();
         let errors = [
             self.credential.last_error(),
-            self.session().and_then(|session| session.managed_cluster.last_error()),
+            session.and_then(|session| session.managed_cluster.last_error()),
             self.errors.addons.get(),
             self.errors.csr.get(),
             self.cluster_claims.last_error(),
             self.cluster_properties.last_error(),
             self.nodes.last_error(),
-            namespaces.and_then(|store| store.last_error()),
+            session.and_then(|session| session.namespaces.last_error()),
         ];
         let bootstraps = self.bootstraps.iter().map(Store::last_error);
         errors.into_iter().chain(bootstraps).flatten().collect()

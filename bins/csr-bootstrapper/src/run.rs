@@ -36,7 +36,6 @@ use crate::{
     certificate::{CertificateManager, OnceGoal, csr::self_signed, ready, store},
     claim, files, hub_selection,
     identity::{self, AgentNames, NameSources, ResolvedNames},
-    managed_namespace,
     managedcluster::{self, ManagedClusterLease},
     report::Reporter,
     settings::{LOCK, Settings},
@@ -171,13 +170,10 @@ fn report_to_hub(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>) -> Result
         runtime::spawn_with("files", agent, move |agent| files::keep(agent, &directory))?;
     }
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
-    runtime::spawn_with("status", agent, managedcluster::run_status)?;
+    let reporter = agent.clone();
+    runtime::spawn("status", move || managedcluster::run_status(&reporter))?;
     for &kind in &settings.claim_kinds {
         runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
-    }
-    if settings.managed_namespaces {
-        let agent = agent.clone();
-        runtime::spawn("managed-namespaces", move || managed_namespace::run(&agent))?;
     }
     if settings.report_capacity {
         runtime::spawn_with("nodes", agent, capacity::follow)?;

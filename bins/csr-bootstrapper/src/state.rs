@@ -21,7 +21,7 @@ use crate::{
     conditions::Condition,
     hub::Hub,
     identity::AgentNames,
-    managed_namespace::Applied,
+    managed_namespace::MAX_NAMESPACES,
 };
 
 /// The objects of both clusters, as the threads know them.
@@ -39,10 +39,6 @@ pub(crate) struct SharedState {
     pub(crate) requester: Option<Client>,
     pub(crate) addons: AddOns,
     pub(crate) addon_secrets: AddOnSecrets,
-    /// The spoke's namespaces with the hub's label, in a session.
-    pub(crate) namespaces: Option<Store<()>>,
-    /// What was done for those that the hub manages.
-    pub(crate) applied_namespaces: Applied,
     /// The resources of the spoke's nodes, while all of them could be read.
     pub(crate) capacity: Option<Capacity>,
     pub(crate) status: CertificateStatus,
@@ -85,11 +81,15 @@ pub(crate) struct HubSession {
     /// Raised when no credential is valid any more, or at the end.
     pub(crate) stop: Stop,
     pub(crate) managed_cluster: Store<Arc<Value>>,
+    /// The spoke's namespaces with the hub's label.
+    pub(crate) namespaces: Store<()>,
 }
 
 impl HubSession {
     pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, stop: Stop) -> Self {
-        Self { client, hub, names, stop, managed_cluster: Store::new(1) }
+        // The hub may have managed as many before as it manages.
+        let namespaces = Store::new(2 * MAX_NAMESPACES);
+        Self { client, hub, names, stop, managed_cluster: Store::new(1), namespaces }
     }
 
     /// The ManagedCluster in its last known state.

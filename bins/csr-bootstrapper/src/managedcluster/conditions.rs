@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use super::health::ApiServerHealth;
 use crate::{
     conditions::{has, set},
-    managed_namespace::{self, Applied},
     state::Rotated,
 };
 
@@ -15,14 +14,14 @@ pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
 
 /// What was found out about the spoke.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct SpokeStatus<'a> {
     pub(crate) health: &'a ApiServerHealth,
     pub(crate) version: Option<&'a str>,
     /// The claims that the hub is to be told, if they are known.
     pub(crate) claims: Option<&'a [Value]>,
-    /// What was done for the namespaces that the hub manages.
-    pub(crate) namespaces: &'a Applied,
+    /// The `managedNamespaces` to write, if the hub has others.
+    pub(crate) namespaces: Option<Value>,
 }
 
 /// What has to change in the status of `cluster`.
@@ -59,7 +58,6 @@ pub(crate) fn differences(
     if let Some(claims) = claims.filter(|claims| accepted && !is_ill && told != *claims) {
         status.insert("clusterClaims".to_owned(), json!(claims));
     }
-    let namespaces = managed_namespace::told(cluster, namespaces, now);
     if let Some(namespaces) = namespaces.filter(|_| accepted) {
         status.insert("managedNamespaces".to_owned(), namespaces);
     }
@@ -109,7 +107,6 @@ mod tests {
 
     use super::*;
 
-    static NONE: Applied = Applied::new();
     const BEFORE: &str = "2026-11-21T11:39:01Z";
 
     fn now() -> SystemTime {
@@ -122,7 +119,7 @@ mod tests {
     }
 
     fn spoke<'a>(health: &'a ApiServerHealth, version: &'a str) -> SpokeStatus<'a> {
-        SpokeStatus { health, version: Some(version), claims: None, namespaces: &NONE }
+        SpokeStatus { health, version: Some(version), claims: None, namespaces: None }
     }
 
     /// The object on the hub after these conditions were written.
@@ -307,7 +304,7 @@ mod tests {
         let mut known = cluster(vec![hub_accepted(), joined(), available()]);
         let told = |known: &Value, health: &ApiServerHealth, claims: &[Value]| {
             let spoke =
-                SpokeStatus { health, version: None, claims: Some(claims), namespaces: &NONE };
+                SpokeStatus { health, version: None, claims: Some(claims), namespaces: None };
             let patch = patch(known, spoke, None, now())?;
             Some(patch["status"]["clusterClaims"].clone()).filter(|claims| !claims.is_null())
         };

@@ -22,7 +22,10 @@ use super::{
     health::{ApiServerHealth, Probes},
     spec::{self, MANAGED_CLUSTERS},
 };
-use crate::{agent::Agent, claim, conditions::has, settings::Settings, state::HubSession};
+use crate::{
+    agent::Agent, claim, conditions::has, managed_namespace::ManagedNamespaces, settings::Settings,
+    state::HubSession,
+};
 
 /// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
 const FORBIDDEN_INTERVAL: Duration = Duration::from_secs(600);
@@ -32,7 +35,7 @@ const STATUS: &str = "the ManagedCluster's status";
 const CLIENT_CONFIGS: &str = "the ManagedCluster's client configs";
 
 /// Probes the spoke and reports to the hub, until the end of the process.
-pub(crate) fn run(agent: &Agent) {
+pub(crate) fn run(agent: &Arc<Agent>) {
     while let Some(session) = agent.next_session() {
         let mut controller = StatusController::new(agent, &session);
         agent.run_session(&session, |cluster| controller.reconcile(cluster));
@@ -49,6 +52,8 @@ struct StatusController<'a> {
     accepted: bool,
     clocks_differ: bool,
     writer: StatusWriter<&'static str>,
+    /// If they are managed.
+    namespaces: Option<ManagedNamespaces>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
 }
@@ -62,7 +67,8 @@ enum Write {
 }
 
 impl<'a> StatusController<'a> {
-    fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
+    fn new(agent: &'a Arc<Agent>, session: &'a Arc<HubSession>) -> Self {
+        let namespaces = agent.settings.managed_namespaces;
         Self {
             agent,
             session,
@@ -71,6 +77,7 @@ impl<'a> StatusController<'a> {
             accepted: false,
             clocks_differ: false,
             writer: StatusWriter::default(),
+            namespaces: namespaces.then(|| ManagedNamespaces::start(agent, session)),
             claims_left_out: 0,
         }
     }
@@ -79,6 +86,9 @@ impl<'a> StatusController<'a> {
     fn reconcile(&mut self, cluster: &Value) -> Instant {
         self.observe(cluster);
         let mut until = self.probe(cluster);
+        if let Some(namespaces) = &mut self.namespaces {
+            until = until.min(namespaces.reconcile(self.agent, self.session, cluster));
+        }
         let now = Instant::now();
         let writes = [self.status_of(cluster), self.client_configs_of(cluster)];
         for write in writes.into_iter().flatten() {
@@ -134,10 +144,11 @@ impl<'a> StatusController<'a> {
         let claims = if is_well { self.claims() } else { None };
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (version, now) = (self.probes.version(), SystemTime::now());
+        let namespaces = self.namespaces.as_ref();
+        let namespaces = namespaces.and_then(|it| it.status(self.session, cluster, now));
         let reports_capacity = self.accepted && !self.clocks_differ && is_well;
         let status = self.agent.read(|state| {
-            let (claims, namespaces) = (claims.as_deref(), &state.applied_namespaces);
-            let spoke = SpokeStatus { health, version, claims, namespaces };
+            let spoke = SpokeStatus { health, version, claims: claims.as_deref(), namespaces };
             let mut status = conditions::differences(cluster, spoke, state.rotated.as_ref(), now);
             if let Some(capacity) = state.capacity.as_ref().filter(|_| reports_capacity) {
                 status.extend(capacity.differences(&cluster["status"]));
