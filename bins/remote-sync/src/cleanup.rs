@@ -157,19 +157,19 @@ impl Sweep<'_> {
         }
     }
 
-    /// Lists the marked objects of the whole cluster; without that right, those of the namespaces that the flags name.
+    /// Lists the marked objects of the whole cluster; without that right, those of the namespace that the flags name.
     fn find(&self, kind: &Resource, tried: &Tried, stuck: &mut Left) -> Result<Marked> {
         let (settings, mut found) = (&self.controller.context.settings, Marked::new());
-        let fixed = settings.mapping.fixed.as_ref().map(|fixed| &fixed.target);
-        let namespaces: Vec<_> = match self.role {
-            Role::Source => settings.source_namespaces.iter().collect(),
-            Role::Target => fixed.into_iter().collect(),
+        let mapping = &settings.mapping;
+        let namespace = match self.role {
+            Role::Source => &mapping.source_namespace,
+            Role::Target => &mapping.target_namespace,
         };
         match self.list(kind.everywhere(), tried, &mut found, stuck) {
-            Err(Error::Forbidden(_)) if !namespaces.is_empty() => {}
+            Err(Error::Forbidden(_)) if namespace.is_some() => {}
             listed => return listed.map(|()| found),
         }
-        for namespace in namespaces {
+        if let Some(namespace) = namespace {
             if tried.is_empty() {
                 let (remote, kind) = (self.cluster.name(), self.wanted.to_string());
                 let namespace = namespace.as_str();

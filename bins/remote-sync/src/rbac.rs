@@ -64,8 +64,8 @@ struct SideRules {
 
 /// All roles as YAML documents.
 pub(crate) fn print(settings: &Settings) -> String {
-    let sources: Vec<_> = settings.source_namespaces.iter().map(|name| &**name).collect();
-    let fixed: Vec<_> = settings.mapping.fixed.iter().map(|fixed| &*fixed.target).collect();
+    let sources: Vec<_> = settings.mapping.source_namespace.iter().map(|name| &**name).collect();
+    let fixed: Vec<_> = settings.mapping.target_namespace.iter().map(|name| &**name).collect();
     let mut roles = side("source", &sources, source(settings));
     roles.extend(side("target", &fixed, target(settings)));
     roles.extend(local(settings).into_iter().map(|(ns, rules)| role(NAME, Some(ns), rules)));
@@ -159,11 +159,11 @@ fn source(settings: &Settings) -> SideRules {
     }
     rules.inside.push(core("events", &[], CREATE));
     // A source's Namespace is read before its target is deleted. A Role in a namespace is enough for that Namespace.
-    let namespaces = &settings.source_namespaces;
-    if !namespaces.is_empty() {
-        rules.inside.push(core("namespaces", namespaces, GET));
+    let mut named = Vec::new();
+    if let Some(namespace) = &settings.mapping.source_namespace {
+        rules.inside.push(core("namespaces", slice::from_ref(namespace), GET));
+        named.push(SYSTEM.to_owned());
     }
-    let named = if namespaces.is_empty() { vec![] } else { vec![SYSTEM.to_owned()] };
     rules.outside.push(core("namespaces", &named, GET));
     rules.outside.extend(definitions(settings));
     rules
@@ -195,11 +195,11 @@ fn target(settings: &Settings) -> SideRules {
 
 fn target_namespaces(settings: &Settings) -> Vec<PolicyRule> {
     let identity = || core("namespaces", &[SYSTEM.to_owned()], GET);
-    match &settings.mapping.fixed {
+    match &settings.mapping.target_namespace {
         _ if !settings.create_namespaces => vec![identity()],
         None => vec![core("namespaces", &[], &["get", "list", "watch", "create", "delete"])],
         Some(fixed) => {
-            let named = slice::from_ref(&fixed.target);
+            let named = slice::from_ref(fixed);
             let verbs = ["get", "list", "watch", "delete"];
             vec![core("namespaces", named, &verbs), core("namespaces", &[], CREATE), identity()]
         }

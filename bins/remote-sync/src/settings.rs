@@ -3,7 +3,6 @@
 
 mod fields;
 mod remotes;
-mod selector;
 mod table;
 mod values;
 
@@ -17,7 +16,7 @@ use apiclient::{
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::flags::Flags;
 
-use self::{remotes::registry, selector::selector};
+use self::remotes::registry;
 pub(crate) use self::{
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
@@ -44,10 +43,6 @@ pub(crate) struct Settings {
     pub(crate) direction: Direction,
     pub(crate) track: Track,
     pub(crate) resources: PerKind<ResourceArg>,
-    /// Label selector of sources; empty for all.
-    pub(crate) selector: String,
-    /// Namespaces of sources; empty for all.
-    pub(crate) source_namespaces: Vec<String>,
     pub(crate) mapping: MappingTemplate,
     pub(crate) rules: PerKind<FieldRules>,
     /// Whether the targets' Namespaces are watched, created and deleted; otherwise none is ever read.
@@ -178,7 +173,6 @@ impl Settings {
         let resources: PerKind<_> = values::resources(flags)?.into();
         let operation = values::operation(flags, &resources)?;
         let explains = matches!(operation, Operation::Explain(_));
-        let source_namespaces = values::source_namespaces(flags)?;
         // Instances differ by the name of their Lease.
         let instance = flags.text("leader-election-name");
         let state_map = |what| Some((namespace.clone()?, format!("{instance}-{what}")));
@@ -188,9 +182,7 @@ impl Settings {
             track: values::one_of(flags, "track", &values::TRACK)?,
             rules: fields::rules(flags, &resources)?,
             resources,
-            selector: selector(flags, "selector")?.unwrap_or_default(),
-            mapping: values::mapping(flags, &source_namespaces)?,
-            source_namespaces,
+            mapping: values::mapping(flags)?,
             create_namespaces: flags.switch("create-namespaces"),
             secrets: values::secrets(flags)?,
             secret_metadata: values::secret_metadata(flags)?,
@@ -251,11 +243,6 @@ impl Settings {
         !self.mapping.resource_suffix.is_empty() || !self.mapping.namespace_suffix.is_empty()
     }
 
-    /// Returns whether sources are restricted by labels or namespaces.
-    pub(crate) fn is_selective(&self) -> bool {
-        !self.selector.is_empty() || !self.source_namespaces.is_empty()
-    }
-
     /// Returns whether there may be more than one remote.
     pub(crate) fn many(&self) -> bool {
         self.registry.is_some() || self.remotes.len() > 1
@@ -299,7 +286,8 @@ impl Settings {
                 ));
             }
         }
-        match self.source_namespaces.iter().find(|namespace| !namespace.starts_with(&**prefix)) {
+        let source = self.mapping.source_namespace.as_ref();
+        match source.filter(|namespace| !namespace.starts_with(&**prefix)) {
             Some(namespace) => Err(format!(
                 "-source-namespace {namespace} does not start with -namespace-prefix {prefix}"
             )),

@@ -161,9 +161,7 @@ impl SourceSide {
         settings: &Settings,
         used: &Arc<AtomicUsize>,
     ) -> Arc<Self> {
-        // One reflector for each namespace, or one for all.
-        let scopes = settings.source_namespaces.len().max(1);
-        let store = |_: &_| ObjectStore::new(used.clone(), scopes, settings.max_objects);
+        let store = |_: &_| ObjectStore::new(used.clone(), settings.max_objects);
         let stores = settings.resources.map(store);
         Arc::new(Self { cluster, stores })
     }
@@ -178,13 +176,13 @@ impl TargetSide {
         let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            stores: settings.resources.map(|_| ObjectStore::new(used.clone(), 1, most)),
-            namespaces: ObjectStore::new(used.clone(), 1, most),
+            stores: settings.resources.map(|_| ObjectStore::new(used.clone(), most)),
+            namespaces: ObjectStore::new(used.clone(), most),
             follows_namespaces: settings.create_namespaces,
             secrets: settings
                 .secrets
                 .iter()
-                .map(|_| ObjectStore::new(used.clone(), 1, most))
+                .map(|_| ObjectStore::new(used.clone(), most))
                 .collect(),
         })
     }

@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::{
     cache::{
         cluster::ClusterClient,
-        store::{ListScope, ObjectStore, PutResult},
+        store::{ObjectStore, PutResult},
         watched::{Change, Watched},
     },
     connection::ClusterSession,
@@ -50,11 +50,10 @@ const SLICE: Duration = Duration::from_secs(60);
 pub(crate) struct Reflector<'a, W: Watched> {
     pub(crate) cluster: &'a ClusterClient,
     pub(crate) store: &'a ObjectStore<W::Object>,
-    pub(crate) scope: ListScope<'a>,
+    /// Only objects in this namespace, if the kind is namespaced.
+    pub(crate) namespace: Option<&'a str>,
     /// Only the object of this name.
     pub(crate) name: Option<&'a str>,
-    /// Label selector.
-    pub(crate) labels: &'a str,
     pub(crate) metadata_only: bool,
     pub(crate) watched: W,
 }
@@ -87,11 +86,6 @@ impl<W: Watched> Reflector<'_, W> {
                 Ok(kind) => {
                     backoff.succeeded();
                     self.turn_to(&kind, &mut followed, &mut watcher);
-                    if self.scope.is_redundant(kind.namespaced) {
-                        self.leave_to_another(session.number);
-                        session.stop.wait(LONGEST_WAIT);
-                        continue;
-                    }
                     match self.run(&mut watcher, &session, &kind, &mut begun, &mut doubts) {
                         Run::Overflowed => {
                             watcher.reset();
@@ -109,14 +103,6 @@ impl<W: Watched> Reflector<'_, W> {
                 Err(error) => self.fail(&error, &mut backoff, &session.stop),
             }
         }
-    }
-
-    /// Outside of namespaces there is one list, whatever the number of namespaces.
-    fn leave_to_another(&self, session: u64) {
-        for key in self.store.finish_list(self.scope, session) {
-            self.watched.handle(&Change::Gone { key: &key });
-        }
-        self.watched.handle(&Change::State);
     }
 
     fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {
@@ -149,8 +135,8 @@ impl<W: Watched> Reflector<'_, W> {
         doubts: &mut Backoff,
     ) -> Run {
         let selection = Selection {
-            target: target(kind, self.scope.namespace, self.name),
-            labels: self.labels,
+            target: target(kind, self.namespace, self.name),
+            labels: "",
             metadata_only: self.metadata_only,
             page: PAGE,
         };
@@ -187,7 +173,7 @@ impl<W: Watched> Reflector<'_, W> {
         self.store.set_trouble(Some(trouble));
         // Objects that are gone by the next list must not take up room until then. Their pairs are
         // reconciled after that list.
-        let cleared = self.store.clear(self.scope);
+        let cleared = self.store.clear();
         self.watched.handle(&Change::State);
         for key in cleared {
             self.watched.handle(&Change::Gone { key: &key });
@@ -202,14 +188,14 @@ impl<W: Watched> Reflector<'_, W> {
         let store = &self.store;
         match event {
             Event::Init { rewound } => {
-                store.begin_list(self.scope, rewound);
+                store.begin_list(rewound);
                 self.watched.handle(&Change::State);
             }
             Event::InitApply(document) => self.put(document, true)?,
             Event::Apply(document) => self.put(document, false)?,
             Event::Delete(document) => self.deleted(document),
             Event::InitDone => {
-                for key in store.finish_list(self.scope, session) {
+                for key in store.finish_list(session) {
                     self.watched.handle(&Change::Gone { key: &key });
                 }
                 // An earlier error may still hold until a watch is established.

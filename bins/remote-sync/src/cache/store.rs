@@ -57,10 +57,10 @@ pub(crate) enum PutResult {
 struct Objects<T> {
     /// Boxed: lists are sorted, and sorted insertion leaves the tree's nodes half empty.
     map: BTreeMap<ObjectKey, Box<Entry<T>>>,
-    /// By scope: the session in which it was last listed completely; 0 for never.
-    complete: Vec<u64>,
+    /// The session in which it was last listed completely; 0 for never.
+    complete: u64,
     /// The objects removed last, with their last versions: a response that was under way must not bring them
-    /// back. An object that only left the selection may return with a newer version.
+    /// back. An object of that name is another one.
     gone: VecDeque<(Uid, u64)>,
 }
 
@@ -69,27 +69,6 @@ impl<T> Objects<T> {
     fn keys_in<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a ObjectKey> {
         let here = self.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
         here.take_while(move |key| key.starts_with(prefix))
-    }
-}
-
-/// The part of a store that one reflector lists: everything, or one namespace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ListScope<'a> {
-    /// Position among the reflectors of the store.
-    pub(crate) index: usize,
-    pub(crate) namespace: Option<&'a str>,
-}
-
-impl ListScope<'_> {
-    /// Returns whether an object is in this list. The first one has all objects of a cluster-scoped kind.
-    fn holds(&self, key: &str) -> bool {
-        let of = key::split(key).0;
-        self.namespace.is_none_or(|namespace| of == namespace || of.is_empty() && self.index == 0)
-    }
-
-    /// Returns whether another list has all objects of the kind.
-    pub(crate) fn is_redundant(&self, namespaced: bool) -> bool {
-        !namespaced && self.index > 0
     }
 }
 
@@ -140,11 +119,9 @@ impl<T: PartialEq> Seen<T> {
 }
 
 impl<T: Clone + PartialEq> ObjectStore<T> {
-    /// An empty store for at most `most` objects, filled by one reflector for each of `scopes`; `used` counts
-    /// the bytes of all stores' documents.
-    pub(crate) fn new(used: Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
-        let objects =
-            Objects { map: BTreeMap::new(), complete: vec![0; scopes], gone: VecDeque::new() };
+    /// An empty store for at most `most` objects; `used` counts the bytes of all stores' documents.
+    pub(crate) fn new(used: Arc<AtomicUsize>, most: usize) -> Self {
+        let objects = Objects { map: BTreeMap::new(), complete: 0, gone: VecDeque::new() };
         Self {
             objects: Mutex::new(objects),
             documents: Documents::new(used),
@@ -155,43 +132,41 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Marks a scope as incomplete until it is listed again.
-    pub(crate) fn invalidate_list(&self, scope: ListScope<'_>) {
-        self.objects().complete[scope.index] = 0;
+    /// Marks it as incomplete until it is listed again.
+    pub(crate) fn invalidate_list(&self) {
+        self.objects().complete = 0;
     }
 
-    /// Removes the objects of a scope that does not fit, and returns their keys.
-    pub(crate) fn clear(&self, scope: ListScope<'_>) -> Vec<ObjectKey> {
+    /// Removes the objects of a list that does not fit, and returns their keys.
+    pub(crate) fn clear(&self) -> Vec<ObjectKey> {
         // Like an empty list, in no session.
-        self.begin_list(scope, true);
-        self.finish_list(scope, 0)
+        self.begin_list(true);
+        self.finish_list(0)
     }
 
     /// Starts a list; all objects stay until it is complete. `rewound` means that the server's versions may have
-    /// gone back, which makes the scope incomplete.
-    pub(crate) fn begin_list(&self, scope: ListScope<'_>, rewound: bool) {
+    /// gone back, which makes it incomplete.
+    pub(crate) fn begin_list(&self, rewound: bool) {
         let mut objects = self.objects();
         // A restored server may have them again.
         objects.gone.clear();
-        let listed = objects.map.iter_mut().filter(|(key, _)| scope.holds(key));
-        listed.for_each(|(_, entry)| entry.confirmed = false);
+        objects.map.values_mut().for_each(|entry| entry.confirmed = false);
         if rewound {
-            objects.complete[scope.index] = 0;
+            objects.complete = 0;
         }
     }
 
     /// Completes the list of this session, counted from 1: removes the objects that were not in it, and returns
     /// their keys.
-    pub(crate) fn finish_list(&self, scope: ListScope<'_>, session: u64) -> Vec<ObjectKey> {
+    pub(crate) fn finish_list(&self, session: u64) -> Vec<ObjectKey> {
         let mut objects = self.objects();
-        objects.complete[scope.index] = session;
+        objects.complete = session;
         let mut gone = Vec::new();
         objects.map.retain(|key, entry| {
-            let stays = entry.confirmed || !scope.holds(key);
-            if !stays {
+            if !entry.confirmed {
                 gone.push(key.clone());
             }
-            stays
+            entry.confirmed
         });
         drop(objects);
         gone.iter().for_each(|key| self.documents.remove(key));
@@ -201,7 +176,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
     /// Returns whether all objects of the kind were listed in this session: the cluster may have been restored while it
     /// was disconnected.
     pub(crate) fn is_complete(&self, session: u64) -> bool {
-        self.objects().complete.iter().all(|complete| *complete == session)
+        self.objects().complete == session
     }
 
     /// Puts an object that was read, listed, watched or returned by a write. Our own writes arrive twice, as
@@ -249,8 +224,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Removes an object that was deleted, or is no longer selected, with its last version; `true` if it was
-    /// there.
+    /// Removes an object that was deleted, with its last version; `true` if it was there.
     pub(crate) fn removed(&self, key: &str, uid: Uid, version: u64) -> bool {
         let mut objects = self.objects();
         if objects.gone.len() == MOST_GONE {

@@ -161,12 +161,6 @@ impl Watched for SourceWatch {
         let mut wanted = false;
         for remote in cluster.remotes().iter() {
             let source = remote.names.canonical_of_source_key(key);
-            if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
-                && controller.context.settings.is_selective()
-            {
-                let pair = Pair { kind: *kind, key: key::of(namespace, name).into() };
-                remote.set_unlisted(&pair, true);
-            }
             wanted |= controller.enqueue(remote, *kind, source, urgent);
         }
         // Room for documents is reserved for those that a worker will take.
@@ -296,8 +290,7 @@ impl Controller {
         wanted
     }
 
-    /// Enqueues the pair of these canonical names, if its source's namespace is followed; returns whether a worker
-    /// will take it soon, and not only when its clusters are back.
+    /// Enqueues the pair of these canonical names, if there are any; returns whether a worker will take it soon, and not only when its clusters are back.
     pub(super) fn enqueue(
         self: &Arc<Self>,
         remote: &Arc<RemoteSync>,
@@ -305,10 +298,7 @@ impl Controller {
         canonical: Option<(&str, &str)>,
         urgent: bool,
     ) -> bool {
-        let Some((namespace, name)) = canonical.filter(|(namespace, _)| self.follows(namespace))
-        else {
-            return false;
-        };
+        let Some((namespace, name)) = canonical else { return false };
         let key = key::of(namespace, name).into();
         remote.queue.add(Pair { kind, key }, urgent);
         if urgent {
@@ -317,15 +307,6 @@ impl Controller {
         }
         self.start_workers(remote);
         remote.queue.is_open(kind) || !remote.is_cut_off()
-    }
-
-    /// Returns whether sources in this namespace are followed.
-    fn follows(&self, namespace: &str) -> bool {
-        let followed = &self.context.settings.source_namespaces;
-        let mut followed = followed.iter();
-        namespace.is_empty()
-            || followed.len() == 0
-            || followed.any(|followed| followed == namespace)
     }
 
     /// Starts as many workers as the remote's workqueue needs.

@@ -9,22 +9,15 @@ use crate::{
     cache::{
         cluster::{SourceSide, TargetSide},
         reflector::Reflector,
-        store::ListScope,
     },
     controller::{
         Controller,
         dependents::{NamespaceWatch, SecretWatch},
         handlers::{SourceWatch, TargetWatch, WatchedCluster, WatchedKind},
     },
-    settings::{Operation, Settings},
+    settings::Operation,
     sync::remote::RemoteSync,
 };
-
-/// The part of a target's cluster that has targets: `-target-namespace`, or all of it.
-fn targets(settings: &Settings) -> ListScope<'_> {
-    let fixed = settings.mapping.fixed.as_ref();
-    ListScope { index: 0, namespace: fixed.map(|fixed| &*fixed.target) }
-}
 
 /// Watches a cluster with sources: that of `remote`, or the local one for all remotes.
 ///
@@ -42,27 +35,20 @@ pub(crate) fn source(
     if settings.operation == Operation::Cleanup {
         return Ok(());
     }
-    let scopes: Vec<_> = match settings.source_namespaces.is_empty() {
-        true => vec![None],
-        false => settings.source_namespaces.iter().cloned().map(Some).collect(),
-    };
     for kind in settings.resources.kinds() {
-        for (index, namespace) in scopes.iter().cloned().enumerate() {
-            let (context, side) = (controller.context.clone(), side.clone());
-            let watched = SourceWatch(WatchedKind { cluster: watched.clone(), kind });
-            spawn(stop, move |stop| {
-                Reflector {
-                    cluster: &side.cluster,
-                    store: &side.stores[kind],
-                    scope: ListScope { index, namespace: namespace.as_deref() },
-                    name: None,
-                    labels: &context.settings.selector,
-                    metadata_only: false,
-                    watched,
-                }
-                .follow(stop);
-            })?;
-        }
+        let (context, side) = (controller.context.clone(), side.clone());
+        let watched = SourceWatch(WatchedKind { cluster: watched.clone(), kind });
+        spawn(stop, move |stop| {
+            Reflector {
+                cluster: &side.cluster,
+                store: &side.stores[kind],
+                namespace: context.settings.mapping.source_namespace.as_deref(),
+                name: None,
+                metadata_only: false,
+                watched,
+            }
+            .follow(stop);
+        })?;
     }
     Ok(())
 }
@@ -89,9 +75,8 @@ pub(crate) fn target(
             Reflector {
                 cluster: &side.cluster,
                 store: &side.stores[kind],
-                scope: targets(&context.settings),
+                namespace: context.settings.mapping.target_namespace.as_deref(),
                 name: None,
-                labels: "",
                 metadata_only: false,
                 watched,
             }
@@ -109,13 +94,11 @@ fn namespaces(cluster: &WatchedCluster, side: Arc<TargetSide>, stop: &Stop) -> R
     let watched = NamespaceWatch { cluster: cluster.clone() };
     let context = cluster.controller.context.clone();
     spawn(stop, move |stop| {
-        let scope = targets(&context.settings);
         Reflector {
             cluster: &side.cluster,
             store: &side.namespaces,
-            scope: ListScope { namespace: None, ..scope },
-            name: scope.namespace,
-            labels: "",
+            namespace: None,
+            name: context.settings.mapping.target_namespace.as_deref(),
             metadata_only: true,
             watched,
         }
@@ -136,9 +119,8 @@ fn secret(
         Reflector {
             cluster: &side.cluster,
             store: &side.secrets[index],
-            scope: targets(&context.settings),
+            namespace: context.settings.mapping.target_namespace.as_deref(),
             name: Some(&name),
-            labels: "",
             metadata_only: false,
             watched,
         }

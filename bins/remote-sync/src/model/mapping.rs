@@ -6,8 +6,8 @@
 //! | source | namespace | name + resource suffix |
 //! | target | namespace + namespace suffix | name |
 //!
-//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. With a
-//! [`FixedNamespace`] the target's namespace no longer tells the source's; so there is only one of either.
+//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. With a target
+//! namespace that no longer tells the source's; so there is only one of either.
 
 use apiclient::resource::{valid_label, valid_name};
 
@@ -25,39 +25,33 @@ pub(crate) struct MappingTemplate {
     pub(crate) namespace_suffix: String,
     /// Of the namespaces on both sides.
     pub(crate) namespace_prefix: String,
-    /// Instead of both rules for namespaces.
-    pub(crate) fixed: Option<FixedNamespace>,
-}
-
-/// The one namespace of all sources, and that of all targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FixedNamespace {
-    pub(crate) source: String,
-    pub(crate) target: String,
+    /// The only namespace of sources, if there is one.
+    pub(crate) source_namespace: Option<String>,
+    /// The only namespace of targets, instead of the suffix.
+    pub(crate) target_namespace: Option<String>,
 }
 
 impl MappingTemplate {
     /// The rules as far as all remotes have them in common.
     pub(crate) fn common(&self) -> NameMapping {
-        let common = |suffix: &str| match suffix.contains(CLUSTER) {
+        self.with(|suffix| match suffix.contains(CLUSTER) {
             true => String::new(),
             false => suffix.to_owned(),
-        };
-        NameMapping {
-            resource_suffix: common(&self.resource_suffix),
-            namespace_suffix: common(&self.namespace_suffix),
-            namespace_prefix: self.namespace_prefix.clone(),
-            fixed: self.fixed.clone(),
-        }
+        })
     }
 
     /// The rules for one remote.
     pub(crate) fn names(&self, remote: &str) -> NameMapping {
+        self.with(|suffix| suffix.replace(CLUSTER, remote))
+    }
+
+    fn with(&self, suffix: impl Fn(&str) -> String) -> NameMapping {
         NameMapping {
-            resource_suffix: self.resource_suffix.replace(CLUSTER, remote),
-            namespace_suffix: self.namespace_suffix.replace(CLUSTER, remote),
+            resource_suffix: suffix(&self.resource_suffix),
+            namespace_suffix: suffix(&self.namespace_suffix),
             namespace_prefix: self.namespace_prefix.clone(),
-            fixed: self.fixed.clone(),
+            source_namespace: self.source_namespace.clone(),
+            target_namespace: self.target_namespace.clone(),
         }
     }
 }
@@ -68,7 +62,8 @@ pub(crate) struct NameMapping {
     resource_suffix: String,
     namespace_suffix: String,
     namespace_prefix: String,
-    fixed: Option<FixedNamespace>,
+    source_namespace: Option<String>,
+    target_namespace: Option<String>,
 }
 
 impl NameMapping {
@@ -79,9 +74,7 @@ impl NameMapping {
         name: &'a str,
     ) -> Option<(&'a str, &'a str)> {
         let name = name.strip_suffix(&*self.resource_suffix)?;
-        let elsewhere = |fixed: &FixedNamespace| !namespace.is_empty() && fixed.source != namespace;
-        let covered = self.covers(namespace) && !self.fixed.as_ref().is_some_and(elsewhere);
-        covered.then_some((namespace, name))
+        (self.covers(namespace) && self.has_sources(namespace)).then_some((namespace, name))
     }
 
     /// The canonical names of the source with this key, if it can be the key of one.
@@ -97,14 +90,15 @@ impl NameMapping {
         namespace: &'a str,
         name: &'a str,
     ) -> Option<(&'a str, &'a str)> {
-        let canonical = match (namespace, &self.fixed) {
+        let canonical = match (namespace, &self.target_namespace) {
             ("", _) => namespace,
-            (_, Some(fixed)) => {
-                return (fixed.target == namespace).then_some((&fixed.source, name));
+            (_, Some(target)) => {
+                let source = self.source_namespace.as_deref().filter(|_| target == namespace)?;
+                return Some((source, name));
             }
             _ => namespace.strip_suffix(&*self.namespace_suffix)?,
         };
-        self.covers(namespace).then_some((canonical, name))
+        (self.covers(namespace) && self.has_sources(canonical)).then_some((canonical, name))
     }
 
     /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
@@ -124,9 +118,9 @@ impl NameMapping {
 
     /// The namespace of the target.
     pub(crate) fn target_namespace(&self, namespace: &str) -> String {
-        match (namespace, &self.fixed) {
+        match (namespace, &self.target_namespace) {
             ("", _) => String::new(),
-            (_, Some(fixed)) => fixed.target.clone(),
+            (_, Some(target)) => target.clone(),
             _ => format!("{namespace}{}", self.namespace_suffix),
         }
     }
@@ -161,8 +155,11 @@ impl NameMapping {
 
     /// Returns whether this namespace can be a target's, or one that was created for a target.
     pub(crate) fn covers_target(&self, namespace: &str) -> bool {
-        let is = |fixed: &FixedNamespace| fixed.target == namespace;
-        self.fixed.as_ref().map_or_else(|| self.covers(namespace), is)
+        self.target_namespace.as_ref().map_or_else(|| self.covers(namespace), |it| it == namespace)
+    }
+
+    fn has_sources(&self, namespace: &str) -> bool {
+        namespace.is_empty() || self.source_namespace.as_ref().is_none_or(|only| only == namespace)
     }
 
     /// Returns whether this namespace, on either side, is within the prefix.

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use apiclient::resource::{valid_label, valid_name};
 use sidecar::flags::Flags;
 
-use super::selector::selector;
-
 /// A remote on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remote {
@@ -71,12 +69,17 @@ pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
 /// The registry, if there is one.
 pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Registry>, String> {
     let given = flags.some("remote-selector-namespace");
-    let Some(selector) = selector(flags, "remote-selector")? else {
-        return match given {
-            Some(_) => Err("-remote-selector-namespace belongs to -remote-selector".into()),
-            None => Ok(None),
-        };
-    };
+    let selector = flags.text("remote-selector").trim();
+    match (selector, given) {
+        ("", _) if flags.is_given("remote-selector") => {
+            return Err("-remote-selector is empty: name a label, or omit it".into());
+        }
+        ("", Some(_)) => {
+            return Err("-remote-selector-namespace belongs to -remote-selector".into());
+        }
+        ("", None) => return Ok(None),
+        _ => {}
+    }
     let namespace = given.or(own).ok_or(
         "-remote-selector needs a namespace: set -remote-selector-namespace, -namespace or POD_NAMESPACE",
     )?;

@@ -90,13 +90,17 @@ fn objects() -> Vec<Flag> {
             "",
             "Keys of labels and annotations that are uploaded with Secrets.",
         ),
-        flag("selector", FlagKind::String, "", "Label selector for objects of the source."),
-        flag("source-namespace", FlagKind::List, "", "Namespaces of the source (default: all)."),
+        flag(
+            "source-namespace",
+            FlagKind::List,
+            "",
+            "The namespace of all sources (default: all).",
+        ),
         flag(
             "target-namespace",
             FlagKind::String,
             "",
-            "The namespace of all targets; needs exactly one -source-namespace.",
+            "The namespace of all targets; needs -source-namespace.",
         ),
         flag(
             "track",

@@ -17,7 +17,7 @@ use crate::{
         discovery::ResourceArg,
         key::PerKind,
         known_clusters::AcceptedIdentity,
-        mapping::{FixedNamespace, MappingTemplate},
+        mapping::MappingTemplate,
     },
 };
 
@@ -116,10 +116,6 @@ pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
     Ok(resources)
 }
 
-pub(super) fn source_namespaces(flags: &Flags) -> Result<Vec<String>, String> {
-    names(flags, "source-namespace", valid_label, "the name of a namespace")
-}
-
 pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
     names(flags, "local-secret-name", valid_name, "a valid object name")
 }
@@ -147,18 +143,24 @@ fn names(
     Ok(names)
 }
 
-pub(super) fn mapping(flags: &Flags, sources: &[String]) -> Result<MappingTemplate, String> {
+pub(super) fn mapping(flags: &Flags) -> Result<MappingTemplate, String> {
     let text = |name| flags.text(name).to_owned();
+    let mut sources = names(flags, "source-namespace", valid_label, "the name of a namespace")?;
+    if sources.len() > 1 {
+        return Err("-source-namespace must be one namespace: run an instance for each".into());
+    }
+    let source_namespace = sources.pop();
     Ok(MappingTemplate {
         resource_suffix: text("remote-resource-suffix"),
         namespace_suffix: text("local-namespace-suffix"),
         namespace_prefix: text("namespace-prefix"),
-        fixed: fixed_namespace(flags, sources)?,
+        target_namespace: target_namespace(flags, source_namespace.is_some())?,
+        source_namespace,
     })
 }
 
 /// From two namespaces objects of one name would have the same target, which would not say whose it is.
-fn fixed_namespace(flags: &Flags, sources: &[String]) -> Result<Option<FixedNamespace>, String> {
+fn target_namespace(flags: &Flags, of_one: bool) -> Result<Option<String>, String> {
     let Some(target) = flags.some("target-namespace") else { return Ok(None) };
     if !valid_label(target) {
         return Err(format!("-target-namespace {target:?} is not the name of a namespace"));
@@ -166,9 +168,9 @@ fn fixed_namespace(flags: &Flags, sources: &[String]) -> Result<Option<FixedName
     if flags.some("local-namespace-suffix").is_some() {
         return Err("-target-namespace and -local-namespace-suffix exclude each other".into());
     }
-    match sources {
-        [source] => Ok(Some(FixedNamespace { source: source.clone(), target: target.to_owned() })),
-        _ => Err("-target-namespace needs exactly one -source-namespace".into()),
+    match of_one {
+        true => Ok(Some(target.to_owned())),
+        false => Err("-target-namespace needs a -source-namespace".into()),
     }
 }
 

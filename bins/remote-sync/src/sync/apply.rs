@@ -69,9 +69,6 @@ impl PairContext<'_> {
             }
             (SyncAction::RemoveRecords, Some(source), _) => self.remove_records(source)?,
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
-            (SyncAction::RemoveFinalizer, None, _) => {
-                self.remove_finalizer_of_unselected(attempt)?
-            }
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
             (SyncAction::CompareContents, Some(source), Some(target)) => {

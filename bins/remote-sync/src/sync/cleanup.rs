@@ -1,5 +1,5 @@
 //! Marks of this instance on an object, and the patch that removes them: pure. A source is known by the finalizer
-//! alone, and a target by that and the cluster in its origin annotation, whatever the mapping, selector and namespaces
+//! alone, and a target by that and the cluster in its origin annotation, whatever the mapping and namespaces
 //! are by now. Metadata is all that this needs.
 
 use serde_json::Value;

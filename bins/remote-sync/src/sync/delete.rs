@@ -19,10 +19,9 @@ use crate::{
         object::{Cached, Finalizers, SourceObject, TargetObject},
     },
     sync::{
-        decide::has_finalizer,
         gate::{DeletionReason, GateHold, GateVerdict},
         observed::{Attempt, Destroyed, Observed},
-        pair::{PairContext, log_pair, odd, stale},
+        pair::{PairContext, log_pair, stale},
         patch,
         status::{PairStatus, Wait},
     },
@@ -42,8 +41,6 @@ impl PairContext<'_> {
         let Finalizers::Ours(place) = source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(source, place, &self.context.reader.finalizer);
         match self.ask_source(&|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
-            // No event follows if it is not selected.
-            Ok(_) if self.context.settings.is_selective() => self.forget_source(source.uid),
             Ok(released) => {
                 self.store_source(released)?;
             }
@@ -60,19 +57,6 @@ impl PairContext<'_> {
         let place = self.at_source();
         let removed = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
         self.store_source(removed.map_err(stale)?).map(drop)
-    }
-
-    /// Removes the finalizer of a source that is no longer selected, which stays out of the stores.
-    pub(crate) fn remove_finalizer_of_unselected(&self, attempt: &mut Attempt) -> Result<()> {
-        let Some(source) = attempt.unselected.take() else { return Ok(()) };
-        let Finalizers::Ours(index) = source.value.finalizers else { return Ok(()) };
-        let patch = patch::remove_finalizer(&source, index, &self.context.reader.finalizer);
-        let place = self.at_source();
-        let released = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
-        let released = released.map_err(stale)?;
-        attempt.unselected = self.reader().source(&released);
-        log_pair!(Level::Info, self, "finalizer removed, the source is no longer selected");
-        Ok(())
     }
 
     pub(crate) fn annotate_orphan(&self, target: &Cached<TargetObject>) -> Result<()> {
@@ -95,15 +79,7 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
-        let source = self.reader().source(&object).ok_or_else(|| odd(&place))?;
-        // With our finalizer it is deleted as any other; without, it belongs to another instance.
-        if !self.context.settings.is_selective()
-            || has_finalizer(&source) && source.value.state.terminating
-        {
-            return self.store_source(object).map(drop);
-        }
-        attempt.unselected = Some(source);
-        Ok(())
+        self.store_source(object).map(drop)
     }
 
     pub(crate) fn confirm_target_gone(

@@ -76,7 +76,6 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::DeleteNamespace => "it was created for targets, and nothing is in it",
         SyncAction::DeleteTarget if gone => "the source is gone",
         SyncAction::DeleteTarget => "the source is being deleted",
-        SyncAction::RemoveFinalizer if gone => "the source is not selected any more",
         SyncAction::RemoveFinalizer => "the source is being deleted, and its target is gone",
         SyncAction::Done(_) => "there is nothing to do",
     }

@@ -25,8 +25,6 @@ pub(crate) struct PairMemory {
     /// What the target's server did not keep of what is settled, in words.
     pub(super) altered: Option<Box<str>>,
     pub(super) writes: LastWrites,
-    /// The source has left the lists, for a reason that is not known yet.
-    pub(super) unlisted: bool,
     /// Attempts in a row that were outdated although both objects had been read again before them.
     pub(super) stale: u32,
     /// Its Secrets were found as they were uploaded.

@@ -27,8 +27,6 @@ pub(crate) struct Observed {
     pub(crate) secrets_checked: bool,
     pub(crate) settled: SettledDiff,
     pub(crate) fight: Option<Fight>,
-    /// The source has left the lists, which need not mean that it is gone.
-    pub(crate) unlisted: bool,
     /// The name of the target.
     pub(crate) name: String,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
@@ -120,8 +118,6 @@ pub(crate) struct SyncRules {
     pub(crate) namespaced: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
-    /// Whether some sources may not be selected.
-    pub(crate) selective: bool,
 }
 
 impl SyncRules {
@@ -133,7 +129,6 @@ impl SyncRules {
             namespaces: settings.namespaces,
             namespaced: kinds.source.namespaced && settings.create_namespaces,
             status: kinds.source.status,
-            selective: settings.is_selective(),
         }
     }
 }
@@ -155,8 +150,6 @@ pub(crate) struct Attempt {
     pub(crate) secrets_refused: Vec<usize>,
     /// A live read confirmed that the source does not exist.
     pub(crate) source_gone: bool,
-    /// A live read found the source, which is not selected.
-    pub(crate) unselected: Option<Cached<SourceObject>>,
     /// A live read confirmed that the target does not exist.
     pub(crate) target_gone: bool,
     /// The target's server says that writing the source's content would change nothing, or that it would.
@@ -201,13 +194,6 @@ impl Attempt {
     ) -> Option<bool> {
         let of_these = |it: &Comparison| (it.source, it.target) == (source.version, target.version);
         self.compared.filter(of_these).map(|it| it.same)
-    }
-
-    /// Returns whether it found out why the source had left the lists. One that leaves them after this last look at
-    /// the pair is left to the next attempt: our finalizer may be on it.
-    pub(crate) fn explains_absence(&self, observed: &Observed) -> bool {
-        let found = observed.source.is_some() || self.source_gone || self.unselected.is_some();
-        observed.unlisted && found
     }
 }
 

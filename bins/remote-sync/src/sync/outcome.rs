@@ -46,9 +46,6 @@ pub(crate) fn finished(
         lock(&pair.remote.gate).forget(pair.id);
     }
     pair.drop_documents();
-    if attempt.explains_absence(observed) {
-        pair.remote.set_unlisted(pair.id, false);
-    }
     if observed.source.is_none() && observed.target.is_none() {
         pair.remote.remember(pair.id, PairMemory::forget_writes);
         pair.remote.set_secrets_checked(pair.id, false);

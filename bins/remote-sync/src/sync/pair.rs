@@ -177,7 +177,6 @@ impl<'a> PairContext<'a> {
             secrets_checked: memory.secrets_checked,
             settled: memory.settled,
             fight: memory.writes.fight(now),
-            unlisted: memory.unlisted,
             place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),
             name: self.target.1.clone(),
             instance: self.context.reader.digester.of_text(&self.instance()),

@@ -254,11 +254,6 @@ impl RemoteSync {
         self.memory().forget_secrets();
     }
 
-    /// Records that the source of a pair left the lists, or that the reason was found.
-    pub(crate) fn set_unlisted(&self, pair: &Pair, unlisted: bool) {
-        self.memory().update(pair, |memory| memory.unlisted = unlisted);
-    }
-
     /// Records whether a pair waits for a deletion to finish; returns for how long it has.
     pub(crate) fn waited(&self, pair: &Pair, waits: bool, now: Instant) -> Duration {
         self.memory().update(pair, |memory| memory.waited(waits, now))

@@ -45,10 +45,6 @@ pub(crate) enum Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hold {
     PausedDeletion,
-    /// The source exists but is no longer selected.
-    Unselected,
-    /// The same, and it has our finalizer, which we did not add.
-    FinalizerInUse,
     /// The source is gone; the target stays for this long.
     GracePeriod(Duration),
     /// The source is gone, and orphans are kept.
@@ -120,12 +116,6 @@ impl Hold {
     fn sentence(self) -> &'static str {
         match self {
             Self::PausedDeletion => "it is being deleted but paused",
-            Self::Unselected => {
-                "the source is no longer selected, the target is kept while it exists"
-            }
-            Self::FinalizerInUse => {
-                "the source is not selected but has this finalizer: another instance needs its own -finalizer, or an earlier one left it"
-            }
             Self::GracePeriod(_) => "the source is gone, the target stays for the grace period",
             Self::OrphanKept => "the source is gone, the target is kept",
             Self::Gate(hold) => hold.sentence(),

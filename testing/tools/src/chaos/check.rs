@@ -53,9 +53,6 @@ impl Found {
     }
 
     fn living(&mut self, scene: &Scene, pair: &Pair, wanted: &Wanted) {
-        if wanted.unselected {
-            return self.unselected(pair, wanted);
-        }
         if scene.has(Feature::Equal) && self.is_not_taken(pair, wanted) {
             return;
         }
@@ -129,16 +126,6 @@ impl Found {
         });
     }
 
-    /// A source that is not asked for is let go; what there is of a target stays, which each deletion shows.
-    fn unselected(&mut self, pair: &Pair, wanted: &Wanted) {
-        let Some(source) = pair.source.stored() else {
-            return self.all.push("the source is gone".to_owned());
-        };
-        self.same("the source's content", pair.source.kind.number(&source), Some(wanted.number));
-        self.same("the source's labels", map(&source, "labels"), wanted.labels.clone());
-        self.same("the source's finalizers", finalizers(&source), Vec::new());
-    }
-
     fn gone(&mut self, pair: &Pair) {
         self.unless(pair.source.stored().is_none(), || "the source is still there".into());
         let target = pair.target.stored();
@@ -171,7 +158,7 @@ impl Found {
             String::from_utf8(data).ok()
         };
         self.same("the target's Secret", data(&secret), value.clone());
-        if pair.wanted.as_ref().is_none_or(|wanted| wanted.unselected) {
+        if pair.wanted.is_none() {
             return;
         }
         // What is nobody's copy has nothing to upload.

@@ -9,10 +9,6 @@ use crate::dice::Dice;
 pub enum Feature {
     /// The local cluster owns the specs.
     Push,
-    /// Sources need a label.
-    Selector,
-    /// They may lose it.
-    Unselect,
     /// Contents of hundreds of KiB.
     Large,
     /// The targets' servers come to drop a field, and to keep it again.
@@ -31,10 +27,8 @@ pub enum Feature {
     Track,
 }
 
-const ALL: [(Feature, &str); 11] = [
+const ALL: [(Feature, &str); 9] = [
     (Feature::Push, "push"),
-    (Feature::Selector, "selector"),
-    (Feature::Unselect, "unselect"),
     (Feature::Large, "large"),
     (Feature::Schemas, "schemas"),
     (Feature::Kinds, "kinds"),
@@ -45,10 +39,6 @@ const ALL: [(Feature, &str); 11] = [
     (Feature::Track, "track"),
 ];
 
-/// What the program does not stand yet: only by name. A source that leaves the selection while no process runs
-/// keeps its finalizer; -cleanup takes it.
-const NAMED_ONLY: [Feature; 1] = [Feature::Unselect];
-
 /// The features of a run.
 pub type Config = BTreeSet<Feature>;
 
@@ -58,7 +48,7 @@ pub fn draw(seed: u64) -> Config {
     for _ in 0..32 {
         dice.roll();
     }
-    let known = ALL.iter().map(|(feature, _)| *feature).filter(|it| !NAMED_ONLY.contains(it));
+    let known = ALL.iter().map(|(feature, _)| *feature);
     known.filter(|_| dice.one_in(2)).collect()
 }
 

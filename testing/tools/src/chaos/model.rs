@@ -70,8 +70,6 @@ pub struct Wanted {
     /// KiB of filling.
     pub filling: Option<u64>,
     pub extra: Option<u64>,
-    /// Its label is not the one that is asked for.
-    pub unselected: bool,
 }
 
 /// A target as its owners wrote it.

@@ -56,8 +56,6 @@ pub enum Operation {
     Fill(Option<u64>),
     /// A field that the target's server may not know.
     Extra(Option<u64>),
-    /// It gets the label that is asked for, or another.
-    Select(bool),
     /// A status that is not theirs to write.
     ForeignStatus(u64),
     // --- by those who own the status ---
@@ -182,8 +180,7 @@ impl Operation {
             971..977 => Self::Compact(server),
             977..983 => Self::Rotate { server, gap: if on { length } else { 0 } },
             1000..1020 => Self::Fill((!dice.one_in(3)).then_some(1 + number % LARGEST)),
-            1020..1050 => Self::Extra(note.1),
-            1050..1063 => Self::Select(on),
+            1020..1063 => Self::Extra(note.1),
             1063..1069 => Self::Upgrade { server, drops: on },
             1069..1075 => Self::RemoveKind,
             1075..1081 => Self::Clone(length),

@@ -14,7 +14,7 @@ use super::{
     config::Feature,
     model::{Map, Pair, Wanted},
     operations::{End, Note, Operation},
-    scene::{SECRET, SELECTED, Scene, namespace_of, whole},
+    scene::{SECRET, Scene, namespace_of, whole},
 };
 use suite::{
     real,
@@ -35,7 +35,6 @@ pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'stati
         Operation::RemoveKind => remove_kind(scene, index),
         Operation::MakeSecret => make_secret(&scene.pairs[index]),
         Operation::LoseSecret if scene.has(Feature::Secrets) => lose_secret(&scene.pairs[index]),
-        Operation::Select(on) => select(scene, index, on),
         operation => at_source(scene, index, &source, operation)
             .or_else(|| at_target(scene, index, &target, operation)),
     };
@@ -179,10 +178,6 @@ fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Optio
         object["metadata"]["labels"] = fixed(0)["metadata"]["labels"].clone();
         labels.insert("fixed".to_owned(), "0".to_owned());
     }
-    if scene.has(Feature::Selector) {
-        object["metadata"]["labels"][SELECTED.0] = json!(SELECTED.1);
-        labels.insert(SELECTED.0.to_owned(), SELECTED.1.to_owned());
-    }
     let created = answer(source.cluster.client.create(&source.target().siblings(), &object))?;
     scene.pairs[index].begin(Wanted { number, labels, ..Wanted::default() });
     Some(created)
@@ -199,19 +194,6 @@ fn wish(
     let changed = merge(&pair.source, patch)?;
     pair.wanted.as_mut().map(change);
     Some(changed)
-}
-
-/// Gives a source the label that is asked for, or another.
-fn select(scene: &mut Scene, index: usize, on: bool) -> Option<Value> {
-    let value = if on { SELECTED.1 } else { "other" };
-    let may_change = scene.has(Feature::Selector) && (on || scene.has(Feature::Unselect));
-    let is_sensible = may_change && scene.pairs[index].wanted.is_some();
-    let patch = json!({"metadata": {"labels": {SELECTED.0: value}}});
-    let change = |wanted: &mut Wanted| {
-        wanted.unselected = !on;
-        wanted.labels.insert(SELECTED.0.to_owned(), value.to_owned());
-    };
-    is_sensible.then(|| wish(scene, index, &patch, change)).flatten()
 }
 
 /// Takes the kind from the source's cluster, as `kubectl delete crd` does.

@@ -25,8 +25,6 @@ use suite::{
 
 /// The Secret that goes up from each namespace.
 pub const SECRET: &str = "token";
-/// The label that a selector asks for, where there is one.
-pub const SELECTED: (&str, &str) = ("team", "red");
 /// The finalizer of the second instance.
 pub const SECOND: &str = "example.com/second";
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     config::{Config, Feature},
     model::Pair,
-    scene::{SECOND, SECRET, SELECTED},
+    scene::{SECOND, SECRET},
 };
 use suite::{
     cluster::Cluster,
@@ -42,10 +42,6 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     }
     if config.contains(&Feature::Secrets) {
         flags.extend(["-resync", "1s"]);
-    }
-    let selector = format!("{}={}", SELECTED.0, SELECTED.1);
-    if config.contains(&Feature::Selector) {
-        flags.extend(["-selector", &selector]);
     }
     if !config.contains(&Feature::Instances) {
         return vec![stage.start(&flags)];

@@ -33,7 +33,7 @@ impl<W: Watched> Reflector<'_, W> {
     ) {
         let before = followed.replace(kind.clone());
         if before.as_ref().is_none_or(|before| !before.same_objects(kind)) {
-            self.store.invalidate_list(self.scope);
+            self.store.invalidate_list();
             watcher.reset();
         }
         if before.is_some_and(|before| before != *kind) {

@@ -15,10 +15,8 @@ fn known(uid_: u8, version: u64, value: u8) -> Cached<u8> {
     Cached { uid: uid(uid_), version, large: false, value }
 }
 
-const ALL: ListScope<'static> = ListScope { index: 0, namespace: None };
-
 fn new_store() -> ObjectStore<u8> {
-    ObjectStore::new(Arc::default(), 1, 4)
+    ObjectStore::new(Arc::default(), 4)
 }
 
 #[test]
@@ -36,7 +34,7 @@ fn an_echo_is_no_news_and_an_old_event_changes_nothing() {
         PutResult::Unchanged,
         "an answer from before its end"
     );
-    assert_eq!(store.put("ns/x", known(2, 10, 1)), PutResult::Changed, "it is selected again");
+    assert_eq!(store.put("ns/x", known(2, 10, 1)), PutResult::Changed, "it is there again");
     assert!(!store.remove("ns/x", uid(1)) && store.remove("ns/x", uid(2)));
     assert_eq!(store.put("ns/x", known(2, 10, 1)), PutResult::Changed, "who said so was mistaken");
 }
@@ -47,40 +45,25 @@ fn a_list_takes_away_only_when_it_is_complete() {
     for name in ["a", "b", "c"] {
         store.put(&key::of("ns", name), known(1, 5, 0));
     }
-    store.finish_list(ALL, 1);
-    store.begin_list(ALL, false);
+    store.finish_list(1);
+    store.begin_list(false);
     assert!(store.is_complete(1) && store.len() == 3, "the old rows stay valid");
     assert!(!store.is_complete(2), "but not after a lost connection");
     assert_eq!(store.put("ns/a", known(1, 5, 0)), PutResult::Unchanged);
     assert_eq!(store.put("ns/c", known(1, 9, 1)), PutResult::Changed, "written here meanwhile");
-    assert_eq!(store.finish_list(ALL, 2), [key::of("ns", "b")]);
+    assert_eq!(store.finish_list(2), [key::of("ns", "b")]);
     assert!(store.is_complete(2));
-}
-
-#[test]
-fn a_list_of_a_namespace_says_nothing_of_the_others() {
-    let store = ObjectStore::new(Arc::default(), 2, 4);
-    for key in ["a/x", "b/y"] {
-        store.put(key, known(1, 5, 0));
-    }
-    for (index, namespace) in ["a", "b"].into_iter().enumerate() {
-        let scope = ListScope { index, namespace: Some(namespace) };
-        assert!(!store.is_complete(1));
-        store.begin_list(scope, false);
-        assert_eq!(store.finish_list(scope, 1).len(), 1, "{namespace}");
-    }
-    assert!(store.is_complete(1));
 }
 
 #[test]
 fn a_restored_server_may_count_from_below() {
     let store = new_store();
     store.put("ns/a", known(1, 50, 0));
-    store.finish_list(ALL, 1);
-    store.begin_list(ALL, true);
+    store.finish_list(1);
+    store.begin_list(true);
     assert!(!store.is_complete(1));
     assert_eq!(store.put("ns/a", known(1, 20, 1)), PutResult::Changed);
-    assert!(store.finish_list(ALL, 1).is_empty());
+    assert!(store.finish_list(1).is_empty());
     assert_eq!(store.get("ns/a"), Some(known(1, 20, 1)));
 }
 
@@ -98,7 +81,7 @@ fn a_namespace_knows_its_objects() {
 #[test]
 fn documents_are_kept_once_and_in_bounded_room() {
     let used = Arc::<AtomicUsize>::default();
-    let store = ObjectStore::new(used.clone(), 1, 4);
+    let store = ObjectStore::new(used.clone(), 4);
     let object = json!({"metadata": {"name": "x"}, "spec": {"a": 1}});
     store.keep_document("ns/x", &known(1, 5, 0), &object);
     assert_eq!(store.take_document("ns/x", 5), Some(object.clone()));
@@ -135,9 +118,9 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     assert_eq!((store.keys_in("ns"), store.len()), (vec![key::of("ns", "x")], 1));
     assert!(store.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
     assert_eq!(store.put("ns/x", known(1, 5, 0)), PutResult::Unchanged, "an event from before");
-    store.begin_list(ALL, false);
+    store.begin_list(false);
     store.put_too_large("ns/x", uid(1), 7);
-    assert!(store.finish_list(ALL, 1).is_empty());
+    assert!(store.finish_list(1).is_empty());
     assert_eq!(store.put("ns/x", known(1, 8, 0)), PutResult::Changed, "it is smaller again");
     assert!(!store.is_too_large("ns/x") && !store.is_too_large("ns/y"));
     store.put_too_large("ns/x", uid(1), 9);
@@ -159,16 +142,16 @@ fn there_are_no_more_rows_than_there_is_room_for() {
 
 #[test]
 fn what_is_gone_makes_room_after_there_was_too_much() {
-    let store = ObjectStore::new(Arc::default(), 1, 4);
+    let store = ObjectStore::new(Arc::default(), 4);
     for name in ["ns/a", "ns/b", "ns/c", "ns/d"] {
         assert_eq!(store.put(name, known(1, 1, 0)), PutResult::Changed);
     }
     assert_eq!(store.put("ns/e", known(1, 1, 0)), PutResult::Full);
-    assert_eq!(store.clear(ALL), ["ns/a", "ns/b", "ns/c", "ns/d"].map(ObjectKey::from));
+    assert_eq!(store.clear(), ["ns/a", "ns/b", "ns/c", "ns/d"].map(ObjectKey::from));
     assert!(store.len() == 0 && !store.is_complete(1));
-    store.begin_list(ALL, false);
+    store.begin_list(false);
     for name in ["ns/b", "ns/c", "ns/d", "ns/e"] {
         assert_eq!(store.put(name, known(1, 1, 0)), PutResult::Changed);
     }
-    assert!(store.finish_list(ALL, 1).is_empty() && store.is_complete(1));
+    assert!(store.finish_list(1).is_empty() && store.is_complete(1));
 }

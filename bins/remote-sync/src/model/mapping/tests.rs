@@ -7,7 +7,7 @@ fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) 
         resource_suffix: resource_suffix.into(),
         namespace_suffix: namespace_suffix.into(),
         namespace_prefix: namespace_prefix.into(),
-        fixed: None,
+        ..MappingTemplate::default()
     };
     mapping.names("east")
 }
@@ -108,11 +108,11 @@ fn suffixes_overlap_where_one_ends_with_the_other() {
 
 #[test]
 fn with_fixed_namespaces_a_target_does_not_tell_its_source() {
-    let fixed = FixedNamespace { source: "cluster1".into(), target: "agent".into() };
     let template = MappingTemplate {
         resource_suffix: "-{cluster}".into(),
         namespace_prefix: "cluster".into(),
-        fixed: Some(fixed),
+        source_namespace: Some("cluster1".into()),
+        target_namespace: Some("agent".into()),
         ..MappingTemplate::default()
     };
     for names in [template.names("east"), template.common()] {

@@ -1,7 +1,7 @@
 //! Decisions about a pair whose source is terminating or gone. Every deletion passes the gate.
 
 use crate::{
-    model::object::{Cached, Finalizers, SourceObject, TargetObject},
+    model::object::{Cached, SourceObject, TargetObject},
     settings::{NamespacePolicy, OrphanPolicy},
     sync::{
         decide::{SyncAction, adopt_target, has_finalizer},
@@ -44,22 +44,6 @@ pub(super) fn without_source(
     rules: &SyncRules,
 ) -> SyncAction {
     let ours = observed.ownership() == Ownership::Ours;
-    if let Some(source) = &attempt.unselected {
-        return match source.value.finalizers {
-            // An instance that does not see its deletion must not block it.
-            Finalizers::Ours(_) if observed.unlisted => SyncAction::RemoveFinalizer,
-            // It never was in our lists: another instance put this finalizer there, and needs it.
-            Finalizers::Ours(_) => SyncAction::Done(PairStatus::Held(Hold::FinalizerInUse)),
-            _ if ours && observed.target.is_some() => {
-                SyncAction::Done(PairStatus::Held(Hold::Unselected))
-            }
-            _ => SyncAction::Done(PairStatus::Nothing),
-        };
-    }
-    // Whoever owns the target by now, our finalizer may still be on the source.
-    if rules.selective && observed.unlisted && !attempt.source_gone {
-        return SyncAction::ConfirmSourceGone;
-    }
     match &observed.target {
         Some(target) if ours => with_orphan(observed, target, attempt, rules),
         Some(_) if observed.ownership() == Ownership::Unproven => {

@@ -82,7 +82,7 @@ impl Sync {
         let (end, target) = (process.ends[remote][name], world.targets[name]);
         let copy = target.filter(|target| target.owner == Some(remote));
         match world.remotes[remote].sources[name] {
-            Some(source) if source.terminating || !source.selected => {
+            Some(source) if source.terminating => {
                 match source.finalizer && end != Some(End::Held) {
                     true => Err("a finalizer is left behind".into()),
                     false => Ok(()),
@@ -124,7 +124,7 @@ const ONE: Events = Events {
     sweep: true,
     forge: true,
     foreign: true,
-    select: false,
+    stale: true,
     crash: true,
     identities: false,
     track: Track::Source,

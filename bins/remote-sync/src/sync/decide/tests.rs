@@ -390,38 +390,3 @@ fn a_refused_secret_is_tried_once_in_a_pass() {
     let (steps, status) = world.attempt(usize::MAX);
     assert_eq!((steps, status), (vec![SyncAction::UploadSecret(0)], Some(PairStatus::InSync)));
 }
-
-#[test]
-fn an_unselected_source_is_let_go_whoever_has_its_target() {
-    let mut world = in_step();
-    let source = world.observed.source.take().map(finalizer_added).unwrap();
-    world.rules.selective = true;
-    let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
-    world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);
-    assert_eq!(
-        first(&world),
-        SyncAction::Done(PairStatus::Nothing),
-        "a target of another instance"
-    );
-    world.observed.unlisted = true;
-    assert_eq!(first(&world), SyncAction::ConfirmSourceGone);
-    let mut attempt = Attempt { unselected: Some(source), ..Attempt::default() };
-    assert_eq!(next_action(&world.observed, &attempt, &world.rules), SyncAction::RemoveFinalizer);
-    attempt.unselected.as_mut().unwrap().value.finalizers = Finalizers::None;
-    assert_eq!(
-        next_action(&world.observed, &attempt, &world.rules),
-        SyncAction::Done(PairStatus::Nothing)
-    );
-}
-
-#[test]
-fn a_source_that_leaves_the_lists_late_is_left_to_the_next() {
-    let mut world = World::new();
-    let (found, gone) = (Attempt::default(), Attempt { source_gone: true, ..Attempt::default() });
-    world.observed.source = Some(source(state(1, 1, 1)));
-    assert!(!found.explains_absence(&world.observed), "it left after that look");
-    world.observed.unlisted = true;
-    assert!(found.explains_absence(&world.observed), "it is back");
-    world.observed.source = None;
-    assert!(!found.explains_absence(&world.observed) && gone.explains_absence(&world.observed));
-}

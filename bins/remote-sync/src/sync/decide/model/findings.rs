@@ -52,7 +52,7 @@ const NOTHING: Events = Events {
     sweep: false,
     forge: false,
     foreign: false,
-    select: false,
+    stale: false,
     crash: false,
     identities: false,
     track: Track::Source,
@@ -111,24 +111,11 @@ fn a_missing_refusal_of_an_absent_remotes_clone_is_found() {
 #[test]
 fn a_missing_proof_of_a_sources_end_is_found() {
     Finding {
-        events: Events { select: true, ..NOTHING },
+        events: Events { stale: true, ..NOTHING },
         what: "a copy is deleted while its source lives",
         ..FINDING
     }
     .shows_need_of(Safeguard::Proof);
-}
-
-/// Open: nothing tells a new process of a source that left the selection while none ran.
-#[test]
-fn a_source_unselected_in_absence_keeps_its_finalizer() {
-    Finding {
-        events: Events { select: true, crash: true, ..NOTHING },
-        begin: Begin::Source,
-        troubles: 2,
-        what: "a finalizer is left behind",
-        ..FINDING
-    }
-    .is_found(Rule::new());
 }
 
 /// Open: both remotes share the store of targets, and a change that the one's pair reads does not wake the other's.

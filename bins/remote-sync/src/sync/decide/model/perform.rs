@@ -38,7 +38,7 @@ impl Sync {
         if fate != Fate::NotSent {
             match self.send(world, &mut attempt, view, act)? {
                 Next::Act => world.process.as_mut().unwrap().attempt = Some(attempt),
-                Next::End(end) => self.finish_sent(world, attempt, view, end),
+                Next::End(end) => self.finish_sent(world, attempt, end),
                 Next::Stale => self.refresh(world, remote, name),
             }
         }
@@ -53,9 +53,9 @@ impl Sync {
         Ok(())
     }
 
-    fn finish_sent(&self, world: &mut World, attempt: Attempt, view: &View, end: End) {
+    fn finish_sent(&self, world: &mut World, attempt: Attempt, end: End) {
         let queued = world.process.as_ref().unwrap().queued;
-        self.finish(world, attempt, view, end);
+        self.finish(world, attempt, end);
         world.process.as_mut().unwrap().queued = queued;
     }
 
@@ -114,15 +114,9 @@ impl Sync {
             Act::Create => Ok(world.create(at, view)),
             Act::CreateNamespace => Ok(world.create_namespace(at, view)),
             Act::ConfirmSourceGone => {
-                match world.remotes[remote].sources[name] {
-                    None => progress.source_gone = true,
-                    Some(source)
-                        if !self.events.select || source.finalizer && source.terminating =>
-                    {
-                        world.process.as_mut().unwrap().sources[remote][name] = Some(source);
-                    }
-                    Some(source) => progress.unselected = Some(source),
-                }
+                let source = world.remotes[remote].sources[name];
+                progress.source_gone = source.is_none();
+                world.process.as_mut().unwrap().sources[remote][name] = source;
                 Ok(Next::Act)
             }
             Act::ConfirmTargetGone => {
@@ -154,10 +148,9 @@ impl Sync {
     }
 
     /// Removes the finalizer, and with it the last that held a terminating source.
-    fn release(&self, world: &mut World, attempt: &mut Attempt, view: &View) -> Answer {
+    fn release(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
-        let unselected = attempt.progress.unselected;
-        let seen = if view.source.is_some() { view.source } else { unselected };
+        let seen = view.source;
         let here = &mut world.remotes[remote].sources[name];
         if *here != seen {
             return Ok(Next::Stale);
@@ -169,17 +162,12 @@ impl Sync {
         let proven = mark.is_none_or(|mark| {
             mark.cluster.uid > 0 || seen.is_some_and(|source| source.uid == mark.uid)
         });
-        if copy && proven && view.target == world.targets[name] && unselected.is_none() {
+        if copy && proven && view.target == world.targets[name] {
             return Err("the finalizer goes before the copy".into());
         }
         let released = seen.map(|source| Source { finalizer: false, ..source });
         *here = released.filter(|source| !source.terminating);
-        if view.source.is_some() {
-            let cached = released.filter(|_| !self.events.select);
-            world.process.as_mut().unwrap().sources[remote][name] = cached;
-        } else {
-            attempt.progress.unselected = released;
-        }
+        world.process.as_mut().unwrap().sources[remote][name] = released;
         Ok(Next::Act)
     }
 

@@ -16,8 +16,6 @@ pub(super) struct Process {
     pub(super) sources: [[Option<Source>; NAMES]; REMOTES],
     pub(super) targets: [Option<Target>; NAMES],
     pub(super) namespace: Option<Namespace>,
-    /// A source has left the lists, for a reason that is not known yet.
-    pub(super) unlisted: [[bool; NAMES]; REMOTES],
     pub(super) gates: [DeletionGate; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
@@ -87,7 +85,6 @@ impl Sync {
             sources: Default::default(),
             targets: Default::default(),
             namespace: None,
-            unlisted: Default::default(),
             gates: [self.rule.gate(), self.rule.gate()],
             queued: Default::default(),
             ends: Default::default(),
@@ -112,7 +109,7 @@ impl Sync {
 
     fn event_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         for (remote, name) in pairs() {
-            let changed = process.sources[remote][name] != world.listed(remote, name);
+            let changed = process.sources[remote][name] != world.remotes[remote].sources[name];
             if changed && process.sessions[remote].is_some() {
                 let event = format!("{}/{name}: the source's event arrives", AB[remote]);
                 world.step(steps, true, event, |world| {
@@ -138,10 +135,9 @@ impl Sync {
     }
 
     fn hear_source(&self, world: &mut World, remote: usize, name: usize) {
-        let listed = world.listed(remote, name);
+        let listed = world.remotes[remote].sources[name];
         let process = world.process.as_mut().unwrap();
         let gone = process.sources[remote][name].is_some() && listed.is_none();
-        process.unlisted[remote][name] |= gone && self.events.select;
         process.queued[remote][name] |= gone || listed.is_some();
         process.sources[remote][name] = listed;
     }
@@ -183,7 +179,7 @@ impl Sync {
         let what = format!("{}/{name}: {act:?}", AB[remote]);
         if let Act::Done(end) = act {
             world.step(steps, true, what, |world| {
-                self.finish(world, attempt, &view, end);
+                self.finish(world, attempt, end);
                 Ok(())
             });
             return;
@@ -215,8 +211,6 @@ impl Sync {
             target: process.targets[name],
             namespace: process.namespace,
             shared: (0..NAMES).any(other),
-            unlisted: process.unlisted[remote][name],
-            selective: self.events.select,
             track: self.events.track,
             name,
             cluster: process.sessions[remote].unwrap(),
@@ -227,29 +221,18 @@ impl Sync {
     pub(super) fn finish(
         &self,
         world: &mut World,
-        Attempt { remote, name, progress }: Attempt,
-        view: &View,
+        Attempt { remote, name, .. }: Attempt,
         end: End,
     ) {
         let process = world.process.as_mut().unwrap();
         if end != End::Held {
             self.rule.forget(&mut process.gates[remote], name);
         }
-        if view.source.is_some() || progress.source_gone || progress.unselected.is_some() {
-            process.unlisted[remote][name] = false;
-        }
         process.ends[remote][name] = Some(end);
         if process.attempt.is_none() {
             process.queued[remote][name] = false;
         }
         process.attempt = None;
-    }
-}
-
-impl World {
-    /// The source as a list shows it.
-    pub(super) fn listed(&self, remote: usize, name: usize) -> Option<Source> {
-        self.remotes[remote].sources[name].filter(|source| source.selected)
     }
 }
 

@@ -186,7 +186,6 @@ fn rules(view: &View) -> SyncRules {
         namespaces: NamespacePolicy::Empty,
         namespaced: true,
         status: false,
-        selective: view.selective,
     }
 }
 
@@ -209,7 +208,6 @@ fn observed(view: &View) -> Observed {
         secrets_checked: true,
         settled: SettledDiff::default(),
         fight: None,
-        unlisted: view.unlisted,
         name: view.name.to_string(),
         place: place(view.name),
         instance: instance(view.cluster),
@@ -231,7 +229,6 @@ fn attempt(progress: &Progress) -> Attempt {
     };
     Attempt {
         source_gone: progress.source_gone,
-        unselected: progress.unselected.map(source),
         target_gone: progress.target_gone,
         compared: progress.compared.map(|(source, target, same)| Comparison {
             source: version(&source),

@@ -12,8 +12,6 @@ pub(super) struct Source {
     pub(super) finalizer: bool,
     pub(super) terminating: bool,
     pub(super) published: Option<Published>,
-    /// The selector covers it.
-    pub(super) selected: bool,
     /// For the invariants alone: it is terminating because its kind or namespace is.
     pub(super) swept: bool,
 }
@@ -73,8 +71,6 @@ pub(super) struct View {
     pub(super) namespace: Option<Namespace>,
     /// Other pairs have objects in it.
     pub(super) shared: bool,
-    pub(super) unlisted: bool,
-    pub(super) selective: bool,
     pub(super) track: Track,
     pub(super) name: usize,
     /// The source's cluster.
@@ -85,7 +81,6 @@ pub(super) struct View {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Progress {
     pub(super) source_gone: bool,
-    pub(super) unselected: Option<Source>,
     pub(super) target_gone: bool,
     /// What a dry run said about these two.
     pub(super) compared: Option<(Source, Target, bool)>,

@@ -65,8 +65,8 @@ pub(super) struct Events {
     pub(super) forge: bool,
     /// Objects of others under the targets' names and in their namespace.
     pub(super) foreign: bool,
-    /// Sources that are not selected any more.
-    pub(super) select: bool,
+    /// A list lacks a source that is there.
+    pub(super) stale: bool,
     /// The process is killed, and requests fail.
     pub(super) crash: bool,
     /// Remotes are away, show the uid of another, or hide theirs.
@@ -263,12 +263,13 @@ impl World {
         if events.vanish {
             trouble("the source vanishes", &|world| world.remotes[remote].sources[name] = None);
         }
-        if events.select && !source.terminating {
-            let event =
-                if source.selected { "the source is unselected" } else { "the source is selected" };
-            trouble(event, &|world| {
-                let source = world.source_mut(at);
-                source.selected = !source.selected;
+        let known =
+            self.process.as_ref().is_some_and(|process| process.sources[remote][name].is_some());
+        if events.stale && known {
+            trouble("a list lacks the source", &|world| {
+                let process = world.process.as_mut().unwrap();
+                process.sources[remote][name] = None;
+                process.queued[remote][name] = true;
             });
         }
     }
@@ -361,7 +362,6 @@ pub(super) fn new_source(uid: u8, content: u8) -> Source {
         finalizer: false,
         terminating: false,
         published: None,
-        selected: true,
         swept: false,
     }
 }

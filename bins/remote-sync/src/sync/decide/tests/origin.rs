@@ -215,26 +215,3 @@ fn an_orphan_of_an_unknown_or_another_cluster_stays() {
         assert_eq!(first(&world), nothing, "also when it is accepted");
     }
 }
-
-#[test]
-fn an_unselected_source_is_released_and_its_target_held() {
-    let mut world = orphan(OrphanPolicy::Confirm);
-    world.observed.unlisted = true;
-    let next = |source| {
-        let attempt = Attempt { unselected: Some(source), ..Attempt::default() };
-        next_action(&world.observed, &attempt, &world.rules)
-    };
-    assert_eq!(next(published(source(state(1, 1, 1)))), SyncAction::RemoveFinalizer);
-    let held = SyncAction::Done(PairStatus::Held(Hold::Unselected));
-    assert_eq!(next(source(state(1, 1, 1))), held);
-}
-
-/// Of two instances with different selectors and one finalizer each would take away what the other one adds.
-#[test]
-fn a_source_never_selected_keeps_anothers_finalizer() {
-    let world = orphan(OrphanPolicy::Confirm);
-    let unselected = Some(published(source(state(1, 1, 1))));
-    let attempt = Attempt { unselected, ..Attempt::default() };
-    let held = SyncAction::Done(PairStatus::Held(Hold::FinalizerInUse));
-    assert_eq!(next_action(&world.observed, &attempt, &world.rules), held);
-}

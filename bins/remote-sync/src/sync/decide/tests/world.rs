@@ -120,7 +120,6 @@ pub(super) fn rules() -> SyncRules {
         namespaces: NamespacePolicy::Empty,
         namespaced: true,
         status: true,
-        selective: false,
     }
 }
 
@@ -136,7 +135,6 @@ impl World {
             secrets_checked: true,
             settled: SettledDiff::default(),
             fight: None,
-            unlisted: false,
             name: "test".into(),
             place: PLACE,
             instance: INSTANCE,
