@@ -142,6 +142,13 @@ pub struct TargetSecret {
     pub uploaded: u64,
 }
 
+impl TargetSecret {
+    /// Returns whether it has to be uploaded for this source.
+    pub fn is_due(&self, source: Uid) -> bool {
+        self.changed || self.to.is_some_and(|to| to != source)
+    }
+}
+
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

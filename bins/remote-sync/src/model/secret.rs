@@ -39,17 +39,10 @@ impl UploadRules {
         secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
     }
 
-    /// The annotations that are content.
-    fn annotations(&self, secret: &Value) -> Map<String, Value> {
-        let annotations = secret["metadata"]["annotations"].as_object();
-        members(annotations, &|key| !self.is_record(key) && self.is_uploaded(key))
-    }
-
-    /// The labels that are content; `Null` if there are none: Go omits empty maps.
-    fn labels(&self, secret: &Value) -> Value {
-        let labels = secret["metadata"]["labels"].as_object();
-        let labels = members(labels, &|key| self.is_uploaded(key));
-        if labels.is_empty() { Value::Null } else { labels.into() }
+    /// The labels or annotations of a Secret that are content.
+    fn uploaded(&self, secret: &Value, key: &str) -> Map<String, Value> {
+        let all = secret["metadata"][key].as_object();
+        members(all, &|key| !self.is_record(key) && self.is_uploaded(key))
     }
 
     fn is_record(&self, key: &str) -> bool {
@@ -76,8 +69,8 @@ pub fn hash(secret: &Value, rules: &UploadRules) -> String {
         "[{},{},{},{}]",
         some(&secret["data"]),
         secret["type"],
-        Value::Object(rules.annotations(secret)),
-        rules.labels(secret)
+        Value::Object(rules.uploaded(secret, "annotations")),
+        some(&Value::Object(rules.uploaded(secret, "labels")))
     );
     digest(&SHA256, go(content).as_ref())
         .as_ref()
@@ -126,43 +119,28 @@ impl SecretStanding {
             Self::Foreign
         }
     }
-
-    /// Returns whether it may be replaced.
-    pub fn may_be_replaced(self) -> bool {
-        self != Self::Foreign
-    }
 }
 
-/// Makes `body` the replacement of exactly this Secret. Finalizers are not the upload's to remove, nor are labels and
-/// annotations that it does not upload, unless an earlier upload by other rules has left them.
-pub fn replacing(mut body: Value, there: &Value, rules: &UploadRules) -> Value {
-    let recorded = there["metadata"]["annotations"][&rules.records[0]].as_str();
-    let is_kept = recorded.is_none_or(|recorded| recorded == hash(there, rules));
-    for key in ["labels", "annotations"].into_iter().filter(|_| is_kept) {
-        let theirs = there["metadata"][key].as_object();
-        let mut all = members(theirs, &|key| !rules.is_record(key) && !rules.is_uploaded(key));
-        all.extend(body["metadata"][key].as_object().cloned().unwrap_or_default());
-        if !all.is_empty() {
-            body["metadata"][key] = all.into();
-        }
-    }
-    for key in ["uid", "resourceVersion", "finalizers"] {
-        if let Some(value) = there["metadata"].get(key) {
-            body["metadata"][key] = value.clone();
-        }
-    }
-    body
-}
-
-/// The body of the Secret `name` next to the source.
+/// The body of the Secret `name` next to the source, in place of exactly the one that is `there`. Finalizers are not the
+/// upload's to remove, nor are labels and annotations that it does not upload, unless an earlier upload by other rules
+/// has left them.
 pub fn body(
     secret: &Value,
     (namespace, name): (&str, &str),
     owner: &SecretOwner<'_>,
-    hash: &str,
+    there: &Value,
     rules: &UploadRules,
 ) -> Value {
-    let mut annotations = rules.annotations(secret);
+    let hash = self::hash(secret, rules);
+    let recorded = there["metadata"]["annotations"][&rules.records[0]].as_str();
+    let is_kept = recorded.is_none_or(|recorded| recorded == self::hash(there, rules));
+    let merged = |key: &str| {
+        let theirs = there["metadata"][key].as_object().filter(|_| is_kept);
+        let mut all = members(theirs, &|key| !rules.is_record(key) && !rules.is_uploaded(key));
+        all.extend(rules.uploaded(secret, key));
+        all
+    };
+    let (labels, mut annotations) = (merged("labels"), merged("annotations"));
     annotations.insert(rules.records[0].clone(), json!(hash));
     let mut metadata = json!({
         "name": name,
@@ -177,9 +155,13 @@ pub fn body(
             "blockOwnerDeletion": true,
         }],
     });
-    let labels = rules.labels(secret);
-    if !labels.is_null() {
-        metadata["labels"] = labels;
+    if !labels.is_empty() {
+        metadata["labels"] = labels.into();
+    }
+    for key in ["uid", "resourceVersion", "finalizers"] {
+        if let Some(value) = there["metadata"].get(key) {
+            metadata[key] = value.clone();
+        }
     }
     let mut body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
         "type": secret["type"]});
@@ -314,8 +296,6 @@ mod tests {
         ] {
             assert_eq!(standing(data, annotations, owners.clone()), expected, "{data} {owners}");
         }
-        let all = [Ours, Empty, Equal, Foreign];
-        assert_eq!(all.map(SecretStanding::may_be_replaced), [true, true, true, false]);
     }
 
     #[test]
@@ -324,12 +304,6 @@ mod tests {
         let labeled = secret(&json!([{"k": "djE="}, "Opaque", {"a": "b", "c/d": "e"}, {"a": "f"}]));
         assert_eq!(hash(&labeled, &only(&[])), hash(&plain, &all()));
         assert_eq!(hash(&labeled, &only(&["a", "c/d"])), hash(&labeled, &all()));
-        let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
-        let owner = SecretOwner { resource: &resource, name: "web", uid: "u" };
-        let written = body(&labeled, ("team", "x"), &owner, "9909", &only(&["a"]));
-        let annotations = json!({"a": "b", "cloud.teleport.dev/last-uploaded-hash": "9909"});
-        assert_eq!(written["metadata"]["annotations"], annotations);
-        assert_eq!(written["metadata"]["labels"], json!({"a": "f"}));
     }
 
     #[test]
@@ -347,44 +321,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn replacement_is_of_one_version_and_keeps_what_is_not_uploaded() {
-        let there = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["a/b"],
-            "labels": {"c": "d", "app": "old"},
-            "annotations": {"e": "f", "cloud.teleport.dev/last-uploaded-to": "old"}}});
-        let replacement = |body: Value| replacing(body, &there, &only(&["app"]));
-        let mut metadata = json!({"name": "x", "uid": "u", "resourceVersion": "7",
-            "finalizers": ["a/b"], "labels": {"c": "d"}, "annotations": {"e": "f"}});
-        let bare = json!({"metadata": {"name": "x"}});
-        assert_eq!(replacement(bare), json!({"metadata": metadata}));
-        metadata["labels"]["app"] = json!("new");
-        let labeled = json!({"metadata": {"name": "x", "labels": {"app": "new"}}});
-        assert_eq!(replacement(labeled), json!({"metadata": metadata}));
-        let bare = json!({"metadata": {"name": "x"}});
-        assert_eq!(replacing(bare.clone(), &json!({}), &only(&[])), bare);
-        for (rules, kept) in [(only(&[]), true), (all(), false)] {
-            let mut there = secret(&json!([{"k": "djE="}, "Opaque", null, {"c": "d"}]));
-            let hash = json!(hash(&there, &rules));
-            there["metadata"]["annotations"] =
-                json!({"cloud.teleport.dev/last-uploaded-hash": hash});
-            let replacement = replacing(bare.clone(), &there, &only(&[]));
-            assert_eq!(
-                replacement["metadata"].get("labels").is_some(),
-                kept,
-                "uploaded by {rules:?}"
-            );
-        }
+    /// What is written in place of `there`.
+    fn written(secret: &Value, there: &Value, rules: &UploadRules) -> Value {
+        let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
+        let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
+        body(secret, ("team", "token-rs"), &owner, there, rules)
     }
 
     #[test]
     fn what_is_written_belongs_to_the_source() {
         let mut secret = secret(&json!([{"k": "djE="}, "Opaque", {
-            "a": "b", "cloud.teleport.dev/last-uploaded-to": "uid"}, {"app": "w"}]));
+            "a": "b", "e": "f", "cloud.teleport.dev/last-uploaded-to": "uid"}, {"app": "w"}]));
         secret["immutable"] = json!(true);
         secret["metadata"]["finalizers"] = json!(["example.com/f"]);
-        let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
-        let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
-        let written = body(&secret, ("team", "token-rs"), &owner, "9909", &all());
+        let hash = hash(&secret, &all());
         let expected = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -392,7 +342,7 @@ mod tests {
                 "name": "token-rs",
                 "namespace": "team",
                 "labels": {"app": "w"},
-                "annotations": {"a": "b", "cloud.teleport.dev/last-uploaded-hash": "9909"},
+                "annotations": {"a": "b", "cloud.teleport.dev/last-uploaded-hash": hash},
                 "ownerReferences": [{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
                     "name": "web-rs", "uid": "25f5d25c", "controller": true,
                     "blockOwnerDeletion": true}],
@@ -400,8 +350,30 @@ mod tests {
             "type": "Opaque",
             "data": {"k": "djE="},
         });
-        assert_eq!(written, expected);
-        let bare = body(&json!({"type": "Opaque"}), ("team", "x"), &owner, "9909", &all());
+        assert_eq!(written(&secret, &Value::Null, &all()), expected);
+        let bare = written(&json!({"type": "Opaque"}), &Value::Null, &all());
         assert_eq!((bare.get("data"), bare["metadata"].get("labels")), (None, None));
+    }
+
+    #[test]
+    fn replacement_is_of_one_version_and_keeps_what_is_not_uploaded() {
+        let there = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["a/b"],
+            "labels": {"c": "d", "app": "old"},
+            "annotations": {"e": "f", "cloud.teleport.dev/last-uploaded-to": "old"}}});
+        let new = secret(&json!([{}, "Opaque", null, {"app": "new"}]));
+        let metadata = written(&new, &there, &only(&["app"]))["metadata"].take();
+        let kept = ["uid", "resourceVersion", "finalizers"];
+        assert_eq!(kept.map(|key| &metadata[key]), kept.map(|key| &there["metadata"][key]));
+        assert_eq!(metadata["labels"], json!({"c": "d", "app": "new"}));
+        let keys: Vec<_> = metadata["annotations"].as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["cloud.teleport.dev/last-uploaded-hash", "e"]);
+        for (rules, kept) in [(only(&[]), true), (all(), false)] {
+            let mut there = secret(&json!([{"k": "djE="}, "Opaque", null, {"c": "d"}]));
+            let hash = json!(hash(&there, &rules));
+            there["metadata"]["annotations"] =
+                json!({"cloud.teleport.dev/last-uploaded-hash": hash});
+            let replacement = written(&json!({}), &there, &only(&[]));
+            assert_eq!(replacement["metadata"].get("labels").is_some(), kept, "{rules:?}");
+        }
     }
 }

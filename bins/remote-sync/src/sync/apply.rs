@@ -37,7 +37,8 @@ impl PairContext<'_> {
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
         log_pair!(Level::Debug, self, "next action", action = action.as_str());
-        if action.writes() {
+        // What a Secret needs is known once both are read.
+        if action.writes() && !matches!(action, SyncAction::SyncSecret(_)) {
             self.context.metrics.wrote(&self.remote.name, action.as_str());
         }
         match (action, &observed.source, &observed.target) {
@@ -45,11 +46,10 @@ impl PairContext<'_> {
             (SyncAction::UploadStatus, Some(source), Some(target)) => {
                 self.upload_status(source, target)?
             }
-            (SyncAction::UploadSecret(index), Some(source), Some(target)) => {
-                self.upload_secret(index, source, target, attempt)?;
-            }
-            (SyncAction::CheckSecret(index), Some(source), _) => {
-                self.check_secret(index, source, observed, attempt)?;
+            (SyncAction::SyncSecret(index), Some(source), Some(target)) => {
+                if let Some(Some(secret)) = observed.uploads.get(index) {
+                    self.sync_secret(index, source, target, &secret.value, attempt)?;
+                }
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
                 attempt.spec_started = true;

@@ -17,6 +17,9 @@ use crate::{
     },
 };
 
+/// The metric's label for the upload of a Secret.
+pub(crate) const UPLOAD_SECRET: &str = "upload_secret";
+
 /// An action on a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SyncAction {
@@ -30,10 +33,8 @@ pub(crate) enum SyncAction {
     UpdateMark,
     /// Writes the target's status to the source.
     UploadStatus,
-    /// Writes this Secret of the target's namespace to the source's.
-    UploadSecret(usize),
-    /// Reads what the source's cluster has of this Secret.
-    CheckSecret(usize),
+    /// Writes this Secret of the target's namespace to the source's, unless it is there.
+    SyncSecret(usize),
     CreateNamespace,
     Create,
     Update {
@@ -67,7 +68,6 @@ impl SyncAction {
         !matches!(
             self,
             Self::CompareContents
-                | Self::CheckSecret(_)
                 | Self::ConfirmSourceGone
                 | Self::ConfirmTargetGone
                 | Self::CheckGate(..)
@@ -84,8 +84,7 @@ impl SyncAction {
             Self::Adopt => "adopt_target",
             Self::UpdateMark => "update_mark",
             Self::UploadStatus => "update_status",
-            Self::UploadSecret(_) => "upload_secret",
-            Self::CheckSecret(_) => "check_secret",
+            Self::SyncSecret(_) => UPLOAD_SECRET,
             Self::CreateNamespace => "create_namespace",
             Self::Create => "create_target",
             Self::Update { .. } => "update_target",
@@ -173,7 +172,7 @@ fn with_source(
             let fights = observed.fight.map(|fight| PairStatus::Fighting(fight.left));
             let done = fights.map_or(action, SyncAction::Done);
             upload(observed, source, attempt, rules)
-                .or_else(|| check_secret(observed, attempt))
+                .or_else(|| sync_secret(observed, attempt, |_| !observed.secrets_checked))
                 .unwrap_or(done)
         }
         action => action,
@@ -206,35 +205,23 @@ fn upload(
     {
         return Some(SyncAction::UploadStatus);
     }
-    let due = |index: &usize, upload: &Cached<TargetSecret>| {
-        let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
-        upload.value.controller == Some(target.uid)
-            && (upload.value.changed || elsewhere || attempt.secrets_lost.contains(index))
-    };
-    let mut uploads = observed.uploads.iter().enumerate();
-    let (index, _) = uploads.find(|(index, upload)| {
-        upload.as_ref().is_some_and(|upload| due(index, upload))
-            && !attempt.secrets_tried.contains(index)
-    })?;
-    Some(SyncAction::UploadSecret(index))
+    sync_secret(observed, attempt, |secret| secret.is_due(source.uid))
 }
 
-/// A Secret of the target whose copy may not be what was uploaded: somebody changed it, or its cluster was
-/// restored.
-fn check_secret(observed: &Observed, attempt: &Attempt) -> Option<SyncAction> {
-    let target = observed.target.as_ref()?;
-    if observed.secrets_checked {
-        return None;
-    }
-    let known = |index: &usize| {
-        attempt.secrets_tried.contains(index) || attempt.secrets_checked.contains(index)
-    };
+/// Syncs the first Secret of the target that is `due` and was not tried.
+fn sync_secret(
+    observed: &Observed,
+    attempt: &Attempt,
+    due: impl Fn(&TargetSecret) -> bool,
+) -> Option<SyncAction> {
+    let controller = Some(observed.target.as_ref()?.uid);
     let mut uploads = observed.uploads.iter().enumerate();
     let (index, _) = uploads.find(|(index, upload)| {
-        let controller = upload.as_ref().and_then(|upload| upload.value.controller);
-        controller == Some(target.uid) && !known(index)
+        let secret = upload.as_ref().map(|upload| &upload.value);
+        secret.is_some_and(|secret| secret.controller == controller && due(secret))
+            && !attempt.secrets_tried.contains(index)
     })?;
-    Some(SyncAction::CheckSecret(index))
+    Some(SyncAction::SyncSecret(index))
 }
 
 /// The next action from source to target, and back with the generations.

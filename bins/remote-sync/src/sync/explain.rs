@@ -23,6 +23,8 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
     let item = WorkItem { pair: pair.clone(), since: Instant::now(), urgent: true, large: true };
     let seen = PairContext::new(context, remote, &item);
     let observed = seen.as_ref().map(|pair| pair.observe(Instant::now()));
+    // Nothing was looked at yet.
+    let observed = observed.map(|observed| Observed { secrets_checked: true, ..observed });
     if observed.as_ref().is_some_and(|it| it.source.is_none() && it.target.is_none()) {
         return None;
     }
@@ -56,8 +58,7 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::Adopt => "the target is nobody's copy, and -adopt lets it become one",
         SyncAction::UpdateMark => "the mark names another cluster or instance",
         SyncAction::UploadStatus => "the source has another status than the target",
-        SyncAction::UploadSecret(_) => "it differs from what was uploaded",
-        SyncAction::CheckSecret(_) => "it is not known whether its copy is as it was uploaded",
+        SyncAction::SyncSecret(_) => "it differs from what was uploaded",
         SyncAction::CreateNamespace => "the target's namespace does not exist",
         SyncAction::Create => "there is no target",
         SyncAction::Update { content: true, .. } => "the contents differ",

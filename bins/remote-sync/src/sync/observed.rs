@@ -9,7 +9,7 @@ use crate::{
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings, Track},
-    sync::{fighting::Fight, gate::GateVerdict},
+    sync::{fighting::Fight, gate::GateVerdict, status::PairCondition},
 };
 
 /// The observed state of a pair.
@@ -138,16 +138,10 @@ impl SyncRules {
 pub(crate) struct Attempt {
     /// Writes for the target have started: upstream uploads nothing more in such a pass.
     pub(crate) spec_started: bool,
-    /// Secrets whose upload was tried.
+    /// Secrets that were compared with what the source's cluster has of them, or uploaded.
     pub(crate) secrets_tried: Vec<usize>,
-    /// Secrets that were compared with what the source's cluster has of them.
-    pub(crate) secrets_checked: Vec<usize>,
-    /// Secrets that are not there as they were uploaded.
-    pub(crate) secrets_lost: Vec<usize>,
-    /// Secrets in whose place somebody else's is.
-    pub(crate) secrets_foreign: Vec<usize>,
-    /// Secrets of a type that is not uploaded.
-    pub(crate) secrets_refused: Vec<usize>,
+    /// Why the first of them that must not be uploaded is not.
+    pub(crate) secret_condition: Option<PairCondition>,
     /// A live read confirmed that the source does not exist.
     pub(crate) source_gone: bool,
     /// A live read confirmed that the target does not exist.

@@ -57,12 +57,12 @@ pub(crate) fn finished(
     let waited = pair.remote.waited(pair.id, status.awaits_deletion(), Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
-    let conflict = pair.secret_conflict(attempt).filter(|_| status == PairStatus::InSync);
+    let conflict = attempt.secret_condition.clone().filter(|_| status == PairStatus::InSync);
     if conflict.is_some() {
         report(pair, observed, conflict, true);
         return ReconcileResult::RequeueAfter(CHECK_HELD);
     }
-    if status == PairStatus::InSync && !attempt.secrets_checked.is_empty() {
+    if status == PairStatus::InSync && !attempt.secrets_tried.is_empty() {
         pair.remote.set_secrets_checked(pair.id, true);
     }
     let altered = (status == PairStatus::Altered).then(|| pair.remote.recall(pair.id).altered);

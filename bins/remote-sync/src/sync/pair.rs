@@ -174,7 +174,8 @@ impl<'a> PairContext<'a> {
                     listed.then(|| store.get(&key::of(&self.target.0, name))).flatten()
                 })
                 .collect(),
-            secrets_checked: memory.secrets_checked,
+            // A dry run looks for no upload that was lost.
+            secrets_checked: memory.secrets_checked || settings.dry_run,
             settled: memory.settled,
             fight: memory.writes.fight(now),
             place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),

@@ -74,7 +74,7 @@ struct Reconciler<'a> {
 impl<'a> Reconciler<'a> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats, mut begun) = (None, 0, false);
-        for _ in 0..MOST_ACTIONS + 2 * self.pair.context.settings.secrets.len() {
+        for _ in 0..MOST_ACTIONS + self.pair.context.settings.secrets.len() {
             let observed = self.pair.observe(Instant::now());
             self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
@@ -138,10 +138,8 @@ impl<'a> Reconciler<'a> {
                 }
                 // A Secret that cannot be written blocks neither the others nor the spec.
                 Err(error)
-                    if matches!(
-                        action,
-                        SyncAction::UploadSecret(_) | SyncAction::CheckSecret(_)
-                    ) && classify(&error) != RetryClass::Down =>
+                    if matches!(action, SyncAction::SyncSecret(_))
+                        && classify(&error) != RetryClass::Down =>
                 {
                     self.failed_secrets.push(error);
                     None

@@ -223,7 +223,11 @@ fn from_anywhere_a_pair_comes_to_rest_without_harm() {
             continue;
         }
         world.run();
-        let refused = |action: &SyncAction| matches!(action, SyncAction::UploadSecret(index) if world.refused.contains(index));
+        let due = |index: usize| {
+            let secret = world.observed.uploads[index].as_ref().unwrap();
+            secret.value.is_due(world.observed.source.as_ref().unwrap().uid)
+        };
+        let refused = |action: &SyncAction| matches!(action, SyncAction::SyncSecret(index) if world.refused.contains(index) || !due(*index));
         let (steps, _) = world.clone().attempt(usize::MAX);
         let writes = steps.iter().any(|action| action.writes() && !refused(action));
         assert!(!writes, "seed {seed}: {steps:?} at rest");

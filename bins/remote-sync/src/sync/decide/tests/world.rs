@@ -33,8 +33,6 @@ pub(super) struct World {
     pub(super) held: bool,
     /// Secrets that the source's server rejects.
     pub(super) refused: Vec<usize>,
-    /// Secrets that the source's server has no more.
-    pub(super) lost: Vec<usize>,
     made: u8,
 }
 
@@ -153,7 +151,6 @@ impl World {
             prunes: false,
             held: false,
             refused: Vec::new(),
-            lost: Vec::new(),
             made: 0x10,
         }
     }
@@ -280,15 +277,9 @@ impl World {
                     same: self.is_made_of_source(),
                 });
             }
-            SyncAction::UploadSecret(index) => {
+            SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
-            }
-            SyncAction::CheckSecret(index) => {
-                attempt.secrets_checked.push(index);
-                if self.lost.contains(&index) {
-                    attempt.secrets_lost.push(index);
-                }
             }
             SyncAction::AnnotateOrphan => {
                 self.observed.target.as_mut().unwrap().value.orphaned = true
