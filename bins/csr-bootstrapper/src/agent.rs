@@ -1,6 +1,7 @@
 //! The parts of the running program: settings, clients, and the state that its threads share.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::{Instant, SystemTime},
 };
@@ -53,9 +54,8 @@ pub(crate) struct Agent {
     pub(crate) credential: Store<Arc<Value>>,
     /// What each source of a bootstrap kubeconfig gave.
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
-    /// The spoke's claims, by kind, and its nodes.
-    cluster_claims: Store<String>,
-    cluster_properties: Store<String>,
+    /// The spoke's claims, by kind.
+    pub(crate) claims: BTreeMap<ClaimKind, Store<String>>,
     pub(crate) nodes: Store<Arc<NodeResources>>,
     pub(crate) started: SystemTime,
     /// Requests to the hub, of all its clients so far.
@@ -96,8 +96,11 @@ impl Agent {
             errors: LastErrors::default(),
             credential: Store::new(1),
             bootstraps: settings.bootstraps.iter().map(|_| Store::new(1)).collect(),
-            cluster_claims: Store::new(MAX_CLAIMS),
-            cluster_properties: Store::new(MAX_CLAIMS),
+            claims: settings
+                .claim_kinds
+                .iter()
+                .map(|kind| (*kind, Store::new(MAX_CLAIMS)))
+                .collect(),
             nodes: Store::new(MAX_NODES),
             started: SystemTime::now(),
             requests: HubRequests::default(),
@@ -113,14 +116,6 @@ impl Agent {
     /// The same, unless it is the management cluster.
     pub(crate) fn other_spoke(&self) -> Option<&Client> {
         self.spoke.as_ref()
-    }
-
-    /// The spoke's claims of this kind.
-    pub(crate) fn claims(&self, kind: ClaimKind) -> &Store<String> {
-        match kind {
-            ClaimKind::ClusterClaim => &self.cluster_claims,
-            ClaimKind::ClusterProperty => &self.cluster_properties,
-        }
     }
 
     /// A client for a hub outside of a session; `name` is the hub's in messages.
@@ -253,13 +248,12 @@ impl Agent {
             session.and_then(|session| session.managed_cluster.last_error()),
             self.errors.addons.get(),
             self.errors.csr.get(),
-            self.cluster_claims.last_error(),
-            self.cluster_properties.last_error(),
             self.nodes.last_error(),
             session.and_then(|session| session.namespaces.last_error()),
         ];
+        let claims = self.claims.values().map(Store::last_error);
         let bootstraps = self.bootstraps.iter().map(Store::last_error);
-        errors.into_iter().chain(bootstraps).flatten().collect()
+        errors.into_iter().chain(claims).chain(bootstraps).flatten().collect()
     }
 
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.

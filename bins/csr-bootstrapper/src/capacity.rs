@@ -1,15 +1,22 @@
 //! Capacity of the spoke: what all its nodes have together, for Placements to choose by.
 
-mod follow;
 mod nodes;
 mod quantity;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
+use apiclient::{api::Node, log_object, resource::Resource, watch::Selection};
+use log::Level;
 use serde_json::{Map, Value, json};
 
-use self::quantity::same;
-pub(crate) use self::{follow::follow, nodes::NodeResources};
+pub(crate) use self::nodes::NodeResources;
+use self::{
+    nodes::{Interner, sum},
+    quantity::same,
+};
+use crate::agent::{Agent, PAGE};
+
+static NODES: Resource = Resource::v1("", "nodes", "Node");
 
 /// More nodes than Kubernetes is made for (5,000) cost more memory than the sum is worth.
 pub(crate) const MAX_NODES: usize = 20_000;
@@ -24,6 +31,49 @@ pub(crate) struct Capacity {
     capacity: ResourceList,
     /// Of those that pods can be scheduled to.
     allocatable: ResourceList,
+}
+
+/// Keeps the resources of the spoke's nodes up to date, until the end of the process.
+pub(crate) fn follow(agent: &Agent) {
+    let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
+    let mut interner = Interner::default();
+    let mut parse = |node: Node| interner.resources(&node);
+    let mut wake = || agent.stop.wake();
+    agent.nodes.run(agent.spoke(), &selection, &agent.stop, &mut parse, &mut wake);
+}
+
+/// The capacity as of a revision of the nodes.
+#[derive(Default)]
+pub(crate) struct CapacityCache {
+    revision: u64,
+    capacity: Option<Capacity>,
+    is_unknown: bool,
+}
+
+impl CapacityCache {
+    /// The sum over all nodes; `None` while one is not known, which is logged when it begins.
+    pub(crate) fn get(&mut self, agent: &Agent) -> Option<&Capacity> {
+        let revision = agent.nodes.revision();
+        if self.revision != revision {
+            self.revision = revision;
+            self.capacity = agent.nodes.read(sum).flatten().filter(|_| agent.nodes.is_complete());
+            let was_unknown = mem::replace(&mut self.is_unknown, self.capacity.is_none());
+            if self.is_unknown && !was_unknown {
+                log_unknown(agent);
+            }
+        }
+        self.capacity.as_ref()
+    }
+}
+
+fn log_unknown(agent: &Agent) {
+    match agent.nodes.first_invalid() {
+        Some(name) => log_object!(
+            Level::Warn, NODES.cluster_object(&name);
+            "a node cannot be read: the cluster's capacity is not reported"
+        ),
+        None => log::warn!("there are too many nodes: the cluster's capacity is not reported"),
+    }
 }
 
 impl Capacity {

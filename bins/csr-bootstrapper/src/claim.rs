@@ -1,17 +1,39 @@
 //! ClusterClaims and ClusterProperties of the spoke: facts about the cluster that the hub is told, for Placements to
 //! choose by.
 
-mod follow;
-mod rules;
+use std::{collections::BTreeMap, time::Duration};
 
-use std::collections::BTreeMap;
+use apiclient::{
+    api::ClusterClaim,
+    client::Client,
+    error::{Error, Result},
+    log_object,
+    reflector::Store,
+    resource::Resource,
+    stop::Stop,
+    watch::Selection,
+};
+use log::Level;
+use serde_json::{Value, json};
 
-use apiclient::{reflector::Store, resource::Resource};
-
-pub(crate) use self::{follow::follow, rules::ClaimRules};
+use crate::agent::{Agent, PAGE};
 
 /// More claims than this are left alone: each costs memory.
 pub(crate) const MAX_CLAIMS: usize = 1000;
+/// All claims but those that are meant to stay on the spoke (ocm
+/// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
+const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
+/// A spoke that has no such kind is asked again this often.
+const RETRY_INTERVAL: Duration = Duration::from_secs(300);
+/// Longer values are refused by the kind's own schema.
+const MAX_VALUE: usize = 1024;
+/// These are always told (its api module, `cluster/v1alpha1/types.go`, ReservedClusterClaimNames).
+const RESERVED: [&str; 4] = [
+    "id.k8s.io",
+    "kubeversion.open-cluster-management.io",
+    "platform.open-cluster-management.io",
+    "product.open-cluster-management.io",
+];
 
 /// Values of claims, by name.
 pub(crate) type Claims = BTreeMap<String, String>;
@@ -56,6 +78,100 @@ pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> O
     together
 }
 
+/// Which claims are reported: pure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimRules {
+    /// Claims that are not reserved; the rest is left out.
+    pub(crate) max_custom: usize,
+    /// Claims whose names end with one of these are reserved, too.
+    pub(crate) reserved_suffixes: Vec<String>,
+}
+
+impl ClaimRules {
+    /// The `clusterClaims` of a ManagedCluster, and how many are left out: the reserved ones first, each kind in
+    /// the order of names (ocm `pkg/registration/spoke/managedcluster/claim_reconcile.go`).
+    pub(crate) fn exposed(&self, claims: &Claims) -> (Vec<Value>, usize) {
+        let (reserved, custom): (Vec<_>, Vec<_>) =
+            claims.iter().partition(|(name, _)| self.is_reserved(name));
+        let left_out = custom.len().saturating_sub(self.max_custom);
+        let told = reserved.into_iter().chain(custom.into_iter().take(self.max_custom));
+        let told = told.map(|(name, value)| json!({"name": name, "value": value}));
+        (told.collect(), left_out)
+    }
+
+    fn is_reserved(&self, name: &str) -> bool {
+        RESERVED.contains(&name)
+            || self.reserved_suffixes.iter().any(|suffix| name.ends_with(suffix))
+    }
+}
+
+/// Keeps the claims in their store; while they cannot be read, what the hub has of them stays.
+pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
+    if !wait_until_served(agent, kind) {
+        return;
+    }
+    let (store, target) = (&agent.claims[&kind], kind.resource().everywhere());
+    let selection = Selection { labels: SELECTOR, page: PAGE, ..Selection::all(target) };
+    let mut parse =
+        |claim: ClusterClaim| Some(claim.spec.value).filter(|value| value.len() <= MAX_VALUE);
+    let mut was_partial = false;
+    store.run(agent.spoke(), &selection, &agent.stop, &mut parse, &mut || {
+        let is_partial = store.is_partial();
+        if !std::mem::replace(&mut was_partial, is_partial) && is_partial {
+            log_object!(Level::Warn, target; "too many or too long claims: ignoring some");
+        }
+        agent.stop.wake();
+    });
+}
+
+/// Waits until the spoke serves the kind; `false` at the end of the process. ClusterClaims come with OCM's operator; a
+/// cluster may never have ClusterProperties.
+fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
+    let (spoke, store) = (agent.spoke(), &agent.claims[&kind]);
+    let mut is_known = false;
+    loop {
+        let served = is_served(spoke, kind.resource());
+        store.set_error(served.as_ref().err());
+        let wait = match served {
+            Ok(true) => return true,
+            // A definition that is made anew is away for a moment: the first answer proves nothing.
+            Ok(false) if !is_known => {
+                is_known = true;
+                let name = &kind.resource().kind;
+                log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
+                Stop::SLICE
+            }
+            Ok(false) => {
+                if kind == ClaimKind::ClusterProperty {
+                    store.clear();
+                    agent.stop.wake();
+                }
+                RETRY_INTERVAL
+            }
+            Err(_) => Stop::SLICE,
+        };
+        if agent.stop.wait(wait) {
+            return false;
+        }
+    }
+}
+
+/// Returns whether the server has this kind.
+///
+/// # Errors
+/// As the server says.
+fn is_served(client: &Client, resource: &Resource) -> Result<bool> {
+    let path = format!("/apis/{}", resource.api_version());
+    match client.document(&path) {
+        Ok(found) => {
+            let mut kinds = found["resources"].as_array().into_iter().flatten();
+            Ok(kinds.any(|kind| kind["name"] == *resource.plural))
+        }
+        Err(Error::NotServed(_) | Error::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +195,45 @@ mod tests {
         let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(together([&claims, &properties].into_iter()), Some(Claims::from(all)));
         assert_eq!(together([].into_iter()), None);
+    }
+
+    fn exposed(names: &[&str], max_custom: usize, suffixes: &[&str]) -> (Vec<String>, usize) {
+        let claims = names.iter().map(|name| ((*name).to_owned(), format!("{name}!"))).collect();
+        let reserved_suffixes = suffixes.iter().map(|suffix| (*suffix).to_owned()).collect();
+        let (told, left_out) = ClaimRules { max_custom, reserved_suffixes }.exposed(&claims);
+        let told = told.iter().map(|claim| {
+            let name = claim["name"].as_str().unwrap();
+            assert_eq!(claim["value"], format!("{name}!"));
+            name.to_owned()
+        });
+        (told.collect(), left_out)
+    }
+
+    #[test]
+    fn claim_reserved_ones_come_first_and_each_kind_by_name() {
+        let names = ["b", "product.open-cluster-management.io", "a", "id.k8s.io", "x.id.k8s.io"];
+        let expected = ["id.k8s.io", "product.open-cluster-management.io", "a", "b", "x.id.k8s.io"];
+        assert_eq!(exposed(&names, 20, &[]), (expected.map(str::to_owned).into(), 0));
+    }
+
+    #[test]
+    fn claim_custom_ones_are_truncated() {
+        let names = ["c", "a", "b", "id.k8s.io", "platform.open-cluster-management.io"];
+        let reserved = ["id.k8s.io", "platform.open-cluster-management.io"].map(str::to_owned);
+        for (most, custom, left_out) in
+            [(2, &["a", "b"][..], 1), (0, &[], 3), (3, &["a", "b", "c"], 0)]
+        {
+            let custom = custom.iter().map(|name| (*name).to_owned());
+            let expected: Vec<_> = reserved.iter().cloned().chain(custom).collect();
+            assert_eq!(exposed(&names, most, &[]), (expected, left_out));
+        }
+    }
+
+    #[test]
+    fn claim_with_a_reserved_suffix_is_reserved() {
+        let names = ["a", "z.mycompany.io", "y.mycompany.io", "mycompany.io.b"];
+        let expected = ["y.mycompany.io", "z.mycompany.io", "a"].map(str::to_owned);
+        assert_eq!(exposed(&names, 1, &["mycompany.io"]), (expected.into(), 1));
+        assert_eq!(exposed(&[], 1, &[]), (vec![], 0));
     }
 }

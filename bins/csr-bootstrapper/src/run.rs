@@ -172,7 +172,7 @@ fn report_to_hub(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>) -> Result
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     let reporter = agent.clone();
     runtime::spawn("status", move || managedcluster::run_status(&reporter))?;
-    for &kind in &settings.claim_kinds {
+    for &kind in agent.claims.keys() {
         runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
     }
     if settings.report_capacity {

@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use crate::{
     addon::{AddOnSecrets, AddOns},
-    capacity::Capacity,
     conditions::Condition,
     hub::Hub,
     identity::AgentNames,
@@ -39,8 +38,6 @@ pub(crate) struct SharedState {
     pub(crate) requester: Option<Client>,
     pub(crate) addons: AddOns,
     pub(crate) addon_secrets: AddOnSecrets,
-    /// The resources of the spoke's nodes, while all of them could be read.
-    pub(crate) capacity: Option<Capacity>,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
 }

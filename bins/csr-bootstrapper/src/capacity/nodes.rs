@@ -96,13 +96,13 @@ impl Interner {
     }
 }
 
-/// The sum over all nodes; `None` if a node is invalid or the sum overflows.
+/// The sum over all nodes; `None` if one is invalid.
 pub(super) fn sum(nodes: &BTreeMap<String, Option<Arc<NodeResources>>>) -> Option<Capacity> {
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
     for node in nodes.values() {
         let node = node.as_ref()?;
-        add(&mut capacity, &node.capacity)?;
-        add(&mut allocatable, &node.allocatable)?;
+        add(&mut capacity, &node.capacity);
+        add(&mut allocatable, &node.allocatable);
     }
     let list = |sums: BTreeMap<&str, Sum>| -> ResourceList {
         sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.to_string())).collect()
@@ -110,12 +110,11 @@ pub(super) fn sum(nodes: &BTreeMap<String, Option<Arc<NodeResources>>>) -> Optio
     Some(Capacity { capacity: list(capacity), allocatable: list(allocatable) })
 }
 
-fn add<'a>(sums: &mut BTreeMap<&'a str, Sum>, resources: &'a [(Arc<str>, Quantity)]) -> Option<()> {
+fn add<'a>(sums: &mut BTreeMap<&'a str, Sum>, resources: &'a [(Arc<str>, Quantity)]) {
     for (name, quantity) in resources {
         let sum = sums.entry(name).or_insert(Sum::ZERO);
-        *sum = sum.plus(*quantity)?;
+        *sum = sum.plus(*quantity);
     }
-    Some(())
 }
 
 #[cfg(test)]
@@ -166,8 +165,6 @@ mod tests {
         for odd in [node(&[("cpu", "many")], &[]), node(&[(&long, "1")], &[])] {
             assert_eq!(sum_of(&[half(), odd]), None);
         }
-        let large = || node(&[("cpu", "9e27")], &[]);
-        assert_eq!(sum_of(&vec![large(); 20]), None, "beyond all numbers");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::health::ApiServerHealth;
 use crate::{
+    capacity::Capacity,
     conditions::{has, set},
     state::Rotated,
 };
@@ -18,8 +19,12 @@ pub(crate) const JOINED: &str = "ManagedClusterJoined";
 pub(crate) struct SpokeStatus<'a> {
     pub(crate) health: &'a ApiServerHealth,
     pub(crate) version: Option<&'a str>,
-    /// The claims that the hub is to be told, if they are known.
+    /// The result of the last rotation.
+    pub(crate) rotated: Option<&'a Rotated>,
+    /// The claims to report, while they are known and the spoke is well.
     pub(crate) claims: Option<&'a [Value]>,
+    /// The same for what the nodes have.
+    pub(crate) capacity: Option<&'a Capacity>,
     /// The `managedNamespaces` to write, if the hub has others.
     pub(crate) namespaces: Option<Value>,
 }
@@ -29,14 +34,13 @@ pub(crate) struct SpokeStatus<'a> {
 /// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
 /// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
 /// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
-/// unhealthy spoke stays as it is, and so do its claims.
+/// unhealthy spoke stays as it is.
 pub(crate) fn differences(
     cluster: &Value,
     spoke: SpokeStatus<'_>,
-    rotated: Option<&Rotated>,
     now: SystemTime,
 ) -> Map<String, Value> {
-    let SpokeStatus { health, version, claims, namespaces } = spoke;
+    let SpokeStatus { health, version, rotated, claims, capacity, namespaces } = spoke;
     let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
@@ -52,11 +56,13 @@ pub(crate) fn differences(
     if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
     }
-    let is_ill = matches!(health, ApiServerHealth::Failing(_));
     // None at all is as good as an empty list.
-    let told = cluster["status"]["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
-    if let Some(claims) = claims.filter(|claims| accepted && !is_ill && told != *claims) {
+    let known = cluster["status"]["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(claims) = claims.filter(|claims| accepted && known != *claims) {
         status.insert("clusterClaims".to_owned(), json!(claims));
+    }
+    if let Some(capacity) = capacity.filter(|_| accepted) {
+        status.extend(capacity.differences(&cluster["status"]));
     }
     if let Some(namespaces) = namespaces.filter(|_| accepted) {
         status.insert("managedNamespaces".to_owned(), namespaces);
@@ -119,7 +125,14 @@ mod tests {
     }
 
     fn spoke<'a>(health: &'a ApiServerHealth, version: &'a str) -> SpokeStatus<'a> {
-        SpokeStatus { health, version: Some(version), claims: None, namespaces: None }
+        SpokeStatus {
+            health,
+            version: Some(version),
+            rotated: None,
+            claims: None,
+            capacity: None,
+            namespaces: None,
+        }
     }
 
     /// The object on the hub after these conditions were written.
@@ -151,7 +164,7 @@ mod tests {
         rotated: Option<&Rotated>,
         now: SystemTime,
     ) -> Option<Value> {
-        let status = differences(cluster, spoke, rotated, now);
+        let status = differences(cluster, SpokeStatus { rotated, ..spoke }, now);
         (!status.is_empty()).then(|| json!({"status": status}))
     }
 
@@ -299,12 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn claim_is_told_when_it_changes_and_while_the_spoke_is_well() {
+    fn claim_is_written_when_it_changes() {
         let claims = [json!({"name": "id.k8s.io", "value": "a"})];
         let mut known = cluster(vec![hub_accepted(), joined(), available()]);
         let told = |known: &Value, health: &ApiServerHealth, claims: &[Value]| {
-            let spoke =
-                SpokeStatus { health, version: None, claims: Some(claims), namespaces: None };
+            let spoke = SpokeStatus { claims: Some(claims), ..spoke(health, "v1.34.3") };
             let patch = patch(known, spoke, None, now())?;
             Some(patch["status"]["clusterClaims"].clone()).filter(|claims| !claims.is_null())
         };
@@ -312,7 +324,6 @@ mod tests {
         assert_eq!(told(&known, ok, &claims), Some(json!(claims)));
         let reported = &ApiServerHealth::Unknown;
         assert_eq!(told(&known, reported, &claims), Some(json!(claims)));
-        assert_eq!(told(&known, &ApiServerHealth::Failing("ill".into()), &claims), None);
         assert_eq!(told(&known, ok, &[]), None, "none is as good as an empty list");
         known["status"]["clusterClaims"] = json!(claims);
         assert_eq!(told(&known, ok, &claims), None);

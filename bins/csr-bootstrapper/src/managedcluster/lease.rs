@@ -62,7 +62,7 @@ impl ManagedClusterLease {
 
     /// Renews it as long as `session` lasts.
     fn run_session(&self, agent: &Agent, session: &HubSession, lease: &Target<'_>) {
-        let (mut renewal, mut period) = (None, USUAL_PERIOD);
+        let mut renewal = None;
         let mut generation = session.client.generation();
         controller::run(&agent.stop, || {
             if session.stop.raised() {
@@ -71,7 +71,7 @@ impl ManagedClusterLease {
             let wanted = session.managed_cluster().and_then(|cluster| period_of(&cluster));
             let now = Now::read();
             lock(&self.status).beat = Some(now.instant);
-            announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));
+            announce(agent, lease, &apply(&mut renewal, wanted, now.instant));
             let Some(renewal) = &mut renewal else { return Some(now.instant + Stop::SLICE) };
             let current = session.client.generation();
             if std::mem::replace(&mut generation, current) != current {
@@ -134,19 +134,14 @@ pub(crate) fn lease_period(cluster: &Value) -> Duration {
 }
 
 /// Starts, stops or changes the renewal as `wanted`.
-fn apply(
-    renewal: &mut Option<Renewal>,
-    period: &mut Duration,
-    wanted: Option<Duration>,
-    now: Instant,
-) -> LeaseChange {
-    let change = match (renewal.as_mut(), wanted) {
-        (None, None) => return LeaseChange::Same,
+fn apply(renewal: &mut Option<Renewal>, wanted: Option<Duration>, now: Instant) -> LeaseChange {
+    match (renewal.as_mut(), wanted) {
+        (None, None) => LeaseChange::Same,
         (Some(_), None) => {
             *renewal = None;
-            return LeaseChange::Stopped;
+            LeaseChange::Stopped
         }
-        (Some(_), Some(wanted)) if wanted == *period => return LeaseChange::Same,
+        (Some(renewal), Some(wanted)) if wanted == renewal.period() => LeaseChange::Same,
         (Some(renewal), Some(wanted)) => {
             renewal.set_period(wanted);
             LeaseChange::Other(wanted)
@@ -155,9 +150,7 @@ fn apply(
             *renewal = Some(Renewal::of_others(wanted, now));
             LeaseChange::Started
         }
-    };
-    *period = wanted.unwrap_or(*period);
-    change
+    }
 }
 
 fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
@@ -203,19 +196,18 @@ mod tests {
     /// State of a heartbeat loop without its requests.
     struct Bench {
         renewal: Option<Renewal>,
-        period: Duration,
         now: Now,
     }
 
     impl Bench {
         fn new() -> Self {
-            Self { renewal: None, period: USUAL_PERIOD, now: Now::read() }
+            Self { renewal: None, now: Now::read() }
         }
 
         /// The loop reads this ManagedCluster.
         fn sees(&mut self, cluster: Option<&Value>) -> LeaseChange {
             let wanted = cluster.and_then(period_of);
-            apply(&mut self.renewal, &mut self.period, wanted, self.now.instant)
+            apply(&mut self.renewal, wanted, self.now.instant)
         }
 
         /// The requests until the next wait, and that wait.

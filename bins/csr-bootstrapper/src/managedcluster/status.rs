@@ -23,8 +23,8 @@ use super::{
     spec::{self, MANAGED_CLUSTERS},
 };
 use crate::{
-    agent::Agent, claim, conditions::has, managed_namespace::ManagedNamespaces, settings::Settings,
-    state::HubSession,
+    agent::Agent, capacity::CapacityCache, claim, conditions::has,
+    managed_namespace::ManagedNamespaces, state::HubSession,
 };
 
 /// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
@@ -52,6 +52,7 @@ struct StatusController<'a> {
     accepted: bool,
     clocks_differ: bool,
     writer: StatusWriter<&'static str>,
+    capacity: CapacityCache,
     /// If they are managed.
     namespaces: Option<ManagedNamespaces>,
     /// Custom claims beyond the most that are reported.
@@ -77,6 +78,7 @@ impl<'a> StatusController<'a> {
             accepted: false,
             clocks_differ: false,
             writer: StatusWriter::default(),
+            capacity: CapacityCache::default(),
             namespaces: namespaces.then(|| ManagedNamespaces::start(agent, session)),
             claims_left_out: 0,
         }
@@ -146,24 +148,24 @@ impl<'a> StatusController<'a> {
         let (version, now) = (self.probes.version(), SystemTime::now());
         let namespaces = self.namespaces.as_ref();
         let namespaces = namespaces.and_then(|it| it.status(self.session, cluster, now));
-        let reports_capacity = self.accepted && !self.clocks_differ && is_well;
-        let status = self.agent.read(|state| {
-            let spoke = SpokeStatus { health, version, claims: claims.as_deref(), namespaces };
-            let mut status = conditions::differences(cluster, spoke, state.rotated.as_ref(), now);
-            if let Some(capacity) = state.capacity.as_ref().filter(|_| reports_capacity) {
-                status.extend(capacity.differences(&cluster["status"]));
-            }
-            status
-        });
+        let rotated = self.agent.read(|state| state.rotated.clone());
+        let spoke = SpokeStatus {
+            health,
+            version,
+            rotated: rotated.as_ref(),
+            claims: claims.as_deref(),
+            capacity: self.capacity.get(self.agent).filter(|_| is_well),
+            namespaces,
+        };
+        let status = conditions::differences(cluster, spoke, now);
         self.writer.due(&STATUS, !status.is_empty())?;
         Some(Write::Status(status))
     }
 
     /// The claims that the hub is told, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
-        let Settings { claim_kinds, claim_rules, .. } = &self.agent.settings;
-        let stores = claim_kinds.iter().map(|kind| self.agent.claims(*kind));
-        let (claims, left_out) = claim_rules.exposed(&claim::together(stores)?);
+        let claims = claim::together(self.agent.claims.values())?;
+        let (claims, left_out) = self.agent.settings.claim_rules.exposed(&claims);
         if std::mem::replace(&mut self.claims_left_out, left_out) < left_out {
             let event = "CustomClusterClaimsTruncated";
             log::warn!(event = event, count = left_out; "claims are not reported, see -max-custom-cluster-claims");

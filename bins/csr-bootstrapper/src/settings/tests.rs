@@ -301,13 +301,13 @@ fn feature_gates_are_upstreams_and_name_what_is_missing() {
     let claims = |line: &str| settings(line).map(|settings| settings.claim_rules);
     let kinds = |line: &str| settings(line).map(|settings| settings.claim_kinds);
     let (claim, property) = (ClaimKind::ClusterClaim, ClaimKind::ClusterProperty);
-    let rules = ClaimRules { most_custom: 20, reserved_suffixes: Vec::new() };
+    let rules = ClaimRules { max_custom: 20, reserved_suffixes: Vec::new() };
     assert_eq!((claims(""), kinds("")), (Ok(rules), Ok(vec![claim])));
     assert_eq!(kinds("-feature-gates ClusterClaim=false"), Ok(vec![]));
     assert_eq!(kinds("-feature-gates ClusterProperty=true"), Ok(vec![claim, property]));
     let reserved_suffixes = vec!["a.io".to_owned(), "b.io".to_owned()];
     let line = "-max-custom-cluster-claims 0 -reserved-cluster-claim-suffixes a.io,,b.io";
-    assert_eq!(claims(line), Ok(ClaimRules { most_custom: 0, reserved_suffixes }));
+    assert_eq!(claims(line), Ok(ClaimRules { max_custom: 0, reserved_suffixes }));
     let refused = "-max-custom-cluster-claims is 0 or more, not -1";
     assert_eq!(claims("-max-custom-cluster-claims -1"), Err(refused.to_owned()));
     for (gates, sentence) in [

@@ -171,12 +171,12 @@ pub(super) fn annotations(flags: &Flags) -> Result<Annotations, String> {
 
 pub(super) fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
     let most = flags.number("max-custom-cluster-claims");
-    let most_custom = usize::try_from(most)
+    let max_custom = usize::try_from(most)
         .map_err(|_| format!("-max-custom-cluster-claims is 0 or more, not {most}"))?;
     let suffixes = flags.list("reserved-cluster-claim-suffixes");
     // An empty one would make each claim a reserved one.
     let suffixes = suffixes.into_iter().filter(|suffix| !suffix.is_empty());
-    Ok(ClaimRules { most_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
+    Ok(ClaimRules { max_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
 }
 
 /// The other drivers of upstream need what is not in the image, and other hubs.

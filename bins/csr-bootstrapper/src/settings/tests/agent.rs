@@ -85,7 +85,7 @@ fn each_flag_of_the_operators_template_acts() {
         ("--cluster-annotations=agent.open-cluster-management.io/a=b", |it| {
             it.annotations["agent.open-cluster-management.io/a"] == "b"
         }),
-        ("--max-custom-cluster-claims=7", |it| it.claim_rules.most_custom == 7),
+        ("--max-custom-cluster-claims=7", |it| it.claim_rules.max_custom == 7),
         ("--reserved-cluster-claim-suffixes=a.io,b.io", |it| {
             it.claim_rules.reserved_suffixes == ["a.io", "b.io"]
         }),
