@@ -4,7 +4,7 @@
 //! A side that is restricted to namespaces has a Role in each, and a small ClusterRole for what is in none: the
 //! cluster's identity, which is the uid of a Namespace, and the kinds' definitions.
 
-use std::{collections::BTreeMap, fmt, slice};
+use std::{collections::BTreeMap, slice};
 
 use apiclient::resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS};
 use kubeconfig::quoted;
@@ -18,122 +18,77 @@ use crate::{
 const NAME: &str = "remote-sync";
 /// The Namespace whose uid is the cluster's identity.
 const SYSTEM: &str = "kube-system";
+/// The verbs for what is read by name.
 const GET: &[&str] = &["get"];
-/// This right cannot be restricted to a name.
+/// The verbs for what no role can name.
 const CREATE: &[&str] = &["create"];
 
-/// A rule of a role.
-#[derive(Clone)]
-struct PolicyRule {
-    group: String,
-    resources: Vec<String>,
-    /// Without names it is for all objects.
-    names: Vec<String>,
-    verbs: Vec<String>,
-}
-
-/// A ClusterRole, or the Role of a namespace.
-struct Role {
-    name: String,
-    namespace: Option<String>,
-    rules: Vec<PolicyRule>,
-}
-
-fn rule(group: &str, resources: &[String], names: &[String], verbs: &[&str]) -> PolicyRule {
-    PolicyRule {
-        group: group.to_owned(),
-        resources: resources.to_vec(),
-        names: names.to_vec(),
-        verbs: verbs.iter().copied().map(str::to_owned).collect(),
-    }
-}
-
-/// A rule for the core group.
-fn core(resource: &str, names: &[String], verbs: &[&str]) -> PolicyRule {
-    rule("", &[resource.to_owned()], names, verbs)
-}
-
-/// The rights on one side.
+/// The rules of one side, as YAML.
 #[derive(Default)]
 struct SideRules {
     /// For objects in namespaces.
-    inside: Vec<PolicyRule>,
+    inside: Vec<String>,
     /// For the others.
-    outside: Vec<PolicyRule>,
+    outside: Vec<String>,
 }
 
 /// All roles as YAML documents.
 pub(crate) fn print(settings: &Settings) -> String {
-    let sources: Vec<_> = settings.mapping.source_namespace.iter().map(|name| &**name).collect();
-    let fixed: Vec<_> = settings.mapping.target_namespace.iter().map(|name| &**name).collect();
-    let mut roles = side("source", &sources, source(settings));
-    roles.extend(side("target", &fixed, target(settings)));
-    roles.extend(local(settings).into_iter().map(|(ns, rules)| role(NAME, Some(ns), rules)));
-    roles.iter().map(Role::to_string).collect::<Vec<_>>().join("---\n")
+    let mapping = &settings.mapping;
+    let mut roles = side("source", mapping.source_namespace.as_deref(), source(settings));
+    roles.extend(side("target", mapping.target_namespace.as_deref(), target(settings)));
+    roles.extend(local(settings).into_iter().map(|(ns, rules)| role(NAME, Some(ns), &rules)));
+    roles.join("---\n")
 }
 
-/// YAML, after a comment line for each rule that could not be named.
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.rules.iter().filter_map(PolicyRule::remark).try_for_each(|line| f.write_str(&line))?;
-        let kind = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
-        writeln!(f, "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:")?;
-        writeln!(f, "  name: {}", quoted(&self.name))?;
-        if let Some(namespace) = &self.namespace {
-            writeln!(f, "  namespace: {}", quoted(namespace))?;
-        }
-        writeln!(f, "rules:")?;
-        self.rules.iter().try_for_each(|rule| write!(f, "{rule}"))
-    }
-}
-
-impl fmt::Display for PolicyRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let group = slice::from_ref(&self.group);
-        for (key, words) in [
-            ("- apiGroups", group),
-            ("  resourceNames", &self.names),
-            ("  resources", &self.resources),
-            ("  verbs", &self.verbs),
-        ] {
-            if !words.is_empty() {
-                writeln!(f, "{key}:")?;
-                words.iter().try_for_each(|word| writeln!(f, "  - {}", quoted(word)))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl PolicyRule {
-    /// The comment line for a rule about all Secrets, or everything.
-    fn remark(&self) -> Option<String> {
-        let (resources, verbs) = (self.resources.join(", "), self.verbs.join(", "));
-        let why = match (&*resources, &*verbs) {
-            _ if !self.names.is_empty() => return None,
-            ("*", _) => "it is for everything; -namespace-policy never does without it",
-            ("secrets", "create") => {
-                "no role can name what is created; where each Secret exists, leave the rule out"
-            }
-            ("secrets", _) => "the names are not known, so it is for all",
-            _ => return None,
-        };
-        Some(format!("# {resources}: {verbs}: {why}\n"))
-    }
-}
-
-/// One ClusterRole, or with `namespaces` a small one and a Role in each.
-fn side(side: &str, namespaces: &[&str], rules: SideRules) -> Vec<Role> {
+/// One ClusterRole, or with a namespace a small one and a Role in that.
+fn side(side: &str, namespace: Option<&str>, rules: SideRules) -> Vec<String> {
     let (name, SideRules { inside, outside }) = (format!("{NAME}-{side}"), rules);
-    if namespaces.is_empty() {
-        return vec![role(&name, None, [inside, outside].concat())];
+    match namespace {
+        None => vec![role(&name, None, &[inside, outside].concat())],
+        Some(_) => vec![role(&name, None, &outside), role(&name, namespace, &inside)],
     }
-    let roles = namespaces.iter().map(|namespace| role(&name, Some(namespace), inside.clone()));
-    [role(&name, None, outside)].into_iter().chain(roles).collect()
 }
 
-fn role(name: &str, namespace: Option<&str>, rules: Vec<PolicyRule>) -> Role {
-    Role { name: name.to_owned(), namespace: namespace.map(str::to_owned), rules }
+fn role(name: &str, namespace: Option<&str>, rules: &[String]) -> String {
+    let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
+    let namespace = namespace.map(|it| format!("  namespace: {}\n", quoted(it)));
+    format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {}\n{}rules:\n{}",
+        quoted(name),
+        namespace.unwrap_or_default(),
+        rules.concat()
+    )
+}
+
+/// A rule; without names it is for all objects.
+fn rule(group: &str, resources: &[String], names: &[String], verbs: &[&str]) -> String {
+    fn list(words: &[impl AsRef<str>]) -> String {
+        let words: Vec<_> = words.iter().map(|word| quoted(word.as_ref())).collect();
+        words.join(", ")
+    }
+    let names = match names {
+        [] => String::new(),
+        names => format!("  resourceNames: [{}]\n", list(names)),
+    };
+    let (group, resources, verbs) = (list(&[group]), list(resources), list(verbs));
+    format!("- apiGroups: [{group}]\n{names}  resources: [{resources}]\n  verbs: [{verbs}]\n")
+}
+
+/// A rule for the core group.
+fn core(resource: &str, names: &[String], verbs: &[&str]) -> String {
+    rule("", &[resource.to_owned()], names, verbs)
+}
+
+/// A rule for Secrets, after a comment if it is for all.
+fn secrets(names: &[String], verbs: &[&str]) -> String {
+    let rule = core(&SECRETS.plural, names, verbs);
+    let why = match verbs {
+        _ if !names.is_empty() => return rule,
+        CREATE => "no role can name what is created; where each Secret exists, leave the rule out",
+        _ => "the names are not known, so it is for all",
+    };
+    format!("# secrets: {}: {why}\n{rule}", verbs.join(", "))
 }
 
 fn source(settings: &Settings) -> SideRules {
@@ -154,8 +109,8 @@ fn source(settings: &Settings) -> SideRules {
         }
     }
     if !settings.secrets.is_empty() {
-        rules.inside.push(core("secrets", &uploaded(settings), &["get", "update"]));
-        rules.inside.push(core("secrets", &[], CREATE));
+        rules.inside.push(secrets(&uploaded(settings), &["get", "update"]));
+        rules.inside.push(secrets(&[], CREATE));
     }
     rules.inside.push(core("events", &[], CREATE));
     // A source's Namespace is read before its target is deleted. A Role in a namespace is enough for that Namespace.
@@ -170,7 +125,7 @@ fn source(settings: &Settings) -> SideRules {
 }
 
 /// The right to read the kinds' definitions, which is done before a target is deleted.
-fn definitions(settings: &Settings) -> Option<PolicyRule> {
+fn definitions(settings: &Settings) -> Option<String> {
     let defined = settings.resources.iter().filter(|(_, wanted)| !wanted.group.is_empty());
     let names: Vec<_> = defined.map(|(_, wanted)| wanted.to_string()).collect();
     let kind = &CUSTOM_RESOURCE_DEFINITIONS;
@@ -184,16 +139,18 @@ fn target(settings: &Settings) -> SideRules {
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();
     if settings.create_namespaces && settings.namespaces == NamespacePolicy::Empty {
         // Whether a namespace is empty, is known only to one who may list everything in it.
-        inside.push(rule("*", &["*".to_owned()], &[], &["list"]));
+        let all = rule("*", &["*".to_owned()], &[], &["list"]);
+        let why = "it is for everything; -namespace-policy never does without it";
+        inside.push(format!("# *: list: {why}\n{all}"));
     }
     if !settings.secrets.is_empty() {
         let verbs = ["get", "list", "watch", "patch"];
-        inside.push(core("secrets", &settings.secrets, &verbs));
+        inside.push(secrets(&settings.secrets, &verbs));
     }
     SideRules { inside, outside: target_namespaces(settings) }
 }
 
-fn target_namespaces(settings: &Settings) -> Vec<PolicyRule> {
+fn target_namespaces(settings: &Settings) -> Vec<String> {
     let identity = || core("namespaces", &[SYSTEM.to_owned()], GET);
     match &settings.mapping.target_namespace {
         _ if !settings.create_namespaces => vec![identity()],
@@ -207,9 +164,9 @@ fn target_namespaces(settings: &Settings) -> Vec<PolicyRule> {
 }
 
 /// The rules for the leader election Lease and remotes' kubeconfigs, by namespace.
-fn local(settings: &Settings) -> BTreeMap<&str, Vec<PolicyRule>> {
+fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
     const READ: [&str; 3] = ["get", "list", "watch"];
-    let mut roles: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
+    let mut roles: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     if let Some(election) = &settings.election {
         let rules = roles.entry(&election.namespace).or_default();
         let (group, leases) = (&*LEASES.group, [LEASES.plural.to_string()]);
@@ -232,7 +189,7 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<PolicyRule>> {
         names.dedup();
         // Of a registry, a get confirms that a remote's Secret is gone; all others are only watched.
         let verbs = if names.is_empty() { &READ[..] } else { &READ[1..] };
-        let rule = core(&SECRETS.plural, &names, verbs);
+        let rule = secrets(&names, verbs);
         roles.entry(namespace).or_default().push(rule);
     }
     if let Some((namespace, clusters)) = &settings.known_clusters {

@@ -143,16 +143,6 @@ fn without_secrets_and_election_there_is_less() {
 }
 
 #[test]
-fn targets_are_patched() {
-    let verbs = |line: &str| {
-        let target = roles(&printed(&format!("-resource configmaps {line}"))).remove(1);
-        rule_for(&target, "configmaps")["verbs"].clone()
-    };
-    let patch = json!(["get", "list", "watch", "create", "patch", "delete"]);
-    assert_eq!(verbs("-orphan-policy keep"), patch);
-}
-
-#[test]
 fn track_target_changes_nothing_of_a_source_but_its_status() {
     let source = |line: &str| roles(&printed(&format!("-resource configmaps {line}"))).remove(0);
     let verbs = |line: &str, resource: &str| rule_for(&source(line), resource)["verbs"].clone();
