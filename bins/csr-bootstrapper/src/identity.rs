@@ -70,27 +70,6 @@ pub fn said(data: &Data, key: &str, name: &str) -> bool {
     data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
 }
 
-/// All sources of a name; the first that has it counts, in this order.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NameSources<'a> {
-    /// -cluster-name and -agent-id.
-    pub flags: (Option<&'a str>, Option<&'a str>),
-    /// The Secret with the credential.
-    pub secret: Option<&'a Data>,
-    /// The files of -hub-kubeconfig-dir.
-    pub directory: Option<&'a Data>,
-    /// The Secret of a pending request.
-    pub pending: Option<&'a Data>,
-}
-
-/// The resolved names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolvedNames {
-    pub names: AgentNames,
-    /// Ignored values and the reasons, for the log.
-    pub ignored: Vec<String>,
-}
-
 /// The random bytes for new names.
 pub type RandomBytes = [u8; 26];
 
@@ -106,17 +85,24 @@ pub fn random() -> Result<RandomBytes> {
     Ok(bytes)
 }
 
-/// Finds both names, or generates them from `random`. As in upstream since v0.15 the certificate is not a
-/// source: other names in it are a reason for another certificate.
-pub fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> ResolvedNames {
+/// A place where names were stored, in words, and its content.
+pub type StoredNames<'a> = (&'a str, Option<Data>);
+
+/// Finds both names: in the flags for the cluster and the agent, else in the first place that has them, else new ones
+/// from `random`. Also returns values that are ignored, with the reasons. As in upstream since v0.15 the certificate is
+/// not a source: other names in it are a reason for another certificate.
+pub fn resolve(
+    [cluster, agent]: [Option<&str>; 2],
+    stored: &[StoredNames<'_>],
+    random: &RandomBytes,
+) -> (AgentNames, Vec<String>) {
     let mut ignored = Vec::new();
-    let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
-    let agent = find(known, known.flags.1, (AGENT_NAME, valid_agent), &mut ignored);
-    let names = AgentNames {
-        cluster: cluster.unwrap_or_else(|| uuid(random)),
-        agent: agent.unwrap_or_else(|| letters(random)),
+    let mut find = |flag: Option<&str>, key: &str, check: Check| {
+        flag.map(str::to_owned).or_else(|| find(stored, key, check, &mut ignored))
     };
-    ResolvedNames { names, ignored }
+    let cluster = find(cluster, CLUSTER_NAME, valid_cluster).unwrap_or_else(|| uuid(random));
+    let agent = find(agent, AGENT_NAME, valid_agent).unwrap_or_else(|| letters(random));
+    (AgentNames { cluster, agent }, ignored)
 }
 
 /// Checks that `name` can be a cluster's: its namespace on the hub has the same name.
@@ -146,21 +132,13 @@ pub fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
 type Check = fn(&str) -> std::result::Result<(), &'static str>;
 
 fn find(
-    known: &NameSources<'_>,
-    flag: Option<&str>,
-    (key, check): (&str, Check),
+    stored: &[StoredNames<'_>],
+    key: &str,
+    check: Check,
     ignored: &mut Vec<String>,
 ) -> Option<String> {
-    if let Some(name) = flag.map(str::trim).filter(|name| !name.is_empty()) {
-        return Some(name.to_owned());
-    }
-    let places = [
-        ("the Secret", known.secret),
-        ("the directory", known.directory),
-        ("the pending request", known.pending),
-    ];
-    for (place, data) in places {
-        let Some(value) = data.and_then(|data| data.get(key)) else { continue };
+    let values = stored.iter().filter_map(|(place, data)| Some((place, data.as_ref()?.get(key)?)));
+    for (place, value) in values {
         match usable(value, check) {
             Ok(name) => return Some(name),
             Err(what) => ignored.push(format!("{key} of {place} {what}")),

@@ -35,7 +35,7 @@ use crate::{
     bootstrap, capacity,
     certificate::{CertificateManager, OnceGoal, csr::self_signed, ready, store},
     claim, files, hub_selection,
-    identity::{self, AgentNames, NameSources, ResolvedNames},
+    identity::{self, AgentNames},
     managedcluster::{self, ManagedClusterLease},
     report::Reporter,
     settings::{LOCK, Settings},
@@ -231,13 +231,10 @@ fn resolve_names(agent: &Agent, stored: Option<&Value>) -> Result<AgentNames> {
     let secret = agent.credential_secret().and_then(|secret| data(&secret));
     let pending = stored.and_then(data);
     let directory = settings.hub_directory.as_deref().map(identity::in_directory);
-    let known = NameSources {
-        flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
-        secret: secret.as_ref(),
-        directory: directory.as_ref(),
-        pending: pending.as_ref(),
-    };
-    let ResolvedNames { names, ignored } = identity::resolve(&known, &identity::random()?);
+    let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
+    let stored =
+        [("the Secret", secret), ("the directory", directory), ("the pending request", pending)];
+    let (names, ignored) = identity::resolve(flags, &stored, &identity::random()?);
     for ignored in &ignored {
         log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
     }

@@ -135,19 +135,14 @@ impl Rotated {
 
     /// The condition ClusterCertificateRotated.
     pub(crate) fn condition(&self) -> Condition {
-        let status = if self.is_done() { "True" } else { "False" };
-        Condition::new(status, self.reason(), self.message().to_owned())
+        let (status, reason) = match self {
+            Self::Done(_) => ("True", "ClientCertificateUpdated"),
+            _ => ("False", "ClientCertificateUpdateFailed"),
+        };
+        Condition::new(status, reason, self.message().to_owned())
     }
 
-    /// For the condition, as upstream has it.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self.is_done() {
-            true => "ClientCertificateUpdated",
-            false => "ClientCertificateUpdateFailed",
-        }
-    }
-
-    /// For the condition, in upstream's words.
+    /// In upstream's words.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Done(message) | Self::NotCreated(message) | Self::Failed(message) => message,

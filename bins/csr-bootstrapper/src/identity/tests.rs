@@ -27,10 +27,13 @@ fn data(cluster: &str, agent: &str) -> Data {
         .into()
 }
 
-/// The resolved names; generated ones are `_`.
-fn found(known: &NameSources<'_>) -> (String, String) {
+const NONE: [Option<&str>; 2] = [None; 2];
+
+/// The resolved names with these flags and places; generated ones are `_`.
+fn found(flags: [Option<&str>; 2], stored: Vec<Option<Data>>) -> (String, String) {
     let random = random().unwrap();
-    let ResolvedNames { names, .. } = resolve(known, &random);
+    let stored: Vec<_> = stored.into_iter().map(|data| ("x", data)).collect();
+    let (names, _) = resolve(flags, &stored, &random);
     let mark = |name: String, new: String| if name == new { "_".into() } else { name };
     (mark(names.cluster, uuid(&random)), mark(names.agent, letters(&random)))
 }
@@ -43,18 +46,15 @@ fn pair(cluster: &str, agent: &str) -> (String, String) {
 #[test]
 fn upstreams_rows_of_complete() {
     // Generate random cluster/agent name.
-    assert_eq!(found(&NameSources::default()), pair("_", "_"));
+    assert_eq!(found(NONE, vec![]), pair("_", "_"));
     // Specify cluster name.
-    let flags = (Some("cluster1"), None);
-    assert_eq!(found(&NameSources { flags, ..NameSources::default() }), pair("cluster1", "_"));
+    let flags = [Some("cluster1"), None];
+    assert_eq!(found(flags, vec![None]), pair("cluster1", "_"));
     // Override cluster name in secret with specified value.
-    let secret = data("cluster2", "agent2");
-    let known = NameSources { flags, secret: Some(&secret), ..NameSources::default() };
-    assert_eq!(found(&known), pair("cluster1", "agent2"));
+    let secret = Some(data("cluster2", "agent2"));
+    assert_eq!(found(flags, vec![secret.clone()]), pair("cluster1", "agent2"));
     // Take cluster/agent name from secret.
-    let secret = data("cluster1", "agent1");
-    let known = NameSources { secret: Some(&secret), ..NameSources::default() };
-    assert_eq!(found(&known), pair("cluster1", "agent1"));
+    assert_eq!(found(NONE, vec![secret]), pair("cluster2", "agent2"));
 }
 
 /// ocm `pkg/common/options/agent_test.go:135`.
@@ -64,61 +64,35 @@ fn upstreams_rows_of_get_or_generate() {
     for (file, name) in [(CLUSTER_NAME, "cluster-from-file"), (AGENT_NAME, "agent-from-file")] {
         fs::write(path.join(file), name).unwrap();
     }
-    let files = in_directory(path);
-    let known = NameSources { directory: Some(&files), ..NameSources::default() };
+    let files = || vec![None, Some(in_directory(path))];
     // From options.
-    let flags = (Some("cluster-from-options"), Some("agent-from-options"));
-    let expected = pair("cluster-from-options", "agent-from-options");
-    assert_eq!(found(&NameSources { flags, ..known }), expected);
+    let flags = [Some("cluster-from-options"), Some("agent-from-options")];
+    assert_eq!(found(flags, files()), pair("cluster-from-options", "agent-from-options"));
     // From file.
-    assert_eq!(found(&known), pair("cluster-from-file", "agent-from-file"));
+    assert_eq!(found(NONE, files()), pair("cluster-from-file", "agent-from-file"));
     // Generate.
     let none = in_directory(Path::new("/non-exist-dir"));
-    assert_eq!(found(&NameSources { directory: Some(&none), ..known }), pair("_", "_"));
+    assert_eq!(found(NONE, vec![Some(none)]), pair("_", "_"));
 }
 
 #[test]
 fn each_name_is_that_of_the_first_place_that_has_one() {
-    let only =
-        |key: &str, value: &str| Data::from([(key.to_owned(), value.as_bytes().to_vec().into())]);
+    let only = |key: &str, value: &str| {
+        Some(Data::from([(key.to_owned(), value.as_bytes().to_vec().into())]))
+    };
     let (secret, directory) = (only(AGENT_NAME, "a-secret"), only(CLUSTER_NAME, "c-directory"));
-    let pending = data("c-pending", "a-pending");
-    let mut known = NameSources {
-        directory: Some(&directory),
-        pending: Some(&pending),
-        ..NameSources::default()
-    };
-    assert_eq!(found(&known), pair("c-directory", "a-pending"));
-    known.secret = Some(&secret);
-    assert_eq!(found(&known), pair("c-directory", "a-secret"));
-    known.directory = None;
-    assert_eq!(found(&known), pair("c-pending", "a-secret"));
-    known.pending = None;
-    assert_eq!(found(&known), pair("_", "a-secret"));
+    let pending = || Some(data("\tc-pending\r\n", " a-pending\n"));
+    let expected = pair("c-directory", "a-secret");
+    assert_eq!(found(NONE, vec![secret.clone(), directory, pending()]), expected);
+    assert_eq!(found(NONE, vec![secret, None, pending()]), pair("c-pending", "a-secret"));
 }
 
 #[test]
-fn white_space_around_a_name_is_no_part_of_it() {
-    let secret = data("\tcluster1\r\n", " agent1\n");
-    let known = NameSources { secret: Some(&secret), ..NameSources::default() };
-    assert_eq!(found(&known), pair("cluster1", "agent1"));
-    let known = NameSources { flags: (Some(" c "), Some(" ")), ..known };
-    assert_eq!(found(&known), pair("c", "agent1"));
-}
-
-#[test]
-fn what_cannot_be_a_name_is_passed_over_and_told() {
-    let mut secret = data("test-cluster-!@#", "a:b");
-    let directory = data(" \n", "");
-    let pending = data("cluster1", "agent1");
-    let known = NameSources {
-        secret: Some(&secret),
-        directory: Some(&directory),
-        pending: Some(&pending),
-        ..NameSources::default()
-    };
-    assert_eq!(found(&known), pair("cluster1", "agent1"));
-    let ignored = resolve(&known, &RandomBytes::default()).ignored;
+fn stored_value_that_cannot_be_a_name_is_ignored() {
+    let secret = data("test-cluster-!@#", "a:b");
+    let stored =
+        [("the Secret", Some(secret)), ("the directory", Some(data(" \n", ""))), ("x", None)];
+    let (_, ignored) = resolve(NONE, &stored, &RandomBytes::default());
     let starts = [
         "cluster-name of the Secret is \"test-cluster-!@#\", which is not the name of a namespace",
         "cluster-name of the directory is empty",
@@ -126,17 +100,13 @@ fn what_cannot_be_a_name_is_passed_over_and_told() {
         "agent-name of the directory is empty",
     ];
     assert_eq!(ignored.len(), starts.len(), "{ignored:?}");
-    for (told, start) in ignored.iter().zip(starts) {
-        assert!(told.starts_with(start), "{told}");
+    for (ignored, start) in ignored.iter().zip(starts) {
+        assert!(ignored.starts_with(start), "{ignored}");
     }
-    secret.insert(CLUSTER_NAME.into(), vec![0xff].into());
-    secret.insert(AGENT_NAME.into(), b"a\0b".to_vec().into());
-    let known = NameSources { secret: Some(&secret), ..NameSources::default() };
-    assert_eq!(found(&known), pair("_", "_"));
-    assert_eq!(
-        resolve(&known, &RandomBytes::default()).ignored[0],
-        "cluster-name of the Secret is not UTF-8"
-    );
+    let mut odd = data("", "a\0b");
+    odd.insert(CLUSTER_NAME.into(), vec![0xff].into());
+    let places = vec![Some(odd), Some(data("cluster1", "agent1"))];
+    assert_eq!(found(NONE, places), pair("cluster1", "agent1"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::health::ApiServerHealth;
 use crate::{
     capacity::Capacity,
-    conditions::{has, set},
+    conditions::{Condition, has, set},
     state::Rotated,
 };
 
@@ -44,10 +44,9 @@ pub(crate) fn differences(
     let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
-    conditions_of(accepted, health, rotated, &mut |kind, good, reason, message| {
-        let status = if good { "True" } else { "False" };
-        set(&mut conditions, [kind, status, reason, message], now);
-    });
+    for (kind, Condition { status, reason, message }) in wanted(accepted, health, rotated) {
+        set(&mut conditions, [kind, &status, &reason, &message], now);
+    }
     let mut status = Map::new();
     if conditions != before {
         status.insert("conditions".to_owned(), Value::Array(conditions));
@@ -70,28 +69,32 @@ pub(crate) fn differences(
     status
 }
 
-/// Calls `set` for each of our conditions: type, whether True or False, reason, message.
-fn conditions_of(
+/// Our conditions, by type.
+fn wanted(
     accepted: bool,
     health: &ApiServerHealth,
     rotated: Option<&Rotated>,
-    set: &mut dyn FnMut(&str, bool, &str, &str),
-) {
-    if accepted {
-        set(JOINED, true, "ManagedClusterJoined", "Managed cluster joined");
-        match health {
-            ApiServerHealth::Unknown => {}
-            ApiServerHealth::Ok => {
-                set(AVAILABLE, true, "ManagedClusterAvailable", "Managed cluster is available");
-            }
-            ApiServerHealth::Failing(message) => {
-                set(AVAILABLE, false, "ManagedClusterKubeAPIServerUnavailable", message);
-            }
+) -> impl Iterator<Item = (&'static str, Condition)> {
+    let joined = || Condition::new("True", "ManagedClusterJoined", "Managed cluster joined".into());
+    let available = match health {
+        ApiServerHealth::Unknown => None,
+        ApiServerHealth::Ok => {
+            let message = "Managed cluster is available".into();
+            Some(Condition::new("True", "ManagedClusterAvailable", message))
         }
-    }
-    if let Some(rotated) = rotated {
-        set("ClusterCertificateRotated", rotated.is_done(), rotated.reason(), rotated.message());
-    }
+        ApiServerHealth::Failing(message) => {
+            let reason = "ManagedClusterKubeAPIServerUnavailable";
+            Some(Condition::new("False", reason, message.clone()))
+        }
+    };
+    let rotated = rotated.map(Rotated::condition);
+    [
+        (JOINED, accepted.then(joined)),
+        (AVAILABLE, available.filter(|_| accepted)),
+        ("ClusterCertificateRotated", rotated),
+    ]
+    .into_iter()
+    .filter_map(|(kind, condition)| Some((kind, condition?)))
 }
 
 /// Returns whether the hub finds that this agent's clock differs from its own.

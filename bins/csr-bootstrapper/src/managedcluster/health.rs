@@ -33,7 +33,6 @@ pub(crate) struct Probes {
     code: u16,
     probed: Option<Instant>,
     version: Option<String>,
-    version_asked: Option<Instant>,
 }
 
 impl Probes {
@@ -54,16 +53,13 @@ impl Probes {
         self.probed.map_or(now, |probed| probed + wait)
     }
 
-    /// Probes now, and reads the version at most once per `period`.
-    pub(crate) fn probe(&mut self, spoke: &Client, period: Duration) {
+    /// Probes now, and reads the version.
+    pub(crate) fn probe(&mut self, spoke: &Client) {
         let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
-        let now = Instant::now();
-        self.record(code, &text, now);
-        let fresh = self.version_asked.is_some_and(|asked| now < asked + period);
-        if code != 200 || fresh {
+        self.record(code, &text, Instant::now());
+        if code != 200 {
             return;
         }
-        self.version_asked = Some(now);
         match spoke.text("/version") {
             Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
             Ok((code, _)) => {

@@ -134,7 +134,7 @@ impl<'a> StatusController<'a> {
         // The hub has missed this cluster for a while.
         let urgent = has(cluster, AVAILABLE, "Unknown");
         if self.probes.due(period, urgent, now) <= now {
-            self.probes.probe(self.agent.spoke(), period);
+            self.probes.probe(self.agent.spoke());
             self.reported = false;
         }
         self.probes.due(period, urgent, now)

@@ -25,7 +25,7 @@ use crate::{
         validate::{self, Validation},
     },
     clocks::Clocks,
-    identity::{self, AgentNames, NameSources},
+    identity::{self, AgentNames},
 };
 
 /// The first wait after a failure.
@@ -140,17 +140,14 @@ impl Registration {
         let secret = world.credential.map(|credential| data(credential.names));
         let pending = world.pending.filter(|_| self.rules.reads_names);
         let pending = pending.map(|pending| data(pending.names));
-        let sources = NameSources {
-            secret: secret.as_ref(),
-            pending: pending.as_ref(),
-            ..NameSources::default()
-        };
-        let resolved = identity::resolve(&sources, &[world.names; 26]);
-        world.names += u8::from(secret.is_none() && pending.is_none());
+        let is_new = secret.is_none() && pending.is_none();
+        let stored = [("the Secret", secret), ("the pending request", pending)];
+        let (resolved, _) = identity::resolve([None; 2], &stored, &[world.names; 26]);
+        world.names += u8::from(is_new);
         let mut fixtures = self.fixtures.borrow_mut();
-        let known = fixtures.names.iter().position(|names| *names == resolved.names);
+        let known = fixtures.names.iter().position(|names| *names == resolved);
         known.unwrap_or_else(|| {
-            fixtures.names.push(resolved.names);
+            fixtures.names.push(resolved);
             fixtures.names.len() - 1
         }) as u8
     }
