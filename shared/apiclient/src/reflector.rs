@@ -36,15 +36,23 @@ pub enum Lookup<T> {
     Object(T),
 }
 
+/// The most that all objects may weigh together, and the weight of one.
+type Budget<T> = (usize, fn(&T) -> usize);
+
 #[derive(Debug)]
 struct Content<T> {
     limit: usize,
+    budget: Option<Budget<T>>,
     /// `None` for an object that is invalid.
     objects: BTreeMap<String, Option<T>>,
     /// A list was complete.
     synced: bool,
     /// More objects exist than the limit.
     truncated: bool,
+    /// The heaviest objects are left out, as invalid ones.
+    too_heavy: bool,
+    /// Other objects have become lighter since.
+    lighter: bool,
     /// The last failure of the list or watch.
     error: Option<String>,
     /// Why the last state of a single object is not used.
@@ -57,13 +65,23 @@ impl<T: Clone + PartialEq> Store<T> {
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Content {
             limit,
+            budget: None,
             objects: BTreeMap::new(),
             synced: false,
             truncated: false,
+            too_heavy: false,
+            lighter: false,
             error: None,
             invalid: None,
             revision: 0,
         })))
+    }
+
+    /// Leaves out the heaviest objects where all weigh more than `most` together.
+    #[must_use]
+    pub fn weighing_at_most(self, most: usize, weigh: fn(&T) -> usize) -> Self {
+        lock(&self.0).budget = Some((most, weigh));
+        self
     }
 
     /// Whether a list was complete and within the limit: what is not here does not exist.
@@ -124,7 +142,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Records that there are no objects, as where their kind is not served.
     pub fn clear(&self) {
-        lock(&self.0).replace(BTreeMap::new(), false);
+        lock(&self.0).replace(BTreeMap::new(), (false, false));
     }
 
     /// Records an error of a request that came before the list, or its end.
@@ -143,18 +161,19 @@ impl<T: Clone + PartialEq> Store<T> {
         parse: &mut dyn FnMut(K) -> Option<T>,
         on_change: &mut dyn FnMut(),
     ) {
-        let (mut listed, mut omitted) = (BTreeMap::new(), false);
-        let limit = lock(&self.0).limit;
+        let (mut listed, mut omitted) = (BTreeMap::new(), (false, false));
+        let (limit, budget) = self.limits();
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
                 match event {
-                    Event::Init { .. } => (listed, omitted) = (BTreeMap::new(), false),
+                    Event::Init { .. } => (listed, omitted) = (BTreeMap::new(), (false, false)),
                     Event::InitApply(document) if listed.len() < limit => {
                         let (name, object) = self.read_object(client, selection, document, parse);
                         listed.insert(name, object);
+                        omitted.1 |= leave_heaviest(&mut listed, budget);
                     }
-                    Event::InitApply(_) => omitted = true,
+                    Event::InitApply(_) => omitted.0 = true,
                     Event::InitDone => lock(&self.0).replace(mem::take(&mut listed), omitted),
                     Event::Apply(document) => {
                         let (name, object) = self.read_object(client, selection, document, parse);
@@ -177,6 +196,11 @@ impl<T: Clone + PartialEq> Store<T> {
             });
         }
         self.set_error(None);
+    }
+
+    fn limits(&self) -> (usize, Option<Budget<T>>) {
+        let content = lock(&self.0);
+        (content.limit, content.budget)
     }
 
     /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
@@ -211,12 +235,17 @@ impl<T: Clone + PartialEq> Store<T> {
 }
 
 impl<T: PartialEq> Content<T> {
-    fn replace(&mut self, objects: BTreeMap<String, Option<T>>, truncated: bool) {
+    fn replace(
+        &mut self,
+        objects: BTreeMap<String, Option<T>>,
+        (truncated, too_heavy): (bool, bool),
+    ) {
         let changed = !self.synced || self.truncated != truncated || self.objects != objects;
         if objects.is_empty() {
             self.invalid = None;
         }
         (self.objects, self.truncated, self.synced) = (objects, truncated, true);
+        (self.too_heavy, self.lighter) = (too_heavy, false);
         self.revision += u64::from(changed);
     }
 
@@ -225,7 +254,10 @@ impl<T: PartialEq> Content<T> {
             return;
         }
         if self.objects.len() < self.limit || self.objects.contains_key(name) {
-            self.objects.insert(name.to_owned(), object);
+            let weight = weight(object.as_ref(), self.budget);
+            let before = self.objects.insert(name.to_owned(), object).flatten();
+            self.lighter |= self.too_heavy && weight < self::weight(before.as_ref(), self.budget);
+            self.too_heavy |= leave_heaviest(&mut self.objects, self.budget);
             self.revision += 1;
         } else if !mem::replace(&mut self.truncated, true) {
             self.revision += 1;
@@ -234,12 +266,31 @@ impl<T: PartialEq> Content<T> {
 
     fn remove(&mut self, name: &str) {
         self.invalid = None;
+        self.lighter |= self.too_heavy;
         self.revision += u64::from(self.objects.remove(name).is_some());
     }
 
     fn has_room(&self) -> bool {
-        self.synced && self.truncated && self.objects.len() < self.limit
+        let has_room = self.truncated && self.objects.len() < self.limit;
+        self.synced && (has_room || self.lighter)
     }
+}
+
+fn weight<T>(object: Option<&T>, budget: Option<Budget<T>>) -> usize {
+    budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
+}
+
+/// Leaves out the heaviest objects until the others are within the budget; returns whether there was one.
+fn leave_heaviest<T>(objects: &mut BTreeMap<String, Option<T>>, budget: Option<Budget<T>>) -> bool {
+    let Some((most, _)) = budget else { return false };
+    let mut total: usize = objects.values().map(|object| weight(object.as_ref(), budget)).sum();
+    let too_heavy = total > most;
+    while total > most {
+        let heaviest = objects.values_mut().max_by_key(|object| weight(object.as_ref(), budget));
+        let Some(heaviest) = heaviest else { break };
+        total -= weight(heaviest.take().as_ref(), budget);
+    }
+    too_heavy
 }
 
 impl<T> Clone for Store<T> {

@@ -2,7 +2,7 @@ use super::*;
 
 fn listed(store: &Store<u8>, objects: &[(&str, Option<u8>)], truncated: bool) {
     let objects = objects.iter().map(|(name, object)| ((*name).to_owned(), *object)).collect();
-    lock(&store.0).replace(objects, truncated);
+    lock(&store.0).replace(objects, (truncated, false));
 }
 
 #[test]
@@ -69,4 +69,20 @@ fn answer_to_a_write_yields_to_a_later_event() {
     assert_eq!(store.get("a"), Lookup::Object(1));
     store.put(store.revision(), "a", None);
     assert_eq!(store.get("a"), Lookup::Absent);
+}
+
+#[test]
+fn heaviest_objects_leave_room_for_the_others() {
+    let store = Store::new(100).weighing_at_most(10, |number: &u8| usize::from(*number));
+    listed(&store, &[("a", Some(4)), ("b", Some(5))], false);
+    lock(&store.0).set("c", Some(6));
+    assert_eq!((store.get("c"), store.get("b")), (Lookup::Invalid, Lookup::Object(5)));
+    assert!(!lock(&store.0).has_room(), "a list would bring the same");
+    lock(&store.0).set("b", Some(1));
+    assert!(lock(&store.0).has_room());
+    listed(&store, &[("a", Some(4)), ("b", Some(1)), ("c", Some(5))], false);
+    assert!(!lock(&store.0).has_room() && store.get("c") == Lookup::Object(5));
+    let mut all = BTreeMap::from([("a".to_owned(), Some(7)), ("b".to_owned(), Some(8))]);
+    assert!(leave_heaviest(&mut all, store.limits().1));
+    assert_eq!(all.into_values().collect::<Vec<_>>(), [Some(7), None]);
 }
