@@ -166,6 +166,9 @@ impl<T: Clone + PartialEq> Store<T> {
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
+                // While a list is on its way, or fails, another one would only delay it.
+                let is_listed =
+                    matches!(&event, Event::Apply(_) | Event::Delete(_) | Event::Watching);
                 match event {
                     Event::Init { .. } => (listed, omitted) = (BTreeMap::new(), (false, false)),
                     Event::InitApply(document) if listed.len() < limit => {
@@ -188,7 +191,7 @@ impl<T: Clone + PartialEq> Store<T> {
                 }
                 // Only a list brings objects that were left out, once there is room.
                 let has_room = lock(&self.0).has_room();
-                if has_room || stop.raised() {
+                if is_listed && has_room || stop.raised() {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
