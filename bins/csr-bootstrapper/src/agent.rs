@@ -16,7 +16,7 @@ use apiclient::{
     reflector::{Lookup, Store},
     resource::{SECRETS, Target},
     stop::Stop,
-    watch::{LastError, Selection},
+    watch::Selection,
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
@@ -48,8 +48,6 @@ pub(crate) struct Agent {
     pub(crate) management: Client,
     /// The cluster that joins the hub, if that is another one.
     spoke: Option<Client>,
-    /// The last error of each watch without a store, for `/readyz`.
-    pub(crate) errors: LastErrors,
     /// The Secret with the hub's credential.
     pub(crate) credential: Store<Arc<Value>>,
     /// What each source of a bootstrap kubeconfig gave.
@@ -61,13 +59,6 @@ pub(crate) struct Agent {
     /// Requests to the hub, of all its clients so far.
     pub(crate) requests: HubRequests,
     state: Mutex<SharedState>,
-}
-
-/// The last error of each watch without a store, for `/readyz`.
-#[derive(Debug, Default)]
-pub(crate) struct LastErrors {
-    pub(crate) addons: LastError,
-    pub(crate) csr: Arc<LastError>,
 }
 
 impl Agent {
@@ -93,7 +84,6 @@ impl Agent {
             stop: stop.clone(),
             management,
             spoke,
-            errors: LastErrors::default(),
             credential: Store::new(1),
             bootstraps: settings.bootstraps.iter().map(|_| Store::new(1)).collect(),
             claims: settings
@@ -202,14 +192,14 @@ impl Agent {
     pub(crate) fn clocks(&self) -> Clocks {
         let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));
         let session = session.and_then(|session| session.client.clock());
-        let requester = || requester.and_then(|client| client.clock());
+        let requester = || requester.and_then(|csrs| csrs.client.clock());
         Clocks::new(SystemTime::now(), Instant::now(), session.or_else(requester))
     }
 
     /// The clocks for a requested certificate: those of the hub that issued it.
     pub(crate) fn requester_clocks(&self) -> Clocks {
         match self.read(|state| state.requester.clone()) {
-            Some(client) => Clocks::new(SystemTime::now(), Instant::now(), client.clock()),
+            Some(csrs) => Clocks::new(SystemTime::now(), Instant::now(), csrs.client.clock()),
             None => self.clocks(),
         }
     }
@@ -241,13 +231,14 @@ impl Agent {
 
     /// The last error of each watch.
     pub(crate) fn watch_errors(&self) -> Vec<String> {
-        let session = self.session();
+        let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));
         let session = session.as_deref();
         let errors = [
             self.credential.last_error(),
             session.and_then(|session| session.managed_cluster.last_error()),
-            self.errors.addons.get(),
-            self.errors.csr.get(),
+            session.and_then(|session| session.addons.last_error()),
+            session.and_then(|session| session.csrs.last_error()),
+            requester.and_then(|csrs| csrs.last_error()),
             self.nodes.last_error(),
             session.and_then(|session| session.namespaces.last_error()),
         ];

@@ -6,7 +6,7 @@
 mod cluster_io;
 pub mod csr;
 pub mod csr_status;
-pub(crate) mod csr_watch;
+pub(crate) mod csrs;
 pub(crate) mod deadline;
 pub(crate) mod io;
 mod manager;
@@ -14,7 +14,7 @@ mod manager;
 mod model;
 pub(crate) mod need;
 mod new_hub;
-mod pacing;
+pub(crate) mod pacing;
 pub mod pkcs10;
 mod readiness;
 mod session;

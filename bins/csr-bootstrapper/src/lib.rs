@@ -4,7 +4,6 @@
 mod addon;
 mod agent;
 mod bootstrap;
-mod cached;
 mod capacity;
 pub mod certificate;
 mod claim;

@@ -106,9 +106,11 @@ impl Report for Reporter {
             metrics.add(CERTIFICATE_EXPIRES, &[], timestamp(expires));
         }
         let session = agent.session().map(|session| session.client.clone());
+        let requester =
+            agent.read(|state| state.requester.as_ref().map(|csrs| csrs.client.clone()));
         for (target, client, requests) in [
             ("hub", session, &agent.requests.session),
-            ("bootstrap", agent.read(|state| state.requester.clone()), &agent.requests.requester),
+            ("bootstrap", requester, &agent.requests.requester),
         ] {
             match client {
                 Some(client) => metrics.add_client(target, &client),

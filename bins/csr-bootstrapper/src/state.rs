@@ -16,7 +16,8 @@ use apiclient::{
 use serde_json::Value;
 
 use crate::{
-    addon::{AddOnSecrets, AddOns},
+    addon::{self, AddOn},
+    certificate::csrs::CsrClient,
     conditions::Condition,
     hub::Hub,
     identity::AgentNames,
@@ -35,9 +36,7 @@ pub(crate) struct SharedState {
     /// The result of the last rotation for condition ClusterCertificateRotated, once there is one.
     pub(crate) rotated: Option<Rotated>,
     /// The client that requests a certificate, unless it is the session's.
-    pub(crate) requester: Option<Client>,
-    pub(crate) addons: AddOns,
-    pub(crate) addon_secrets: AddOnSecrets,
+    pub(crate) requester: Option<Arc<CsrClient>>,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
 }
@@ -56,15 +55,8 @@ impl SharedState {
         let ended = std::mem::replace(&mut self.session, session);
         if let Some(ended) = &ended {
             ended.stop.raise();
-            // The next hub has others.
-            self.addons.clear();
         }
         ended
-    }
-
-    /// The add-ons, unless the session that saw them has ended.
-    pub(crate) fn addons_of(&mut self, session: &HubSession) -> Option<&mut AddOns> {
-        (!session.stop.raised()).then_some(&mut self.addons)
     }
 }
 
@@ -80,13 +72,31 @@ pub(crate) struct HubSession {
     pub(crate) managed_cluster: Store<Arc<Value>>,
     /// The spoke's namespaces with the hub's label.
     pub(crate) namespaces: Store<()>,
+    pub(crate) addons: Store<Arc<AddOn>>,
+    pub(crate) csrs: Arc<CsrClient>,
 }
 
 impl HubSession {
-    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, stop: Stop) -> Self {
-        // The hub may have managed as many before as it manages.
-        let namespaces = Store::new(2 * MAX_NAMESPACES);
-        Self { client, hub, names, stop, managed_cluster: Store::new(1), namespaces }
+    /// With nothing known yet; `wakes` is woken when a CSR changes.
+    pub(crate) fn new(
+        client: Client,
+        hub: Hub,
+        names: AgentNames,
+        stop: Stop,
+        wakes: &Stop,
+    ) -> Self {
+        let csrs = CsrClient::new(client.clone(), &names.cluster, stop.child(), wakes);
+        Self {
+            client,
+            hub,
+            names,
+            stop,
+            managed_cluster: Store::new(1),
+            // The hub may have managed as many before as it manages.
+            namespaces: Store::new(2 * MAX_NAMESPACES),
+            addons: addon::store(),
+            csrs: Arc::new(csrs),
+        }
     }
 
     /// The ManagedCluster in its last known state.

@@ -1,25 +1,19 @@
 //! Condition Available of add-ons, by the Leases that their agents renew (ocm
 //! `pkg/registration/spoke/addon/lease_controller.go`).
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{
-    backoff::Backoff, controller, error::Error, log_object, resource::LEASES,
-    status_writer::StatusWriter, stop::Stop, time::parse_micro_time,
+    backoff::Backoff, error::Error, log_object, resource::LEASES, time::parse_micro_time,
 };
 use log::Level;
 use serde_json::Value;
 
 use super::{
-    SlowClusters, cluster_of,
-    managed_cluster_addon::{AVAILABLE, AddOn, AddOnNamespace},
-    status::{self, AddOnStatus},
+    cluster_of,
+    managed_cluster_addon::{AddOn, AddOnNamespace},
 };
-use crate::{agent::Agent, conditions::Condition, state::HubSession};
+use crate::{agent::Agent, conditions::Condition};
 
 /// As upstream (AddOnLeaseControllerSyncInterval).
 const READ_INTERVAL: Duration = Duration::from_secs(30);
@@ -29,104 +23,42 @@ const FIRST_READ_INTERVAL: Duration = Duration::from_secs(5);
 /// leaseDurationTimes and AddOnLeaseControllerLeaseDurationSeconds).
 const GRACE_PERIOD: Duration = Duration::from_secs(5 * 60);
 
-/// Keeps the condition Available of each add-on up to date, until the end of the process.
-pub(super) fn run(agent: &Agent) {
-    while let Some(session) = agent.next_session() {
-        let mut controller = LeaseController::new(agent, &session);
-        controller::run(&agent.stop, || {
-            let (moves, addons) = agent
-                .change(|state| (state.addons.settle(Instant::now()), state.addons.by_lease()));
-            // In this order: the end of the session also removes the add-ons.
-            if session.stop.raised() {
-                return None;
-            }
-            let until = controller.reconcile(&addons);
-            Some(moves.map_or(until, |moves| until.min(moves)))
-        });
-    }
-}
-
-/// The state of one session.
-struct LeaseController<'a> {
-    agent: &'a Agent,
-    session: &'a HubSession,
-    /// By the add-on's name.
-    leases: BTreeMap<String, LeaseReader>,
-    writer: StatusWriter<String>,
-}
-
-impl<'a> LeaseController<'a> {
-    fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        Self { agent, session, leases: BTreeMap::new(), writer: StatusWriter::default() }
-    }
-
-    /// Reads the Leases and writes the conditions that are due; returns when to come again.
-    fn reconcile(&mut self, addons: &[(String, Arc<AddOn>)]) -> Instant {
-        let is_known = |name: &String| addons.iter().any(|(of, _)| of == name);
-        self.leases.retain(|name, _| is_known(name));
-        self.writer.retain(is_known);
-        let mut until = Instant::now() + Stop::SLICE;
-        let mut slow = SlowClusters::default();
-        for (name, addon) in addons {
-            if self.session.stop.raised() {
-                break;
-            }
-            until = until.min(slow.visit(addon.namespace.hosted, || self.visit(name, addon)));
-        }
-        until
-    }
-
-    fn visit(&mut self, name: &str, addon: &AddOn) -> Instant {
-        let reader = self.leases.entry(name.to_owned()).or_insert_with(|| LeaseReader::of(addon));
-        if reader.namespace != addon.namespace {
-            *reader = LeaseReader::of(addon);
-        }
-        if Instant::now() >= reader.due {
-            reader.read(self.agent, name, addon);
-        }
-        let (due, condition) = (reader.due, reader.condition.clone());
-        condition.map_or(due, |condition| due.min(self.report(name, addon, condition)))
-    }
-
-    /// Writes the condition if the hub has another one; returns when to come again.
-    fn report(&mut self, name: &str, addon: &AddOn, condition: Condition) -> Instant {
-        let (now, differs) = (Instant::now(), addon.available != Some(condition.digest()));
-        match self.writer.due(&name.to_owned(), differs) {
-            None => now + Stop::SLICE,
-            Some(due) if now < due => due,
-            Some(_) => {
-                let conditions = vec![(AVAILABLE, condition)];
-                let status = AddOnStatus { conditions, ..AddOnStatus::default() };
-                let hub = (self.agent, self.session);
-                status::write(hub, (name, addon), &status, &mut self.writer, "availability");
-                now
-            }
-        }
-    }
-}
-
 /// The Lease of one add-on, and what it said when it was last read.
-struct LeaseReader {
-    namespace: AddOnNamespace,
+pub(super) struct LeaseReader {
+    namespace: Option<AddOnNamespace>,
     condition: Option<Condition>,
     was_there: bool,
     due: Instant,
     errors: Backoff,
 }
 
+impl Default for LeaseReader {
+    fn default() -> Self {
+        let (due, errors) = (Instant::now(), Backoff::new(READ_INTERVAL));
+        Self { namespace: None, condition: None, was_there: false, due, errors }
+    }
+}
+
 impl LeaseReader {
-    fn of(addon: &AddOn) -> Self {
-        Self {
-            namespace: addon.namespace.clone(),
-            condition: None,
-            was_there: false,
-            due: Instant::now(),
-            errors: Backoff::new(READ_INTERVAL),
-        }
+    /// What the Lease said when it was last read.
+    pub(super) fn condition(&self) -> Option<Condition> {
+        self.condition.clone()
     }
 
-    /// Reads the Lease. One that cannot be read changes nothing: it may have been renewed.
-    fn read(&mut self, agent: &Agent, name: &str, addon: &AddOn) {
+    /// Reads the Lease if it is due; returns when it is due again. One that cannot be read changes nothing: it may have
+    /// been renewed.
+    pub(super) fn refresh(&mut self, agent: &Agent, name: &str, addon: &AddOn) -> Instant {
+        if self.namespace.as_ref() != Some(&addon.namespace) {
+            *self = Self { namespace: Some(addon.namespace.clone()), ..Self::default() };
+        }
+        if Instant::now() >= self.due {
+            self.due = Instant::now() + self.read(agent, name, addon);
+        }
+        self.due
+    }
+
+    /// Reads the Lease; returns for how long that counts.
+    fn read(&mut self, agent: &Agent, name: &str, addon: &AddOn) -> Duration {
         let target = LEASES.object(&addon.namespace.name, name);
         let lease = match cluster_of(agent, &addon.namespace).get(&target) {
             Ok(lease) => Some(renewed(&lease)),
@@ -135,15 +67,13 @@ impl LeaseReader {
                 let retry = self.errors.failed(&error, Instant::now(), fastrand::f64());
                 let level = if retry.should_log { Level::Warn } else { Level::Debug };
                 log_object!(level, target, error:% = error; "the Lease of an add-on cannot be read");
-                self.due = Instant::now() + retry.wait;
-                return;
+                return retry.wait;
             }
         };
         self.errors.succeeded();
         self.was_there |= lease.is_some();
-        let interval = if self.was_there { READ_INTERVAL } else { FIRST_READ_INTERVAL };
-        self.due = Instant::now() + interval;
         self.condition = Some(available(name, addon, lease, SystemTime::now()));
+        if self.was_there { READ_INTERVAL } else { FIRST_READ_INTERVAL }
     }
 }
 

@@ -1,10 +1,15 @@
 //! ManagedClusterAddOn of the hub, as far as its agent is concerned: pure.
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
 use apiclient::resource::{valid_label, valid_name};
 use serde_json::Value;
 
 use crate::{
-    certificate::Subject,
+    certificate::{KUBE_API_SERVER_CLIENT, Subject},
     conditions::{Condition, ConditionDigest},
 };
 
@@ -22,6 +27,9 @@ const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-
 /// anything, and each costs memory.
 const MAX_REGISTRATIONS: usize = 16;
 const MAX_REGISTRATIONS_LENGTH: usize = 16 << 10;
+/// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
+/// annotation back (open-cluster-management-io/ocm#1677).
+const UNHOSTED_TIMEOUT: Duration = Duration::from_secs(5);
 /// No name in Kubernetes is longer.
 const MAX_NAME: usize = 253;
 
@@ -32,6 +40,8 @@ pub(crate) struct AddOn {
     pub(super) namespace: AddOnNamespace,
     /// The cluster that its agent runs on, if that is not this one.
     pub(super) hosting_cluster: Option<String>,
+    /// When it stops to count as hosted, as its annotation is gone.
+    pub(super) hosted_until: Option<Instant>,
     /// Somebody else tells its health.
     pub(super) customized: bool,
     /// It is about to be deleted: its agent may need its credentials to clean up.
@@ -80,6 +90,7 @@ impl AddOn {
         valid.then(|| Self {
             namespace: AddOnNamespace { hosted: hosting.is_some(), name: namespace.to_owned() },
             hosting_cluster: hosting.map(str::to_owned),
+            hosted_until: None,
             customized: status["healthCheck"]["mode"] == "Customized",
             terminating: !metadata["deletionTimestamp"].is_null(),
             registrations: registrations(&status["registrations"]),
@@ -89,6 +100,37 @@ impl AddOn {
             token_refreshed: condition(TOKEN_REFRESHED),
             service_account: service_account(Condition::of(object, TOKEN_INFRASTRUCTURE)),
         })
+    }
+
+    /// The add-on that was `before`, for a moment as a hosted one.
+    pub(super) fn following(mut self, before: Option<&Self>, now: Instant) -> Self {
+        let is_unhosted = |before: &&Self| before.namespace.hosted && !self.namespace.hosted;
+        if let Some(before) = before.filter(is_unhosted) {
+            let until = before.hosted_until.unwrap_or(now + UNHOSTED_TIMEOUT);
+            if now < until {
+                self.namespace.hosted = true;
+                self.hosting_cluster.clone_from(&before.hosting_cluster);
+                self.hosted_until = Some(until);
+            }
+        }
+        self
+    }
+
+    /// The add-on as it counts at this time.
+    pub(super) fn at(self: &Arc<Self>, now: Instant) -> Arc<Self> {
+        let mut addon = self.clone();
+        if self.hosted_until.is_some_and(|until| now >= until) {
+            let unhosted = Arc::make_mut(&mut addon);
+            (unhosted.namespace.hosted, unhosted.hosting_cluster) = (false, None);
+            unhosted.hosted_until = None;
+        }
+        addon
+    }
+
+    /// The registration for the hub's API server.
+    pub(super) fn kube_client(&self) -> Option<&RegistrationConfig> {
+        let mut all = self.registrations.iter().flatten();
+        all.find(|config| config.signer == KUBE_API_SERVER_CLIENT)
     }
 
     /// Bytes of text that it holds, of which only those of the registrations are many.

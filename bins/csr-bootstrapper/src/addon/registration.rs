@@ -1,47 +1,46 @@
 //! Registrations of add-ons: the credentials that their agents need on the hub, and the Secrets that these go into.
+//! Which are desired is decided here, without I/O.
 
 mod certificate;
-mod controller;
-mod entry;
-mod plan;
+mod keeper;
 mod secret;
-mod status;
 mod store;
 mod token;
-mod token_driver;
 
-use std::time::Duration;
-
-use apiclient::{
-    error::Error,
-    resource::{SECRETS, Target, valid_name},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
 };
 
-use self::{certificate::CertificateRegistration, token_driver::TokenRegistration};
+use apiclient::resource::{SECRETS, Target, valid_name};
+use serde_json::Value;
+
+use self::store::StoredRegistration;
 use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
 use crate::{
     agent::Agent,
-    cached::CachedObject,
     certificate::{
         CsrTemplate, KUBE_API_SERVER_CLIENT, csr::CLUSTER_LABEL, csr_status::ADDON_LABEL,
-        csr_watch::CsrWatch,
     },
     identity::AgentNames,
     settings::KubeClientDriver,
     state::HubSession,
 };
 
-pub(super) use self::{controller::run, store::RegistrationStore};
+pub(super) use self::{keeper::Keeper, store::RegistrationStore};
+
+/// More registrations than this are left alone: each costs memory, and room in the store.
+const MAX_REGISTRATIONS: usize = 500;
 
 /// The Secret of a registration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RegistrationSecret {
+pub(super) struct RegistrationSecret {
     pub(super) namespace: AddOnNamespace,
     pub(super) name: String,
 }
 
 impl RegistrationSecret {
-    pub(super) fn target(&self) -> Target<'_> {
+    fn target(&self) -> Target<'_> {
         SECRETS.object(&self.namespace.name, &self.name)
     }
 
@@ -49,13 +48,19 @@ impl RegistrationSecret {
     fn sentence_name(&self) -> String {
         format!("Secret {}/{}", self.namespace.name, self.name)
     }
+
+    /// The Secret where it is: where the spoke is the management cluster, that of a hosted add-on is at the same place as
+    /// that of any other.
+    fn placed(mut self, apart: bool) -> Self {
+        self.namespace.hosted &= apart;
+        self
+    }
 }
 
 /// A credential that an add-on's agent needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Registration {
+pub(super) struct Registration {
     addon: String,
-    secret: RegistrationSecret,
     credential: Credential,
 }
 
@@ -68,28 +73,105 @@ enum Credential {
         former_user: Option<String>,
     },
     /// A token of this add-on's ServiceAccount.
-    Token { lifetime: u32 },
+    Token {
+        lifetime: u32,
+        /// Its uid, or else what the token waits for.
+        account: Result<String, &'static str>,
+    },
 }
 
-/// What the work on a registration needs.
-struct Context<'a> {
-    agent: &'a Agent,
-    session: &'a HubSession,
-    names: &'a AgentNames,
-    store: &'a mut RegistrationStore,
-    csrs: &'a mut CsrWatch,
+/// What the work on add-ons needs.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) session: &'a HubSession,
+    pub(super) store: &'a Mutex<RegistrationStore>,
 }
 
-/// The longest wait between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The same for a Secret whose namespace does not exist yet: it comes with the add-on's other objects.
-const LONGEST_WAIT_FOR_NAMESPACE: Duration = Duration::from_secs(10);
+/// What is known at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    /// The add-ons that can be read, by name.
+    pub(super) addons: &'a BTreeMap<String, Arc<AddOn>>,
+    /// Returns whether the add-on is gone from the hub for certain.
+    pub(super) is_gone: &'a dyn Fn(&str) -> bool,
+    pub(super) stored: &'a [(RegistrationSecret, StoredRegistration)],
+    pub(super) names: &'a AgentNames,
+    pub(super) driver: KubeClientDriver,
+    /// The spoke is another cluster than the management cluster.
+    pub(super) apart: bool,
+}
 
-/// The longest wait after this failure.
-fn longest_wait(error: &Error) -> Duration {
-    match error {
-        Error::NotFound(_) => LONGEST_WAIT_FOR_NAMESPACE,
-        _ => LONGEST_WAIT,
+/// What has to be there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Desired {
+    /// By Secret; `None` for one that has to be removed.
+    pub(super) registrations: BTreeMap<RegistrationSecret, Option<Registration>>,
+    /// There are more than may be; the last are left out.
+    pub(super) too_many: bool,
+}
+
+/// The desired registrations of all add-ons, and the Secrets that nobody needs any more.
+pub(super) fn desired(inputs: &Inputs<'_>) -> Desired {
+    let Inputs { addons, stored, apart, .. } = *inputs;
+    let is_placed = |(secret, _): &(RegistrationSecret, _)| secret.clone().placed(apart);
+    let kept: BTreeSet<_> = stored.iter().map(is_placed).collect();
+    // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
+    let mut wanted = addons.iter().flat_map(|(name, addon)| {
+        let all = inputs.registrations(name, addon).into_iter();
+        all.filter(|(secret, _)| !addon.terminating || kept.contains(secret))
+    });
+    let mut registrations: BTreeMap<_, _> = wanted
+        .by_ref()
+        .take(MAX_REGISTRATIONS)
+        .map(|(secret, registration)| (secret, Some(registration)))
+        .collect();
+    let too_many = wanted.next().is_some();
+    for (secret, stored) in stored {
+        let placed = secret.clone().placed(apart);
+        if !registrations.contains_key(&placed) && inputs.is_obsolete(&placed, stored) {
+            registrations.insert(secret.clone(), None);
+        }
+    }
+    Desired { registrations, too_many }
+}
+
+impl Inputs<'_> {
+    /// Returns whether nobody needs this Secret for certain: its add-on is gone from the hub, or does not name it any
+    /// more. That add-ons have too many is no reason.
+    fn is_obsolete(&self, secret: &RegistrationSecret, stored: &StoredRegistration) -> bool {
+        let Some(addon) = self.addons.get(&stored.addon) else {
+            return (self.is_gone)(&stored.addon);
+        };
+        let is_named =
+            || self.registrations(&stored.addon, addon).iter().any(|(named, _)| named == secret);
+        !addon.terminating && addon.registrations.is_some() && !is_named()
+    }
+
+    /// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid
+    /// name are left out.
+    fn registrations(&self, name: &str, addon: &AddOn) -> Vec<(RegistrationSecret, Registration)> {
+        let mut all: Vec<(RegistrationSecret, Registration)> = Vec::new();
+        for config in addon.registrations.iter().flatten() {
+            let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
+            let secret = match is_kube_client {
+                true => format!("{name}-hub-kubeconfig"),
+                false => format!("{name}-{}-client-cert", config.signer.replace('/', "-")),
+            };
+            let secret = RegistrationSecret { namespace: addon.namespace.clone(), name: secret };
+            let secret = secret.placed(self.apart);
+            if !valid_name(&secret.name) || all.iter().any(|(known, _)| *known == secret) {
+                continue;
+            }
+            let credential = match self.driver {
+                KubeClientDriver::Token { lifetime } if is_kube_client => {
+                    Credential::Token { lifetime, account: addon.service_account.clone() }
+                }
+                _ => certificate(name, config, self.names),
+            };
+            all.push((secret, Registration { addon: name.to_owned(), credential }));
+        }
+        all
     }
 }
 
@@ -99,38 +181,8 @@ fn service_account(addon: &str) -> String {
 }
 
 /// The user of that.
-fn service_account_user(cluster: &str, addon: &str) -> String {
+pub(super) fn service_account_user(cluster: &str, addon: &str) -> String {
     format!("system:serviceaccount:{cluster}:{}", service_account(addon))
-}
-
-/// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid
-/// name are left out.
-fn registrations(
-    name: &str,
-    addon: &AddOn,
-    names: &AgentNames,
-    driver: KubeClientDriver,
-) -> Vec<Registration> {
-    let mut all: Vec<Registration> = Vec::new();
-    for config in addon.registrations.iter().flatten() {
-        let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
-        let secret = match is_kube_client {
-            true => format!("{name}-hub-kubeconfig"),
-            false => format!("{name}-{}-client-cert", config.signer.replace('/', "-")),
-        };
-        let secret = RegistrationSecret { namespace: addon.namespace.clone(), name: secret };
-        if !valid_name(&secret.name) || all.iter().any(|known| known.secret == secret) {
-            continue;
-        }
-        let credential = match driver {
-            KubeClientDriver::Token { lifetime } if is_kube_client => {
-                Credential::Token { lifetime }
-            }
-            _ => certificate(name, config, names),
-        };
-        all.push(Registration { addon: name.to_owned(), secret, credential });
-    }
-    all
 }
 
 /// The certificate of an add-on, with the parts of the subject that the add-on leaves open (ocm v1.3.1
@@ -162,7 +214,7 @@ fn certificate(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> 
 
 impl Credential {
     /// The template for the certificate that follows the one in this Secret, unless it is a token.
-    fn template(&self, secret: &CachedObject) -> Option<CsrTemplate> {
+    fn template(&self, secret: Option<&Value>) -> Option<CsrTemplate> {
         let Self::Certificate { template, former_user } = self else { return None };
         let mut template = template.clone();
         let former =
@@ -173,9 +225,8 @@ impl Credential {
 }
 
 /// The user of the certificate in a Secret.
-fn user_of(secret: &CachedObject) -> Option<String> {
-    let CachedObject::Object(secret) = secret else { return None };
-    let data = kubeconfig::secret::data(secret).ok()?;
+fn user_of(secret: Option<&Value>) -> Option<String> {
+    let data = kubeconfig::secret::data(secret?).ok()?;
     let chain = apiclient::certificate::chain(data.get("tls.crt")?).ok()?;
     Some(chain.into_iter().next()?.common_name)
 }

@@ -1,6 +1,9 @@
 //! The cluster's certificate: its Secrets, its CSR on the hub, and what people are told.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 use apiclient::{
     client::Client,
@@ -13,9 +16,8 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    csr::{CLUSTER_LABEL, CSRS, CertificateRequest},
-    csr_status::is_own_pending,
-    csr_watch::{CsrWatch, list_pending},
+    csr::CertificateRequest,
+    csrs::CsrClient,
     deadline,
     io::{Io, Notice},
     need::Requester,
@@ -42,14 +44,13 @@ pub(super) struct Connections {
     /// The Secret of the stored request.
     stored: Option<Value>,
     /// The client of the bootstrap identity.
-    bootstrap: Option<Client>,
-    csrs: CsrWatch,
+    bootstrap: Option<Arc<CsrClient>>,
     introduce_at: Option<Instant>,
 }
 
 impl Connections {
     pub(super) fn new(stored: Option<Value>) -> Self {
-        Self { stored, bootstrap: None, csrs: CsrWatch::default(), introduce_at: None }
+        Self { stored, bootstrap: None, introduce_at: None }
     }
 
     /// The request in the Secret as it was last read; `None` if that is empty or unreadable.
@@ -62,40 +63,42 @@ impl Connections {
         self.introduce_at = None;
     }
 
-    /// Closes the watch and the bootstrap identity's client.
-    pub(super) fn close(&mut self, agent: &Agent) {
-        self.csrs.close();
-        if let Some(client) = self.bootstrap.take() {
+    /// Stops awaiting the CSR `name`, and closes the bootstrap identity's client.
+    pub(super) fn close(&mut self, agent: &Agent, name: Option<&str>) {
+        if let (Some(session), Some(name)) = (agent.session(), name) {
+            session.csrs.forget(name);
+        }
+        if let Some(csrs) = self.bootstrap.take() {
             agent.update(|state| state.requester = None);
             // A used credential is not retried in the background again and again.
-            client.close();
+            csrs.close();
         }
     }
 
-    fn client(
+    fn csrs(
         &mut self,
         agent: &Agent,
+        cluster: &str,
         requester: Option<Requester>,
         bootstrap: Option<&BootstrapKubeconfig>,
-    ) -> Result<Client> {
+    ) -> Result<Arc<CsrClient>> {
         let missing = || Error::bad_config("there is no identity to use at the hub");
         if requester.ok_or_else(missing)? == Requester::Agent {
-            if self.bootstrap.is_some() {
-                self.close(agent);
-            }
-            return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
+            self.close(agent, None);
+            return agent.session().map(|session| session.csrs.clone()).ok_or_else(missing);
         }
         let config = &bootstrap.ok_or_else(missing)?.config;
         // Another config may lead to another hub: nothing observed with the last one counts.
-        if let Some(client) = self.bootstrap.as_ref().filter(|it| it.config() == *config) {
-            return Ok(client.clone());
+        if let Some(csrs) = self.bootstrap.as_ref().filter(|it| it.client.config() == *config) {
+            return Ok(csrs.clone());
         }
-        self.close(agent);
+        self.close(agent, None);
         let name = "the hub (as the bootstrap identity)";
         let client = agent.requester_client(name, config.clone())?;
-        self.bootstrap = Some(client.clone());
-        agent.update(|state| state.requester = Some(client.clone()));
-        Ok(client)
+        let csrs = Arc::new(CsrClient::new(client, cluster, agent.stop.child(), &agent.stop));
+        self.bootstrap = Some(csrs.clone());
+        agent.update(|state| state.requester = Some(csrs.clone()));
+        Ok(csrs)
     }
 }
 
@@ -147,30 +150,24 @@ impl Io for ClusterIo<'_> {
     }
 
     fn pending(&mut self) -> Result<Vec<String>> {
-        let client = self.client()?;
-        let labels = format!("{CLUSTER_LABEL}={}", self.names.cluster);
-        let is_ours = |csr: &Value| is_own_pending(csr, self.names);
-        list_pending(&client, &labels, &self.agent.stop, &is_ours)
+        self.csrs()?.pending(&self.names.csr_template())
     }
 
     /// The bootstrap identity introduces the cluster first.
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
-        let client = self.client()?;
+        let csrs = self.csrs()?;
         let is_due = self.connections.introduce_at.is_none_or(|at| Instant::now() >= at);
         if self.requester == Some(Requester::Bootstrap) && is_due {
-            self.introduce(&client)?;
+            self.introduce(&csrs.client)?;
         }
-        self.connections.csrs.get(self.agent, &client, None, name)
+        csrs.get(name)
     }
 
     /// A certificate that cannot be saved is lost: both Secrets must be writable.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
         self.check_secrets()?;
-        let client = self.client()?;
-        self.connections.csrs.invalidate(&request.name);
         let expiration = self.agent.settings.expiration;
-        let object = request.object(&self.names.csr_template(), expiration)?;
-        client.create(&CSRS.cluster_object(&request.name), &object).map(|_| ())
+        self.csrs()?.create(request, &self.names.csr_template(), expiration)
     }
 
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
@@ -227,7 +224,7 @@ impl Io for ClusterIo<'_> {
                 detail(message);
             }
             Notice::Ended { name, failure, rest } => {
-                self.connections.close(agent);
+                self.connections.close(agent, Some(name));
                 let sentence = format!("CSR {name} {}", failure.sentence());
                 self.set_rotated(Rotated::ended(&sentence));
                 let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
@@ -236,7 +233,7 @@ impl Io for ClusterIo<'_> {
                 detail(message);
             }
             Notice::Saved { name, pem } => {
-                self.connections.close(agent);
+                self.connections.close(agent, Some(name));
                 agent.report(|status| {
                     status.count_end("Issued");
                     status.saved = Some(SystemTime::now());
@@ -254,8 +251,9 @@ impl Io for ClusterIo<'_> {
 }
 
 impl ClusterIo<'_> {
-    fn client(&mut self) -> Result<Client> {
-        self.connections.client(self.agent, self.requester, self.bootstrap)
+    fn csrs(&mut self) -> Result<Arc<CsrClient>> {
+        let cluster = &self.names.cluster;
+        self.connections.csrs(self.agent, cluster, self.requester, self.bootstrap)
     }
 
     fn replace_stored(&mut self, request: &CertificateRequest) -> Result<()> {

@@ -6,14 +6,13 @@ use kubeconfig::check_pair;
 use serde_json::Value;
 
 use super::{
-    csr::{CLUSTER_LABEL, CertificateRequest, KUBE_API_SERVER_CLIENT},
-    pkcs10,
+    csr::{CLUSTER_LABEL, CertificateRequest},
     template::{CsrTemplate, Subject},
     validate::objection,
 };
-use crate::{clocks::Clocks, identity::AgentNames};
+use crate::clocks::Clocks;
 
-/// Pending requests of our user that stop the next one: the Go agent's limit, which counts answered ones
+/// Pending requests that stop the next one: the Go agent's limit, which counts answered ones
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).
 pub const MOST_PENDING: usize = 10;
 
@@ -131,29 +130,17 @@ pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
     }
 }
 
-/// Returns whether this request is pending and for our own user: add-ons of this cluster and other agents of its
-/// name post requests too.
-pub fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
-    let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
-    has_prefix(csr, &format!("{}-", names.cluster))
-        && metadata["labels"][CLUSTER_LABEL] == names.cluster
-        && metadata["labels"][ADDON_LABEL].is_null()
-        && spec["signerName"] == KUBE_API_SERVER_CLIENT
-        && is_pending(csr)
-        && content(spec).is_some_and(|pem| pkcs10::asks_for(&pem, &names.user()))
-}
-
-/// Returns whether this request is pending, was posted by `user`, and has a name that begins so.
-pub fn is_pending_of(csr: &Value, prefix: &str, user: &str) -> bool {
-    has_prefix(csr, prefix) && csr["spec"]["username"] == user && is_pending(csr)
-}
-
-fn has_prefix(csr: &Value, prefix: &str) -> bool {
-    csr["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(prefix))
-}
-
-fn is_pending(csr: &Value) -> bool {
-    issued(csr).is_none()
+/// Returns whether this request is pending, and looks like one of `template`: other agents of the cluster's name post
+/// such requests too.
+pub fn is_pending(csr: &Value, template: &CsrTemplate) -> bool {
+    let (metadata, labels) = (&csr["metadata"], &csr["metadata"]["labels"]);
+    let has_prefix =
+        metadata["name"].as_str().is_some_and(|name| name.starts_with(&template.name_prefix));
+    let label = |key| template.labels.iter().find(|(of, _)| *of == key).map(|(_, value)| &**value);
+    has_prefix
+        && [CLUSTER_LABEL, ADDON_LABEL].iter().all(|key| labels[*key].as_str() == label(*key))
+        && csr["spec"]["signerName"] == *template.signer
+        && issued(csr).is_none()
         && ["Approved", "Denied", "Failed"].iter().all(|kind| condition(csr, kind).is_none())
 }
 

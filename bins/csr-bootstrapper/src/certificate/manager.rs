@@ -128,7 +128,7 @@ impl<'a> CertificateManager<'a> {
         let followed = self.session.follow(agent, &self.names, &validation, bootstrap, clocks);
         match followed {
             // The watch and the client may belong to the ended session.
-            Ok(true) => self.connections.close(agent),
+            Ok(true) => self.connections.close(agent, None),
             Ok(false) => {}
             Err(error) => log_object!(
                 Level::Warn, agent.credential(), error:% = error;
@@ -161,7 +161,8 @@ impl<'a> CertificateManager<'a> {
             return Turn { is_settled, until: now };
         }
         if !matches!(need, Need::Certificate(_)) {
-            self.connections.close(agent);
+            let name = self.certificate.request().map(|request| &*request.name);
+            self.connections.close(agent, name);
         }
         let mut io = ClusterIo {
             agent,

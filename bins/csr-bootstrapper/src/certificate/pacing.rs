@@ -22,7 +22,7 @@ const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
 
 /// The waits between requests and between writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Pacing {
+pub(crate) struct Pacing {
     /// Requests in a row that ended without a certificate.
     ends: u32,
     /// Until then this identity requests nothing.
@@ -48,7 +48,7 @@ impl Pacing {
     }
 
     /// The earliest time of the next write of the Secret, if it is in the future.
-    pub(super) fn next_write(&self, regular: bool, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_write(&self, regular: bool, now: Instant) -> Option<Instant> {
         let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
         let pace = if regular && self.repeats == 0 { PACE } else { repeats };
         let until = self.saved? + pace;
@@ -86,14 +86,14 @@ impl Pacing {
     }
 
     /// A certificate was saved; `regular` if the one before was due.
-    pub(super) fn saved(&mut self, regular: bool, now: Instant) {
+    pub(crate) fn saved(&mut self, regular: bool, now: Instant) {
         (self.ends, self.rest) = (0, None);
         self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
         self.saved = Some(now);
     }
 
     /// The rest of the Secret was repaired.
-    pub(super) fn repaired(&mut self, now: Instant) {
+    pub(crate) fn repaired(&mut self, now: Instant) {
         self.repeats = self.repeats.saturating_add(1);
         self.saved = Some(now);
     }

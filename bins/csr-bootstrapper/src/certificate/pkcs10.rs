@@ -1,28 +1,6 @@
-//! PKCS #10: the bytes of a certificate request (RFC 2986), and whose certificate another one asks for; and those of a
-//! certificate that signs itself (RFC 5280).
-
-use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
-use x509_cert::{
-    der::{Decode, Tag, Tagged, asn1::ObjectIdentifier},
-    request::CertReq,
-};
+//! PKCS #10: the bytes of a certificate request (RFC 2986), and those of a certificate that signs itself (RFC 5280).
 
 use super::template::{CsrTemplate, Subject};
-
-/// Returns whether the request in `pem`, written by anybody, is for exactly this user.
-pub fn asks_for(pem: &str, user: &str) -> bool {
-    let Ok(der) = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()) else {
-        return false;
-    };
-    let Ok(request) = CertReq::from_der(&der) else { return false };
-    // Go writes a PrintableString if the letters allow it.
-    let is_text = |tag| matches!(tag, Tag::Utf8String | Tag::PrintableString);
-    request.info.subject.iter().any(|part| {
-        part.oid == COMMON_NAME_OID
-            && is_text(part.value.tag())
-            && part.value.value() == user.as_bytes()
-    })
-}
 
 // DER by hand: rcgen cannot write two O's, and x509-cert builds a Name only with its feature hazmat.
 pub(super) const INTEGER: u8 = 0x02;
@@ -41,8 +19,6 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// `[2]` of a GeneralName.
 const DNS_NAME: u8 = 0x82;
 
-/// Object identifier of the user in a subject.
-const COMMON_NAME_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 pub(super) const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 pub(super) const ORGANIZATION: &[u8] = &[0x55, 4, 10];
 pub(super) const UNIT: &[u8] = &[0x55, 4, 11];

@@ -97,7 +97,8 @@ impl SessionControl {
         let (timeouts, requests) = (Timeouts::default(), agent.requests.session.clone());
         let client = Client::counting("the hub", config, Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
-        let session = HubSession::new(client, hub.clone(), names.clone(), agent.stop.child());
+        let session =
+            HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
         // The one before ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));

@@ -32,7 +32,7 @@ pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
 }
 
 /// Reads an object; `None` if there is none.
-fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
+pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
     match client.get(target) {
         Ok(object) => Ok(Some(object)),
         Err(Error::NotFound(_)) => Ok(None),

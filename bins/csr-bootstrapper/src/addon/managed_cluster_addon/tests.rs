@@ -100,3 +100,21 @@ fn addon_token_waits_for_its_service_account() {
         assert!(uid(condition("True", message)).is_err(), "{message}");
     }
 }
+
+#[test]
+fn addon_without_its_hosting_cluster_stays_hosted_for_a_moment() {
+    let of = |hosting: Option<&str>| {
+        let annotations = json!({"addon.open-cluster-management.io/hosting-cluster-name": hosting});
+        AddOn::of(&json!({"metadata": {"name": "a", "annotations": annotations}})).unwrap()
+    };
+    let (now, later) = (Instant::now(), Instant::now() + UNHOSTED_TIMEOUT);
+    let hosted = of(Some("h"));
+    let unhosted = Arc::new(of(None).following(Some(&hosted), now));
+    let again = Arc::new(of(None).following(Some(&unhosted), now + UNHOSTED_TIMEOUT / 2));
+    assert_eq!((again.hosted_until, &again), (Some(now + UNHOSTED_TIMEOUT), &unhosted));
+    assert!(unhosted.at(now).namespace.hosted && unhosted.at(now).hosting_cluster.is_some());
+    assert_eq!(*unhosted.at(later), of(None));
+    assert_eq!(of(None).following(Some(&unhosted), later), of(None));
+    assert_eq!(hosted.clone().following(Some(&unhosted), now), hosted, "it is back");
+    assert_eq!(of(None).following(None, now), of(None));
+}

@@ -1,4 +1,4 @@
-//! Secret of a registration as it was last read: kept up to date by what its watch says, saved and removed.
+//! Secret of a registration as it was last read: saved, and removed.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,14 @@ use serde_json::Value;
 
 use super::{RegistrationSecret, token::TOKEN};
 use crate::{
-    addon::{cluster_of, secret_cache::SecretVersion},
+    addon::cluster_of,
     agent::Agent,
-    cached::CachedObject,
-    certificate::store::{SecretValues, write},
+    certificate::store::{SecretValues, read, write},
     identity::{AGENT_NAME, CLUSTER_NAME, said},
 };
 
-/// A Secret that is not watched is read this often, as upstream does (ocm
-/// `pkg/registration/register/secret_controller.go`, ControllerResyncInterval).
-const READ_AGAIN: Duration = Duration::from_secs(300);
+/// The Secrets are read this often, as the Leases are: a watch would need the right to read all Secrets of a namespace.
+const READ_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The type of a Secret that names none.
 const OPAQUE: &str = "Opaque";
@@ -29,42 +27,31 @@ const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME
 
 /// The last known state of a Secret.
 #[derive(Default)]
-pub(super) struct SecretReader {
-    seen: CachedObject,
-    /// When the Secret was read, and the changes that its watch had told before.
-    read: Option<(Instant, u64)>,
+pub(super) struct SecretCache {
+    /// `None` if there is none.
+    seen: Option<Value>,
+    read_at: Option<Instant>,
 }
 
-impl SecretReader {
-    pub(super) fn seen(&self) -> &CachedObject {
-        &self.seen
+impl SecretCache {
+    pub(super) fn seen(&self) -> Option<&Value> {
+        self.seen.as_ref()
     }
 
-    /// Returns whether the Secret may be another than the one that was read.
-    pub(super) fn is_stale(
-        &self,
-        agent: &Agent,
-        secret: &RegistrationSecret,
-        now: Instant,
-    ) -> bool {
-        let Some((at, changes)) = self.read else { return true };
-        let watched = agent.read(|state| state.addon_secrets.watched(secret));
-        match watched.version {
-            None => now >= at + READ_AGAIN,
-            Some(told) => watched.changes != changes && told != SecretVersion::of(&self.seen),
-        }
+    /// When the Secret has to be read again.
+    pub(super) fn next_read(&self) -> Instant {
+        self.read_at.map_or_else(Instant::now, |at| at + READ_INTERVAL)
     }
 
-    /// Reads the Secret, if it may be another one.
+    /// Reads the Secret if it was not for a while.
     ///
     /// # Errors
     /// As the server says.
     pub(super) fn refresh(&mut self, agent: &Agent, secret: &RegistrationSecret) -> Result<()> {
         let now = Instant::now();
-        if self.is_stale(agent, secret, now) {
-            let watched = agent.read(|state| state.addon_secrets.watched(secret));
-            self.seen = CachedObject::of(client(agent, secret).get(&secret.target()))?;
-            self.read = Some((now, watched.changes));
+        if self.read_at.is_none_or(|at| now >= at + READ_INTERVAL) {
+            self.seen = read(client(agent, secret), &secret.target())?;
+            self.read_at = Some(now);
         }
         Ok(())
     }
@@ -79,7 +66,7 @@ impl SecretReader {
         if is_own_secret(agent, secret) {
             return Some("is one of csr-bootstrapper's own".into());
         }
-        let CachedObject::Object(object) = &self.seen else { return None };
+        let object = self.seen.as_ref()?;
         let immutable = object["immutable"] == true;
         conflict(object, cluster).or_else(|| immutable.then(|| "is immutable".into()))
     }
@@ -97,8 +84,8 @@ impl SecretReader {
         removed: &[&str],
     ) -> Result<()> {
         let (client, values) = (client(agent, secret), (values, &SecretValues::new()));
-        let saved = write(client, &secret.target(), self.seen.object(), values, removed);
-        self.seen = CachedObject::Object(saved.inspect_err(|_| self.read = None)?);
+        let saved = write(client, &secret.target(), self.seen.as_ref(), values, removed);
+        self.seen = Some(saved.inspect_err(|_| self.read_at = None)?);
         Ok(())
     }
 }
@@ -118,7 +105,7 @@ fn is_own_secret(agent: &Agent, secret: &RegistrationSecret) -> bool {
 /// As the server says; `Conflict` if it changed meanwhile.
 pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) -> Result<bool> {
     let (client, target) = (client(agent, secret), secret.target());
-    let CachedObject::Object(object) = CachedObject::of(client.get(&target))? else {
+    let Some(object) = read(client, &target)? else {
         return Ok(true);
     };
     let data = secret::data(&object).unwrap_or_default();

@@ -1,29 +1,37 @@
 //! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
-use std::fmt;
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use apiclient::{
+    backoff::Backoff,
     client::{Client, Patch},
     error::{Error, Result},
     resource::{SECRETS, Target, valid_label, valid_name},
+    status_writer::guard,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::{self, Data};
+use log::Level;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
 use crate::{
     agent::Agent,
-    cached::CachedObject,
-    certificate::{CsrTemplate, csr::CertificateRequest},
+    certificate::{CsrTemplate, csr::CertificateRequest, store},
     digest::sha256,
 };
 
+/// The longest wait between two attempts to read the store.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
 /// A Secret that this program keeps for an add-on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredRegistration {
+pub(in crate::addon) struct StoredRegistration {
     pub(super) addon: String,
     /// The pending request.
     pub(super) request: Option<StoredRequest>,
@@ -52,41 +60,68 @@ impl From<&CertificateRequest> for StoredRequest {
 }
 
 /// All registrations, as the Secret of the store has them.
-pub(crate) struct RegistrationStore {
+pub(in crate::addon) struct RegistrationStore {
     client: Client,
     namespace: String,
     name: String,
     /// uid and resourceVersion of the Secret, if there is one.
-    version: Option<(String, String)>,
-    /// A write failed that may have arrived all the same.
+    version: Option<Value>,
+    /// It was not read yet, or a write failed that may have arrived all the same.
     is_stale: bool,
     all: Vec<(RegistrationSecret, StoredRegistration)>,
+    errors: Backoff,
+    not_before: Instant,
 }
 
 impl RegistrationStore {
-    /// Reads the store.
-    ///
-    /// # Errors
-    /// As the server says.
-    pub(crate) fn load(agent: &Agent) -> Result<Self> {
-        let mut store = Self {
+    /// Nothing is read yet.
+    pub(in crate::addon) fn new(agent: &Agent) -> Self {
+        Self {
             client: agent.management.clone(),
             namespace: agent.settings.namespace.clone(),
             name: agent.settings.registrations_secret(),
             version: None,
-            is_stale: false,
+            is_stale: true,
             all: Vec::new(),
-        };
-        store.reload()?;
-        Ok(store)
+            errors: Backoff::new(MAX_BACKOFF),
+            not_before: Instant::now(),
+        }
     }
 
-    pub(super) fn get(&self, secret: &RegistrationSecret) -> Option<&StoredRegistration> {
+    /// Reads the store where it may be another one.
+    ///
+    /// # Errors
+    /// The time of the next attempt, if the store cannot be read.
+    pub(in crate::addon) fn refresh(&mut self) -> std::result::Result<(), Instant> {
+        let now = Instant::now();
+        if !self.is_stale {
+            return Ok(());
+        }
+        if now < self.not_before {
+            return Err(self.not_before);
+        }
+        let Err(error) = self.reload() else {
+            self.errors.succeeded();
+            return Ok(());
+        };
+        let retry = self.errors.failed(&error, now, fastrand::f64());
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        log::log!(level, error:% = error; "the registrations of add-ons cannot be read");
+        self.not_before = Instant::now() + retry.wait;
+        Err(self.not_before)
+    }
+
+    pub(in crate::addon) fn all(&self) -> &[(RegistrationSecret, StoredRegistration)] {
+        &self.all
+    }
+
+    fn get(&self, secret: &RegistrationSecret) -> Option<&StoredRegistration> {
         self.all.iter().find(|(known, _)| known == secret).map(|(_, stored)| stored)
     }
 
-    pub(super) fn all(&self) -> &[(RegistrationSecret, StoredRegistration)] {
-        &self.all
+    /// Returns whether a request is stored for this Secret, of whatever template.
+    pub(super) fn has_request(&self, secret: &RegistrationSecret) -> bool {
+        self.get(secret).is_some_and(|stored| stored.request.is_some())
     }
 
     /// The pending request for this Secret, if it is one of `template`.
@@ -100,15 +135,34 @@ impl RegistrationStore {
         (request.name == *name).then_some(request)
     }
 
-    /// Stores `stored` for this Secret.
+    /// Stores the name of this Secret, unless it is there; without `keeps_request` no request stays with it.
+    ///
+    /// # Errors
+    /// As the server says; after a conflict the store is read again.
+    pub(super) fn ensure(
+        &mut self,
+        secret: &RegistrationSecret,
+        addon: &str,
+        keeps_request: bool,
+    ) -> Result<()> {
+        match self.get(secret) {
+            Some(stored) if keeps_request || stored.request.is_none() => Ok(()),
+            _ => self.set(secret, addon, None),
+        }
+    }
+
+    /// Stores the name of this Secret with its pending request.
     ///
     /// # Errors
     /// As the server says; after a conflict the store is read again.
     pub(super) fn set(
         &mut self,
         secret: &RegistrationSecret,
-        stored: StoredRegistration,
+        addon: &str,
+        request: Option<&CertificateRequest>,
     ) -> Result<()> {
+        let request = request.map(StoredRequest::from);
+        let stored = StoredRegistration { addon: addon.to_owned(), request };
         let value = BASE64_STANDARD.encode(stored.to_json(secret).to_string());
         self.write(key(secret), json!(value))?;
         self.all.retain(|(known, _)| known != secret);
@@ -116,7 +170,7 @@ impl RegistrationStore {
         Ok(())
     }
 
-    /// Removes this Secret.
+    /// Removes the name of this Secret.
     ///
     /// # Errors
     /// As the server says; after a conflict the store is read again.
@@ -129,25 +183,17 @@ impl RegistrationStore {
         Ok(())
     }
 
-    /// Returns whether it has to be read again: a write failed that may have arrived all the same.
-    pub(super) fn is_stale(&self) -> bool {
-        self.is_stale
-    }
-
     fn target(&self) -> Target<'_> {
         SECRETS.object(&self.namespace, &self.name)
     }
 
-    /// Reads the store again.
-    ///
-    /// # Errors
-    /// As the server says.
-    pub(super) fn reload(&mut self) -> Result<()> {
-        let answer = self.client.get(&self.target());
-        (self.version, self.all) = match CachedObject::of(answer)? {
-            CachedObject::Object(object) => (version(&object), read(&secret::data(&object)?)),
-            _ => (None, Vec::new()),
+    fn reload(&mut self) -> Result<()> {
+        let object = store::read(&self.client, &self.target())?;
+        self.all = match &object {
+            Some(object) => read(&secret::data(object)?),
+            None => Vec::new(),
         };
+        self.version = object.as_ref().and_then(guard);
         self.is_stale = false;
         Ok(())
     }
@@ -156,8 +202,7 @@ impl RegistrationStore {
     fn write(&mut self, key: String, value: Value) -> Result<()> {
         let (client, target) = (&self.client, self.target());
         let answer = match &self.version {
-            Some((uid, version)) => {
-                let metadata = json!({"uid": uid, "resourceVersion": version});
+            Some(metadata) => {
                 let patch = json!({"metadata": metadata, "data": {key: value}});
                 client.patch(&target, Patch::Merge, &patch)
             }
@@ -170,7 +215,7 @@ impl RegistrationStore {
             }
         };
         match answer {
-            Ok(object) => self.version = version(&object),
+            Ok(object) => self.version = guard(&object),
             Err(error) => return Err(self.after(error)),
         }
         Ok(())
@@ -192,11 +237,6 @@ impl RegistrationStore {
 fn key(secret: &RegistrationSecret) -> String {
     let RegistrationSecret { namespace: AddOnNamespace { hosted, name }, name: of } = secret;
     sha256(format!("{hosted}/{name}/{of}").as_bytes())[..32].to_owned()
-}
-
-fn version(object: &Value) -> Option<(String, String)> {
-    let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-    Some((text("uid")?, text("resourceVersion")?))
 }
 
 /// What can be read of the store's content; the rest is nobody's.

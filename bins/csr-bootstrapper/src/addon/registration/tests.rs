@@ -3,14 +3,25 @@ use serde_json::json;
 use super::*;
 use crate::{addon::managed_cluster_addon::tests::addon, certificate::authority::names};
 
-fn planned(status: serde_json::Value, driver: KubeClientDriver) -> Vec<Registration> {
-    let addon = AddOn::of(&addon(&json!({"status": status}))).unwrap();
-    registrations("test", &addon, &names(), driver)
+fn planned(
+    status: serde_json::Value,
+    driver: KubeClientDriver,
+) -> Vec<(RegistrationSecret, Registration)> {
+    let addon = AddOn::of(&self::addon(&json!({"status": status}))).unwrap();
+    let inputs = Inputs {
+        addons: &BTreeMap::new(),
+        is_gone: &|_| false,
+        stored: &[],
+        names: &names(),
+        driver,
+        apart: true,
+    };
+    inputs.registrations("test", &addon)
 }
 
 fn template(config: serde_json::Value) -> CsrTemplate {
     let all = planned(json!({"registrations": [config]}), KubeClientDriver::Csr);
-    match all.into_iter().next().unwrap().credential {
+    match all.into_iter().next().unwrap().1.credential {
         Credential::Certificate { template, .. } => template,
         Credential::Token { .. } => panic!("a token"),
     }
@@ -29,7 +40,7 @@ fn addon_registration_secrets_are_named_after_their_signers() {
         {"signerName": ""},
     ]);
     let all = planned(json!({"namespace": "ns", "registrations": all}), KubeClientDriver::Csr);
-    let names: Vec<_> = all.iter().map(|one| one.secret.sentence_name()).collect();
+    let names: Vec<_> = all.iter().map(|(secret, _)| secret.sentence_name()).collect();
     let expected =
         ["test-hub-kubeconfig", "test-example.com-signer-x-client-cert", "test--client-cert"];
     assert_eq!(names, expected.map(|name| format!("Secret ns/{name}")));
@@ -74,8 +85,8 @@ fn addon_registration_by_token_is_for_the_hubs_api_server_alone() {
     let all = json!([{"signerName": KUBE_API_SERVER_CLIENT}, {"signerName": "example.com/x"}]);
     let driver = KubeClientDriver::Token { lifetime: 700 };
     let all = planned(json!({"registrations": all}), driver);
-    assert_eq!(all[0].credential, Credential::Token { lifetime: 700 });
-    assert!(matches!(all[1].credential, Credential::Certificate { .. }));
+    assert!(matches!(all[0].1.credential, Credential::Token { lifetime: 700, .. }));
+    assert!(matches!(all[1].1.credential, Credential::Certificate { .. }));
 }
 
 /// configuration_test.go:365: what changes it, and what does not.
@@ -89,4 +100,93 @@ fn addon_registration_by_token_has_no_subject_of_its_own() {
     assert_eq!(with("a", token), with("b", token));
     assert_ne!(with("a", KubeClientDriver::Csr), with("b", KubeClientDriver::Csr));
     assert_ne!(with("a", KubeClientDriver::Csr), with("a", token));
+}
+
+fn named(name: &str, hosted: bool, signers: &[&str]) -> (String, Option<AddOn>) {
+    let key = "addon.open-cluster-management.io/hosting-cluster-name";
+    let annotations = if hosted { json!({key: "hosting1"}) } else { json!({}) };
+    let registrations: Vec<Value> =
+        signers.iter().map(|signer| json!({"signerName": signer})).collect();
+    let addon = AddOn::of(&json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "status": {"namespace": "ns", "registrations": registrations},
+    }));
+    (name.to_owned(), addon)
+}
+
+fn secret(hosted: bool, name: &str) -> RegistrationSecret {
+    let namespace = AddOnNamespace { hosted, name: "ns".into() };
+    RegistrationSecret { namespace, name: name.into() }
+}
+
+fn stored(addon: &str, secret: RegistrationSecret) -> (RegistrationSecret, StoredRegistration) {
+    (secret, StoredRegistration { addon: addon.into(), request: None })
+}
+
+/// The Secrets to keep and those to remove, after a list of these add-ons, of which `None` cannot be read.
+fn compared(
+    all: Vec<(String, Option<AddOn>)>,
+    stored: &[(RegistrationSecret, StoredRegistration)],
+    apart: bool,
+) -> (Vec<RegistrationSecret>, Vec<RegistrationSecret>, bool) {
+    let known: BTreeSet<_> = all.iter().map(|(name, _)| name.clone()).collect();
+    let readable = all.into_iter().filter_map(|(name, addon)| Some((name, Arc::new(addon?))));
+    let desired = desired(&Inputs {
+        addons: &readable.collect(),
+        is_gone: &|name| !known.contains(name),
+        stored,
+        names: &names(),
+        driver: KubeClientDriver::Csr,
+        apart,
+    });
+    let (kept, removed): (Vec<_>, Vec<_>) =
+        desired.registrations.into_iter().partition(|(_, desired)| desired.is_some());
+    let secrets = |all: Vec<(RegistrationSecret, _)>| all.into_iter().map(|(it, _)| it).collect();
+    (secrets(kept), secrets(removed), desired.too_many)
+}
+
+#[test]
+fn another_place_is_wanted_and_the_old_one_is_obsolete() {
+    let name = "a-x.io-s-client-cert";
+    let (here, there) = (secret(false, name), secret(true, name));
+    let all = vec![named("a", true, &["x.io/s"])];
+    let expected = (vec![there], vec![here.clone()], false);
+    assert_eq!(compared(all, &[stored("a", here)], true), expected);
+}
+
+#[test]
+fn where_both_clusters_are_one_the_place_is_the_same() {
+    let name = "a-x.io-s-client-cert";
+    for (before, now) in [(false, true), (true, false), (true, true)] {
+        let known = [stored("a", secret(before, name))];
+        let compared = compared(vec![named("a", now, &["x.io/s"])], &known, false);
+        assert_eq!(compared, (vec![secret(false, name)], vec![], false));
+    }
+}
+
+/// Those beyond what may be are not requested; those that are there stay.
+#[test]
+fn of_too_many_registrations_none_is_obsolete() {
+    let signers: Vec<_> = (0..16).map(|number| format!("x.io/{number}")).collect();
+    let signers: Vec<_> = signers.iter().map(String::as_str).collect();
+    let mut all: Vec<_> =
+        (0..40).map(|number| named(&format!("a{number:02}"), false, &signers)).collect();
+    all.push(named("z", false, &["x.io/s"]));
+    let known = ["z-x.io-s", "z-x.io-other", "y-x.io-s"]
+        .map(|name| stored(&name[..1], secret(false, &format!("{name}-client-cert"))));
+    let (kept, removed, too_many) = compared(all, &known, true);
+    assert_eq!((kept.len(), too_many), (MAX_REGISTRATIONS, true));
+    assert_eq!(removed, [known[2].0.clone(), known[1].0.clone()]);
+}
+
+/// An add-on is gone once a complete list lacks it; a terminating one keeps its Secrets.
+#[test]
+fn secret_stays_until_its_addon_is_gone_for_certain() {
+    let known = [stored("a", secret(false, "a-x.io-s-client-cert"))];
+    let it = vec![known[0].0.clone()];
+    assert_eq!(compared(vec![("a".to_owned(), None)], &known, true), (vec![], vec![], false));
+    let (name, addon) = named("a", false, &["x.io/s", "x.io/new"]);
+    let deleting = addon.map(|addon| AddOn { terminating: true, ..addon });
+    assert_eq!(compared(vec![(name, deleting)], &known, true), (it.clone(), vec![], false));
+    assert_eq!(compared(Vec::new(), &known, true), (vec![], it, false));
 }

@@ -1,19 +1,31 @@
-//! Token of an add-on's ServiceAccount: what it says of itself, and whether another one is needed. No I/O, no clock.
+//! Token of an add-on's ServiceAccount on the hub: what it says of itself, whether another one is needed, and how it is
+//! obtained.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use apiclient::time::seconds_time;
+use apiclient::{
+    error::{Error, Result},
+    log_object,
+    resource::{Resource, Target},
+    stop::Stop,
+    time::seconds_time,
+};
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use kubeconfig::secret::Data;
-use serde_json::Value;
+use kubeconfig::secret::{self, Data};
+use log::Level;
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
+use super::{keeper::Step, service_account};
 use crate::{
+    certificate::{pacing::Pacing, store::SecretValues},
     clocks::Clocks,
     conditions::Condition,
     hub::Hub,
     identity::{CLUSTER_NAME, said},
 };
 
+static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
 /// Key of the token in the Secret, and its file next to the kubeconfig.
 pub(super) const TOKEN: &str = "token";
 /// The end of the year 9999, in seconds since 1970: a later time is none.
@@ -36,7 +48,7 @@ impl TokenClaims {
     ///
     /// # Errors
     /// The problem, as the predicate of a sentence about the token.
-    pub(super) fn of(token: &[u8]) -> Result<Self, &'static str> {
+    pub(super) fn of(token: &[u8]) -> std::result::Result<Self, &'static str> {
         let mut parts = token.split(|byte| *byte == b'.');
         let (Some(_), Some(claims), Some(_), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -129,6 +141,179 @@ pub(super) fn need(
     match is_whole && said(data, CLUSTER_NAME, cluster) {
         true => TokenNeed::Nothing(due_in, claims),
         false => TokenNeed::Repair,
+    }
+}
+
+/// The last token of this process.
+struct ObtainedToken {
+    /// Until it is in the Secret: another attempt to save it must not cost another token.
+    unsaved: Option<Zeroizing<Vec<u8>>>,
+    /// Or why it cannot be used; then there is none to save.
+    claims: std::result::Result<TokenClaims, &'static str>,
+    /// uid of the ServiceAccount that it was requested for; the hub may not have said yet that there is another one.
+    uid: String,
+    /// The end of its least use.
+    until: Instant,
+}
+
+/// Obtains the token of one registration.
+#[derive(Default)]
+pub(super) struct TokenDriver {
+    pacing: Pacing,
+    obtained: Option<ObtainedToken>,
+    /// What was logged last that the token waits for.
+    waits: Option<&'static str>,
+    refreshed: Option<Condition>,
+}
+
+impl TokenDriver {
+    /// The condition about the token, once there is something to say.
+    pub(super) fn condition(&self) -> Option<Condition> {
+        self.refreshed.clone()
+    }
+
+    /// Does what is due for a token of this lifetime and account; returns when to come again if nothing changes.
+    ///
+    /// # Errors
+    /// As the hub and the cluster of the Secret say.
+    pub(super) fn reconcile(
+        &mut self,
+        (lifetime, account): (u32, &std::result::Result<String, &'static str>),
+        mut step: Step<'_>,
+    ) -> Result<Instant> {
+        let (target, now) = (step.name.target(), Instant::now());
+        let uid = match account {
+            Ok(uid) => uid,
+            &Err(waits) => {
+                if self.waits.replace(waits) != Some(waits) {
+                    log_object!(Level::Info, target; "no token for the add-on: {waits}");
+                }
+                return Ok(now + Stop::SLICE);
+            }
+        };
+        self.waits = None;
+        let why = match self.need(uid, &step, now) {
+            TokenNeed::Nothing(left, claims) => {
+                if self.refreshed.as_ref().is_none_or(|told| told.status != "True") {
+                    self.refreshed = Some(claims.refreshed());
+                }
+                return Ok(now + left);
+            }
+            TokenNeed::Repair => None,
+            TokenNeed::Token(why) => Some(why),
+        };
+        // The last token was used for a while: nobody has undone a write.
+        let is_regular = self.obtained.as_ref().is_none_or(|it| now >= it.until);
+        if let Some(until) = self.pacing.next_write(is_regular, now) {
+            return Ok(until);
+        }
+        let token = match why {
+            Some(why) => Some(self.obtain(&why, (lifetime, uid), &step)?),
+            None => None,
+        };
+        step.save(token.as_ref().map(|(token, _)| token))?;
+        self.pacing.saved(is_regular, now);
+        if let Some((_, claims)) = token {
+            self.refreshed = Some(claims.refreshed());
+            self.obtained.iter_mut().for_each(|obtained| obtained.unsaved = None);
+            log_object!(Level::Info, target; "the token of an add-on was saved");
+        }
+        Ok(now)
+    }
+
+    fn need(&self, uid: &str, step: &Step<'_>, now: Instant) -> TokenNeed {
+        let Some(object) = step.secret.seen() else {
+            return TokenNeed::Token("does not exist".into());
+        };
+        let session = step.context.session;
+        let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
+        let least = obtained.and_then(|it| {
+            Some(LeastUse { claims: it.claims.clone().ok()?, left: it.until - now })
+        });
+        let (names, clocks) = ((uid, &*session.names.cluster), step.context.agent.clocks());
+        match secret::data(object) {
+            Ok(data) => need(&data, least.as_ref(), names, &session.hub, clocks),
+            Err(error) => TokenNeed::Token(format!("cannot be read: {error}")),
+        }
+    }
+
+    /// The token that could not be saved yet, or else a new one, as the Secret needs one for this reason.
+    fn obtain(
+        &mut self,
+        why: &str,
+        (lifetime, uid): (u32, &str),
+        step: &Step<'_>,
+    ) -> Result<(Zeroizing<Vec<u8>>, TokenClaims)> {
+        let now = Instant::now();
+        if !self.keeps(uid, now) {
+            let name = step.name.sentence_name();
+            log_object!(Level::Info, step.name.target(); "requesting a token: {name} {why}");
+            let token = step.request_token(lifetime).inspect_err(|error| {
+                self.fail(format!("Failed to create token: {error}"));
+            })?;
+            self.take(token, (lifetime, uid), now);
+        }
+        let (token, claims) = match &self.obtained {
+            Some(obtained) => (obtained.unsaved.clone(), obtained.claims.clone()),
+            None => (None, Err("is not there")),
+        };
+        claims.and_then(|claims| Ok((token.ok_or("is not there")?, claims))).map_err(|what| {
+            let message = format!("the hub's token {what}");
+            self.fail(message.clone());
+            Error::bad_config(message)
+        })
+    }
+
+    fn fail(&mut self, message: String) {
+        self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
+    }
+
+    /// Whether to keep the last token, which is valid for a year, instead of requesting another. It must be for the
+    /// ServiceAccount of this uid, and:
+    /// - it is not saved yet, or
+    /// - its claims cannot be used, and the next token would be no better.
+    fn keeps(&self, uid: &str, now: Instant) -> bool {
+        let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
+        obtained.is_some_and(|it| it.unsaved.is_some() || it.claims.is_err())
+    }
+
+    /// Takes the hub's token. It is kept for half of its life, or of the requested one if it does not say its own.
+    fn take(&mut self, token: Zeroizing<Vec<u8>>, (lifetime, uid): (u32, &str), now: Instant) {
+        let claims = TokenClaims::of(&token);
+        let requested = Duration::from_secs(lifetime.into()) / 2;
+        let until = now + claims.as_ref().map_or(requested, TokenClaims::least_use);
+        let unsaved = claims.is_ok().then_some(token);
+        self.obtained = Some(ObtainedToken { unsaved, claims, uid: uid.to_owned(), until });
+    }
+}
+
+impl Step<'_> {
+    fn request_token(&self, lifetime: u32) -> Result<Zeroizing<Vec<u8>>> {
+        let session = self.context.session;
+        let account = service_account(self.addon);
+        let object = SERVICE_ACCOUNTS.object(&session.names.cluster, &account);
+        let target = Target { subresource: Some("token"), ..object };
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": lifetime},
+        });
+        let answer = session.client.create(&target, &request)?;
+        let token =
+            answer["status"]["token"].as_str().map(|token| token.as_bytes().to_vec().into());
+        token.ok_or_else(|| Error::bad_config(format!("the hub gives no token for {target}")))
+    }
+
+    /// Saves the token, if there is a new one, and what is next to it.
+    fn save(&mut self, token: Option<&Zeroizing<Vec<u8>>>) -> Result<()> {
+        let session = self.context.session;
+        let mut values = SecretValues::from([
+            (CLUSTER_NAME, session.names.cluster.clone().into_bytes().into()),
+            ("kubeconfig", session.hub.token_kubeconfig(TOKEN).into_bytes().into()),
+        ]);
+        if let Some(token) = token {
+            values.insert(TOKEN, token.clone());
+        }
+        self.secret.save(self.context.agent, self.name, &values, &["tls.crt", "tls.key"])
     }
 }
 

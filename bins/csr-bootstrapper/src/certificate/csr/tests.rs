@@ -58,7 +58,6 @@ fn lengths_of_one_and_more_bytes_are_right() {
         let names = AgentNames { agent: "x".repeat(length), ..names() };
         let request = CertificateRequest::new(&names.csr_template()).unwrap();
         assert!(request.is_in(&request.pem().unwrap()), "{length}");
-        assert!(asks_for(&request.pem().unwrap(), &names.user()), "{length}");
         if let Some(text) = openssl(&["req", "-verify", "-noout"], &request.pem().unwrap()) {
             assert!(text.contains("verify OK"), "{length}: {text}");
         }
@@ -170,21 +169,6 @@ fn a_request_for_other_names_is_none() {
 }
 
 #[test]
-fn a_request_asks_for_exactly_one_user() {
-    let longer = AgentNames { agent: "agent10".into(), ..names() };
-    let request = CertificateRequest::new(&longer.csr_template()).unwrap();
-    assert!(asks_for(&request.pem().unwrap(), "system:open-cluster-management:cluster1:agent10"));
-    assert!(!asks_for(&request.pem().unwrap(), "system:open-cluster-management:cluster1:agent1"));
-    assert!(
-        !asks_for(&request.pem().unwrap(), "system:open-cluster-management:cluster1"),
-        "a group of it"
-    );
-    for junk in ["", "junk", "-----BEGIN CERTIFICATE REQUEST-----", &request.key] {
-        assert!(!asks_for(junk, &names().user()));
-    }
-}
-
-#[test]
 fn the_key_is_in_no_debug_output() {
     let request = CertificateRequest::new(&template()).unwrap();
     assert_eq!(format!("{request:?}"), format!("CertificateRequest({})", request.name));
@@ -216,26 +200,6 @@ fn openssl_reads_units_and_names_of_hosts() {
     let hosts = "DNS:a.addon.open-cluster-management.io, DNS:b.example";
     for part in ["verify OK", subject, hosts] {
         assert!(text.contains(part), "{text}");
-    }
-}
-
-#[test]
-fn a_request_with_names_of_hosts_asks_for_its_user_too() {
-    let request = CertificateRequest::new(&of_addon()).unwrap();
-    assert!(asks_for(&request.pem().unwrap(), "addon-user"));
-    assert!(!asks_for(&request.pem().unwrap(), "b.example"), "a host is no user");
-    assert!(!asks_for(&request.pem().unwrap(), "group1"), "nor is a group");
-}
-
-#[test]
-fn bytes_that_merely_hold_the_user_ask_for_nobody() {
-    let names = names();
-    let user = names.user();
-    let request = CertificateRequest::new(&names.csr_template()).unwrap();
-    let der =
-        CertificateSigningRequestDer::from_pem_slice(request.pem().unwrap().as_bytes()).unwrap();
-    for junk in [user.as_bytes(), &der[..der.len() - 1], &[&*der, &[0]].concat()] {
-        assert!(!asks_for(&to_pem(REQUEST, junk), &user));
     }
 }
 

@@ -1,0 +1,204 @@
+//! CSRs of this cluster on a hub, through one client: a watch of their versions says which of them changed, a GET what
+//! they are.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use apiclient::{
+    client::Client,
+    error::{Error, Result},
+    json::Document,
+    lock::lock,
+    reflector::{Lookup, Store},
+    stop::Stop,
+    watch::{self, Selection},
+};
+use serde_json::Value;
+use sidecar::runtime;
+
+use super::{
+    csr::{CLUSTER_LABEL, CSRS, CertificateRequest},
+    csr_status::{MOST_PENDING, is_pending},
+    template::CsrTemplate,
+};
+use crate::agent::PAGE;
+
+/// A CSR is read this often while no watch is open, because of rights or a proxy.
+const REREAD_INTERVAL: Duration = Duration::from_secs(15);
+/// Versions of more CSRs are not kept: these are read as often as without a watch.
+const MAX_CSRS: usize = 1000;
+
+/// The CSRs of one cluster, through one client; the watch is open while a CSR is awaited.
+pub(crate) struct CsrClient {
+    pub(crate) client: Client,
+    labels: String,
+    /// Raised at the end of the client's use.
+    stop: Stop,
+    /// Woken when a CSR has changed.
+    wakes: Stop,
+    awaited: Mutex<Awaited>,
+}
+
+#[derive(Default)]
+struct Awaited {
+    reads: BTreeMap<String, Read>,
+    watch: Option<Watch>,
+}
+
+struct Watch {
+    versions: Store<String>,
+    stop: Stop,
+}
+
+/// The answer to a GET.
+struct Read {
+    csr: Option<Value>,
+    /// The version before it: a later one makes it stale.
+    version: Lookup<String>,
+    at: Instant,
+}
+
+impl CsrClient {
+    pub(crate) fn new(client: Client, cluster: &str, stop: Stop, wakes: &Stop) -> Self {
+        let labels = format!("{CLUSTER_LABEL}={cluster}");
+        Self { client, labels, stop, wakes: wakes.clone(), awaited: Mutex::default() }
+    }
+
+    /// The CSR `name`, or `None` if it does not exist. It is read again only after a change, or from time to time while
+    /// no watch is open.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Value>> {
+        let now = Instant::now();
+        let version = {
+            let mut awaited = lock(&self.awaited);
+            let version = self.watch(&mut awaited).map_or(Lookup::Unknown, |it| it.version(name));
+            let read = awaited.reads.get(name);
+            if let Some(read) = read.filter(|read| read.is_fresh(&version, now)) {
+                return Ok(read.csr.clone());
+            }
+            version
+        };
+        let csr = match self.client.get(&CSRS.cluster_object(name)) {
+            Ok(csr) => Some(csr),
+            Err(Error::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let read = Read { csr: csr.clone(), version, at: now };
+        lock(&self.awaited).reads.insert(name.to_owned(), read);
+        Ok(csr)
+    }
+
+    /// Posts the CSR; the next [`Self::get`] reads it.
+    pub(crate) fn create(
+        &self,
+        request: &CertificateRequest,
+        template: &CsrTemplate,
+        expiration: Option<u32>,
+    ) -> Result<()> {
+        lock(&self.awaited).reads.remove(&request.name);
+        let object = request.object(template, expiration)?;
+        self.client.create(&CSRS.cluster_object(&request.name), &object).map(|_| ())
+    }
+
+    /// Stops awaiting the CSR `name`; the watch ends with the last one.
+    pub(crate) fn forget(&self, name: &str) {
+        let mut awaited = lock(&self.awaited);
+        awaited.reads.remove(name);
+        if awaited.reads.is_empty()
+            && let Some(watch) = awaited.watch.take()
+        {
+            watch.stop.raise();
+        }
+    }
+
+    /// The names of the pending CSRs of `template`, up to the limit; none without the right to list them, as one may still
+    /// post.
+    pub(crate) fn pending(&self, template: &CsrTemplate) -> Result<Vec<String>> {
+        let mut pending = Vec::new();
+        let all = Selection::all(CSRS.everywhere());
+        let selection = Selection { labels: &self.labels, page: PAGE, ..all };
+        let listed = watch::list(&self.client, &selection, &self.stop, &mut |csr| {
+            if let Document::Whole(object) = &csr
+                && is_pending(object, template)
+            {
+                pending.push(csr.name().to_owned());
+            }
+            match pending.len() < MOST_PENDING {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        match listed {
+            Err(error @ Error::Forbidden(_)) => {
+                log::info!(labels = self.labels, error:% = error; "pending CSRs are not counted");
+                Ok(Vec::new())
+            }
+            listed => listed.map(|_| pending),
+        }
+    }
+
+    /// Ends the watch and every request.
+    pub(crate) fn close(&self) {
+        self.stop.raise();
+        self.client.close();
+    }
+
+    /// Why the awaited CSRs may have changed unseen, for `/readyz`.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        lock(&self.awaited).watch.as_ref()?.versions.last_error()
+    }
+
+    /// The open watch, which is opened if there is none; `None` when the system gives no thread.
+    fn watch<'a>(&self, awaited: &'a mut Awaited) -> Option<&'a Watch> {
+        if awaited.watch.is_none() {
+            awaited.watch = self.open();
+        }
+        awaited.watch.as_ref()
+    }
+
+    fn open(&self) -> Option<Watch> {
+        let (versions, stop) = (Store::new(MAX_CSRS), self.stop.child());
+        let watch = Watch { versions: versions.clone(), stop: stop.clone() };
+        let (client, labels) = (self.client.clone(), self.labels.clone());
+        let wakes = self.wakes.clone();
+        let started = runtime::spawn("csrs", move || {
+            let all = Selection::all(CSRS.everywhere());
+            let selection = Selection { labels: &labels, page: PAGE, metadata_only: true, ..all };
+            let version =
+                |csr: Value| csr["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+            versions.run(&client, &selection, &stop, &mut { version }, &mut || wakes.wake());
+        });
+        match started {
+            Ok(()) => Some(watch),
+            Err(error) => {
+                log::debug!(error:% = error; "CSRs are not watched");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for CsrClient {
+    fn drop(&mut self) {
+        self.stop.raise();
+    }
+}
+
+impl Watch {
+    fn version(&self, name: &str) -> Lookup<String> {
+        match self.versions.last_error() {
+            Some(_) => Lookup::Unknown,
+            None => self.versions.get(name),
+        }
+    }
+}
+
+impl Read {
+    fn is_fresh(&self, version: &Lookup<String>, now: Instant) -> bool {
+        let is_watched = *version != Lookup::Unknown;
+        self.version == *version && (is_watched || now < self.at + REREAD_INTERVAL)
+    }
+}
