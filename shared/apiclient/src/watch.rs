@@ -1,7 +1,6 @@
 //! Watcher of one object or a collection: list, then watch, forever, in bounded memory.
 
 mod events;
-mod last_error;
 mod list;
 mod list_watch;
 
@@ -28,10 +27,7 @@ use self::{
     list_watch::ListWatch,
 };
 
-pub use self::{
-    last_error::LastError,
-    list_watch::{Selection, list},
-};
+pub use self::list_watch::{Selection, list};
 
 /// The margin for a server that does not end a watch in time.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
