@@ -127,11 +127,6 @@ impl Agent {
         result
     }
 
-    /// Like `update`, but does not wake waiters.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut SharedState) -> T) -> T {
-        change(&mut lock(&self.state))
-    }
-
     /// Sets the result of the last rotation.
     pub(crate) fn set_rotated(&self, rotated: Rotated) {
         self.update(|state| state.rotated = Some(rotated));
