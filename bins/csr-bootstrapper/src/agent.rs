@@ -21,7 +21,7 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 use serde_json::Value;
-use sidecar::flags::Flags;
+use sidecar::{flags::Flags, renewal::RenewalStatus};
 
 use crate::{
     bootstrap::SourceResult,
@@ -58,6 +58,8 @@ pub(crate) struct Agent {
     pub(crate) started: SystemTime,
     /// Requests to the hub, of all its clients so far.
     pub(crate) requests: HubRequests,
+    /// The status of the Lease on the hub.
+    pub(crate) heartbeat: Mutex<RenewalStatus>,
     state: Mutex<SharedState>,
 }
 
@@ -94,6 +96,7 @@ impl Agent {
             nodes: Store::new(MAX_NODES),
             started: SystemTime::now(),
             requests: HubRequests::default(),
+            heartbeat: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -135,6 +138,10 @@ impl Agent {
     /// Changes the status on the endpoint; no thread waits for that.
     pub(crate) fn report(&self, report: impl FnOnce(&mut CertificateStatus)) {
         report(&mut lock(&self.state).status);
+    }
+
+    pub(crate) fn heartbeat(&self) -> RenewalStatus {
+        lock(&self.heartbeat).clone()
     }
 
     /// Records that the certificate loop runs.

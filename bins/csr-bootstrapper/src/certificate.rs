@@ -27,7 +27,7 @@ pub mod validate;
 pub(crate) use self::csr::authority;
 pub(crate) use self::{
     csr::KUBE_API_SERVER_CLIENT,
-    manager::{CertificateManager, OnceGoal},
+    manager::CertificateManager,
     readiness::ready,
     template::{CsrTemplate, Subject},
 };

@@ -11,10 +11,7 @@ use sidecar::{
 };
 
 use crate::{
-    agent::Agent,
-    bootstrap::BootstrapError,
-    certificate::ready,
-    managedcluster::{ManagedClusterLease, accepted},
+    agent::Agent, bootstrap::BootstrapError, certificate::ready, managedcluster::accepted,
     settings::LOCK,
 };
 
@@ -36,14 +33,13 @@ const SAVED: Family = Family::gauge(
 /// The report of this process.
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,
-    pub(crate) lease: Arc<ManagedClusterLease>,
     pub(crate) leadership: Arc<Leadership>,
 }
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let credential = self.agent.read(|state| state.status.beat);
-        let loops = [("credential", credential), ("heartbeat", self.lease.status().beat)];
+        let loops = [("credential", credential), ("heartbeat", self.agent.heartbeat().beat)];
         // It may have to read a list.
         let longest = LOOP_TIMEOUT + LIST_TIMEOUT;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
@@ -80,7 +76,7 @@ impl Report for Reporter {
                  -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
             ));
         }
-        let failing = self.lease.status().failing();
+        let failing = self.agent.heartbeat().failing();
         remarks.extend(failing.map(|why| format!("the heartbeat fails: {why}")));
         remarks.into_iter().map(|remark| remark + "\n").collect()
     }
@@ -117,7 +113,7 @@ impl Report for Reporter {
                 None => metrics.add_requests(target, requests),
             }
         }
-        self.lease.status().add_to(&mut metrics, &[]);
+        self.agent.heartbeat().add_to(&mut metrics, &[]);
         metrics.add_client("management", &agent.management);
         if let Some(spoke) = agent.other_spoke() {
             metrics.add_client("spoke", spoke);

@@ -33,10 +33,10 @@ use crate::{
     addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{CertificateManager, OnceGoal, csr::self_signed, ready, store},
+    certificate::{CertificateManager, csr::self_signed, ready, store},
     claim, files, hub_selection,
     identity::{self, AgentNames},
-    managedcluster::{self, ManagedClusterLease},
+    managedcluster,
     report::Reporter,
     settings::{LOCK, Settings},
 };
@@ -54,15 +54,14 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     settings.log_dropped();
     let agent = Arc::new(Agent::new(settings, flags, stop)?);
-    let lease = Arc::new(ManagedClusterLease::new());
     if let Some(limit) = settings.once {
-        return once(&agent, &lease, limit);
+        return once(&agent, limit);
     }
     let leadership = match settings.election {
         Some(timing) => Leadership::campaign((&settings.namespace, LOCK), timing, flags, stop)?,
         None => Leadership::without_election(stop),
     };
-    let result = lead(&agent, &lease, &leadership, flags);
+    let result = lead(&agent, &leadership, flags);
     // After an error too: a leader releases its Lease.
     stop.raise();
     leadership.wait_for_release(Instant::now());
@@ -70,14 +69,8 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 }
 
 /// Works as soon as this replica leads, until the end of the process.
-fn lead(
-    agent: &Arc<Agent>,
-    lease: &Arc<ManagedClusterLease>,
-    leadership: &Arc<Leadership>,
-    flags: &Flags,
-) -> Result<()> {
-    let report =
-        Reporter { agent: agent.clone(), lease: lease.clone(), leadership: leadership.clone() };
+fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
+    let report = Reporter { agent: agent.clone(), leadership: leadership.clone() };
     let https = match &agent.settings.https {
         Some(https) => {
             let (certificate, key) = self_signed()?;
@@ -89,19 +82,15 @@ fn lead(
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    let ended = start(agent, lease, None)?;
+    let ended = start(agent)?;
     leadership.wait_until_lost()?;
     ended.try_recv().map_or(Ok(()), |result| result.map(drop))
 }
 
 /// Obtains a credential and exits, within `limit`.
-fn once(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>, limit: Duration) -> Result<End> {
-    let (goal, timeout) = match limit {
-        Duration::ZERO => (OnceGoal::Check, CHECK_TIMEOUT),
-        limit => (OnceGoal::Obtain, limit),
-    };
-    let ended = start(agent, lease, Some(goal))?;
-    let stopped = agent.stop.wait(timeout);
+fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
+    let ended = start(agent)?;
+    let stopped = agent.stop.wait(if limit.is_zero() { CHECK_TIMEOUT } else { limit });
     let why = || ready(agent).err().unwrap_or_default();
     match (ended.try_recv().ok().transpose()?, stopped) {
         (Some(true), _) => Ok(End::Done),
@@ -117,18 +106,14 @@ fn once(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>, limit: Duration) -
 
 /// Starts the sources and the credential's thread. When that ends before the process, the receiver gets whether the
 /// credential is usable, and `stop` is raised.
-fn start(
-    agent: &Arc<Agent>,
-    lease: &Arc<ManagedClusterLease>,
-    once: Option<OnceGoal>,
-) -> Result<Receiver<Result<bool>>> {
+fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<bool>>> {
     for index in 0..agent.settings.bootstraps.len() {
         runtime::spawn_with("bootstrap", agent, move |agent| bootstrap::follow(agent, index))?;
     }
     let (end, ended) = channel();
-    let (agent, lease) = (agent.clone(), lease.clone());
+    let agent = agent.clone();
     runtime::spawn("credential", move || {
-        if let Some(result) = work(&agent, &lease, once).transpose() {
+        if let Some(result) = work(&agent).transpose() {
             // After the deadline nobody listens.
             let _ = end.send(result);
             agent.stop.raise();
@@ -138,11 +123,7 @@ fn start(
 }
 
 /// Resolves the names, starts all other threads, and manages the certificate; `None` at the end of the process.
-fn work(
-    agent: &Arc<Agent>,
-    lease: &Arc<ManagedClusterLease>,
-    once: Option<OnceGoal>,
-) -> Result<Option<bool>> {
+fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
     let Some(stored) = wait_for_request(agent) else { return Ok(None) };
     // In this order: a credential that is saved meanwhile has the names of its request.
     runtime::spawn_with("secret", agent, agent::follow_credential)?;
@@ -151,19 +132,19 @@ fn work(
     }
     let names = resolve_names(agent, stored.as_ref())?;
     if agent.settings.hub_connection_timeout.is_some() {
-        let (lease, names, pending) = (lease.clone(), names.clone(), hub_of(stored.as_ref()));
+        let (names, pending) = (names.clone(), hub_of(stored.as_ref()));
         runtime::spawn_with("hubs", agent, move |agent| {
-            hub_selection::run(agent, &names, &lease, pending);
+            hub_selection::run(agent, &names, pending);
         })?;
     }
-    if once.is_none() {
-        report_to_hub(agent, lease)?;
+    if agent.settings.once.is_none() {
+        report_to_hub(agent)?;
     }
-    Ok(CertificateManager::new(agent, names, stored).run(once))
+    Ok(CertificateManager::new(agent, names, stored).run())
 }
 
 /// Starts the threads that use the credential.
-fn report_to_hub(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>) -> Result<()> {
+fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
     let settings = &agent.settings;
     if let (true, Some(directory)) = (settings.write_files, &settings.hub_directory) {
         let directory = directory.clone();
@@ -181,8 +162,7 @@ fn report_to_hub(agent: &Arc<Agent>, lease: &Arc<ManagedClusterLease>) -> Result
     if settings.addon_management {
         addon::start(agent)?;
     }
-    let lease = lease.clone();
-    runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))
+    runtime::spawn_with("heartbeat", agent, managedcluster::run_heartbeat)
 }
 
 /// Reads the Secret of the stored request; `None` at the end of the process.

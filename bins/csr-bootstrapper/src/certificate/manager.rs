@@ -42,15 +42,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// restarting, and the jitter keeps a fleet from returning at once.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
-/// The goal of a single run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnceGoal {
-    /// Check the credential.
-    Check,
-    /// Obtain one.
-    Obtain,
-}
-
 /// Keeps a certificate for the hub in the Secret.
 pub(crate) struct CertificateManager<'a> {
     agent: &'a Agent,
@@ -95,18 +86,18 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Manages the certificate until the end of the process (`None`), or until the goal `once` is reached:
-    /// whether the credential is usable.
-    pub(crate) fn run(mut self, once: Option<OnceGoal>) -> Option<bool> {
+    /// Manages the certificate until the end of the process (`None`), or with `-once` until the credential is usable or
+    /// was checked once: whether it is.
+    pub(crate) fn run(mut self) -> Option<bool> {
+        let once = self.agent.settings.once;
+        let is_check = once == Some(Duration::ZERO);
         loop {
             let seen = self.agent.stop.wakes();
             self.agent.beat();
-            let turn = self.turn(once != Some(OnceGoal::Check));
-            let usable = || turn.is_settled && ready(self.agent).is_ok();
-            match once {
-                Some(OnceGoal::Check) => return Some(usable()),
-                Some(OnceGoal::Obtain) if usable() => return Some(true),
-                _ => {}
+            let turn = self.turn(!is_check);
+            let is_usable = once.is_some() && turn.is_settled && ready(self.agent).is_ok();
+            if is_usable || is_check {
+                return Some(is_usable);
             }
             // No event tells this loop of changed files in -hub-kubeconfig-dir.
             let slice = if once.is_some() { ONCE_INTERVAL } else { Stop::SLICE };

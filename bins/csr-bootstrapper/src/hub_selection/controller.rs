@@ -19,7 +19,7 @@ use crate::{
     certificate::validate::{self, Validation},
     hub::Hub,
     identity::AgentNames,
-    managedcluster::{ManagedClusterLease, accepts_client, lease_period},
+    managedcluster::{accepts_client, lease_period},
 };
 
 /// The longest wait between two selections without a result.
@@ -27,19 +27,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Selects a hub, and another one when that has to be, until the end of the process. `pending` is the server of the
 /// request that an earlier process left.
-pub(crate) fn run(
-    agent: &Agent,
-    names: &AgentNames,
-    lease: &ManagedClusterLease,
-    pending: Option<String>,
-) {
+pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<String>) {
     let (Some(timeout), now) = (agent.settings.hub_connection_timeout, Instant::now()) else {
         return;
     };
     let mut controller = HubController {
         agent,
         names,
-        lease,
         pending,
         timer: HubTimer::new(timeout, now),
         backoff: Backoff::new(MAX_BACKOFF),
@@ -52,7 +46,6 @@ pub(crate) fn run(
 struct HubController<'a> {
     agent: &'a Agent,
     names: &'a AgentNames,
-    lease: &'a ManagedClusterLease,
     /// The server of the pending request, until a hub is selected.
     pending: Option<String>,
     timer: HubTimer,
@@ -90,7 +83,7 @@ impl HubController<'_> {
     }
 
     fn observe(&self) -> HubStatus {
-        let (agent, heartbeat) = (self.agent, self.lease.status());
+        let (agent, heartbeat) = (self.agent, self.agent.heartbeat());
         let selected = agent.selected_hub().map(|(_, server)| server);
         let session = agent.session().filter(|session| !session.stop.raised());
         let session = session.filter(|session| selected.as_deref() == Some(session.hub.url()));

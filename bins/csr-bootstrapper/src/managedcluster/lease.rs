@@ -1,10 +1,7 @@
 //! Heartbeat on the hub: the Lease `managed-cluster-lease`, which the hub creates and reads, and which this
 //! agent renews while the hub accepts the cluster.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use apiclient::{
     controller,
@@ -18,7 +15,7 @@ use apiclient::{
 };
 use log::Level;
 use serde_json::Value;
-use sidecar::renewal::{self, RenewalStatus};
+use sidecar::renewal;
 
 use super::conditions::accepted;
 use crate::{agent::Agent, state::HubSession};
@@ -27,12 +24,6 @@ use crate::{agent::Agent, state::HubSession};
 const LEASE: &str = "managed-cluster-lease";
 /// The period if the ManagedCluster has none (ocm `pkg/registration/hub/lease/controller.go:116-119`).
 const USUAL_PERIOD: Duration = Duration::from_secs(60);
-
-/// The heartbeat and its status.
-#[derive(Debug, Default)]
-pub(crate) struct ManagedClusterLease {
-    status: Mutex<RenewalStatus>,
-}
 
 /// The effect of the ManagedCluster on the Lease's renewal.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,79 +34,66 @@ enum LeaseChange {
     Other(Duration),
 }
 
-impl ManagedClusterLease {
-    pub(crate) fn new() -> Self {
-        Self::default()
+/// Renews the Lease whenever it is due and the hub accepts the cluster, until the end of the process.
+pub(crate) fn run(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        run_session(agent, &session, &LEASES.object(&session.names.cluster, LEASE));
+        lock(&agent.heartbeat).beat = None;
     }
+}
 
-    pub(crate) fn status(&self) -> RenewalStatus {
-        lock(&self.status).clone()
-    }
-
-    /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end of the process.
-    pub(crate) fn run(&self, agent: &Agent) {
-        while let Some(session) = agent.next_session() {
-            self.run_session(agent, &session, &LEASES.object(&session.names.cluster, LEASE));
-            lock(&self.status).beat = None;
+/// Renews it as long as `session` lasts.
+fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
+    let mut renewal = None;
+    let mut generation = session.client.generation();
+    controller::run(&agent.stop, || {
+        if session.stop.raised() {
+            return None;
         }
-    }
-
-    /// Renews it as long as `session` lasts.
-    fn run_session(&self, agent: &Agent, session: &HubSession, lease: &Target<'_>) {
-        let mut renewal = None;
-        let mut generation = session.client.generation();
-        controller::run(&agent.stop, || {
-            if session.stop.raised() {
-                return None;
-            }
-            let wanted = session.managed_cluster().and_then(|cluster| period_of(&cluster));
-            let now = Now::read();
-            lock(&self.status).beat = Some(now.instant);
-            announce(agent, lease, &apply(&mut renewal, wanted, now.instant));
-            let Some(renewal) = &mut renewal else { return Some(now.instant + Stop::SLICE) };
-            let current = session.client.generation();
-            if std::mem::replace(&mut generation, current) != current {
-                renewal.credentials_changed(now.instant);
-            }
-            Some(match renewal.next(true, now) {
-                Action::Wait(until) => until,
-                action => {
-                    self.renew(agent, session, lease, renewal, (&action, now));
-                    now.instant
-                }
-            })
-        });
-    }
-
-    /// Performs one request of a renewal and reports its outcome.
-    fn renew(
-        &self,
-        agent: &Agent,
-        session: &HubSession,
-        lease: &Target<'_>,
-        renewal: &mut Renewal,
-        request: (&Action, Now),
-    ) {
-        let (first, server) = (renewal.renewed().is_none(), session.client.name());
-        let (outcome, answer) =
-            renewal::attempt(renewal, &self.status, &session.client, lease, request);
-        match (&outcome, &answer) {
-            (RenewalOutcome::Renewed { .. }, _) if first => {
-                let every = renewal.period().as_secs();
-                let message = format!("{} is renewed every {every} s", what(lease));
-                agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
-            }
-            // The hub creates it a moment after it accepts the cluster.
-            (RenewalOutcome::Failed(retry), Err(Error::NotFound(_)))
-                if first && retry.should_log =>
-            {
-                log_object!(
-                    Level::Info, lease, server = server;
-                    "waiting for the hub to create the Lease"
-                );
-            }
-            _ => renewal::log_outcome(server, lease, &outcome, &answer),
+        let wanted = session.managed_cluster().and_then(|cluster| period_of(&cluster));
+        let now = Now::read();
+        lock(&agent.heartbeat).beat = Some(now.instant);
+        announce(agent, lease, &apply(&mut renewal, wanted, now.instant));
+        let Some(renewal) = &mut renewal else { return Some(now.instant + Stop::SLICE) };
+        let current = session.client.generation();
+        if std::mem::replace(&mut generation, current) != current {
+            renewal.credentials_changed(now.instant);
         }
+        Some(match renewal.next(true, now) {
+            Action::Wait(until) => until,
+            action => {
+                renew(agent, session, lease, renewal, (&action, now));
+                now.instant
+            }
+        })
+    });
+}
+
+/// Performs one request of a renewal and reports its outcome.
+fn renew(
+    agent: &Agent,
+    session: &HubSession,
+    lease: &Target<'_>,
+    renewal: &mut Renewal,
+    request: (&Action, Now),
+) {
+    let (first, server) = (renewal.renewed().is_none(), session.client.name());
+    let (outcome, answer) =
+        renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, request);
+    match (&outcome, &answer) {
+        (RenewalOutcome::Renewed { .. }, _) if first => {
+            let every = renewal.period().as_secs();
+            let message = format!("{} is renewed every {every} s", what(lease));
+            agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
+        }
+        // The hub creates it a moment after it accepts the cluster.
+        (RenewalOutcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.should_log => {
+            log_object!(
+                Level::Info, lease, server = server;
+                "waiting for the hub to create the Lease"
+            );
+        }
+        _ => renewal::log_outcome(server, lease, &outcome, &answer),
     }
 }
 
