@@ -137,7 +137,7 @@ fn target(settings: &Settings) -> SideRules {
     let kinds = kinds(settings).into_iter();
     let mut inside: Vec<_> =
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();
-    if settings.create_namespaces && settings.namespaces == NamespacePolicy::Empty {
+    if settings.namespaces == NamespacePolicy::Empty {
         // Whether a namespace is empty, is known only to one who may list everything in it.
         let all = rule("*", &["*".to_owned()], &[], &["list"]);
         let why = "it is for everything; -namespace-policy never does without it";
@@ -151,14 +151,12 @@ fn target(settings: &Settings) -> SideRules {
 }
 
 fn target_namespaces(settings: &Settings) -> Vec<String> {
-    let identity = || core("namespaces", &[SYSTEM.to_owned()], GET);
-    match &settings.mapping.target_namespace {
-        _ if !settings.create_namespaces => vec![identity()],
-        None => vec![core("namespaces", &[], &["get", "list", "watch", "create", "delete"])],
-        Some(fixed) => {
-            let named = slice::from_ref(fixed);
-            let verbs = ["get", "list", "watch", "delete"];
-            vec![core("namespaces", named, &verbs), core("namespaces", &[], CREATE), identity()]
+    let identity = core("namespaces", &[SYSTEM.to_owned()], GET);
+    match (&settings.mapping.target_namespace, settings.namespaces) {
+        (Some(_), _) => vec![identity],
+        (None, NamespacePolicy::Never) => vec![core("namespaces", &[], CREATE), identity],
+        (None, NamespacePolicy::Empty) => {
+            vec![core("namespaces", &[], &["get", "list", "watch", "create", "delete"])]
         }
     }
 }

@@ -45,8 +45,6 @@ pub(crate) struct Settings {
     pub(crate) resources: PerKind<ResourceArg>,
     pub(crate) mapping: MappingTemplate,
     pub(crate) rules: PerKind<FieldRules>,
-    /// Whether the targets' Namespaces are watched, created and deleted; otherwise none is ever read.
-    pub(crate) create_namespaces: bool,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
     /// The labels and annotations that are uploaded with them.
@@ -183,7 +181,6 @@ impl Settings {
             rules: fields::rules(flags, &resources)?,
             resources,
             mapping: values::mapping(flags)?,
-            create_namespaces: flags.switch("create-namespaces"),
             secrets: values::secrets(flags)?,
             secret_metadata: values::secret_metadata(flags)?,
             keys: values::keys(prefix)?,
@@ -191,7 +188,7 @@ impl Settings {
             propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
             orphans: values::orphans(flags)?,
             adopt: values::one_of(flags, "adopt", &values::ADOPT)?,
-            namespaces: values::one_of(flags, "namespace-policy", &values::NAMESPACES)?,
+            namespaces: values::namespaces(flags)?,
             known_clusters: state_map("known-clusters"),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,

@@ -217,13 +217,6 @@ impl Stage {
         self.target_namespace().create(&json!({"metadata": {"annotations": annotations}}));
     }
 
-    /// Nobody owns the target's namespace any more, so that it does not go as a whole; the program has
-    /// seen it.
-    pub fn disown_namespace(&self) {
-        self.target_namespace().annotate(OWNER, None);
-        self.settled();
-    }
-
     /// A Secret of the target that `owner` controls; `key` is `data`, as in upstream's tests.
     pub fn create_target_secret(&self, name: &str, value: &str, owner: Option<&Place>) -> Value {
         let references = owner.map(|owner| {

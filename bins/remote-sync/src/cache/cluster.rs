@@ -30,7 +30,7 @@ use crate::{
         known_clusters::cluster_mark,
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
-    settings::Settings,
+    settings::{NamespacePolicy, Settings},
 };
 
 /// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
@@ -54,9 +54,9 @@ pub(crate) struct SourceSide {
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<ClusterClient>,
     pub(crate) stores: PerKind<ObjectStore<TargetObject>>,
-    /// Followed only with `-create-namespaces`.
+    /// Followed only if some are to be deleted.
     pub(crate) namespaces: ObjectStore<TargetNamespace>,
-    follows_namespaces: bool,
+    pub(crate) follows_namespaces: bool,
     /// In the order of `-local-secret-name`.
     pub(crate) secrets: Vec<ObjectStore<TargetSecret>>,
 }
@@ -178,7 +178,7 @@ impl TargetSide {
             cluster,
             stores: settings.resources.map(|_| ObjectStore::new(used.clone(), most)),
             namespaces: ObjectStore::new(used.clone(), most),
-            follows_namespaces: settings.create_namespaces,
+            follows_namespaces: settings.namespaces == NamespacePolicy::Empty,
             secrets: settings
                 .secrets
                 .iter()

@@ -83,7 +83,7 @@ pub(crate) fn target(
             .follow(stop);
         })?;
     }
-    if settings.create_namespaces {
+    if side.follows_namespaces {
         namespaces(&watched, side.clone(), stop)?;
     }
     let mut secrets = settings.secrets.iter().enumerate();
@@ -92,13 +92,12 @@ pub(crate) fn target(
 
 fn namespaces(cluster: &WatchedCluster, side: Arc<TargetSide>, stop: &Stop) -> Result<()> {
     let watched = NamespaceWatch { cluster: cluster.clone() };
-    let context = cluster.controller.context.clone();
     spawn(stop, move |stop| {
         Reflector {
             cluster: &side.cluster,
             store: &side.namespaces,
             namespace: None,
-            name: context.settings.mapping.target_namespace.as_deref(),
+            name: None,
             metadata_only: true,
             watched,
         }

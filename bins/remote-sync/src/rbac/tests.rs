@@ -80,16 +80,17 @@ rules:
   - apiGroups: [example.com]
     resources: [widgets, gadgets]
     verbs: [get, list, watch, create, patch, delete]
-  - apiGroups: [\"*\"]
-    resources: [\"*\"]
-    verbs: [list]
   - apiGroups: [\"\"]
     resources: [secrets]
     resourceNames: [token, \"7\"]
     verbs: [get, list, watch, patch]
   - apiGroups: [\"\"]
     resources: [namespaces]
-    verbs: [get, list, watch, create, delete]
+    verbs: [create]
+  - apiGroups: [\"\"]
+    resources: [namespaces]
+    resourceNames: [kube-system]
+    verbs: [get]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -138,8 +139,8 @@ fn without_secrets_and_election_there_is_less() {
     for absent in ["secrets", "finalizers", "leases", "customresourcedefinitions"] {
         assert!(!text.contains(absent), "{absent}: {text}");
     }
-    let never = printed("-resource configmaps -namespace-policy never");
-    assert!(text.contains("\"*\"") && !never.contains("\"*\""), "{never}");
+    let empty = printed("-resource configmaps -namespace-policy empty");
+    assert!(empty.contains("\"*\"") && !text.contains("\"*\""), "{text}");
 }
 
 #[test]
@@ -173,9 +174,9 @@ fn rules_that_name_no_secret_are_said() {
         rules.collect::<Vec<_>>()
     };
     let (all, create, read) = ("*: list", "secrets: create", "secrets: get, list, watch");
-    let named = "-local-secret-name token -namespace-policy never";
-    assert_eq!(said("-namespace-policy never"), Vec::<String>::new());
-    assert_eq!(said(""), [all]);
+    let named = "-local-secret-name token";
+    assert_eq!(said(""), Vec::<String>::new());
+    assert_eq!(said("-namespace-policy empty"), [all]);
     assert_eq!(said(named), [create]);
     let unknown = format!("{named} -remote-resource-suffix -{{cluster}} -remote-selector a");
     assert_eq!(said(&unknown), ["secrets: get, update", create, read]);
@@ -248,26 +249,8 @@ fn with_a_source_namespace_there_is_a_role_in_that() {
 fn with_a_target_namespace_there_is_a_role_in_that() {
     let line = "-resource configmaps -source-namespace a -target-namespace b";
     let all = roles(&printed(line)).split_off(2);
-    let namespaces: Vec<_> = all[0]["rules"].as_array().unwrap().iter().collect();
-    let expected = [
-        json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["b"],
-            "verbs": ["get", "list", "watch", "delete"]}),
-        json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}),
-        json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"],
-            "verbs": ["get"]}),
-    ];
-    assert_eq!(namespaces, expected.iter().collect::<Vec<_>>());
-    let inside = ["configmaps", "*"].map(str::to_owned).to_vec();
-    assert_eq!(outline(&all[1]), ("Role".into(), "b".into(), inside));
-}
-
-#[test]
-fn without_namespaces_to_create_only_the_identity_is_read() {
-    let roles = roles(&printed("-resource configmaps -create-namespaces=false"));
-    let rule = rule_for(&roles[1], "namespaces");
-    assert_eq!(
-        (&rule["verbs"], &rule["resourceNames"]),
-        (&json!(["get"]), &json!(["kube-system"]))
-    );
-    assert!(!roles[1].to_string().contains('*'), "none is ever looked into");
+    let identity = json!([{"apiGroups": [""], "resources": ["namespaces"],
+        "resourceNames": ["kube-system"], "verbs": ["get"]}]);
+    assert_eq!(all[0]["rules"], identity, "none is created, and none looked into");
+    assert_eq!(outline(&all[1]), ("Role".into(), "b".into(), vec!["configmaps".into()]));
 }

@@ -31,12 +31,6 @@ fn objects() -> Vec<Flag> {
             "Prefix of all annotations written and read.",
         ),
         flag(
-            "create-namespaces",
-            FlagKind::Bool,
-            "true",
-            "Create the targets' namespaces; false: never create, delete or read one, and wait for it.",
-        ),
-        flag(
             "direction",
             FlagKind::String,
             "pull",
@@ -100,7 +94,7 @@ fn objects() -> Vec<Flag> {
             "target-namespace",
             FlagKind::String,
             "",
-            "The namespace of all targets; needs -source-namespace.",
+            "The namespace of all targets, which is never created; needs -source-namespace.",
         ),
         flag(
             "track",
@@ -172,8 +166,8 @@ fn deletion() -> Vec<Flag> {
         flag(
             "namespace-policy",
             FlagKind::String,
-            "empty",
-            "Namespaces created for targets: empty deletes them once nothing is in them, never keeps them.",
+            "never",
+            "When namespaces that were created for targets are deleted: never, or once they are empty, which takes the right to list everything there.",
         ),
         flag(
             "orphan-grace",

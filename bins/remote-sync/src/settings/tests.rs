@@ -354,13 +354,16 @@ fn the_readme_shows_the_flags_as_they_are() {
 fn one_target_namespace_is_for_one_source_namespace() {
     let settings = with("-source-namespace a -target-namespace b").unwrap();
     assert_eq!(settings.mapping.names("hub").target("a", "x"), ("b".into(), "x".into()));
-    assert!(settings.create_namespaces);
-    assert!(!with("-create-namespaces=false").unwrap().create_namespaces);
+    assert_eq!(settings.namespaces, NamespacePolicy::Never);
     let many = "-remote-kubeconfig /b -source-namespace a -target-namespace b";
     refused_with(&[
         ("-target-namespace b", "-target-namespace needs a -source-namespace"),
         ("-source-namespace a,c", "-source-namespace must be one namespace"),
         ("-source-namespace a -target-namespace B", "-target-namespace \"B\" is not the name"),
+        (
+            "-source-namespace a -target-namespace b -namespace-policy empty",
+            "-namespace-policy empty and -target-namespace exclude each other",
+        ),
         (
             "-source-namespace a -target-namespace b -local-namespace-suffix -x",
             "-target-namespace and -local-namespace-suffix exclude each other",

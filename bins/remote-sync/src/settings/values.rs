@@ -39,9 +39,6 @@ pub(super) const TRACK: [(&str, Track); 2] = [("source", Track::Source), ("targe
 pub(super) const ADOPT: [(&str, AdoptPolicy); 3] =
     [("never", AdoptPolicy::Never), ("equal", AdoptPolicy::Equal), ("always", AdoptPolicy::Always)];
 
-pub(super) const NAMESPACES: [(&str, NamespacePolicy); 2] =
-    [("empty", NamespacePolicy::Empty), ("never", NamespacePolicy::Never)];
-
 pub(super) fn operation(
     flags: &Flags,
     resources: &PerKind<ResourceArg>,
@@ -205,6 +202,17 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
     let (most, within) =
         rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
+}
+
+/// One that nobody creates for targets is not deleted with them either.
+pub(super) fn namespaces(flags: &Flags) -> Result<NamespacePolicy, String> {
+    let policies = [("never", NamespacePolicy::Never), ("empty", NamespacePolicy::Empty)];
+    match one_of(flags, "namespace-policy", &policies)? {
+        NamespacePolicy::Empty if flags.some("target-namespace").is_some() => {
+            Err("-namespace-policy empty and -target-namespace exclude each other".into())
+        }
+        policy => Ok(policy),
+    }
 }
 
 /// Clusters that replaced those of remotes.

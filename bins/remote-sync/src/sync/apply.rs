@@ -53,11 +53,11 @@ impl PairContext<'_> {
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
                 attempt.spec_started = true;
-                self.create_namespace(source.uid)?;
+                return self.create_namespace(source.uid, attempt);
             }
             (SyncAction::Create, Some(source), _) => {
                 attempt.spec_started = true;
-                return self.create(source);
+                return self.create(source, attempt);
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 attempt.spec_started = true;
@@ -190,26 +190,41 @@ impl PairContext<'_> {
         }
     }
 
-    fn create_namespace(&self, source: Uid) -> Result<()> {
+    fn create_namespace(&self, source: Uid, attempt: &mut Attempt) -> Result<Option<PairStatus>> {
         let namespace = &self.target.0;
         let instance = self.instance();
         let made_by = (source, &*instance);
         let body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
         let place = NAMESPACES.cluster_object(namespace);
-        let created = match self.ask_target(&|client| client.create(&place, &body)) {
-            Err(Error::AlreadyExists(_)) => self.ask_target(&|client| client.get(&place))?,
-            created => created?,
-        };
-        let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
-        self.remote.target.namespaces.put(&key::of("", namespace), created);
+        match self.ask_target(&|client| client.create(&place, &body)) {
+            Ok(created) if self.remote.target.follows_namespaces => {
+                let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
+                self.remote.target.namespaces.put(&key::of("", namespace), created);
+            }
+            Ok(_) | Err(Error::AlreadyExists(_)) => {}
+            Err(Error::Forbidden(_)) => {
+                return Ok(Some(self.wait_for_namespace(Wait::NoNamespace)));
+            }
+            Err(error) => return Err(error),
+        }
+        attempt.namespace_exists = Some(true);
         log_pair!(Level::Info, self, "namespace created", target = self.target_key);
-        Ok(())
+        Ok(None)
     }
 
-    fn create(&self, source: &Cached<SourceObject>) -> Result<Option<PairStatus>> {
-        let waits = !self.target.0.is_empty() && !self.context.settings.create_namespaces;
-        if waits && self.remote.lacks_namespace(&self.target.0, Instant::now()) {
-            return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+    /// Has all pairs in the namespace wait, as each write would be refused.
+    fn wait_for_namespace(&self, wait: Wait) -> PairStatus {
+        self.remote.note_namespace(&self.target.0, Some((wait, Instant::now())));
+        PairStatus::Waiting(wait)
+    }
+
+    fn create(
+        &self,
+        source: &Cached<SourceObject>,
+        attempt: &mut Attempt,
+    ) -> Result<Option<PairStatus>> {
+        if let Some(wait) = self.remote.lacks_namespace(&self.target.0, Instant::now()) {
+            return Ok(Some(PairStatus::Waiting(wait)));
         }
         let body = self.source_document(source)?;
         let place = self.at_target();
@@ -217,14 +232,15 @@ impl PairContext<'_> {
         let object = desired.created(&place);
         let created = match self.ask_target(&|client| client.create(&place, &object)) {
             Ok(created) => created,
-            Err(Error::NotServed(_)) if waits => {
-                self.remote.note_namespace(&self.target.0, Some(Instant::now()));
-                return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+            Err(Error::NotServed(_))
+                if attempt.namespace_exists.is_none() && !self.target.0.is_empty() =>
+            {
+                attempt.namespace_exists = Some(false);
+                let wanted = self.rules().creates_namespaces;
+                return Ok((!wanted).then(|| self.wait_for_namespace(Wait::NoNamespace)));
             }
-            // The namespace does not exist: the cached one is outdated.
-            Err(error @ Error::NotServed(_)) => {
-                self.refresh_namespace()?;
-                return Err(Error::Conflict(error.to_string()));
+            Err(Error::NamespaceTerminating(_)) => {
+                return Ok(Some(self.wait_for_namespace(Wait::NamespaceTerminating)));
             }
             Err(error) => return Err(error),
         };

@@ -167,7 +167,7 @@ fn with_source(
     {
         return action;
     }
-    match download(observed, source, rules) {
+    match download(observed, source, attempt, rules) {
         action @ SyncAction::Done(PairStatus::InSync | PairStatus::Altered) => {
             let fights = observed.fight.map(|fight| PairStatus::Fighting(fight.left));
             let done = fights.map_or(action, SyncAction::Done);
@@ -225,16 +225,19 @@ fn sync_secret(
 }
 
 /// The next action from source to target, and back with the generations.
-fn download(observed: &Observed, source: &Cached<SourceObject>, rules: &SyncRules) -> SyncAction {
+fn download(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
     let undone = |fight: &Fight| fight.update == Some(source.value.state.written());
     let fought = observed.fight.filter(undone);
     let fought = fought.map(|fight| SyncAction::Done(PairStatus::Fighting(fight.left)));
     let Some(target) = &observed.target else {
-        return match &observed.namespace {
-            None if rules.namespaced => SyncAction::CreateNamespace,
-            Some(namespace) if namespace.value.terminating => {
-                SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
-            }
+        return match attempt.namespace_exists {
+            Some(false) if rules.creates_namespaces => SyncAction::CreateNamespace,
+            Some(false) => SyncAction::Done(PairStatus::Waiting(Wait::NoNamespace)),
             _ => fought.unwrap_or(SyncAction::Create),
         };
     };

@@ -114,8 +114,8 @@ pub(crate) struct SyncRules {
     pub(crate) orphans: OrphanPolicy,
     pub(crate) adopt: AdoptPolicy,
     pub(crate) namespaces: NamespacePolicy,
-    /// Whether targets have a namespace that is created and deleted with them.
-    pub(crate) namespaced: bool,
+    /// Whether targets have a namespace that is created for them.
+    pub(crate) creates_namespaces: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
 }
@@ -127,7 +127,8 @@ impl SyncRules {
             orphans: settings.orphans.policy,
             adopt: settings.adopt,
             namespaces: settings.namespaces,
-            namespaced: kinds.source.namespaced && settings.create_namespaces,
+            creates_namespaces: kinds.source.namespaced
+                && settings.mapping.target_namespace.is_none(),
             status: kinds.source.status,
         }
     }
@@ -146,6 +147,8 @@ pub(crate) struct Attempt {
     pub(crate) source_gone: bool,
     /// A live read confirmed that the target does not exist.
     pub(crate) target_gone: bool,
+    /// Whether the target's namespace exists, as far as writes have shown.
+    pub(crate) namespace_exists: Option<bool>,
     /// The target's server says that writing the source's content would change nothing, or that it would.
     pub(crate) compared: Option<Comparison>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.
@@ -176,7 +179,7 @@ impl Attempt {
         let subjects = (source, observed.target.as_ref().map(|target| target.uid));
         if self.about.replace(subjects) != Some(subjects) {
             (self.source_gone, self.target_gone) = (false, false);
-            (self.namespace_empty, self.verdict) = (None, None);
+            (self.namespace_exists, self.namespace_empty, self.verdict) = (None, None, None);
         }
     }
 

@@ -39,7 +39,7 @@ impl PairContext<'_> {
 
     /// Reads the target's namespace, if there is one that is followed.
     pub(crate) fn refresh_namespace(&self) -> Result<()> {
-        if !self.rules().namespaced {
+        if self.target.0.is_empty() || !self.remote.target.follows_namespaces {
             return Ok(());
         }
         let place = NAMESPACES.cluster_object(&self.target.0);

@@ -23,7 +23,7 @@ use crate::{
         gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
         observed::SourceMarks,
-        status::PairCondition,
+        status::{PairCondition, Wait},
         workqueue::Workqueue,
     },
 };
@@ -53,8 +53,8 @@ pub(crate) struct RemoteSync {
     /// The last session of the sources' cluster.
     session: Mutex<u64>,
     memory: Mutex<Memory>,
-    /// Target namespaces that did not exist at these times.
-    missing: Mutex<Vec<(String, Instant)>>,
+    /// Target namespaces that could not be written to at these times, and why.
+    missing: Mutex<Vec<(String, (Wait, Instant))>>,
     /// Whether Secrets of each name could not be listed when that was last looked at.
     parked: Mutex<Vec<bool>>,
 }
@@ -151,20 +151,20 @@ impl RemoteSync {
         back
     }
 
-    /// Returns whether a namespace was missing so recently that no other write is worth a try.
-    pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> bool {
+    /// Why a namespace could not be written to so recently that no other write is worth a try.
+    pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> Option<Wait> {
         let missing = lock(&self.missing);
-        let since = missing.iter().find(|(name, _)| name == namespace);
-        since.is_some_and(|(_, since)| now.saturating_duration_since(*since) < TRY_NAMESPACE)
+        let (_, (wait, since)) = missing.iter().find(|(name, _)| name == namespace)?;
+        (now.saturating_duration_since(*since) < TRY_NAMESPACE).then_some(*wait)
     }
 
-    /// Records that a namespace is missing, or that it exists.
-    pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<Instant>) {
+    /// Records that a namespace cannot be written to, or that it can.
+    pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<(Wait, Instant)>) {
         let mut all = lock(&self.missing);
         all.retain(|(name, _)| name != namespace);
-        if let Some(since) = missing {
-            all.retain(|(_, before)| since.saturating_duration_since(*before) < TRY_NAMESPACE);
-            all.push((namespace.to_owned(), since));
+        if let Some((_, now)) = missing {
+            all.retain(|(_, (_, then))| now.saturating_duration_since(*then) < TRY_NAMESPACE);
+            all.extend(missing.map(|missing| (namespace.to_owned(), missing)));
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) enum Wait {
     NamespaceContents,
     TargetTerminating,
     NamespaceTerminating,
-    /// The target's namespace does not exist, with `-create-namespaces=false`.
+    /// The target's namespace does not exist, and may not be created.
     NoNamespace,
 }
 

@@ -172,10 +172,11 @@ fn refused_list_of_sources_is_told() {
 
 #[test]
 fn missing_namespace_of_copies_is_told() {
-    let stage = Stage::pull("why-sync-namespace", Setting::safe(&[&WIDGETS]));
+    let stage = Stage::pull("why-sync-namespace", Setting::safe(&[&WIDGETS]).same_names());
     let (source, _) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
-    says("sync-namespace", &stage.start_served(&["-create-namespaces=false"]));
+    let flags = ["-source-namespace", &*stage.namespace, "-target-namespace", &*stage.namespace];
+    says("sync-namespace", &stage.start_served(&flags));
 }
 
 #[test]

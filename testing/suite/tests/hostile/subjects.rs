@@ -259,7 +259,6 @@ impl Remote {
             ("remote-kubeconfig-secret", &format!("hub={home}/{KUBECONFIG}")),
             ("source-namespace", &self.stage.namespace),
             ("target-namespace", &self.stage.namespace),
-            ("create-namespaces", "true"),
         ]);
         let own = self.stage.write("own.kubeconfig", &self.stage.own.kubeconfig());
         command.arg("-kubeconfig").arg(own).args(["-namespace", home]).args(more);

@@ -273,7 +273,7 @@ fn from_sync_controller_and_back() {
     let port = free_port();
     let more = format!(
         "-kubeconfig {} -namespace {target} -source-namespace {source} -target-namespace {target} \
-         -create-namespaces=false -leader-election=false -metrics-port {port} -v 5",
+         -leader-election=false -metrics-port {port} -v 5",
         managed.kubeconfig.display(),
     );
     let kind_and_hub = format!(

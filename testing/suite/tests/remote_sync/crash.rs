@@ -7,14 +7,17 @@ use suite::{
     pause,
 };
 
-use crate::smoke::crash::{Scene, Work};
+use crate::{
+    smoke::crash::{Scene, Work},
+    support::EMPTY,
+};
 
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
 fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let scene = Scene::new(work);
     let side = if on_hub { scene.stage.remote() } else { &scene.stage.own };
     let rule = hold(side.cluster.faults(), Some(&side.user()), verb, nth, moment);
-    let mut sidecar = scene.stage.start(&[]);
+    let mut sidecar = scene.stage.start(&[EMPTY]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.
         let done = scene.is_done();
@@ -29,7 +32,7 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
         }
         sidecar.kill();
         side.cluster.faults().clear();
-        let _again = scene.stage.start(&[]);
+        let _again = scene.stage.start(&[EMPTY]);
         let done = || scene.is_done().then_some(());
         eventually(&format!("the next start does the rest: {what}"), done);
         if matches!(moment, Moment::Late) {

@@ -2,20 +2,17 @@
 
 use apiclient::error::Error;
 use suite::{
-    eventually,
-    needs::{Need, needs},
-    stays,
+    eventually, stays,
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{immutable, is_in_sync, of_program, one, one_budget};
+use crate::support::{is_in_sync, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
 #[test]
 fn a_finalizer_of_another_on_the_copy_is_waited_for() {
     let (stage, _sidecar, source, target) = one_budget("foreign");
-    stage.disown_namespace();
     target.set_finalizers(&[OTHER]);
     let before = stage.settled();
     source.delete();
@@ -34,31 +31,10 @@ fn a_copy_that_is_gone_already_frees_its_source() {
     source.delete();
     target.delete();
     target.wait_until_gone();
-    stage.disown_namespace();
     let before = stage.settled();
     let _sidecar = stage.start(&[]);
     source.wait_until_gone();
     stage.wrote_only_after(before, &["hub patch widgets one-remote-rs"]);
-}
-
-/// The namespace was made for a copy that never came to be: it goes with the source all the same.
-#[test]
-fn an_owned_namespace_goes_though_nothing_was_ever_in_it() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    let stage = Stage::pull("never-made", Setting::safe(&[&WIDGETS]));
-    let source = stage.source(&WIDGETS, "one");
-    source.create_number(1);
-    let own = stage.own.cluster.faults();
-    let refused = of_program(&stage.own, immutable()).verb("create").resource("widgets");
-    let rule = own.add(refused);
-    let _sidecar = stage.start(&[]);
-    eventually("its creation is refused", || own.hits(rule) > 0);
-    stage.settled();
-    source.delete();
-    source.wait_until_gone();
-    stage.target_namespace().wait_until_gone();
 }
 
 /// Deleted and made again at once: the copy of the old one goes, that of the new one stays.

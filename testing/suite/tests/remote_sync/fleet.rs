@@ -25,13 +25,7 @@ fn all_copies_go_into_the_target_namespace() {
     // A Role needs its namespace.
     stage.own.cluster.create_namespace(&namespace);
     let target = Place::new(&stage.own.cluster, &WIDGETS, &namespace, "one");
-    let flags = [
-        "-source-namespace",
-        &*stage.namespace,
-        "-target-namespace",
-        &*namespace,
-        "-create-namespaces=false",
-    ];
+    let flags = ["-source-namespace", &*stage.namespace, "-target-namespace", &*namespace];
     let _sidecar = stage.start(&flags);
     is_in_sync(&source, &target);
     target.set_health(4);
@@ -55,6 +49,7 @@ fn of_two_sources_with_one_target_the_second_is_a_conflict() {
     let remotes = ["east", "west"].map(|name| (name, Cluster::embedded(name))).into();
     let stage = Stage::between(own, remotes, "fleet-two", plain());
     stage.remotes[1].cluster.create_namespace(&stage.namespace);
+    stage.own.cluster.create_namespace("copies");
     let sources = [0, 1].map(|remote| stage.source_in(remote, &WIDGETS, &stage.namespace, "one"));
     let target = Place::new(&stage.own.cluster, &WIDGETS, "copies", "one");
     sources[0].create_number(1);
@@ -74,12 +69,14 @@ fn a_namespace_that_is_not_created_is_waited_for() {
     let second = stage.source(&WIDGETS, "two");
     source.create_number(1);
     second.create_number(2);
-    let sidecar = stage.start_served(&["-create-namespaces=false"]);
+    let namespace = stage.namespace.clone();
+    let flags = ["-source-namespace", &*namespace, "-target-namespace", &*namespace];
+    let sidecar = stage.start_served(&flags);
     let waiting =
         "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"waiting\"}";
     eventually("it is told", || (sidecar.metric(waiting) == Some(2.0)).then_some(()));
     sidecar.wait_for("the target's namespace does not exist, and none is created");
-    let (code, log) = stage.run(&["-once", "-wait-timeout", "1", "-create-namespaces=false"]);
+    let (code, log) = stage.run(&[&flags[..], &["-once", "-wait-timeout", "1"]].concat());
     assert_eq!(code, Some(1), "{log}");
     stage.own.cluster.create_namespace(&stage.namespace);
     is_in_sync(&source, &target);

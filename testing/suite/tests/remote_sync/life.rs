@@ -164,7 +164,6 @@ fn once_ends_an_orphan_whose_grace_fits_its_time() {
         return;
     }
     let (stage, mut sidecar, source, target) = one("once-orphan", &WIDGETS, &[]);
-    stage.disown_namespace();
     sidecar.kill();
     source.delete_by_force();
     // There is no use in waiting for longer than it may: it says what it leaves.

@@ -10,14 +10,14 @@ use suite::{
     sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_sync, of_program};
+use crate::support::{EMPTY, is_in_sync, of_program};
 
 /// A widget in sync, in a namespace that was made for it.
 fn in_own_namespace(name: &str) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
     let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "test");
     source.create_number(1);
-    let sidecar = stage.start(&[]);
+    let sidecar = stage.start(&[EMPTY]);
     is_in_sync(&source, &target);
     stage.settled();
     (stage, sidecar, source, target)
@@ -36,6 +36,18 @@ fn a_made_namespace_goes_once_it_is_empty() {
         before,
         &["local delete widgets test", &delete, "hub patch widgets test-remote-rs"],
     );
+}
+
+#[test]
+fn a_made_namespace_stays_by_default() {
+    let (stage, source, _target) = Stage::with_widget("stays");
+    let _sidecar = stage.start(&[]);
+    source.wait("a claim", |_| source.is_claimed());
+    stage.settled();
+    source.delete();
+    source.wait_until_gone();
+    stage.stays_quiet();
+    assert!(!stage.target_namespace().is_terminating());
 }
 
 /// What others put into it is theirs, of whatever kind.
@@ -63,12 +75,12 @@ fn a_namespace_with_another_instances_copy_stays() {
     let mut stage = Stage::pull("two", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "web");
     source.create_number(1);
-    let _widgets = stage.start(&["-finalizer=example.com/w"]);
+    let _widgets = stage.start(&[EMPTY, "-finalizer=example.com/w"]);
     is_in_sync(&source, &target);
     stage.setting.kinds = vec![&SETTINGS];
     let (other, copy) = stage.pair(&SETTINGS, "db");
     other.create_number(1);
-    let _settings = stage.start(&["-finalizer=example.com/s"]);
+    let _settings = stage.start(&[EMPTY, "-finalizer=example.com/s"]);
     is_in_sync(&other, &copy);
     let uid = copy.uid();
     source.delete();
@@ -102,7 +114,7 @@ fn an_owned_namespace_stays_while_its_content_is_unknown() {
     let stage = Stage::pull("unlisted", Setting::safe(&[&WIDGETS, &SETTINGS]));
     let (source, target) = stage.pair(&WIDGETS, "owner");
     source.create_number(1);
-    let sidecar = stage.start(&[]);
+    let sidecar = stage.start(&[EMPTY]);
     is_in_sync(&source, &target);
     let (other, copy) = stage.pair(&SETTINGS, "other");
     other.create_number(1);
@@ -113,7 +125,7 @@ fn an_owned_namespace_stays_while_its_content_is_unknown() {
         side.cluster.faults().add(of_program(side, code(503)).verb("list").resource(plural));
     }
     source.delete();
-    let sidecar = stage.start(&[]);
+    let sidecar = stage.start(&[EMPTY]);
     sidecar.wait_for("namespace kept");
     assert!(!stage.target_namespace().is_terminating());
     assert!(copy.get().is_some());
@@ -151,7 +163,7 @@ fn a_namespace_that_is_there_already_is_no_failure() {
     let rule = stage.own.cluster.faults().add(delay.verb("create").resource("namespaces").times(1));
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
-    let _sidecar = stage.start(&[]);
+    let _sidecar = stage.start(&[EMPTY]);
     let own = stage.own.cluster.faults();
     eventually("it makes the namespace", || (own.hits(rule) > 0).then_some(()));
     stage.create_target_namespace(&json!({}));
@@ -188,5 +200,5 @@ fn names_that_cannot_be_mapped_are_left_alone() {
     eventually("both are told", || sidecar.warnings("degraded") == 2);
     let namespace = format!("local create namespaces {}-local-ns", stage.namespace);
     let (remote, local) = ("hub patch widgets goodrs", "local create widgets good");
-    stage.wrote_only(&[remote, &namespace, local, remote]);
+    stage.wrote_only(&[remote, local, &namespace, local, remote]);
 }

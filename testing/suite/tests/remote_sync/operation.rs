@@ -23,7 +23,6 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
     let copy = stage.target(&WIDGETS, "gone");
     is_in_sync(&gone, &copy);
     sidecar.kill();
-    stage.disown_namespace();
     gone.delete();
     source.create_number(1);
     let before = stage.settled();

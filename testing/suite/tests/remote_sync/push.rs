@@ -10,7 +10,7 @@ use suite::{
     sync::{OWNER, Place, Setting, Stage, WIDGETS, namespaces, words},
 };
 
-use crate::support::is_in_sync;
+use crate::support::{EMPTY, is_in_sync};
 
 const BOTH: [&str; 2] = ["east", "west"];
 
@@ -33,7 +33,7 @@ fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
 
 fn in_sync(name: &str) -> (Stage, Vec<(Place, Place)>, Sidecar) {
     let (stage, pairs) = stage(name);
-    let sidecar = stage.start_served(&[]);
+    let sidecar = stage.start_served(&[EMPTY]);
     for (source, target) in &pairs {
         is_in_sync(source, target);
     }

@@ -76,6 +76,9 @@ fn published(source: &Value, target: &Value) -> bool {
     says(REMOTE_GENERATION, source) && says(LOCAL_GENERATION, target)
 }
 
+/// Namespaces that were made go once they are empty.
+pub(crate) const EMPTY: &str = "-namespace-policy=empty";
+
 /// One budget in sync.
 #[track_caller]
 pub(crate) fn one_budget(name: &str) -> (Stage, Sidecar, Place, Place) {

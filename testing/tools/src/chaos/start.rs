@@ -18,7 +18,9 @@ use suite::{
 
 /// No wait longer than a run can be. A silent connection is given up after five probes, which take 2.5 s;
 /// what was asked on it just then ends 2 s later. See [`UNAWARE`](super::model::UNAWARE).
-const SHORT: [&str; 12] = [
+const SHORT: [&str; 14] = [
+    "-namespace-policy",
+    "empty",
     "-qps",
     "0",
     "-probe-interval",

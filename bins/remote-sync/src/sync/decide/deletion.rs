@@ -26,7 +26,7 @@ pub(super) fn with_terminating_source(
     };
     let reason = DeletionReason::Wanted;
     match (&observed.target, observed.ownership()) {
-        (Some(target), Ownership::Ours) => delete_target(observed, target, attempt, rules, reason),
+        (Some(target), Ownership::Ours) => delete_target(target, attempt, reason),
         // Nothing unmarked is deleted.
         (Some(_), Ownership::Unmarked) if has_finalizer => {
             adopt_target(observed, attempt, rules).unwrap_or(release)
@@ -45,7 +45,7 @@ pub(super) fn without_source(
 ) -> SyncAction {
     let ours = observed.ownership() == Ownership::Ours;
     match &observed.target {
-        Some(target) if ours => with_orphan(observed, target, attempt, rules),
+        Some(target) if ours => with_orphan(target, attempt, rules),
         Some(_) if observed.ownership() == Ownership::Unproven => {
             SyncAction::Done(PairStatus::Held(Hold::Unidentified))
         }
@@ -55,12 +55,7 @@ pub(super) fn without_source(
 }
 
 /// The target is ours and has no source.
-fn with_orphan(
-    observed: &Observed,
-    target: &Cached<TargetObject>,
-    attempt: &Attempt,
-    rules: &SyncRules,
-) -> SyncAction {
+fn with_orphan(target: &Cached<TargetObject>, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     if target.value.state.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
@@ -72,9 +67,7 @@ fn with_orphan(
     }
     match rules.orphans {
         OrphanPolicy::Keep => SyncAction::AnnotateOrphan,
-        OrphanPolicy::Confirm => {
-            delete_target(observed, target, attempt, rules, DeletionReason::SourceGone)
-        }
+        OrphanPolicy::Confirm => delete_target(target, attempt, DeletionReason::SourceGone),
     }
 }
 
@@ -123,15 +116,11 @@ fn delete_namespace(observed: &Observed, attempt: &Attempt) -> SyncAction {
 }
 
 fn delete_target(
-    observed: &Observed,
     target: &Cached<TargetObject>,
     attempt: &Attempt,
-    rules: &SyncRules,
     reason: DeletionReason,
 ) -> SyncAction {
-    // Without its namespace the target is gone too, and the event is under way.
-    let gone = rules.namespaced && observed.namespace.is_none();
-    if gone || target.value.state.terminating {
+    if target.value.state.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
     through_gate(attempt, Destroyed::Target, reason, SyncAction::DeleteTarget)

@@ -23,7 +23,7 @@ use self::{
     view::{End, Source},
     world::{Events, REMOTES, World},
 };
-use crate::settings::Track;
+use crate::settings::{NamespacePolicy, Track};
 
 /// `-max-deletions` of the model, for all time.
 const MOST: u32 = 1;
@@ -69,7 +69,8 @@ impl Model for Sync {
         let made = made_for.is_some_and(|(.., made)| sessions[made.remote] == Some(made));
         let empty = !world.used && world.targets.iter().all(Option::is_none);
         let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
-        if made && empty && !wanted && !pairs().any(held) {
+        let deletes = self.events.namespaces == NamespacePolicy::Empty;
+        if deletes && made && empty && !wanted && !pairs().any(held) {
             return Err("a namespace is left behind".into());
         }
         Ok(())
@@ -113,7 +114,10 @@ impl Sync {
 }
 
 /// Each begins with what another left, too.
-const TRACKS: [(&str, Track); 2] = [("source", Track::Source), ("target", Track::Target)];
+const TRACKS: [(&str, Track, NamespacePolicy); 2] = [
+    ("source", Track::Source, NamespacePolicy::Empty),
+    ("target", Track::Target, NamespacePolicy::Never),
+];
 
 /// All that may happen with one name of one remote.
 const ONE: Events = Events {
@@ -128,6 +132,7 @@ const ONE: Events = Events {
     crash: true,
     identities: false,
     track: Track::Source,
+    namespaces: NamespacePolicy::Empty,
 };
 
 /// Explores the rule, and fails if it breaks an invariant.
@@ -152,8 +157,8 @@ fn one_pair_keeps_every_invariant() {
         Begin::Takeover,
         Begin::Foreign,
     ];
-    for (name, track) in TRACKS {
-        let events = Events { track, ..ONE };
+    for (name, track, namespaces) in TRACKS {
+        let events = Events { track, namespaces, ..ONE };
         // With four, a namespace stays: its object, whose creation had no answer, went before its event came.
         holds(&format!("one pair, {name}"), events, [1, 2], &begins, [2, 3]);
     }
@@ -162,8 +167,8 @@ fn one_pair_keeps_every_invariant() {
 #[test]
 fn two_pairs_of_one_remote_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Copies, Begin::SecondCopy];
-    for (name, track) in TRACKS {
-        let events = Events { names: 2, track, ..ONE };
+    for (name, track, namespaces) in TRACKS {
+        let events = Events { names: 2, track, namespaces, ..ONE };
         // With three, one that waits for its namespace needs the repeated look, which the model does not have.
         holds(&format!("two pairs, {name}"), events, [1, 2], &begins, [2, 2]);
     }
@@ -174,12 +179,12 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
 fn remotes_of_any_identity_keep_every_invariant() {
     let events =
         Events { remotes: 2, people: false, sweep: false, foreign: false, identities: true, ..ONE };
-    for (name, track) in TRACKS {
+    for (name, track, namespaces) in TRACKS {
         for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
             let begins = [Begin::Copy, Begin::Clone, Begin::Source];
             let name = format!("identities {shows:?}, {name}");
             // With three a namespace stays, as a change that one remote's pair reads does not wake the other's.
-            holds(&name, Events { track, ..events }, shows, &begins, [2, 2]);
+            holds(&name, Events { track, namespaces, ..events }, shows, &begins, [2, 2]);
         }
     }
 }
@@ -187,8 +192,8 @@ fn remotes_of_any_identity_keep_every_invariant() {
 #[test]
 fn two_remotes_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Source, Begin::Foreign];
-    for (name, track) in TRACKS {
-        let events = Events { remotes: 2, track, ..ONE };
+    for (name, track, namespaces) in TRACKS {
+        let events = Events { remotes: 2, track, namespaces, ..ONE };
         // With three the finding of `an_edit_read_by_another_remote_first_stays` is on the way.
         holds(&format!("two remotes, {name}"), events, [1, 2], &begins, [2, 2]);
     }

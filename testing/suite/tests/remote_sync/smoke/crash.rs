@@ -7,7 +7,7 @@ use suite::{
     sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{HASHES, is_in_sync};
+use crate::support::{EMPTY, HASHES, is_in_sync};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Scene {
 
     /// In step once, and changed while no program runs.
     fn begin(&self) {
-        let mut sidecar = self.stage.start(&[]);
+        let mut sidecar = self.stage.start(&[EMPTY]);
         is_in_sync(&self.source, &self.target);
         self.source.wait("no status", |object| object["status"]["ready"].is_null());
         sidecar.kill();
@@ -110,12 +110,12 @@ fn kills_at_any_time_leave_what_one_run_would() {
         let scene = Scene::new(work);
         let mut round = 0;
         while !scene.is_done() && round < 30 {
-            let mut sidecar = scene.stage.start(&[]);
+            let mut sidecar = scene.stage.start(&[EMPTY]);
             pause(20 + round * 12);
             sidecar.kill();
             round += 1;
         }
-        let _last = scene.stage.start(&[]);
+        let _last = scene.stage.start(&[EMPTY]);
         eventually("it is done", || scene.is_done().then_some(()));
         scene.check_end(&format!("{work:?}"));
         let writes = scene.stage.writes();

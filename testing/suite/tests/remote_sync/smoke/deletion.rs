@@ -16,7 +16,6 @@ use crate::support::{UNSEEN, of_program, one, one_budget};
 fn the_copy_goes_first_and_just_this_one() {
     let (stage, _sidecar, source, target) = one("delete", &WIDGETS, &[]);
     stage.create_target_secret("unrelated", "data1", None);
-    stage.disown_namespace();
     let (uid, before) = (target.uid(), stage.settled());
     source.delete();
     source.wait_until_gone();
@@ -51,7 +50,6 @@ fn a_source_waits_while_its_copy_cannot_be_asked_for() {
     let (stage, _sidecar, source, target) = one("not-asked", &WIDGETS, &[]);
     let busy = Action::Answer { code: 503, body: None, retry_after: None };
     let own = stage.own.cluster.faults();
-    stage.disown_namespace();
     let rule = own.add(of_program(&stage.own, busy).verb("get").resource("widgets"));
     source.delete();
     target.wait_until_gone();
@@ -67,7 +65,6 @@ fn a_copy_made_anew_meanwhile_is_not_deleted() {
         return;
     }
     let (stage, _sidecar, source, target) = one("other-uid", &WIDGETS, &[]);
-    stage.disown_namespace();
     let own = stage.own.cluster.faults();
     let delay = Action::Delay { milliseconds: 600 };
     let rule = own.add(of_program(&stage.own, delay).verb("delete").times(1));
@@ -99,7 +96,6 @@ fn an_orphan_goes_after_its_grace() {
         return;
     }
     let (stage, _sidecar, source, target) = one("grace", &WIDGETS, &["-orphan-grace", "3s"]);
-    stage.disown_namespace();
     let before = stage.settled();
     source.delete_by_force();
     throughout(2000, "it is there for its grace", || target.get().is_some());

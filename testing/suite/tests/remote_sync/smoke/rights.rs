@@ -7,7 +7,7 @@ use suite::{
     sync::{REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{UNSEEN, is_in_sync};
+use crate::support::{EMPTY, UNSEEN, is_in_sync};
 
 /// The requests of the program that were refused, where the server tells.
 fn refused(stage: &Stage) -> Vec<String> {
@@ -68,7 +68,8 @@ fn printed_rights_suffice_for_orphans_and_the_lead() {
         return;
     }
     const KEEP: &str = "-orphan-policy=keep";
-    for more in [&["-leader-election", "-leader-election-retry-period=1s"][..], &[KEEP]] {
+    let lead = ["-leader-election", "-leader-election-retry-period=1s"];
+    for more in [&lead[..], &[EMPTY], &[KEEP]] {
         let stage = Stage::pull("rights-more", Setting::safe(&[&WIDGETS]));
         stage.enforce_rbac();
         let (source, orphan) = stage.pair(&WIDGETS, "one");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use suite::sync::{BUDGETS, Place, Setting, Stage, words};
 
-use crate::support::{self, HASHES, is_in_sync};
+use crate::support::{self, EMPTY, HASHES, is_in_sync};
 
 /// The state that sync-controller writes, in its own words: nothing here comes from the program's names.
 fn left_behind(name: &str) -> (Stage, Place, Place) {
@@ -95,7 +95,7 @@ fn a_takeover_costs_no_write_of_content() {
 #[test]
 fn what_was_taken_over_lives_on() {
     let (stage, source, target) = left_behind("life");
-    let _sidecar = stage.start(&[]);
+    let _sidecar = stage.start(&[EMPTY]);
     has_looked(&stage, "new");
     stage.source(&BUDGETS, "new").delete();
     stage.source(&BUDGETS, "new").wait_until_gone();

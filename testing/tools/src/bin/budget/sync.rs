@@ -103,7 +103,9 @@ impl Table {
         };
         let source = |name| stage.source(&WIDGETS, name);
         let target = |name| stage.target(&WIDGETS, name);
-        case("new object and namespace", 4, &|| drop(source("a").create_number(1)));
+        case("new object and namespace, with the one that finds it missing", 5, &|| {
+            drop(source("a").create_number(1))
+        });
         case("new object", 3, &|| drop(source("b").create_number(1)));
         case("spec", 2, &|| drop(source("b").set_number(2)));
         case("label", 1, &|| drop(source("b").merge(&json!({"metadata": {"labels": {"a": "b"}}}))));

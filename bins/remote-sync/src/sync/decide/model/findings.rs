@@ -56,6 +56,7 @@ const NOTHING: Events = Events {
     crash: false,
     identities: false,
     track: Track::Source,
+    namespaces: NamespacePolicy::Empty,
 };
 
 const FINDING: Finding =

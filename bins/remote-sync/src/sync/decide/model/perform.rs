@@ -111,8 +111,17 @@ impl Sync {
             Act::Adopt => world.adopt(at, view),
             Act::Update => world.update(at, view, true),
             Act::UpdateMark => world.update(at, view, false),
-            Act::Create => Ok(world.create(at, view)),
-            Act::CreateNamespace => Ok(world.create_namespace(at, view)),
+            Act::Create => {
+                if world.namespace.is_none() {
+                    progress.namespace_exists = Some(false);
+                    return Ok(Next::Act);
+                }
+                Ok(world.create(at, view))
+            }
+            Act::CreateNamespace => {
+                progress.namespace_exists = Some(true);
+                Ok(world.create_namespace(at, view))
+            }
             Act::ConfirmSourceGone => {
                 let source = world.remotes[remote].sources[name];
                 progress.source_gone = source.is_none();
@@ -271,8 +280,10 @@ impl World {
     }
 
     fn create(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Next {
-        let alive = self.namespace.is_some_and(|namespace| !namespace.terminating);
-        let Some(source) = view.source.filter(|_| alive && self.targets[name].is_none()) else {
+        if self.namespace.is_none_or(|namespace| namespace.terminating) {
+            return Next::End(End::Waiting);
+        }
+        let Some(source) = view.source.filter(|_| self.targets[name].is_none()) else {
             return Next::Stale;
         };
         let (uid, mark, owner) = (self.uid(), self.mark(at, view), Some(remote));

@@ -2,7 +2,7 @@
 
 use explorer::Fate;
 
-use crate::sync::gate::DeletionGate;
+use crate::{settings::NamespacePolicy, sync::gate::DeletionGate};
 
 use super::{
     Sync,
@@ -56,6 +56,7 @@ impl Sync {
             }
         }
         self.event_steps(world, process, steps);
+        self.look_steps(world, process, steps);
         if let Some(attempt) = process.attempt {
             return self.act(world, attempt, steps);
         }
@@ -107,6 +108,10 @@ impl Sync {
         }
     }
 
+    fn follows_namespaces(&self) -> bool {
+        self.events.namespaces == NamespacePolicy::Empty
+    }
+
     fn event_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         for (remote, name) in pairs() {
             let changed = process.sources[remote][name] != world.remotes[remote].sources[name];
@@ -126,11 +131,25 @@ impl Sync {
                 });
             }
         }
-        if process.namespace != world.namespace {
+        if self.follows_namespaces() && process.namespace != world.namespace {
             world.step(steps, true, "the namespace's event arrives", |world| {
                 self.hear_namespace(world);
                 Ok(())
             });
+        }
+    }
+
+    /// A pair that waits for the end of a namespace is looked at again, whether or not an event tells of that.
+    fn look_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
+        let goes = world.namespace.is_some_and(|namespace| namespace.terminating);
+        for (remote, name) in pairs() {
+            let waits = process.ends[remote][name] == Some(End::Waiting);
+            if waits && !goes && !process.queued[remote][name] {
+                world.step(steps, true, format!("{}/{name}: a look is due", AB[remote]), |world| {
+                    world.process.as_mut().unwrap().queued[remote][name] = true;
+                    Ok(())
+                });
+            }
         }
     }
 
@@ -209,9 +228,10 @@ impl Sync {
         View {
             source: process.sources[remote][name],
             target: process.targets[name],
-            namespace: process.namespace,
+            namespace: process.namespace.filter(|_| self.follows_namespaces()),
             shared: (0..NAMES).any(other),
             track: self.events.track,
+            namespaces: self.events.namespaces,
             name,
             cluster: process.sessions[remote].unwrap(),
         }

@@ -21,7 +21,7 @@ use crate::{
             TargetObject,
         },
     },
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    settings::{AdoptPolicy, OrphanPolicy},
     sync::{
         decide::{SyncAction, next_action},
         gate::{DeletionGate, DeletionReason, GateLimits, GateVerdict},
@@ -83,6 +83,7 @@ impl Rule {
         progress.source_gone &= attempt.source_gone;
         progress.target_gone &= attempt.target_gone;
         progress.namespace_empty = attempt.namespace_empty;
+        progress.namespace_exists = attempt.namespace_exists;
         progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
         let source = view.source.map(|source| (source.uid, source.terminating));
         progress.about = Some((source, view.target.map(|target| target.uid)));
@@ -183,8 +184,8 @@ fn rules(view: &View) -> SyncRules {
         track: view.track,
         orphans: OrphanPolicy::Confirm,
         adopt: AdoptPolicy::Equal,
-        namespaces: NamespacePolicy::Empty,
-        namespaced: true,
+        namespaces: view.namespaces,
+        creates_namespaces: true,
         status: false,
     }
 }
@@ -235,6 +236,7 @@ fn attempt(progress: &Progress) -> Attempt {
             target: version(&target),
             same,
         }),
+        namespace_exists: progress.namespace_exists,
         namespace_empty: progress.namespace_empty,
         verdict: progress.verdict.map(verdict),
         about: progress.about.map(|(source, target)| {

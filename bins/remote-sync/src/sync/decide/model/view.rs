@@ -1,7 +1,7 @@
 //! Objects of the model, and what the rule sees of them. Contents, clusters and names are small numbers.
 
 use super::world::REMOTES;
-use crate::settings::Track;
+use crate::settings::{NamespacePolicy, Track};
 
 /// A source, as its cluster has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +72,7 @@ pub(super) struct View {
     /// Other pairs have objects in it.
     pub(super) shared: bool,
     pub(super) track: Track,
+    pub(super) namespaces: NamespacePolicy,
     pub(super) name: usize,
     /// The source's cluster.
     pub(super) cluster: Shown,
@@ -84,6 +85,7 @@ pub(super) struct Progress {
     pub(super) target_gone: bool,
     /// What a dry run said about these two.
     pub(super) compared: Option<(Source, Target, bool)>,
+    pub(super) namespace_exists: Option<bool>,
     pub(super) namespace_empty: Option<bool>,
     /// What the gate said, about the namespace or else the target.
     pub(super) verdict: Option<(bool, Verdict)>,

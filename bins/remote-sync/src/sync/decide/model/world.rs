@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use explorer::Step;
 
-use crate::settings::Track;
+use crate::settings::{NamespacePolicy, Track};
 
 use super::{
     process::Process,
@@ -73,6 +73,7 @@ pub(super) struct Events {
     pub(super) identities: bool,
     /// The bookkeeping.
     pub(super) track: Track,
+    pub(super) namespaces: NamespacePolicy,
 }
 
 impl World {

@@ -155,7 +155,7 @@ fn kinds_without_status_or_namespace_lack_those_steps() {
     );
     let mut world = World::new();
     world.observed.source = Some(source(state(2, 2, FRESH)));
-    (world.observed.namespace, world.rules.namespaced) = (None, false);
+    (world.observed.namespace, world.rules.creates_namespaces) = (None, false);
     assert_eq!(
         world.run(),
         [[SyncAction::AddFinalizer, SyncAction::Create, SyncAction::RecordGenerations]],

@@ -184,6 +184,7 @@ fn random_world(rng: &mut Rng) -> World {
     if observed.target.is_some() && observed.namespace.is_none() {
         observed.namespace = Some(namespace(None));
     }
+    let missing = observed.namespace.is_none();
     observed.namespace_shared = rng.u8(..4) == 0;
     observed.secrets_checked = rng.bool();
     observed.uploads = (0..3).map(|_| maybe(rng, random_secret)).collect();
@@ -201,7 +202,11 @@ fn random_world(rng: &mut Rng) -> World {
     world.used = rng.bool();
     let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
     world.rules.adopt = one(rng, &policies);
+    world.missing = missing;
     world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
+    if world.rules.namespaces == NamespacePolicy::Never {
+        world.observed.namespace = None;
+    }
     world.rules.track = one(rng, &[Track::Source, Track::Target]);
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();

@@ -23,6 +23,8 @@ pub(super) struct World {
     /// The same for a target.
     pub(super) unlisted_target: Option<Cached<TargetObject>>,
     pub(super) verdict: GateVerdict,
+    /// The target's namespace does not exist.
+    pub(super) missing: bool,
     /// Something else is in the namespace.
     pub(super) used: bool,
     /// The target's server mutates every content.
@@ -116,7 +118,7 @@ pub(super) fn rules() -> SyncRules {
         orphans: OrphanPolicy::Confirm,
         adopt: AdoptPolicy::Equal,
         namespaces: NamespacePolicy::Empty,
-        namespaced: true,
+        creates_namespaces: true,
         status: true,
     }
 }
@@ -146,6 +148,7 @@ impl World {
             unlisted: None,
             unlisted_target: None,
             verdict: GateVerdict::Open,
+            missing: false,
             used: false,
             alters: false,
             prunes: false,
@@ -242,7 +245,7 @@ impl World {
                 .for_each(|secret| *secret = secret.take_if(|s| !of_gone(s)));
         }
         if emptied && observed.target.is_none() {
-            observed.namespace = None;
+            (observed.namespace, self.missing) = (None, true);
         }
         let free = |source: &Cached<SourceObject>| {
             source.value.state.terminating && source.value.finalizers == Finalizers::None
@@ -268,6 +271,12 @@ impl World {
                 None => attempt.target_gone = true,
             },
             SyncAction::CheckGate(what, _) => attempt.verdict = Some((what, self.verdict)),
+            SyncAction::Create if self.missing => attempt.namespace_exists = Some(false),
+            SyncAction::Create
+                if self.observed.namespace.as_ref().is_some_and(|it| it.value.terminating) =>
+            {
+                return Some(PairStatus::Waiting(Wait::NamespaceTerminating));
+            }
             SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
             SyncAction::CompareContents => {
                 let (source, target) = (&self.observed.source, &self.observed.target);
@@ -293,7 +302,12 @@ impl World {
                 let target = self.observed.target.is_some();
                 return target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating));
             }
-            action => self.write(action, attempt),
+            action => {
+                if action == SyncAction::CreateNamespace {
+                    (self.missing, attempt.namespace_exists) = (false, Some(true));
+                }
+                self.write(action, attempt);
+            }
         }
         None
     }
@@ -318,6 +332,7 @@ impl World {
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction, attempt: &Attempt) {
         let prunes = self.prunes;
+        let follows = self.rules.namespaces == NamespacePolicy::Empty;
         let Observed { source, target, namespace, settled, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
@@ -334,7 +349,7 @@ impl World {
                 let (owner, owner_uid) = (Some("test".into()), Some(source.uid));
                 let instance = Some(INSTANCE);
                 let made = TargetNamespace { terminating: false, owner, owner_uid, instance };
-                *namespace = Some(known(3, made));
+                *namespace = Some(known(3, made)).filter(|_| follows);
             }
             (SyncAction::Create, target @ None) => {
                 self.made += 1;
