@@ -157,8 +157,8 @@ impl Reporter {
             let hindered = remote.hindrance(kind).is_some();
             states.insert(PairState::InSync.as_str(), 0);
             // What cannot be read may have changed.
-            let rest = if hindered { PairState::Unknown } else { PairState::InSync };
-            states.insert(rest.as_str(), remote.count_sources(kind).saturating_sub(not_in_sync));
+            let rest = if hindered { "unknown" } else { PairState::InSync.as_str() };
+            states.insert(rest, remote.count_sources(kind).saturating_sub(not_in_sync));
             for (state, count) in states {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }

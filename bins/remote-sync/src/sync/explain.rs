@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use apiclient::client::USUAL_OBJECT;
-
 use crate::{
     model::key::Pair,
     sync::{
@@ -32,12 +30,8 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
         return Some(format!("nothing is done: {obstacle}"));
     }
     let (pair, observed) = (seen?, observed?);
-    if let Err(sentence) = pair.check() {
-        return Some(format!("{}: {sentence}", PairState::Degraded.as_str()));
-    }
-    if let Some(which) = pair.too_large() {
-        let (state, most) = (PairState::TooLarge.as_str(), USUAL_OBJECT >> 10);
-        return Some(format!("{state}: {which} needs more than {most} KiB of memory"));
+    if let Some(sentence) = pair.blocked() {
+        return Some(format!("{}: {sentence}", PairState::Failing.as_str()));
     }
     Some(match next_action(&observed, &Attempt::default(), &pair.rules()) {
         SyncAction::Done(status) => match status.condition() {

@@ -144,8 +144,8 @@ mod tests {
         let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
         let later = now + Duration::from_secs(7);
         assert!(memory.update(&pair, |pair| pair.waited(true, now)).is_zero());
-        let condition = PairCondition::new(PairState::Waiting, "why");
-        let failing = PairCondition::new(PairState::Failing, "why");
+        let condition = PairCondition::new(PairState::Waiting, false, "why");
+        let failing = PairCondition::new(PairState::Failing, false, "why");
         let steps = [(&condition, now, true), (&condition, later, false), (&failing, later, true)];
         for (condition, at, news) in steps.into_iter().chain([(&condition, later, true)]) {
             let set = |pair: &mut PairMemory| pair.set_condition(Some(condition.clone()), at);

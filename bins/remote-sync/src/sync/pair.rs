@@ -139,18 +139,22 @@ impl<'a> PairContext<'a> {
         source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
     }
 
-    /// The object that costs too much memory to be read, if one does.
-    pub(crate) fn too_large(&self) -> Option<&'static str> {
-        if self.source_side().store.is_too_large(&self.source_key) {
-            return Some("the source");
+    /// Why no attempt is of use until the pair changes: a name that is invalid, or an object that costs too much memory.
+    pub(crate) fn blocked(&self) -> Option<String> {
+        let (namespace, name) = key::split(&self.id.key);
+        if let Err(sentence) = self.remote.names.check(namespace, name) {
+            return Some(sentence);
         }
-        self.target_side().store.is_too_large(&self.target_key).then_some("the target")
+        let source = self.source_side().store.is_too_large(&self.source_key);
+        let which = if source { "source" } else { "target" };
+        let most = USUAL_OBJECT >> 10;
+        self.is_too_large().then(|| format!("the {which} needs more than {most} KiB of memory"))
     }
 
-    /// Checks that both objects' names are valid.
-    pub(crate) fn check(&self) -> std::result::Result<(), String> {
-        let (namespace, name) = key::split(&self.id.key);
-        self.remote.names.check(namespace, name)
+    /// Returns whether an object costs too much memory to be read.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.source_side().store.is_too_large(&self.source_key)
+            || self.target_side().store.is_too_large(&self.target_key)
     }
 
     /// The observed state, as of `now`.

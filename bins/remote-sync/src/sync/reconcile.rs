@@ -15,7 +15,7 @@ use crate::{
         context::SyncContext,
         decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
-        outcome::{failed, finished, invalid_names, too_large},
+        outcome::{blocked, failed, finished},
         pair::{PairContext, log_pair},
         remote::RemoteSync,
         status::PairStatus,
@@ -48,11 +48,8 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
     if pair.kinds.source.namespaced == pair.source.0.is_empty() {
         return ReconcileResult::Done;
     }
-    if let Err(sentence) = pair.check() {
-        return invalid_names(&pair, sentence);
-    }
-    if let Some(which) = pair.too_large() {
-        return too_large(&pair, which);
+    if let Some(sentence) = pair.blocked() {
+        return blocked(&pair, &sentence);
     }
     if !item.large && pair.is_large() {
         return ReconcileResult::RequeueAsLarge;

@@ -89,7 +89,7 @@ impl PairContext<'_> {
             let reason = format!(
                 "Secret {name} is not uploaded: its type must be Opaque, kubernetes.io/tls, basic-auth, ssh-auth or dockerconfigjson"
             );
-            return Ok(Err(PairCondition::new(PairState::Held, &reason)));
+            return Ok(Err(PairCondition::new(PairState::Held, true, &reason)));
         }
         let hash = secret::hash(secret, rules);
         let standing = there.map(|there| SecretStanding::of(there, &hash, &copy.owner, rules));
@@ -98,7 +98,7 @@ impl PairContext<'_> {
                 "Secret {} next to the source is somebody else's, and neither empty nor equal",
                 copy.name
             );
-            return Ok(Err(PairCondition::new(PairState::Conflict, &reason)));
+            return Ok(Err(PairCondition::new(PairState::Conflict, true, &reason)));
         }
         let body = secret::body(
             secret,

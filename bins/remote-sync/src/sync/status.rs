@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use apiclient::log_line::printable;
 
-use crate::sync::gate::GateHold;
+use crate::sync::{gate::GateHold, workqueue::ReconcileResult};
 
 /// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
-const LONGEST_REASON: usize = 200;
+const MAX_REASON: usize = 200;
+/// The wait before a held pair is reconciled again, in case an event was missed.
+pub(crate) const HELD_INTERVAL: Duration = Duration::from_secs(300);
+/// The wait before a waiting pair is reconciled again, without a request: where pairs share a namespace,
+/// another pair may have found what the event would have brought.
+const WAITING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The result of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,36 +73,47 @@ pub(crate) enum Conflict {
 }
 
 impl PairStatus {
-    /// The condition of a pair with this status, unless it is in sync.
+    /// The condition of a pair with this status, unless it is in sync: the state, whether a person should look at it,
+    /// and the reason.
     pub(crate) fn condition(self) -> Option<PairCondition> {
-        let (state, reason) = match self {
+        let (state, needs_people, reason) = match self {
             Self::InSync | Self::Nothing => return None,
-            Self::Paused => (PairState::Paused, "paused by an annotation"),
-            Self::Waiting(wait) => (PairState::Waiting, wait.sentence()),
-            Self::Held(hold) => (PairState::Held, hold.sentence()),
-            Self::Conflict(conflict) => (PairState::Conflict, conflict.sentence()),
-            Self::Altered => (PairState::Degraded, "the target's server altered what was written"),
+            Self::Paused => (PairState::Paused, false, "paused by an annotation"),
+            Self::Waiting(wait) => (PairState::Waiting, wait == Wait::NoNamespace, wait.sentence()),
+            Self::Held(Hold::Gate(hold @ GateHold::NextToken(_))) => {
+                (PairState::Held, false, hold.sentence())
+            }
+            Self::Held(hold) => (PairState::Held, true, hold.sentence()),
+            Self::Conflict(conflict) => (PairState::Conflict, true, conflict.sentence()),
+            Self::Altered => {
+                (PairState::Failing, true, "the target's server altered what was written")
+            }
             Self::Fighting(_) => (
-                PairState::Fighting,
+                PairState::Failing,
+                true,
                 "something else undoes each write, so that there is only one a minute",
             ),
         };
         let ends =
             matches!(self, Self::Held(Hold::GracePeriod(_) | Hold::Gate(GateHold::NextToken(_))));
-        Some(PairCondition { ends, ..PairCondition::new(state, reason) })
-    }
-
-    /// Returns whether a person should look at it.
-    pub(crate) fn needs_people(self) -> bool {
-        let waits = matches!(self, Self::Waiting(Wait::NoNamespace));
-        let is_held =
-            matches!(self, Self::Held(hold) if !matches!(hold, Hold::Gate(GateHold::NextToken(_))));
-        waits || is_held || matches!(self, Self::Conflict(_) | Self::Altered | Self::Fighting(_))
+        Some(PairCondition { ends, ..PairCondition::new(state, needs_people, reason) })
     }
 
     /// Returns whether it waits for a deletion to finish.
     pub(crate) fn awaits_deletion(self) -> bool {
         matches!(self, Self::Waiting(wait) if wait != Wait::NoNamespace)
+    }
+
+    /// The next attempt for a pair with this status; `grace` is that of orphans.
+    pub(crate) fn requeue(self, grace: Duration) -> ReconcileResult {
+        ReconcileResult::RequeueAfter(match self {
+            Self::Held(Hold::GracePeriod(left) | Hold::Gate(GateHold::NextToken(left)))
+            | Self::Fighting(left) => left,
+            Self::Held(Hold::Gate(_)) => grace.clamp(Duration::from_secs(1), HELD_INTERVAL),
+            Self::Held(Hold::DeletionStuck) | Self::Waiting(_) => WAITING_INTERVAL,
+            Self::Held(_) => HELD_INTERVAL,
+            _ => return ReconcileResult::Done,
+        })
     }
 }
 
@@ -162,34 +178,22 @@ impl Conflict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PairState {
     InSync,
-    /// It was in sync when it was seen last, but cannot be read or reconciled at present.
-    Unknown,
     Paused,
     Waiting,
     Held,
     Conflict,
-    /// The same write would be rejected or altered again.
-    Degraded,
-    /// Another writer undoes ours.
-    Fighting,
-    /// It is being retried.
     Failing,
-    TooLarge,
 }
 
 impl PairState {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InSync => "insync",
-            Self::Unknown => "unknown",
             Self::Paused => "paused",
             Self::Waiting => "waiting",
             Self::Held => "held",
             Self::Conflict => "conflict",
-            Self::Degraded => "degraded",
-            Self::Fighting => "fighting",
             Self::Failing => "failing",
-            Self::TooLarge => "toolarge",
         }
     }
 }
@@ -199,13 +203,20 @@ impl PairState {
 pub(crate) struct PairCondition {
     pub(crate) state: PairState,
     pub(crate) reason: String,
+    /// A person should look at it.
+    pub(crate) needs_people: bool,
     /// It will end by itself after a while.
     pub(crate) ends: bool,
 }
 
 impl PairCondition {
     /// `reason` may quote a server.
-    pub(crate) fn new(state: PairState, reason: &str) -> Self {
-        Self { state, reason: printable(reason, LONGEST_REASON), ends: false }
+    pub(crate) fn new(state: PairState, needs_people: bool, reason: &str) -> Self {
+        Self { state, reason: printable(reason, MAX_REASON), needs_people, ends: false }
+    }
+
+    /// What people have to change before another attempt is of use.
+    pub(crate) fn refused(reason: &str) -> Self {
+        Self::new(PairState::Failing, true, reason)
     }
 }

@@ -31,7 +31,7 @@ fn state(sidecar: &Sidecar) -> Value {
 /// How many pairs are too large, by the metric.
 fn too_large(sidecar: &Sidecar) -> Option<f64> {
     sidecar.metric(
-        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"toolarge\"}",
+        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}",
     )
 }
 
@@ -52,9 +52,9 @@ fn object_of_any_shape_stops_itself_alone() {
     subject.copies(&sidecar, "after");
     let apart = state(&sidecar)["remotes"]["hub"]["notInStep"].clone();
     let apart = apart.as_array().expect("a list");
-    assert!(apart.iter().any(|it| it["state"] == "toolarge"), "{apart:?}");
+    assert!(apart.iter().any(|it| it["state"] == "failing"), "{apart:?}");
     assert!(
-        sidecar.count("state=toolarge reason=\"the source needs more than 2048 KiB") > 0,
+        sidecar.count("state=failing error=\"the source needs more than 2048 KiB") > 0,
         "{}",
         sidecar.log()
     );
@@ -136,7 +136,8 @@ fn refused_objects_are_noted_in_bounded_room() {
         widget(&subject, &format!("{name}-{index}"), &json!(0));
     }
     let sidecar = subject.start_with(&["-qps=0"]);
-    let refused = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"degraded\"}";
+    let refused =
+        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}";
     within(120, "all were tried", || (sidecar.metric(refused)? >= 3000.0).then_some(()));
     subject.container.fits(&sidecar);
 }

@@ -124,7 +124,7 @@ fn two_fighting_writers_are_told_and_slowed_down() {
     let (stage, sidecar, source, target) = one("fight", &WIDGETS, &["-qps", "0"]);
     let (before, stop) = (stage.settled(), Arc::new(AtomicBool::new(false)));
     let opponent = opponent(&target, &stop);
-    is_told(&sidecar, &WIDGETS, "fighting");
+    is_told(&sidecar, &WIDGETS, "failing");
     let updates = || {
         let writes = stage.writes().split_off(before);
         writes.iter().filter(|one| one.words.starts_with("local")).count()
@@ -132,9 +132,9 @@ fn two_fighting_writers_are_told_and_slowed_down() {
     let fought = updates();
     assert!((8..20).contains(&fought), "{fought} writes");
     stays("it is slow", || updates() <= fought + 1);
-    sidecar.wait_for("state=fighting");
+    sidecar.wait_for("something else undoes each write");
     eventually("an Event", || {
-        events(&source).iter().any(|event| event["reason"] == "Fighting").then_some(())
+        events(&source).iter().any(|event| event["reason"] == "SyncFailed").then_some(())
     });
     // The other one gives in; an edit of the source does not wait.
     stop.store(true, Relaxed);
@@ -166,7 +166,7 @@ fn a_dropped_field_is_told_and_arrives_once_known() {
     let mut sidecar = stage.start_served(&["-resync", "0"]);
     is_in_sync(&source, &target);
     assert_eq!(target.read()["spec"], json!({"size": 1}));
-    is_told(&sidecar, &WIDGETS, "degraded");
+    is_told(&sidecar, &WIDGETS, "failing");
     let told = "dropped .spec.newField";
     sidecar.wait_for(told);
     assert!(!sidecar.log().contains("important"));
@@ -180,7 +180,7 @@ fn a_dropped_field_is_told_and_arrives_once_known() {
     sidecar.kill();
     let before = stage.settled();
     sidecar = stage.start_served(&["-resync", "1s"]);
-    is_told(&sidecar, &WIDGETS, "degraded");
+    is_told(&sidecar, &WIDGETS, "failing");
     let writes = stage.writes();
     assert!(words(&writes[before..]).iter().all(|it| it.starts_with("local patch widgets one")));
     assert!(words(&writes[before..]).len() < 8, "once in each resync: {:?}", words(&writes));

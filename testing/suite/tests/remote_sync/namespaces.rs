@@ -195,9 +195,9 @@ fn names_that_cannot_be_mapped_are_left_alone() {
         sidecar.metric(&format!("remote_sync_pairs{{{labels},state=\"{state}\"}}"))
     };
     eventually("two cannot be mapped", || {
-        (pairs("degraded"), pairs("insync")) == (Some(2.0), Some(1.0))
+        (pairs("failing"), pairs("insync")) == (Some(2.0), Some(1.0))
     });
-    eventually("both are told", || sidecar.warnings("degraded") == 2);
+    eventually("both are told", || sidecar.warnings("failing") == 2);
     let namespace = format!("local create namespaces {}-local-ns", stage.namespace);
     let (remote, local) = ("hub patch widgets goodrs", "local create widgets good");
     stage.wrote_only(&[remote, local, &namespace, local, remote]);

@@ -100,7 +100,7 @@ fn a_lasting_conflict_is_told_and_recovers() {
         let own = stage.own.cluster.faults();
         let rule = own.add(of_program(&stage.own, no).verb("patch").resource("widgets"));
         source.set_number(2);
-        let state = || pairs(&sidecar, "failing") + pairs(&sidecar, "degraded");
+        let state = || pairs(&sidecar, "failing");
         eventually("it is not in sync", || state() == 1.0 && pairs(&sidecar, "insync") == 0.0);
         assert!(sidecar.ask("/debug/state").1.contains("the webhook says no"));
         sidecar.wait_for("not in sync");

@@ -87,7 +87,7 @@ fn track_target_says_what_it_may_not_remove() {
     let rule = stage.remote().cluster.faults().add(rule);
     let sidecar = stage.start_served(&TARGET);
     eventually("it is told", || {
-        let sample = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"degraded\"}";
+        let sample = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}";
         (sidecar.metric(sample)? == 1.0).then_some(())
     });
     source.set_number(2);
