@@ -29,7 +29,7 @@ use crate::{
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
     settings::Settings,
-    state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
+    state::{CertificateStatus, HubSession, Rotated, SharedState},
 };
 
 /// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
@@ -56,8 +56,9 @@ pub(crate) struct Agent {
     pub(crate) claims: BTreeMap<ClaimKind, Store<String>>,
     pub(crate) nodes: Store<Arc<NodeResources>>,
     pub(crate) started: SystemTime,
-    /// Requests to the hub, of all its clients so far.
-    pub(crate) requests: HubRequests,
+    /// Requests in sessions with a hub, and by other requesters.
+    pub(crate) session_requests: RequestMetrics,
+    pub(crate) other_requests: RequestMetrics,
     /// The status of the Lease on the hub.
     pub(crate) heartbeat: Mutex<RenewalStatus>,
     state: Mutex<SharedState>,
@@ -95,7 +96,8 @@ impl Agent {
                 .collect(),
             nodes: Store::new(MAX_NODES),
             started: SystemTime::now(),
-            requests: HubRequests::default(),
+            session_requests: RequestMetrics::default(),
+            other_requests: RequestMetrics::default(),
             heartbeat: Mutex::default(),
             state: Mutex::default(),
         })
@@ -106,14 +108,14 @@ impl Agent {
         self.spoke.as_ref().unwrap_or(&self.management)
     }
 
-    /// The same, unless it is the management cluster.
+    /// The cluster that joins the hub, unless it is the management cluster.
     pub(crate) fn other_spoke(&self) -> Option<&Client> {
         self.spoke.as_ref()
     }
 
     /// A client for a hub outside of a session; `name` is the hub's in messages.
     pub(crate) fn requester_client(&self, name: &str, config: ClusterConfig) -> Result<Client> {
-        let (timeouts, requests) = (Timeouts::default(), self.requests.requester.clone());
+        let (timeouts, requests) = (Timeouts::default(), self.other_requests.clone());
         let client = Client::counting(name, config, Reload::Never, timeouts, requests)?;
         Ok(client.limited_to(HUB_OBJECT))
     }
@@ -151,12 +153,19 @@ impl Agent {
 
     /// The current session, if there is a valid credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
-        self.read(SharedState::session)
+        self.read(|state| state.session.clone())
     }
 
     /// Begins a session, or ends it with `None`.
     pub(crate) fn set_session(&self, session: Option<Arc<HubSession>>) {
-        if let Some(ended) = self.update(|state| state.replace_session(session)) {
+        let ended = self.update(|state| {
+            let ended = std::mem::replace(&mut state.session, session);
+            if let Some(ended) = &ended {
+                ended.stop.raise();
+            }
+            ended
+        });
+        if let Some(ended) = ended {
             ended.client.close();
         }
     }
@@ -192,7 +201,8 @@ impl Agent {
 
     /// The clocks for the credential: its hub's, or else that of the requester's hub.
     pub(crate) fn clocks(&self) -> Clocks {
-        let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));
+        let (session, requester) =
+            self.read(|state| (state.session.clone(), state.requester.clone()));
         let session = session.and_then(|session| session.client.clock());
         let requester = || requester.and_then(|csrs| csrs.client.clock());
         Clocks::new(SystemTime::now(), Instant::now(), session.or_else(requester))
@@ -211,7 +221,7 @@ impl Agent {
         SECRETS.object(&self.settings.namespace, &self.settings.hub_secret)
     }
 
-    /// That Secret in its last known state.
+    /// The Secret with the hub's credential in its last known state.
     pub(crate) fn credential_secret(&self) -> Option<Arc<Value>> {
         match self.credential.get(&self.settings.hub_secret) {
             Lookup::Object(secret) => Some(secret),
@@ -219,7 +229,7 @@ impl Agent {
         }
     }
 
-    /// Takes over the answer to a write of that Secret: the watch may lag behind.
+    /// Takes over the answer to a write of the credential's Secret: the watch may lag behind.
     pub(crate) fn set_credential(&self, secret: Value) {
         let revision = self.credential.revision();
         self.credential.put(revision, &self.settings.hub_secret, Some(Arc::new(secret)));
@@ -233,7 +243,8 @@ impl Agent {
 
     /// The last error of each watch.
     pub(crate) fn watch_errors(&self) -> Vec<String> {
-        let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));
+        let (session, requester) =
+            self.read(|state| (state.session.clone(), state.requester.clone()));
         let session = session.as_deref();
         let errors = [
             self.credential.last_error(),

@@ -36,7 +36,7 @@ pub(crate) enum BootstrapError {
 }
 
 impl BootstrapKubeconfig {
-    /// The same hub with the agent's own identity.
+    /// The connection to the hub with the agent's own identity.
     pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
         ClusterConfig {
             identity: Some(identity.clone()),

@@ -79,10 +79,10 @@ fn log_unknown(agent: &Agent) {
 impl Capacity {
     /// The changes to the reported status. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
     /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
-    pub(crate) fn differences(&self, told: &Value) -> Map<String, Value> {
-        let capacity = changed(&self.capacity, &told["capacity"]);
-        let mut allocatable = changed(&self.allocatable, &told["allocatable"]);
-        let names = told["allocatable"].as_object().into_iter().flat_map(Map::keys);
+    pub(crate) fn differences(&self, reported: &Value) -> Map<String, Value> {
+        let capacity = changed(&self.capacity, &reported["capacity"]);
+        let mut allocatable = changed(&self.allocatable, &reported["allocatable"]);
+        let names = reported["allocatable"].as_object().into_iter().flat_map(Map::keys);
         let gone = names.filter(|name| !self.allocatable.contains_key(*name));
         allocatable.extend(gone.map(|name| (name.clone(), Value::Null)));
         let lists = [("capacity", capacity), ("allocatable", allocatable)];
@@ -91,8 +91,8 @@ impl Capacity {
     }
 }
 
-fn changed(ours: &ResourceList, told: &Value) -> Map<String, Value> {
-    let differs = |(name, ours): &(&String, &String)| !same(&told[name.as_str()], ours);
+fn changed(ours: &ResourceList, reported: &Value) -> Map<String, Value> {
+    let differs = |(name, ours): &(&String, &String)| !same(&reported[name.as_str()], ours);
     ours.iter().filter(differs).map(|(name, ours)| (name.clone(), json!(ours))).collect()
 }
 
@@ -104,16 +104,16 @@ mod tests {
         resources.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
     }
 
-    fn differences(told: &Value) -> Value {
+    fn differences(reported: &Value) -> Value {
         let capacity = list(&[("cpu", "64"), ("memory", "128Mi")]);
         let allocatable = list(&[("cpu", "32"), ("memory", "64Mi")]);
-        Value::Object(Capacity { capacity, allocatable }.differences(told))
+        Value::Object(Capacity { capacity, allocatable }.differences(reported))
     }
 
     #[test]
     fn status_merge_managed_cluster_status() {
         // Upstream's row: others' resources stay in the capacity.
-        let told = json!({
+        let reported = json!({
             "capacity": {"sockets": "1200", "cores": "128"},
             "allocatable": {"cpu": "16", "memory": "32Mi"},
         });
@@ -121,12 +121,12 @@ mod tests {
             "capacity": {"cpu": "64", "memory": "128Mi"},
             "allocatable": {"cpu": "32", "memory": "64Mi"},
         });
-        assert_eq!(differences(&told), expected);
+        assert_eq!(differences(&reported), expected);
     }
 
     #[test]
     fn status_says_only_what_differs() {
-        for (told, expected) in [
+        for (reported, expected) in [
             (
                 json!({}),
                 json!({"capacity": {"cpu": "64", "memory": "128Mi"}, "allocatable": {"cpu": "32", "memory": "64Mi"}}),
@@ -144,7 +144,7 @@ mod tests {
                 json!({"allocatable": {"gpu": null}}),
             ),
         ] {
-            assert_eq!(differences(&told), expected, "{told}");
+            assert_eq!(differences(&reported), expected, "{reported}");
         }
     }
 }

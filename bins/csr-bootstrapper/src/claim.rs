@@ -1,5 +1,4 @@
-//! ClusterClaims and ClusterProperties of the spoke: facts about the cluster that the hub is told, for Placements to
-//! choose by.
+//! ClusterClaims and ClusterProperties of the spoke: facts about the cluster, reported for Placements to choose by.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,7 +26,7 @@ const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 /// Longer values are refused by the kind's own schema.
 const MAX_VALUE: usize = 1024;
-/// These are always told (its api module, `cluster/v1alpha1/types.go`, ReservedClusterClaimNames).
+/// These are always reported (OCM's api module, `cluster/v1alpha1/types.go`, ReservedClusterClaimNames).
 const RESERVED: [&str; 4] = [
     "id.k8s.io",
     "kubeversion.open-cluster-management.io",
@@ -43,7 +42,7 @@ pub(crate) type Claims = BTreeMap<String, String>;
 pub(crate) enum ClaimKind {
     /// OCM's own.
     ClusterClaim,
-    /// That of Kubernetes' SIG Multicluster (KEP-2149); of two with one name, this is told.
+    /// Of Kubernetes' SIG Multicluster (KEP-2149); it goes before a ClusterClaim of the same name.
     ClusterProperty,
 }
 
@@ -94,9 +93,9 @@ impl ClaimRules {
         let (reserved, custom): (Vec<_>, Vec<_>) =
             claims.iter().partition(|(name, _)| self.is_reserved(name));
         let left_out = custom.len().saturating_sub(self.max_custom);
-        let told = reserved.into_iter().chain(custom.into_iter().take(self.max_custom));
-        let told = told.map(|(name, value)| json!({"name": name, "value": value}));
-        (told.collect(), left_out)
+        let exposed = reserved.into_iter().chain(custom.into_iter().take(self.max_custom));
+        let exposed = exposed.map(|(name, value)| json!({"name": name, "value": value}));
+        (exposed.collect(), left_out)
     }
 
     fn is_reserved(&self, name: &str) -> bool {
@@ -200,13 +199,13 @@ mod tests {
     fn exposed(names: &[&str], max_custom: usize, suffixes: &[&str]) -> (Vec<String>, usize) {
         let claims = names.iter().map(|name| ((*name).to_owned(), format!("{name}!"))).collect();
         let reserved_suffixes = suffixes.iter().map(|suffix| (*suffix).to_owned()).collect();
-        let (told, left_out) = ClaimRules { max_custom, reserved_suffixes }.exposed(&claims);
-        let told = told.iter().map(|claim| {
+        let (exposed, left_out) = ClaimRules { max_custom, reserved_suffixes }.exposed(&claims);
+        let exposed = exposed.iter().map(|claim| {
             let name = claim["name"].as_str().unwrap();
             assert_eq!(claim["value"], format!("{name}!"));
             name.to_owned()
         });
-        (told.collect(), left_out)
+        (exposed.collect(), left_out)
     }
 
     #[test]

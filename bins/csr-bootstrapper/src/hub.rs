@@ -84,7 +84,7 @@ impl Hub {
         self.kubeconfig_of("client-certificate: tls.crt\n    client-key: tls.key")
     }
 
-    /// The same for a user with the token in the file `token` next to it.
+    /// A kubeconfig for a user with the token in the file `token` next to it.
     pub(crate) fn token_kubeconfig(&self, token: &str) -> String {
         self.kubeconfig_of(&format!("tokenFile: {}", quoted(token)))
     }

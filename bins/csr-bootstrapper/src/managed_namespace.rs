@@ -1,5 +1,5 @@
-//! Namespaces of the spoke that the hub's cluster sets manage: created, labelled, and told of in the ManagedCluster's
-//! status. None is ever deleted: one that is no longer managed only gets another label.
+//! Namespaces of the spoke that the hub's cluster sets manage: created, labelled, and reported in the ManagedCluster's
+//! status. None is ever deleted: when the hub no longer manages it, only its label changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -137,15 +137,15 @@ fn follow(agent: &Agent, session: &HubSession, selector: &str) {
 /// Waits until the hub manages a namespace, unless it managed one before; `false` at the end of the session.
 fn is_needed(agent: &Agent, session: &HubSession, selector: &str) -> bool {
     let (mut is_needed, mut backoff) = (false, Backoff::new(MAX_BACKOFF));
-    let mut look = Some(Instant::now());
+    let mut list_at = Some(Instant::now());
     controller::run(&agent.stop, || {
         let now = Instant::now();
         if session.stop.raised() {
             return None;
         }
         is_needed = session.managed_cluster().is_some_and(|cluster| !wanted(&cluster).is_empty());
-        if !is_needed && look.is_some_and(|at| at <= now) {
-            look = match any(agent, session, selector) {
+        if !is_needed && list_at.is_some_and(|at| at <= now) {
+            list_at = match any(agent, session, selector) {
                 Ok(any) => {
                     is_needed = any;
                     None
@@ -155,7 +155,7 @@ fn is_needed(agent: &Agent, session: &HubSession, selector: &str) -> bool {
                 Err(error) => Some(now + backoff.failed(&error, now, fastrand::f64()).wait),
             };
         }
-        (!is_needed).then(|| look.unwrap_or(now + Stop::SLICE))
+        (!is_needed).then(|| list_at.unwrap_or(now + Stop::SLICE))
     });
     is_needed
 }

@@ -105,8 +105,8 @@ impl Report for Reporter {
         let requester =
             agent.read(|state| state.requester.as_ref().map(|csrs| csrs.client.clone()));
         for (target, client, requests) in [
-            ("hub", session, &agent.requests.session),
-            ("bootstrap", requester, &agent.requests.requester),
+            ("hub", session, &agent.session_requests),
+            ("bootstrap", requester, &agent.other_requests),
         ] {
             match client {
                 Some(client) => metrics.add_client(target, &client),

@@ -201,8 +201,8 @@ impl Settings {
         [self.hub_secret.clone(), self.pending_secret(), self.registrations_secret()]
     }
 
-    /// Returns whether a Secret of this name in the program's own namespace is the program's own. That of the bootstrap
-    /// kubeconfig may be mounted as a file.
+    /// Returns whether a Secret of this name in the program's own namespace is the program's own. The Secret of
+    /// the bootstrap kubeconfig may be mounted as a file.
     pub(crate) fn has_own_secret(&self, name: &str) -> bool {
         let is_bootstrap =
             |source: &BootstrapSource| matches!(source, BootstrapSource::Secret(it) if it == name);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use apiclient::{
-    client::{self, Client},
+    client::Client,
     error::Error,
     reflector::{Lookup, Store},
     stop::Stop,
@@ -38,26 +38,8 @@ pub(crate) struct SharedState {
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Arc<CsrClient>>,
     pub(crate) status: CertificateStatus,
-    session: Option<Arc<HubSession>>,
-}
-
-impl SharedState {
     /// The current session, if there is a valid credential.
-    pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
-        self.session.clone()
-    }
-
-    /// Begins a session, or ends it with `None`; returns the ended one.
-    pub(crate) fn replace_session(
-        &mut self,
-        session: Option<Arc<HubSession>>,
-    ) -> Option<Arc<HubSession>> {
-        let ended = std::mem::replace(&mut self.session, session);
-        if let Some(ended) = &ended {
-            ended.stop.raise();
-        }
-        ended
-    }
+    pub(crate) session: Option<Arc<HubSession>>,
 }
 
 /// A span of time in which one valid credential follows another.
@@ -106,13 +88,6 @@ impl HubSession {
             Lookup::Unknown | Lookup::Absent | Lookup::Invalid => None,
         }
     }
-}
-
-/// Metrics of the requests to the hub, in sessions and by other requesters.
-#[derive(Default)]
-pub(crate) struct HubRequests {
-    pub(crate) session: client::RequestMetrics,
-    pub(crate) requester: client::RequestMetrics,
 }
 
 /// The result of the last rotation, for condition ClusterCertificateRotated.

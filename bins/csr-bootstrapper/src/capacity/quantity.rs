@@ -112,15 +112,15 @@ fn without_factors(mut number: i128, factor: i128, most: usize) -> (i128, usize)
     (number, times)
 }
 
-/// Returns whether `told` is the quantity `ours`, however it is written.
-pub(super) fn same(told: &Value, ours: &str) -> bool {
-    let told = match told {
+/// Returns whether `reported` is the quantity `ours`, however it is written.
+pub(super) fn same(reported: &Value, ours: &str) -> bool {
+    let reported = match reported {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         _ => return false,
     };
     let milli = |text: &str| Quantity::parse(text).map(|quantity| quantity.milli);
-    told == ours || milli(&told).is_some_and(|told| milli(ours) == Some(told))
+    reported == ours || milli(&reported).is_some_and(|reported| milli(ours) == Some(reported))
 }
 
 #[cfg(test)]
@@ -240,15 +240,16 @@ mod tests {
 
     #[test]
     fn the_same_quantity_may_be_written_in_many_ways() {
-        for (told, ours) in
+        for (reported, ours) in
             [("1Gi", "1073741824"), ("1024Mi", "1Gi"), ("2", "2000m"), ("2e3", "2k")]
         {
-            assert!(same(&told.into(), ours), "{told} {ours}");
+            assert!(same(&reported.into(), ours), "{reported} {ours}");
         }
         assert!(same(&7.into(), "7") && same(&1.5.into(), "1500m"));
         assert!(same(&"odd".into(), "odd"));
-        for told in [Value::Null, "8".into(), "odd".into(), 8.into(), serde_json::json!(["7"])] {
-            assert!(!same(&told, "7"), "{told}");
+        for reported in [Value::Null, "8".into(), "odd".into(), 8.into(), serde_json::json!(["7"])]
+        {
+            assert!(!same(&reported, "7"), "{reported}");
         }
     }
 }

@@ -94,7 +94,7 @@ impl SessionControl {
         config: ClusterConfig,
         hub: &Hub,
     ) -> Result<()> {
-        let (timeouts, requests) = (Timeouts::default(), agent.requests.session.clone());
+        let (timeouts, requests) = (Timeouts::default(), agent.session_requests.clone());
         let client = Client::counting("the hub", config, Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
         let session =

@@ -23,7 +23,7 @@ pub(crate) struct SpokeStatus<'a> {
     pub(crate) rotated: Option<&'a Rotated>,
     /// The claims to report, while they are known and the spoke is well.
     pub(crate) claims: Option<&'a [Value]>,
-    /// The same for what the nodes have.
+    /// The nodes' resources, while they are known and the spoke is well.
     pub(crate) capacity: Option<&'a Capacity>,
     /// The `managedNamespaces` to write, if the hub has others.
     pub(crate) namespaces: Option<Value>,

@@ -16,7 +16,7 @@ const CONTROLLER: &str = "csr-bootstrapper";
 /// Of `reportingInstance` (kubernetes `pkg/apis/core/validation/events.go`, ReportingInstanceLengthLimit).
 const MAX_INSTANCE: usize = 128;
 
-/// Writes what is to be told about a ManagedCluster that was `before` and is `after` a write of ours; a failed Event
+/// Writes the Event for the change of a ManagedCluster from `before` to `after` a write of ours; a failed Event
 /// stops nothing.
 pub(super) fn write(client: &Client, agent: &str, before: &Value, after: &Value) {
     let Some(event) = available(agent, before, after, SystemTime::now()) else { return };

@@ -23,7 +23,7 @@ use crate::{agent::Agent, state::HubSession};
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";
 /// The period if the ManagedCluster has none (ocm `pkg/registration/hub/lease/controller.go:116-119`).
-const USUAL_PERIOD: Duration = Duration::from_secs(60);
+const DEFAULT_PERIOD: Duration = Duration::from_secs(60);
 
 /// The effect of the ManagedCluster on the Lease's renewal.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub(crate) fn lease_period(cluster: &Value) -> Duration {
     // The field is an int32; more would overflow a clock.
     let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    seconds.filter(|seconds| *seconds > 0).map_or(USUAL_PERIOD, Duration::from_secs)
+    seconds.filter(|seconds| *seconds > 0).map_or(DEFAULT_PERIOD, Duration::from_secs)
 }
 
 /// Starts, stops or changes the renewal as `wanted`.

@@ -162,7 +162,7 @@ impl<'a> StatusController<'a> {
         Some(Write::Status(status))
     }
 
-    /// The claims that the hub is told, if they are known.
+    /// The claims to report, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
         let claims = claim::together(self.agent.claims.values())?;
         let (claims, left_out) = self.agent.settings.claim_rules.exposed(&claims);
