@@ -25,15 +25,6 @@ const LEASE: &str = "managed-cluster-lease";
 /// The period if the ManagedCluster has none (ocm `pkg/registration/hub/lease/controller.go:116-119`).
 const DEFAULT_PERIOD: Duration = Duration::from_secs(60);
 
-/// The effect of the ManagedCluster on the Lease's renewal.
-#[derive(Debug, PartialEq, Eq)]
-enum LeaseChange {
-    Same,
-    Started,
-    Stopped,
-    Other(Duration),
-}
-
 /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end of the process.
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
@@ -53,7 +44,7 @@ fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         let wanted = session.managed_cluster().and_then(|cluster| period_of(&cluster));
         let now = Now::read();
         lock(&agent.heartbeat).beat = Some(now.instant);
-        announce(agent, lease, &apply(&mut renewal, wanted, now.instant));
+        follow(agent, lease, &mut renewal, wanted, now.instant);
         let Some(renewal) = &mut renewal else { return Some(now.instant + Stop::SLICE) };
         let current = session.client.generation();
         if std::mem::replace(&mut generation, current) != current {
@@ -112,40 +103,31 @@ pub(crate) fn lease_period(cluster: &Value) -> Duration {
 }
 
 /// Starts, stops or changes the renewal as `wanted`.
-fn apply(renewal: &mut Option<Renewal>, wanted: Option<Duration>, now: Instant) -> LeaseChange {
+fn follow(
+    agent: &Agent,
+    lease: &Target<'_>,
+    renewal: &mut Option<Renewal>,
+    wanted: Option<Duration>,
+    now: Instant,
+) {
     match (renewal.as_mut(), wanted) {
-        (None, None) => LeaseChange::Same,
         (Some(_), None) => {
             *renewal = None;
-            LeaseChange::Stopped
-        }
-        (Some(renewal), Some(wanted)) if wanted == renewal.period() => LeaseChange::Same,
-        (Some(renewal), Some(wanted)) => {
-            renewal.set_period(wanted);
-            LeaseChange::Other(wanted)
-        }
-        (None, Some(wanted)) => {
-            *renewal = Some(Renewal::of_others(wanted, now));
-            LeaseChange::Started
-        }
-    }
-}
-
-fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
-    match change {
-        LeaseChange::Same => {}
-        // Its first success is reported.
-        LeaseChange::Started => log_object!(Level::Debug, lease; "the hub accepts the cluster"),
-        LeaseChange::Stopped => {
             let message =
                 format!("{} goes stale: the hub does not accept the cluster", what(lease));
             // People look for upstream's spelling.
             agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
         }
-        LeaseChange::Other(period) => {
-            let period = seconds(*period);
+        (Some(renewal), Some(wanted)) if wanted != renewal.period() => {
+            renewal.set_period(wanted);
+            let period = seconds(wanted);
             log_object!(Level::Info, lease, period = period; "the renewal period has changed");
         }
+        (None, Some(wanted)) => {
+            // Its first success is reported.
+            *renewal = Some(Renewal::of_others(wanted, now));
+        }
+        (Some(_), Some(_)) | (None, None) => {}
     }
 }
 
@@ -156,7 +138,6 @@ fn what(lease: &Target<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use apiclient::api::LeaseSpec;
     use serde_json::json;
 
     use super::*;
@@ -169,93 +150,6 @@ mod tests {
             "spec": {"hubAcceptsClient": true, "leaseDurationSeconds": seconds},
             "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": accepted}]},
         })
-    }
-
-    /// State of a heartbeat loop without its requests.
-    struct Bench {
-        renewal: Option<Renewal>,
-        now: Now,
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            Self { renewal: None, now: Now::read() }
-        }
-
-        /// The loop reads this ManagedCluster.
-        fn sees(&mut self, cluster: Option<&Value>) -> LeaseChange {
-            let wanted = cluster.and_then(period_of);
-            apply(&mut self.renewal, wanted, self.now.instant)
-        }
-
-        /// The requests until the next wait, and that wait.
-        fn requests(&mut self) -> (Vec<&'static str>, Duration) {
-            let (mut requests, renewal) = (Vec::new(), self.renewal.as_mut().unwrap());
-            loop {
-                let action = renewal.next(true, self.now);
-                let answer = match &action {
-                    Action::Wait(until) => return (requests, *until - self.now.instant),
-                    Action::Replace(lease) => lease.clone(),
-                    _ => apiclient::lease::new("cluster1", LEASE, LeaseSpec::default()),
-                };
-                requests.push(if action == Action::Read { "get" } else { "update" });
-                let times = (self.now, self.now.instant);
-                renewal.answered(&action, &Ok(answer), times, 0.5);
-            }
-        }
-
-        fn pass(&mut self, time: Duration) {
-            self.now = Now { instant: self.now.instant + time, wall: self.now.wall + time };
-        }
-    }
-
-    // ocm lease_controller_test.go: start lease update routine
-    #[test]
-    fn accepted_cluster_starts_the_heartbeat() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Same);
-        // A Lease without a renewTime is renewed as well.
-        assert_eq!(bench.requests(), (vec!["get", "update"], MINUTE));
-        bench.pass(MINUTE);
-        assert_eq!(bench.requests(), (vec!["update"], MINUTE), "one request a period");
-    }
-
-    // ocm lease_controller_test.go: the managed cluster can not be found
-    #[test]
-    fn missing_cluster_stops_the_heartbeat() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.sees(None), LeaseChange::Same, "was not started");
-        bench.sees(Some(&cluster("True", &json!(60))));
-        assert_eq!(bench.sees(None), LeaseChange::Stopped);
-        assert!(bench.renewal.is_none());
-        assert_eq!(bench.sees(None), LeaseChange::Same, "told once");
-    }
-
-    // ocm lease_controller_test.go: unaccept a managed cluster
-    #[test]
-    fn denied_cluster_stops_the_heartbeat() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Same);
-        bench.sees(Some(&cluster("True", &json!(60))));
-        bench.requests();
-        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Stopped);
-        // Accepted again: the hub may have created a new Lease meanwhile.
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
-        assert_eq!(bench.requests().0, ["get", "update"]);
-    }
-
-    // ocm lease_controller_test.go: update the lease duration
-    #[test]
-    fn changed_lease_duration_changes_the_period() {
-        let mut bench = Bench::new();
-        bench.sees(Some(&cluster("True", &json!(60))));
-        bench.requests();
-        bench.pass(Duration::from_secs(10));
-        let short = Duration::from_secs(5);
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), LeaseChange::Other(short));
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), LeaseChange::Same);
-        assert_eq!(bench.requests(), (vec!["update"], short), "due at once");
     }
 
     #[test]
