@@ -172,15 +172,12 @@ impl Agent {
 
     /// Waits for a session that has not ended; `None` at the end of the process.
     pub(crate) fn next_session(&self) -> Option<Arc<HubSession>> {
-        loop {
-            let seen = self.stop.wakes();
-            if let Some(session) = self.session().filter(|session| !session.stop.raised()) {
-                return Some(session);
-            }
-            if self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
-                return None;
-            }
-        }
+        let mut next = None;
+        controller::run(&self.stop, || {
+            next = self.session().filter(|session| !session.stop.raised());
+            next.is_none().then(|| Instant::now() + Stop::SLICE)
+        });
+        next
     }
 
     /// Calls `reconcile` with the ManagedCluster, at each change and at the time that it returns, until the end of

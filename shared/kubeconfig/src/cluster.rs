@@ -62,7 +62,7 @@ pub(crate) fn server(cluster: &NamedEntry<'_, Cluster>, master: Option<&str>) ->
 
 /// The URL without query, fragment and slash at the end. Without a scheme it is `http` even beside a
 /// CA: client-go decides before it looks at the CA (client_config.go:220, rest/config.go:591).
-pub(crate) fn server_url(text: &str) -> Option<String> {
+pub fn server_url(text: &str) -> Option<String> {
     let full = text.contains("://");
     let uri: Uri = if full { text.parse() } else { format!("http://{text}").parse() }.ok()?;
     let scheme = uri.scheme_str()?.to_ascii_lowercase();

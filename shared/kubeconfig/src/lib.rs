@@ -20,7 +20,7 @@ use std::{
 };
 
 pub use self::{
-    cluster::CurrentCluster,
+    cluster::{CurrentCluster, server_url},
     document::parse,
     files::{Reach, referenced_key},
     incluster::in_cluster,

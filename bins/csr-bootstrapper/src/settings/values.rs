@@ -1,8 +1,9 @@
 //! Values of single flags.
 
-use std::{collections::BTreeMap, net::Ipv6Addr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use apiclient::resource::valid_key;
+use kubeconfig::server_url;
 use sidecar::flags::Flags;
 
 use super::{BootstrapSource, KubeClientDriver};
@@ -127,24 +128,9 @@ pub(super) fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns whether `url` is an https URL with a host, with a port if there is a colon, and without a user name.
+/// Returns whether `url` is an https URL with a host, and without a user name.
 pub(super) fn is_https(url: &str) -> bool {
-    let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let (host, port) = match authority.rsplit_once(':') {
-        // A colon within brackets belongs to the address.
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (authority, None),
-    };
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let is_host = match address {
-        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
-        None => !host.is_empty() && !host.contains(['@', ':', '[', ']', '\\']),
-    };
-    scheme.eq_ignore_ascii_case("https")
-        && is_host
-        && port.is_none_or(|port| port.parse::<u16>().is_ok())
-        && !url.contains(|c: char| c.is_whitespace() || c.is_control())
+    url.contains("://") && server_url(url).is_some_and(|url| url.starts_with("https://"))
 }
 
 /// Annotations for the ManagedCluster, and the keys of the others.
