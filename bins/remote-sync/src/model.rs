@@ -7,8 +7,6 @@ pub(crate) mod discovery;
 pub(crate) mod key;
 pub mod known_clusters;
 pub(crate) mod mapping;
-pub mod metadata;
-pub mod mode;
 pub mod object;
 pub mod rules;
 pub mod secret;

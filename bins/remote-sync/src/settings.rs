@@ -21,7 +21,6 @@ pub(crate) use self::{
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
-pub(crate) use crate::model::mode::{AdoptPolicy, Track};
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -29,7 +28,7 @@ use crate::{
         discovery::ResourceArg,
         key::{KindIndex, PerKind},
         known_clusters::AcceptedIdentity,
-        mapping::{CLUSTER, MappingTemplate},
+        mapping::{CLUSTER, NameMapping},
         rules::FieldRules,
     },
 };
@@ -43,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) direction: Direction,
     pub(crate) track: Track,
     pub(crate) resources: PerKind<ResourceArg>,
-    pub(crate) mapping: MappingTemplate,
+    pub(crate) mapping: NameMapping,
     pub(crate) rules: PerKind<FieldRules>,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
@@ -124,6 +123,31 @@ pub(crate) struct OrphanSettings {
     /// The most of them that are deleted on a cluster within `within`.
     pub(crate) most: u32,
     pub(crate) within: Duration,
+}
+
+/// The policy for targets that are nobody's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AdoptPolicy {
+    Never,
+    /// Those that have the source's content become its copies.
+    Equal,
+    Always,
+}
+
+/// The bookkeeping: what a source is given beside its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Track {
+    /// A finalizer, and annotations that say what of it was copied.
+    Source,
+    /// Nothing: all that is recorded is on the target.
+    Target,
+}
+
+impl Track {
+    /// Returns whether a source in use carries our finalizer and says which generations belong together.
+    pub(crate) fn marks_sources(self) -> bool {
+        self == Self::Source
+    }
 }
 
 /// The policy for targets without a source.
@@ -261,7 +285,7 @@ impl Settings {
 
     /// Checks that mapped names can be valid.
     fn check_names(&self) -> Result<(), String> {
-        let MappingTemplate { resource_suffix, namespace_suffix, namespace_prefix: prefix, .. } =
+        let NameMapping { resource_suffix, namespace_suffix, namespace_prefix: prefix, .. } =
             &self.mapping;
         // For remotes that are not known yet, a shortest possible name.
         for remote in self.names().chain(["x"]) {

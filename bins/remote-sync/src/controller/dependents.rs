@@ -14,7 +14,7 @@ use crate::{
     model::{
         discovery::ApiResource,
         key::{self, KindIndex},
-        metadata::controller_of,
+        object::controller_of,
         object::{Cached, TargetNamespace, TargetSecret},
     },
 };

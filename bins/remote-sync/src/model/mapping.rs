@@ -16,12 +16,12 @@ use crate::model::key::{self, ObjectKey};
 /// Placeholder for the remote's name.
 pub(crate) const CLUSTER: &str = "{cluster}";
 
-/// The mapping rules as given by the flags, with placeholders.
+/// The mapping rules: of the flags with [`CLUSTER`] in suffixes, or of one remote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MappingTemplate {
-    /// Of the source's name; may contain [`CLUSTER`].
+pub(crate) struct NameMapping {
+    /// Of the source's name.
     pub(crate) resource_suffix: String,
-    /// Of the target's namespace; may contain [`CLUSTER`].
+    /// Of the target's namespace.
     pub(crate) namespace_suffix: String,
     /// Of the namespaces on both sides.
     pub(crate) namespace_prefix: String,
@@ -31,9 +31,9 @@ pub(crate) struct MappingTemplate {
     pub(crate) target_namespace: Option<String>,
 }
 
-impl MappingTemplate {
+impl NameMapping {
     /// The rules as far as all remotes have them in common.
-    pub(crate) fn common(&self) -> NameMapping {
+    pub(crate) fn common(&self) -> Self {
         self.with(|suffix| match suffix.contains(CLUSTER) {
             true => String::new(),
             false => suffix.to_owned(),
@@ -41,32 +41,18 @@ impl MappingTemplate {
     }
 
     /// The rules for one remote.
-    pub(crate) fn names(&self, remote: &str) -> NameMapping {
+    pub(crate) fn names(&self, remote: &str) -> Self {
         self.with(|suffix| suffix.replace(CLUSTER, remote))
     }
 
-    fn with(&self, suffix: impl Fn(&str) -> String) -> NameMapping {
-        NameMapping {
+    fn with(&self, suffix: impl Fn(&str) -> String) -> Self {
+        Self {
             resource_suffix: suffix(&self.resource_suffix),
             namespace_suffix: suffix(&self.namespace_suffix),
-            namespace_prefix: self.namespace_prefix.clone(),
-            source_namespace: self.source_namespace.clone(),
-            target_namespace: self.target_namespace.clone(),
+            ..self.clone()
         }
     }
-}
 
-/// The rules for one remote.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NameMapping {
-    resource_suffix: String,
-    namespace_suffix: String,
-    namespace_prefix: String,
-    source_namespace: Option<String>,
-    target_namespace: Option<String>,
-}
-
-impl NameMapping {
     /// The canonical names of a source, if these can be the names of one.
     pub(crate) fn canonical_of_source<'a>(
         &self,

@@ -1,13 +1,12 @@
 //! Cached objects: the few hundred bytes of a document that decisions depend on.
 
 use apiclient::json;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::{
     annotations::{AnnotationKeys, ContentPair, ManagedKeys, Origin, Uid},
     digest::Digester,
     known_clusters::uid_of_mark,
-    metadata::{controller_of, members},
     rules::FieldRules,
     secret::{self, UploadRules},
 };
@@ -338,6 +337,22 @@ fn cached<R>(object: &Value, value: R) -> Option<Cached<R>> {
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;
     let large = json::cost(object) > SMALL;
     Some(Cached { uid: Uid::of(&metadata["uid"])?, version, large, value })
+}
+
+/// A copy of the members that `keep` accepts. One function for all: each sort of iterator that is collected into a
+/// map, and each closure that a map retains by, takes 3 KB of the program.
+pub fn members(of: Option<&Map<String, Value>>, keep: &dyn Fn(&str) -> bool) -> Map<String, Value> {
+    let mut kept = Map::new();
+    for (key, value) in of.into_iter().flatten().filter(|(key, _)| keep(key)) {
+        kept.insert(key.clone(), value.clone());
+    }
+    kept
+}
+
+/// The ownerReference of the object that controls this one.
+pub fn controller_of(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }
 
 fn terminating(object: &Value) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{
     annotations::AnnotationKeys,
-    metadata::{controller_of, members},
+    object::{controller_of, members},
 };
 
 /// The types of Secrets that hold data for their reader alone. No API server or controller acts on one; a new

@@ -41,7 +41,7 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
     assert_eq!(settings.direction, Direction::Pull);
     assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()].into());
-    assert_eq!(settings.mapping, MappingTemplate::default());
+    assert_eq!(settings.mapping, NameMapping::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
     assert_eq!(settings.keys.hash, "cloud.teleport.dev/last-uploaded-hash");
     assert_eq!(settings.propagation, Propagation::Foreground);

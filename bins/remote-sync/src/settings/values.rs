@@ -17,7 +17,7 @@ use crate::{
         discovery::ResourceArg,
         key::PerKind,
         known_clusters::AcceptedIdentity,
-        mapping::MappingTemplate,
+        mapping::NameMapping,
     },
 };
 
@@ -140,14 +140,14 @@ fn names(
     Ok(names)
 }
 
-pub(super) fn mapping(flags: &Flags) -> Result<MappingTemplate, String> {
+pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
     let text = |name| flags.text(name).to_owned();
     let mut sources = names(flags, "source-namespace", valid_label, "the name of a namespace")?;
     if sources.len() > 1 {
         return Err("-source-namespace must be one namespace: run an instance for each".into());
     }
     let source_namespace = sources.pop();
-    Ok(MappingTemplate {
+    Ok(NameMapping {
         resource_suffix: text("remote-resource-suffix"),
         namespace_suffix: text("local-namespace-suffix"),
         namespace_prefix: text("namespace-prefix"),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     model::{
         annotations::{ManagedKeys, Origin},
-        metadata::members,
+        object::members,
         object::{Cached, ObjectReader, TargetObject},
     },
     sync::{

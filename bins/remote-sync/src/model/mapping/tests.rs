@@ -3,11 +3,11 @@
 use super::*;
 
 fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) -> NameMapping {
-    let mapping = MappingTemplate {
+    let mapping = NameMapping {
         resource_suffix: resource_suffix.into(),
         namespace_suffix: namespace_suffix.into(),
         namespace_prefix: namespace_prefix.into(),
-        ..MappingTemplate::default()
+        ..NameMapping::default()
     };
     mapping.names("east")
 }
@@ -108,12 +108,12 @@ fn suffixes_overlap_where_one_ends_with_the_other() {
 
 #[test]
 fn with_fixed_namespaces_a_target_does_not_tell_its_source() {
-    let template = MappingTemplate {
+    let template = NameMapping {
         resource_suffix: "-{cluster}".into(),
         namespace_prefix: "cluster".into(),
         source_namespace: Some("cluster1".into()),
         target_namespace: Some("agent".into()),
-        ..MappingTemplate::default()
+        ..NameMapping::default()
     };
     for names in [template.names("east"), template.common()] {
         assert_eq!(names.canonical_of_target("agent", "x"), Some(("cluster1", "x")));

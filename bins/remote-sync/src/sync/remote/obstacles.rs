@@ -14,41 +14,43 @@ use crate::{
 impl RemoteSync {
     /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
     pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
-        let (from, to) = match self.clusters().map(session) {
-            [Ok(from), Ok(to)] => (from, to),
-            [Err(why), _] | [_, Err(why)] => return Some(why),
-        };
+        self.check(kind).err()
+    }
+
+    fn check(&self, kind: KindIndex) -> Result<(), String> {
+        let [from, to] = self.clusters().map(session);
+        let (from, to) = (from?, to?);
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
-        let namespaces = self.target.namespaces.trouble();
-        let listed = |secrets: &&ObjectStore<TargetSecret>| !secrets.is_refused();
-        let secrets = self.target.secrets.iter().filter(listed).find_map(ObjectStore::trouble);
-        let Some(kinds) = ApiResources::of(&self.source, &self.target, kind) else {
-            return Some(
-                source.trouble().or_else(|| target.trouble()).unwrap_or_else(|| LISTING.into()),
-            );
-        };
-        if kinds.source.namespaced != kinds.target.namespaced {
-            let kind = &kinds.source.resource.kind;
-            return Some(format!("{kind} is namespaced on one side only"));
+        let trouble = || source.trouble().or_else(|| target.trouble());
+        let listing = |why: Option<String>| why.unwrap_or_else(|| LISTING.into());
+        let kinds =
+            ApiResources::of(&self.source, &self.target, kind).ok_or_else(|| listing(trouble()))?;
+        let (one, other) = (&kinds.source, &kinds.target);
+        let name = &one.resource.kind;
+        if one.namespaced != other.namespaced {
+            return Err(format!("{name} is namespaced on one side only"));
         }
-        let versions = [&kinds.source, &kinds.target].map(|kind| &kind.resource.version);
-        if versions[0] != versions[1] {
-            return Some(format!(
-                "the source has version {} and the target {}",
-                versions[0], versions[1]
-            ));
+        let versions = (&one.resource.version, &other.resource.version);
+        if versions.0 != versions.1 {
+            let (source, target) = versions;
+            return Err(format!("the source has version {source} and the target {target}"));
         }
-        if self.is_its_own_target(kinds.source.namespaced) {
-            let kind = &kinds.source.resource.kind;
-            return Some(format!(
-                "the remote is the local cluster, and without -remote-resource-suffix each {kind} would be its own copy"
+        if self.is_its_own_target(one.namespaced) {
+            return Err(format!(
+                "the remote is the local cluster, and without -remote-resource-suffix each {name} would be its own copy"
             ));
         }
         let complete = source.is_complete(from)
             && target.is_complete(to)
-            && self.target.is_complete(kinds.source.namespaced, to);
-        let trouble = || source.trouble().or_else(|| target.trouble()).or(namespaces).or(secrets);
-        (!complete).then(|| trouble().unwrap_or_else(|| LISTING.into()))
+            && self.target.is_complete(one.namespaced, to);
+        if complete {
+            return Ok(());
+        }
+        let listed = |secrets: &&ObjectStore<TargetSecret>| !secrets.is_refused();
+        let mut secrets = self.target.secrets.iter().filter(listed);
+        let others =
+            || self.target.namespaces.trouble().or_else(|| secrets.find_map(ObjectStore::trouble));
+        Err(listing(trouble().or_else(others)))
     }
 
     /// Returns whether source and target are one object of one cluster.
