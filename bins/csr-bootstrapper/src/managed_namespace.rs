@@ -172,7 +172,7 @@ fn any(agent: &Agent, session: &HubSession, selector: &str) -> Result<bool> {
 
 fn selection(selector: &str) -> Selection<'_> {
     let target = NAMESPACES.everywhere();
-    Selection { target, labels: selector, metadata_only: true, page: PAGE }
+    Selection { labels: selector, metadata_only: true, page: PAGE, ..Selection::all(target) }
 }
 
 /// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.

@@ -187,7 +187,7 @@ impl Sweep<'_> {
         found: &mut Marked,
         stuck: &mut Left,
     ) -> Result<()> {
-        let selection = Selection { target, labels: "", metadata_only: true, page: PAGE };
+        let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
         // A dry run logs all of them.
         let most = if self.controller.context.settings.dry_run { usize::MAX } else { BATCH };
         let mut skip = |key: &str, why: &str| {

@@ -53,6 +53,8 @@ struct Content<T> {
     too_heavy: bool,
     /// Other objects have become lighter since.
     lighter: bool,
+    /// Lists that may be older than what was known.
+    rewinds: u64,
     /// The last failure of the list or watch.
     error: Option<String>,
     /// Why the last state of a single object is not used.
@@ -71,6 +73,7 @@ impl<T: Clone + PartialEq> Store<T> {
             truncated: false,
             too_heavy: false,
             lighter: false,
+            rewinds: 0,
             error: None,
             invalid: None,
             revision: 0,
@@ -88,6 +91,11 @@ impl<T: Clone + PartialEq> Store<T> {
     pub fn is_complete(&self) -> bool {
         let content = lock(&self.0);
         content.synced && !content.truncated
+    }
+
+    /// Lists so far that may be older than what was known, as after a restore of the server.
+    pub fn rewinds(&self) -> u64 {
+        lock(&self.0).rewinds
     }
 
     /// Whether some objects are left out: invalid ones, or those beyond the limit.
@@ -170,7 +178,10 @@ impl<T: Clone + PartialEq> Store<T> {
                 let is_listed =
                     matches!(&event, Event::Apply(_) | Event::Delete(_) | Event::Watching);
                 match event {
-                    Event::Init { .. } => (listed, omitted) = (BTreeMap::new(), (false, false)),
+                    Event::Init { rewound } => {
+                        (listed, omitted) = (BTreeMap::new(), (false, false));
+                        lock(&self.0).rewinds += u64::from(rewound);
+                    }
                     Event::InitApply(document) if listed.len() < limit => {
                         let (name, object) = self.read_object(client, selection, document, parse);
                         listed.insert(name, object);

@@ -143,6 +143,9 @@ impl Watcher {
                 Err(_) if stop.raised() => return,
                 Err(error) => {
                     self.move_on(&error);
+                    if selection.list_after_loss {
+                        self.relist();
+                    }
                     let wait = self.failed(&list_watch, &error);
                     if on(Event::Failed(&error)).is_break() {
                         return;
@@ -227,6 +230,8 @@ impl Watcher {
         if events == 0 {
             self.failed_watches = 0;
             self.state = State::Since(version.to_owned());
+        } else if list_watch.selection.list_after_loss && lasted.as_secs() < seconds {
+            self.relist();
         }
         if lasted < MIN_WATCH_TIME {
             list_watch.stop.wait(MIN_WATCH_TIME);

@@ -139,6 +139,7 @@ impl<W: Watched> Reflector<'_, W> {
             labels: "",
             metadata_only: self.metadata_only,
             page: PAGE,
+            list_after_loss: false,
         };
         let mut ended = Run::Ended;
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {

@@ -114,7 +114,7 @@ fn watch(
             Some(name) => SECRETS.object(&namespace, name),
             None => SECRETS.collection(&namespace),
         };
-        let selection = Selection { target, labels: &labels, metadata_only: false, page: PAGE };
+        let selection = Selection { labels: &labels, page: PAGE, ..Selection::all(target) };
         in_local_sessions(&controller, |session| {
             let changed = &mut || changed.wake();
             store.run(&session.client, &selection, &session.stop, &mut read, changed);

@@ -29,12 +29,15 @@ pub struct Selection<'a> {
     pub metadata_only: bool,
     /// Objects in a page of a list; 0 asks for all at once.
     pub page: u32,
+    /// A list follows each loss of the connection: a server that was restored accepts a watch from its future, and
+    /// stays silent for minutes.
+    pub list_after_loss: bool,
 }
 
 impl<'a> Selection<'a> {
     /// Whole objects, whatever their labels are, in one answer.
     pub fn all(target: Target<'a>) -> Self {
-        Self { target, labels: "", metadata_only: false, page: 0 }
+        Self { target, labels: "", metadata_only: false, page: 0, list_after_loss: false }
     }
 
     fn list(&self, query: &str) -> ApiRequest<'a> {
