@@ -8,6 +8,7 @@ pub(crate) mod conditions;
 mod controller;
 pub(crate) mod duty;
 pub(crate) mod eviction;
+mod hub_identity;
 mod io;
 mod manifest;
 mod merge;
@@ -16,6 +17,7 @@ mod ownership;
 mod prune;
 mod reconcile;
 mod record;
+mod records;
 mod report;
 mod watches;
 

@@ -11,6 +11,7 @@ use crate::{
 
 const GROUP: &str = "work.open-cluster-management.io";
 pub const API: &str = "work.open-cluster-management.io/v1";
+pub const CLUSTER_API: &str = "cluster.open-cluster-management.io/v1";
 /// Name of the cluster, and of the namespace of applied objects.
 pub const CLUSTER: &str = "c";
 pub const NAMESPACE: &str = "n";
@@ -32,6 +33,8 @@ impl Stage {
         let start = || Server::start(Options::default()).expect("a server");
         let (hub, managed) = (start(), start());
         hub.register(Resource::custom(GROUP, "v1", "manifestworks", "ManifestWork", true));
+        let (group, _) = CLUSTER_API.split_once('/').expect("a group");
+        hub.register(Resource::custom(group, "v1", "managedclusters", "ManagedCluster", false));
         let kind = "AppliedManifestWork";
         managed.register(Resource::custom(GROUP, "v1", "appliedmanifestworks", kind, false));
         hub.create_namespace(CLUSTER);
@@ -90,6 +93,12 @@ impl Stage {
 
     pub fn delete_work(&self, name: &str) {
         self.hub.delete(API, "manifestworks", CLUSTER, name);
+    }
+
+    pub fn put_managed_cluster(&self) {
+        let metadata = json!({"name": CLUSTER});
+        let kind = "ManagedCluster";
+        self.hub.put(json!({"apiVersion": CLUSTER_API, "kind": kind, "metadata": metadata}));
     }
 
     /// The work goes without the agent's part in it, as from a hub that lost it.

@@ -98,11 +98,9 @@ impl WorkDuty {
     pub(crate) fn start(self: &Arc<Self>) -> Result<()> {
         let duty = self.clone();
         runtime::spawn("work", move || {
-            let Some(hub) = duty.wait_for_hub() else { return };
+            let Some((hub, agent)) = duty.wait_for_hub() else { return };
             match duty.follow(&hub) {
-                Ok(()) => {
-                    WorkController::new(duty.agent(&hub), Clients::new(hub, &duty), duty).run()
-                }
+                Ok(()) => WorkController::new(agent, Clients::new(hub, &duty), duty).run(),
                 Err(error) => {
                     log::error!(error:% = error; "the works cannot be followed");
                     duty.stop.raise();
@@ -111,20 +109,14 @@ impl WorkDuty {
         })
     }
 
-    /// The client for the hub, once there is a kubeconfig; `None` at the end of the process.
-    fn wait_for_hub(&self) -> Option<Client> {
+    /// The client for the hub and the agent's names, once there is a kubeconfig; `None` at the end of the process.
+    fn wait_for_hub(&self) -> Option<(Client, WorkAgent)> {
         loop {
             self.change(|status| status.beat = Some(Instant::now()));
-            let (file, reach) = (self.settings.hub_kubeconfig.clone(), self.settings.reach);
-            let load = move || Ok(kubeconfig::from_file(&file, reach)?);
-            let client = load().and_then(|config| {
-                let (reload, requests) = (Reload::FromFiles(Box::new(load)), self.requests.clone());
-                Client::counting("the hub", config, reload, Timeouts::default(), requests)
-            });
-            let error = match client {
-                Ok(client) => {
+            let error = match self.connect() {
+                Ok((client, agent)) => {
                     self.change(|status| status.no_hub = None);
-                    return Some(client.limited_to(MAX_WORK));
+                    return Some((client.limited_to(MAX_WORK), agent));
                 }
                 Err(error) => error.to_string(),
             };
@@ -142,7 +134,8 @@ impl WorkDuty {
     fn follow(self: &Arc<Self>, hub: &Client) -> Result<()> {
         let hub = hub.clone();
         runtime::spawn_with("works", self, move |duty| {
-            let selection = Selection::all(MANIFEST_WORKS.collection(&duty.settings.cluster));
+            let target = MANIFEST_WORKS.collection(&duty.settings.cluster);
+            let selection = Selection { list_after_loss: true, ..Selection::all(target) };
             let (parse, stop) = (&mut |work| Some(Arc::new(work)), &duty.stop);
             duty.works.run(&hub, &selection, stop, parse, &mut || stop.wake());
         })?;
@@ -153,14 +146,20 @@ impl WorkDuty {
         })
     }
 
-    fn agent(&self, hub: &Client) -> WorkAgent {
-        let hub_hash = hash(&hub.config().server);
+    fn connect(&self) -> Result<(Client, WorkAgent)> {
+        let (file, reach) = (self.settings.hub_kubeconfig.clone(), self.settings.reach);
+        let (current, config) = kubeconfig::cluster_from_file(&file, reach)?;
+        // As it is written: the slash at its end counts.
+        let hub_hash = hash(&current.cluster.server);
         let agent_id = self.settings.agent_id.clone().unwrap_or_else(|| hub_hash.clone());
-        WorkAgent { hub_hash, agent_id }
+        let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file, reach)?)));
+        let (timeouts, requests) = (Timeouts::default(), self.requests.clone());
+        let client = Client::counting("the hub", config, reload, timeouts, requests)?;
+        Ok((client, WorkAgent { hub_hash, agent_id }))
     }
 }
 
 /// Lower-case hex SHA-256 of the hub's URL (ocm `helpers.go:339-343`).
-pub(crate) fn hash(server: &str) -> String {
+fn hash(server: &str) -> String {
     digest(&SHA256, server.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

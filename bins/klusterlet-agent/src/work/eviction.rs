@@ -15,8 +15,10 @@ pub(crate) enum Evict {
 /// What is known of an AppliedManifestWork of this agent, and of the hub.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// The hub's list is complete, and no list or identity of the hub contradicts an earlier one.
+    /// The hub's list is complete and up to date, as far as can be told.
     pub(crate) hub_is_certain: bool,
+    /// Why works that are absent may come back.
+    pub(crate) doubt: Option<&'static str>,
     /// The list has the work, and the record is of this hub.
     pub(crate) is_wanted: bool,
     /// The hub named the work in a 404.
@@ -65,18 +67,25 @@ pub(crate) fn decide(
     match since.checked_add(grace_period) {
         Some(end) if end > now => Eviction::Wait(end),
         None => Eviction::Keep,
-        _ if refusal(evict, evidence.counts).is_some() => Eviction::Refuse,
+        _ if refusal(evict, evidence.counts, evidence.doubt).is_some() => Eviction::Refuse,
         _ if !evidence.is_confirmed => Eviction::Confirm,
         _ => Eviction::Delete,
     }
 }
 
-/// Why nothing is evicted although works are absent: more than one, and more than a tenth.
-pub(crate) fn refusal(evict: Evict, (absent, known): (usize, usize)) -> Option<String> {
-    let is_mass = absent > 1 && absent * MAX_ABSENT_SHARE > known;
-    (evict == Evict::After && is_mass).then(|| {
-        format!("{absent} of {known} works are absent together: none is evicted, see -evict")
-    })
+/// Why nothing is evicted although works are absent: a doubt, or more than one and more than a tenth are.
+pub(crate) fn refusal(
+    evict: Evict,
+    (absent, known): (usize, usize),
+    doubt: Option<&str>,
+) -> Option<String> {
+    let why = match doubt {
+        _ if evict != Evict::After || absent == 0 => return None,
+        Some(doubt) => doubt,
+        None if absent > 1 && absent * MAX_ABSENT_SHARE > known => "so many together",
+        None => return None,
+    };
+    Some(format!("{absent} of {known} works are absent, {why}: none is evicted, see -evict"))
 }
 
 #[cfg(test)]
@@ -88,6 +97,7 @@ mod tests {
     fn absent(absent: usize, known: usize) -> Evidence {
         Evidence {
             hub_is_certain: true,
+            doubt: None,
             is_wanted: false,
             is_confirmed: true,
             counts: (absent, known),
@@ -127,6 +137,8 @@ mod tests {
     #[test]
     fn nothing_goes_in_doubt_and_a_work_that_is_back_stays() {
         assert_eq!(after(Evidence { hub_is_certain: false, ..absent(1, 9) }), Eviction::Doubt);
+        let doubt = Some("the hub's versions went back");
+        assert_eq!(after(Evidence { doubt, ..absent(1, 9) }), Eviction::Refuse);
         assert_eq!(after(Evidence { is_wanted: true, ..absent(1, 9) }), Eviction::Clear);
         let now = SystemTime::UNIX_EPOCH + HOUR;
         assert_eq!(decide(Evict::Never, HOUR, &absent(1, 9), now), Eviction::Clear);

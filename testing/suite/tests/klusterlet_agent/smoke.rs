@@ -65,7 +65,10 @@ fn restored_hub_evicts_nothing() {
     stage.hub.restore(&backup);
     let mut agent = stage.start(&[]);
     eventually("the refusal", || {
-        agent.ask("/readyz").1.contains("4 of 4 works are absent together: none is evicted")
+        agent
+            .ask("/readyz")
+            .1
+            .contains("4 of 4 works are absent, so many together: none is evicted")
     });
     stage.apply(&[config_map("new", "1")]);
     stage.wait_for_applied("w", "True");

@@ -1,9 +1,11 @@
 //! Works that are absent, and manifests that cannot be applied.
 
+use std::ops::Range;
+
 use serde_json::json;
 use suite::{
     eventually, stays,
-    work::{Stage, config_map},
+    work::{CLUSTER_API, Stage, config_map},
 };
 
 #[test]
@@ -58,5 +60,59 @@ fn work_with_an_executor_is_not_applied() {
     stage.wait_for_applied("w", "False");
     assert_eq!(stage.data("a"), None);
     agent.wait_for("an executor is not supported");
+    agent.terminate();
+}
+
+/// Puts works with a ConfigMap each.
+fn put_works(stage: &Stage, numbers: Range<u8>) {
+    for n in numbers.clone() {
+        let manifests = [config_map(&format!("m{n}"), "1")];
+        stage.put_work(&format!("w{n}"), json!({"workload": {"manifests": manifests}}));
+    }
+    numbers.for_each(|n| stage.wait_for_applied(&format!("w{n}"), "True"));
+}
+
+#[test]
+fn more_than_a_tenth_goes_when_a_flag_says_so() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    put_works(&stage, 0..12);
+    (0..2).for_each(|n| stage.lose_work(&format!("w{n}")));
+    stays("all objects", || stage.data("m0").is_some() && stage.data("m1").is_some());
+    agent.terminate();
+    let mut agent = stage.start(&["--evict=all"]);
+    eventually("evicted", || stage.records().len() == 10);
+    assert_eq!((stage.data("m0"), stage.data("m1")), (None, None));
+    agent.terminate();
+}
+
+/// The Go agent is blind then: its watch waits for versions that are long to come.
+#[test]
+fn hub_that_went_back_is_followed_and_evicts_nothing() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    put_works(&stage, 0..11);
+    let backup = stage.hub.backup();
+    put_works(&stage, 11..12);
+    stage.hub.restore(&backup);
+    agent.wait_for("the hub's versions went back");
+    put_works(&stage, 12..13);
+    stays("the object", || stage.data("m11").is_some());
+    assert_eq!(stage.records().len(), 13);
+    agent.terminate();
+}
+
+#[test]
+fn other_hub_of_the_same_name_evicts_nothing() {
+    let stage = Stage::new();
+    stage.put_managed_cluster();
+    let mut agent = stage.start(&[]);
+    put_works(&stage, 0..1);
+    agent.wait_for_code("/readyz", 200);
+    stage.hub.delete(CLUSTER_API, "managedclusters", "", "c");
+    stage.put_managed_cluster();
+    stage.lose_work("w0");
+    agent.wait_for("the hub has another ManagedCluster");
+    stays("the object", || stage.data("m0").is_some());
     agent.terminate();
 }

@@ -1,0 +1,91 @@
+//! Whether the hub is the one that it was: a hub that was restored or replaced may lack works that it will have again.
+
+use std::sync::Arc;
+
+use apiclient::{
+    error::{Error, Result},
+    resource::Resource,
+};
+
+use super::{
+    clients::Clients,
+    duty::WorkDuty,
+    objects::{MANIFEST_WORKS, ManifestWork},
+};
+
+static MANAGED_CLUSTERS: Resource =
+    Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
+
+/// What this process knows of the hub.
+#[derive(Default)]
+pub(super) struct HubIdentity {
+    /// The uid of this cluster's ManagedCluster, once it was read; a hub without that kind has none.
+    uid: Option<Option<String>>,
+    /// The newest version of a work.
+    newest: u64,
+    /// Lists of the store that may have gone back, and that were compared.
+    rewinds: u64,
+    is_certain: bool,
+    /// It stays until the process ends: nobody can tell which works come back.
+    doubt: Option<&'static str>,
+}
+
+impl HubIdentity {
+    pub(super) fn doubt(&self) -> Option<&'static str> {
+        self.doubt
+    }
+
+    /// Whether the hub was compared since its list may have gone back.
+    pub(super) fn is_certain(&self) -> bool {
+        self.is_certain
+    }
+
+    pub(super) fn saw(&mut self, works: &[Arc<ManifestWork>]) {
+        let versions = works.iter().filter_map(|work| work.metadata.resource_version.as_deref());
+        let newest = versions.filter_map(|version| version.parse().ok()).max();
+        self.newest = self.newest.max(newest.unwrap_or_default());
+    }
+
+    /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
+    pub(super) fn follow(&mut self, clients: &Clients, duty: &WorkDuty) {
+        let rewinds = duty.works.rewinds();
+        if self.is_certain && self.rewinds == rewinds {
+            return;
+        }
+        let checked = self.check(clients, &duty.settings.cluster);
+        (self.is_certain, self.rewinds) = (checked.is_ok(), rewinds);
+        if let Err(error) = checked {
+            log::debug!(error:% = error; "the hub's identity cannot be read");
+        }
+    }
+
+    /// Compares the hub with what is known of it.
+    pub(super) fn check(&mut self, clients: &Clients, cluster: &str) -> Result<()> {
+        let path = format!(
+            "/apis/{}/namespaces/{cluster}/manifestworks?limit=1",
+            MANIFEST_WORKS.api_version()
+        );
+        // Without a version in the query, the list is of the newest state.
+        let list = clients.hub.document(&path)?;
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        if version.parse::<u64>().is_ok_and(|version| version < self.newest) {
+            self.doubts("the hub's versions went back");
+        }
+        let uid = match clients.hub.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
+            Ok(object) => object["metadata"]["uid"].as_str().map(str::to_owned),
+            Err(Error::NotFound(_) | Error::NotServed(_)) => None,
+            Err(error) => return Err(error),
+        };
+        match &self.uid {
+            Some(known) if *known != uid => self.doubts("the hub has another ManagedCluster"),
+            _ => self.uid = Some(uid),
+        }
+        Ok(())
+    }
+
+    fn doubts(&mut self, why: &'static str) {
+        if self.doubt.replace(why).is_none() {
+            log::warn!("{why}: no work is evicted until the next start, see -evict");
+        }
+    }
+}

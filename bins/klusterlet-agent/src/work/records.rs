@@ -1,0 +1,159 @@
+//! Passes over AppliedManifestWorks: those that are being deleted, and those whose work is absent.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use apiclient::{
+    api::ObjectMeta,
+    error::{Error, Result},
+    reflector::Lookup,
+    time::parse_micro_time,
+};
+
+use super::{
+    controller::WorkController,
+    eviction::{self, Eviction, Evidence},
+    io::{Side, WorkEvent, WorkIo},
+    objects::{AppliedManifestWork, MANIFEST_WORKS, ManifestWork},
+    reconcile::{Progress, finalize},
+    record::{delete_record, set_eviction_start},
+};
+
+/// An eviction that waits for a certain hub looks again after this.
+const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
+
+impl WorkController {
+    /// Records that are being deleted, and those whose work is absent.
+    pub(super) fn pass_records(&mut self) {
+        if !self.duty.works.is_complete() {
+            return;
+        }
+        let records = self.duty.records.read(|records| {
+            let ours =
+                |record: &&Arc<AppliedManifestWork>| record.spec.agent_id == self.agent.agent_id;
+            records.values().flatten().filter(ours).cloned().collect::<Vec<_>>()
+        });
+        let records = records.unwrap_or_default();
+        let is_absent = |record: &Arc<AppliedManifestWork>| {
+            self.duty.works.get(&record.spec.manifest_work_name) == Lookup::Absent
+        };
+        let absent: Vec<bool> = records.iter().map(is_absent).collect();
+        let counts = (absent.iter().filter(|absent| **absent).count(), records.len());
+        self.hub.follow(&self.clients, &self.duty);
+        let refusal = eviction::refusal(self.duty.settings.evict, counts, self.hub.doubt());
+        self.duty.change(|status| (status.absent, status.refusal) = (counts.0, refusal));
+        for (record, is_absent) in records.iter().zip(absent) {
+            if self.duty.stop.raised() {
+                return;
+            }
+            let key = format!("record {}", record.metadata.name.as_deref().unwrap_or_default());
+            let mut hasher = DefaultHasher::new();
+            (&record.metadata.resource_version, is_absent, counts).hash(&mut hasher);
+            if self.is_due(&key, hasher.finish()) {
+                self.pass_record(record, &key, is_absent, counts);
+            }
+        }
+    }
+
+    fn pass_record(
+        &mut self,
+        record: &AppliedManifestWork,
+        key: &str,
+        is_absent: bool,
+        counts: (usize, usize),
+    ) {
+        let result = if record.is_deleting() {
+            let work = match self.duty.works.get(&record.spec.manifest_work_name) {
+                Lookup::Object(work) => Some(work),
+                _ => None,
+            };
+            let option = work.as_ref().and_then(|work| work.spec.delete_option.as_ref());
+            finalize(&mut self.clients, record, option).map(|progress| (progress, None))
+        } else {
+            self.evict(record, is_absent, counts).map(|due| (Progress::Done, due))
+        };
+        let cluster = &self.duty.settings.cluster;
+        let target = MANIFEST_WORKS.object(cluster, &record.spec.manifest_work_name);
+        if let Some(pass) = self.passes.get_mut(key) {
+            let due = result.as_ref().ok().and_then(|(_, due)| *due);
+            pass.settle(&result.map(|(progress, _)| progress), &target);
+            pass.due = pass.due.or(due);
+        }
+    }
+
+    /// One step of an eviction; returns when to look again.
+    fn evict(
+        &mut self,
+        record: &AppliedManifestWork,
+        is_absent: bool,
+        counts: (usize, usize),
+    ) -> Result<Option<Instant>> {
+        let since = record.status.eviction_start_time.as_deref();
+        let is_ours = record.spec.hub_hash == self.agent.hub_hash;
+        let mut evidence = Evidence {
+            hub_is_certain: self.duty.works.last_error().is_none() && self.hub.is_certain(),
+            doubt: self.hub.doubt(),
+            is_wanted: is_ours && !is_absent,
+            is_confirmed: false,
+            counts,
+            since: since.and_then(parse_micro_time),
+        };
+        let (duty, now) = (self.duty.clone(), SystemTime::now());
+        let settings = &duty.settings;
+        let decide = |evidence: &Evidence| {
+            eviction::decide(settings.evict, settings.grace_period, evidence, now)
+        };
+        let mut step = decide(&evidence);
+        if step == Eviction::Confirm {
+            evidence.is_confirmed = self.is_evictable(record, is_absent)?;
+            evidence.doubt = self.hub.doubt();
+            step = decide(&evidence);
+        }
+        match step {
+            Eviction::Clear => set_eviction_start(&mut self.clients, record, None)?,
+            Eviction::Start => {
+                let start = self.clients.now();
+                set_eviction_start(&mut self.clients, record, Some(&start))?;
+            }
+            Eviction::Delete => {
+                delete_record(&mut self.clients, record)?;
+                self.clients.tell(&absent_work(record, &settings.cluster), &WorkEvent::Evicted);
+            }
+            Eviction::Doubt | Eviction::Confirm => {
+                return Ok(Some(Instant::now() + DOUBT_INTERVAL));
+            }
+            Eviction::Wait(end) => {
+                let wait = end.duration_since(now).unwrap_or_default();
+                return Ok(Instant::now().checked_add(wait));
+            }
+            Eviction::Keep | Eviction::Refuse => {}
+        }
+        Ok(None)
+    }
+
+    /// Asks the hub itself whether the work is gone. A record of another address of the hub goes once there is one of
+    /// this address.
+    fn is_evictable(&mut self, record: &AppliedManifestWork, is_absent: bool) -> Result<bool> {
+        let name = &record.spec.manifest_work_name;
+        if !is_absent {
+            let successor = format!("{}-{name}", self.agent.hub_hash);
+            return Ok(matches!(self.duty.records.get(&successor), Lookup::Object(_)));
+        }
+        self.hub.check(&self.clients, &self.duty.settings.cluster)?;
+        match self.clients.get(Side::Hub, &MANIFEST_WORKS.object(&self.duty.settings.cluster, name))
+        {
+            Err(Error::NotFound(_)) => Ok(true),
+            Ok(_) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What is known of a work that is gone.
+fn absent_work(record: &AppliedManifestWork, cluster: &str) -> ManifestWork {
+    let metadata = ObjectMeta::new(Some(cluster), &record.spec.manifest_work_name);
+    ManifestWork { metadata, ..ManifestWork::default() }
+}
