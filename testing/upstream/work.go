@@ -17,7 +17,7 @@ func (o *WorkAgentConfig) RunWorkloadAgent(ctx context.Context, controllerContex
 	}
 	agent, options := o.agentOptions, o.workOptions
 	flags := []string{
-		"agent", "-v=2", "-disable-leader-election",
+		"agent", "-v=2", "-disable-leader-election", "-listen=", "-metrics-port=0",
 		"-spoke-cluster-name=" + agent.SpokeClusterName,
 		"-agent-id=" + agent.AgentID,
 		"-workload-source-driver=" + options.WorkloadSourceDriver,
