@@ -7,7 +7,7 @@ use apiclient::{election::ElectionTiming, resource::valid_label};
 use csr_bootstrapper::{NAMESPACE, agent_flags, https::HttpsSettings};
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::{
-    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag},
+    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag, text},
     leadership,
 };
 
@@ -77,12 +77,7 @@ pub(crate) fn table() -> Vec<Flag> {
     let mut table: Vec<Flag> = agent_flags();
     table.retain(|flag| SHARED.contains(&flag.name));
     table.extend([
-        flag(
-            "agent-id",
-            FlagKind::String,
-            "",
-            "Identity of the agent in its AppliedManifestWorks (default: the hash of the hub's URL).",
-        ),
+        text("agent-id", "Identity of the agent in its AppliedManifestWorks (default: the hash of the hub's URL)."),
         flag(
             "appliedmanifestwork-eviction-grace-period",
             FlagKind::Duration,
@@ -95,12 +90,7 @@ pub(crate) fn table() -> Vec<Flag> {
             "after",
             "What happens after this time: after evicts, unless more than one and more than a tenth of the works are absent together; all evicts however many are; never evicts none.",
         ),
-        flag(
-            "spoke-cluster-name",
-            FlagKind::String,
-            "",
-            "Name of this cluster: the namespace of its ManifestWorks on the hub.",
-        ),
+        text("spoke-cluster-name", "Name of this cluster: the namespace of its ManifestWorks on the hub."),
         flag(
             "workload-source-config",
             FlagKind::String,

@@ -1,14 +1,18 @@
 //! Flag table: sync-controller's fields and clustercache's options, with their names and defaults, and what this
 //! program adds.
 
-use sidecar::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
+use sidecar::{
+    flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag, list, switch, text},
+    leadership,
+};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = objects();
     table.extend(clusters());
     table.extend(deletion());
-    table.extend(surroundings());
+    table.extend(program());
+    table.extend(leadership::flags(["15s", "10s", "2s"]));
     table.push(FILES_ANYWHERE);
     // Each program has its own port: they may share a pod.
     table.extend(common("8387"));
@@ -36,64 +40,32 @@ fn objects() -> Vec<Flag> {
             "pull",
             "pull: the remotes are the sources, this cluster is the target; push: the other way round.",
         ),
-        flag(
+        text(
             "finalizer",
-            FlagKind::String,
-            "",
             "Finalizer on the source; instances that share objects each need their own (default: sync-local with the prefix).",
         ),
-        flag(
+        list(
             "ignore-field",
-            FlagKind::List,
-            "",
             "KIND:POINTER: a field that a new target gets and the target's side owns then, as in deployments.apps:/spec/replicas.",
         ),
-        flag(
+        text(
             "local-namespace-suffix",
-            FlagKind::String,
-            "",
             "Suffix that target namespaces carry and source namespaces do not; {cluster} is the remote's name.",
         ),
-        flag(
-            "local-secret-name",
-            FlagKind::List,
-            "",
-            "Exact names of Secrets to upload, if a target controls them.",
-        ),
-        flag(
-            "namespace-prefix",
-            FlagKind::String,
-            "",
-            "Only namespaces with this prefix, on both sides (default: all).",
-        ),
-        flag(
+        list("local-secret-name", "Exact names of Secrets to upload, if a target controls them."),
+        text("namespace-prefix", "Only namespaces with this prefix, on both sides (default: all)."),
+        text(
             "remote-resource-suffix",
-            FlagKind::String,
-            "",
             "Suffix that source names carry and target names do not; {cluster} is the remote's name.",
         ),
-        flag(
+        list(
             "resource",
-            FlagKind::List,
-            "",
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.",
         ),
-        flag(
-            "secret-metadata",
-            FlagKind::List,
-            "",
-            "Keys of labels and annotations that are uploaded with Secrets.",
-        ),
-        flag(
-            "source-namespace",
-            FlagKind::List,
-            "",
-            "The namespace of all sources (default: all).",
-        ),
-        flag(
+        list("secret-metadata", "Keys of labels and annotations that are uploaded with Secrets."),
+        list("source-namespace", "The namespace of all sources (default: all)."),
+        text(
             "target-namespace",
-            FlagKind::String,
-            "",
             "The namespace of all targets, which is never created; needs -source-namespace.",
         ),
         flag(
@@ -108,10 +80,8 @@ fn objects() -> Vec<Flag> {
 /// Clusters and connections.
 fn clusters() -> Vec<Flag> {
     vec![
-        flag(
+        list(
             "accept-identity",
-            FlagKind::List,
-            "",
             "NAME=[OLD:]UID: accept UID as the cluster identity (uid of namespace kube-system) of remote NAME, in place of OLD or the recorded one.",
         ),
         flag(
@@ -121,30 +91,19 @@ fn clusters() -> Vec<Flag> {
             "Interval between probes of a connection.",
         ),
         flag("probe-timeout", FlagKind::Duration, "5s", "Timeout of a probe."),
-        flag(
+        list(
             "remote-kubeconfig",
-            FlagKind::List,
-            "",
             "[NAME=]FILE: a remote, named after the file by default; re-read when it changes.",
         ),
-        flag(
+        list(
             "remote-kubeconfig-secret",
-            FlagKind::List,
-            "",
             "[NAME=]NAMESPACE/SECRET[:KEY]: a remote, named after the Secret without -kubeconfig by default; key value, else kubeconfig.",
         ),
-        flag(
+        text(
             "remote-selector",
-            FlagKind::String,
-            "",
             "Label selector: each Secret <cluster>-kubeconfig with the label cluster.x-k8s.io/cluster-name is a remote, while it exists.",
         ),
-        flag(
-            "remote-selector-namespace",
-            FlagKind::String,
-            "",
-            "Namespace of these Secrets (default: the program's).",
-        ),
+        text("remote-selector-namespace", "Namespace of these Secrets (default: the program's)."),
     ]
 }
 
@@ -185,12 +144,10 @@ fn deletion() -> Vec<Flag> {
 }
 
 /// The process and its tasks.
-fn surroundings() -> Vec<Flag> {
+fn program() -> Vec<Flag> {
     vec![
-        flag(
+        switch(
             "cleanup",
-            FlagKind::Bool,
-            "false",
             "Remove this instance's finalizer, and its annotations with it, wherever they are on all clusters, and exit; objects stay.",
         ),
         flag("concurrent-reconciles", FlagKind::Int, "8", "Workers per remote."),
@@ -200,24 +157,8 @@ fn surroundings() -> Vec<Flag> {
             "",
             "KIND NAMESPACE/NAME: print the state of the pair of this source or target, or its next action and why, and exit; write nothing.",
         ),
-        flag(
-            "dry-run",
-            FlagKind::Bool,
-            "false",
-            "Log the first write of each pair; write nothing.",
-        ),
-        flag(
-            "leader-election",
-            FlagKind::Bool,
-            "false",
-            "Elect a leader; other replicas stand by.",
-        ),
-        flag(
-            "leader-election-lease-duration",
-            FlagKind::Duration,
-            "15s",
-            "How long a leader that stops renewing keeps its Lease.",
-        ),
+        switch("dry-run", "Log the first write of each pair; write nothing."),
+        switch("leader-election", "Elect a leader; other replicas stand by."),
         flag(
             "leader-election-name",
             FlagKind::String,
@@ -225,30 +166,13 @@ fn surroundings() -> Vec<Flag> {
             "Name of the leader election Lease, in the program's namespace; each instance needs its own.",
         ),
         flag(
-            "leader-election-renew-deadline",
-            FlagKind::Duration,
-            "10s",
-            "How long the leader keeps trying to renew before it gives up.",
-        ),
-        flag(
-            "leader-election-retry-period",
-            FlagKind::Duration,
-            "2s",
-            "Interval between attempts to acquire or renew leadership.",
-        ),
-        flag(
             "max-objects",
             FlagKind::Int,
             "20000",
             "Objects of a kind on a cluster; with more, the kind is held. Each takes up to 1 KiB of memory.",
         ),
-        flag("once", FlagKind::Bool, "false", "Sync everything and exit; no leader election."),
-        flag(
-            "print-rbac",
-            FlagKind::Bool,
-            "false",
-            "Print the RBAC that these flags need, for both sides, and exit.",
-        ),
+        switch("once", "Sync everything and exit; no leader election."),
+        switch("print-rbac", "Print the RBAC that these flags need, for both sides, and exit."),
         flag("qps", FlagKind::Int, "20", "Requests per second to a cluster; 0 means unlimited."),
         flag(
             "resync",
