@@ -11,7 +11,7 @@ use crate::{model::annotations::Uid, settings::OWN};
 /// Stands for a uid that cannot be read, in records and in marks.
 const UNVERIFIED: &str = "unverified";
 /// The most clusters before the present one that a record names.
-const MOST_FORMER: usize = 8;
+const MAX_FORMER: usize = 8;
 
 /// The cluster that a remote is: `<uid> <former uid>…`, or with `unverified` first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl ClusterRecord {
             UNVERIFIED => None,
             uid => Some(Uid::parse(uid)?),
         };
-        let former = words.take(MOST_FORMER).map(Uid::parse).collect::<Option<_>>()?;
+        let former = words.take(MAX_FORMER).map(Uid::parse).collect::<Option<_>>()?;
         Some(Self { uid, former })
     }
 
@@ -37,7 +37,7 @@ impl ClusterRecord {
     fn replaced(&self, old: Option<Uid>, now: Uid) -> Self {
         let mut former = Vec::new();
         for uid in old.iter().chain(&self.uid).chain(&self.former) {
-            if *uid != now && !former.contains(uid) && former.len() < MOST_FORMER {
+            if *uid != now && !former.contains(uid) && former.len() < MAX_FORMER {
                 former.push(*uid);
             }
         }

@@ -19,16 +19,16 @@ impl FieldRules {
     }
 
     /// The content of a source with the ignored fields as `target` has them.
-    pub fn merged(&self, source: Map<String, Value>, target: &Value) -> Map<String, Value> {
-        if self.ignored.is_empty() {
-            return source;
-        }
-        let mut content = self.without_ignored(source.clone());
-        for field in &self.ignored {
-            let kept = field.0.iter().try_fold(target, |value, key| value.as_object()?.get(key));
-            match kept {
-                Some(kept) => insert(&mut content, &field.0, kept),
-                None => restore_parent(&mut content, &source, &field.0),
+    pub fn merged(&self, mut content: Map<String, Value>, target: &Value) -> Map<String, Value> {
+        for FieldPath(path) in &self.ignored {
+            let Some((key, parents)) = path.split_last() else { continue };
+            let mut parents = parents.iter();
+            let parent = parents
+                .try_fold(&mut content, |members, key| members.get_mut(key)?.as_object_mut());
+            parent.and_then(|members| members.remove(key));
+            let kept = path.iter().try_fold(target, |value, key| value.as_object()?.get(key));
+            if let Some(kept) = kept {
+                insert(&mut content, path, kept);
             }
         }
         content
@@ -60,16 +60,6 @@ fn insert(members: &mut Map<String, Value>, path: &[String], value: &Value) {
     let inner = members.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(inner) = inner {
         insert(inner, rest, value);
-    }
-}
-
-/// Puts back parents that the source has, empty but for the ignored field.
-fn restore_parent(content: &mut Map<String, Value>, source: &Map<String, Value>, path: &[String]) {
-    let Some((key, rest)) = path.split_first() else { return };
-    let Some(Value::Object(theirs)) = source.get(key).filter(|_| !rest.is_empty()) else { return };
-    let inner = content.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(inner) = inner {
-        restore_parent(inner, theirs, rest);
     }
 }
 
