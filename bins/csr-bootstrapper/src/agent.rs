@@ -25,7 +25,7 @@ use sidecar::{flags::Flags, renewal::RenewalStatus};
 
 use crate::{
     bootstrap::SourceResult,
-    capacity::{MAX_NODES, NodeResources},
+    capacity::{self, NodeResources},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
     settings::Settings,
@@ -54,7 +54,7 @@ pub(crate) struct Agent {
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
     /// The spoke's claims, by kind.
     pub(crate) claims: BTreeMap<ClaimKind, Store<String>>,
-    pub(crate) nodes: Store<Arc<NodeResources>>,
+    pub(crate) nodes: Store<NodeResources>,
     pub(crate) started: SystemTime,
     /// Requests in sessions with a hub, and by other requesters.
     pub(crate) session_requests: RequestMetrics,
@@ -94,7 +94,7 @@ impl Agent {
                 .iter()
                 .map(|kind| (*kind, Store::new(MAX_CLAIMS)))
                 .collect(),
-            nodes: Store::new(MAX_NODES),
+            nodes: capacity::store(),
             started: SystemTime::now(),
             session_requests: RequestMetrics::default(),
             other_requests: RequestMetrics::default(),

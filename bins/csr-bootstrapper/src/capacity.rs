@@ -1,30 +1,35 @@
 //! Capacity of the spoke: what all its nodes have together, for Placements to choose by.
 
-mod nodes;
 mod quantity;
 
-use std::{collections::BTreeMap, mem};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt::Write,
+};
 
-use apiclient::{api::Node, log_object, resource::Resource, watch::Selection};
+use apiclient::{api::Node, log_object, reflector::Store, resource::Resource, watch::Selection};
 use log::Level;
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::nodes::NodeResources;
-use self::{
-    nodes::{Interner, sum},
-    quantity::same,
-};
+use self::quantity::{Quantity, same};
 use crate::agent::{Agent, PAGE};
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
 /// More nodes than Kubernetes is made for (5,000) cost more memory than the sum is worth.
-pub(crate) const MAX_NODES: usize = 20_000;
+const MAX_NODES: usize = 20_000;
+/// Memory limit for the resources of all nodes, in bytes; those of one need some 200.
+const MAX_TOTAL_LENGTH: usize = 8 << 20;
+/// Names of resources in a sum; nodes without special devices have six.
+const MAX_RESOURCES: usize = 256;
 
-/// Quantities in canonical form, by name of the resource.
+/// Quantities by name of the resource.
 type ResourceList = BTreeMap<String, String>;
 
-/// The resources of all nodes together.
+/// Capacity and allocatable of a node, a line each of names and quantities: a tenth of the maps' memory.
+pub(crate) type NodeResources = Box<str>;
+
+/// The resources of all nodes together, in canonical form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
     /// Of all nodes.
@@ -33,13 +38,64 @@ pub(crate) struct Capacity {
     allocatable: ResourceList,
 }
 
+pub(crate) fn store() -> Store<NodeResources> {
+    Store::new(MAX_NODES).weighing_at_most(MAX_TOTAL_LENGTH, |node| node.len())
+}
+
 /// Keeps the resources of the spoke's nodes up to date, until the end of the process.
 pub(crate) fn follow(agent: &Agent) {
     let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
-    let mut interner = Interner::default();
-    let mut parse = |node: Node| interner.resources(&node);
     let mut wake = || agent.stop.wake();
-    agent.nodes.run(agent.spoke(), &selection, &agent.stop, &mut parse, &mut wake);
+    agent.nodes.run(agent.spoke(), &selection, &agent.stop, &mut resources, &mut wake);
+}
+
+/// The resources of `node`; `None` if they cannot be read. One that takes no pods has nothing allocatable.
+fn resources(node: Node) -> Option<NodeResources> {
+    let mut text = String::new();
+    append(&mut text, &node.status.capacity)?;
+    text.push('\n');
+    if !node.spec.unschedulable {
+        append(&mut text, &node.status.allocatable)?;
+    }
+    Some(text.into())
+}
+
+fn append(text: &mut String, list: &ResourceList) -> Option<()> {
+    for (name, quantity) in list {
+        Quantity::parse(quantity)?;
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return None;
+        }
+        write!(text, "{name} {quantity} ").ok()?;
+    }
+    Some(())
+}
+
+/// The sum over all nodes; `None` if one is invalid, or they have too many resources.
+fn sum(nodes: &BTreeMap<String, Option<NodeResources>>) -> Option<Capacity> {
+    let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
+    for node in nodes.values() {
+        let (all, schedulable) = node.as_ref()?.split_once('\n')?;
+        add(&mut capacity, all)?;
+        add(&mut allocatable, schedulable)?;
+    }
+    let list = |sums: BTreeMap<&str, Quantity>| -> ResourceList {
+        sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.to_string())).collect()
+    };
+    Some(Capacity { capacity: list(capacity), allocatable: list(allocatable) })
+}
+
+fn add<'a>(sums: &mut BTreeMap<&'a str, Quantity>, list: &'a str) -> Option<()> {
+    let mut words = list.split_whitespace();
+    while let (Some(name), Some(quantity)) = (words.next(), words.next()) {
+        let (quantity, count) = (Quantity::parse(quantity)?, sums.len());
+        match sums.entry(name) {
+            Entry::Occupied(mut sum) => *sum.get_mut() = (*sum.get()).plus(quantity),
+            Entry::Vacant(_) if count == MAX_RESOURCES => return None,
+            Entry::Vacant(entry) => drop(entry.insert(quantity)),
+        }
+    }
+    Some(())
 }
 
 /// The capacity as of a revision of the nodes.
@@ -47,7 +103,6 @@ pub(crate) fn follow(agent: &Agent) {
 pub(crate) struct CapacityCache {
     revision: u64,
     capacity: Option<Capacity>,
-    is_unknown: bool,
 }
 
 impl CapacityCache {
@@ -55,10 +110,10 @@ impl CapacityCache {
     pub(crate) fn get(&mut self, agent: &Agent) -> Option<&Capacity> {
         let revision = agent.nodes.revision();
         if self.revision != revision {
+            let was_unknown = self.revision > 0 && self.capacity.is_none();
             self.revision = revision;
             self.capacity = agent.nodes.read(sum).flatten().filter(|_| agent.nodes.is_complete());
-            let was_unknown = mem::replace(&mut self.is_unknown, self.capacity.is_none());
-            if self.is_unknown && !was_unknown {
+            if self.capacity.is_none() && !was_unknown {
                 log_unknown(agent);
             }
         }
@@ -72,7 +127,11 @@ fn log_unknown(agent: &Agent) {
             Level::Warn, NODES.cluster_object(&name);
             "a node cannot be read: the cluster's capacity is not reported"
         ),
-        None => log::warn!("there are too many nodes: the cluster's capacity is not reported"),
+        None => {
+            log::warn!(
+                "there are too many nodes or resources: the cluster's capacity is not reported"
+            );
+        }
     }
 }
 
@@ -98,10 +157,60 @@ fn changed(ours: &ResourceList, reported: &Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use apiclient::api::{NodeSpec, NodeStatus};
+
     use super::*;
 
     fn list(resources: &[(&str, &str)]) -> ResourceList {
         resources.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    fn node(capacity: &[(&str, &str)], allocatable: &[(&str, &str)]) -> Node {
+        let status = NodeStatus { capacity: list(capacity), allocatable: list(allocatable) };
+        Node { status, ..Node::default() }
+    }
+
+    /// Upstream's node of the row: 32 CPUs and 64 Mi, half of it allocatable.
+    fn half() -> Node {
+        node(&[("cpu", "32"), ("memory", "64Mi")], &[("cpu", "16"), ("memory", "32Mi")])
+    }
+
+    fn sum_of(nodes: Vec<Node>) -> Option<Capacity> {
+        let nodes = nodes.into_iter().enumerate();
+        sum(&nodes.map(|(name, node)| (name.to_string(), resources(node))).collect())
+    }
+
+    #[test]
+    fn status_kube_apiserver_is_ok() {
+        let sum = sum_of(vec![half(), half()]).unwrap();
+        assert_eq!(sum.capacity, list(&[("cpu", "64"), ("memory", "128Mi")]));
+        assert_eq!(sum.allocatable, list(&[("cpu", "32"), ("memory", "64Mi")]));
+        assert_eq!(sum_of(vec![Node::default()]), Some(Capacity::default()));
+    }
+
+    #[test]
+    fn status_a_node_that_takes_no_pods_has_only_capacity() {
+        let cordoned = Node { spec: NodeSpec { unschedulable: true }, ..half() };
+        let sum = sum_of(vec![half(), cordoned]).unwrap();
+        assert_eq!(sum.capacity, list(&[("cpu", "64"), ("memory", "128Mi")]));
+        assert_eq!(sum.allocatable, list(&[("cpu", "16"), ("memory", "32Mi")]));
+    }
+
+    #[test]
+    fn a_sum_without_one_of_them_is_not_told() {
+        for odd in
+            [("cpu", "many"), ("c p u", "1"), ("", "1"), ("c\u{a0}", "1"), ("cpu", "1 memory 2")]
+        {
+            assert_eq!(sum_of(vec![half(), node(&[odd], &[])]), None, "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn resources_of_a_sum_are_bounded() {
+        for (count, is_told) in [(MAX_RESOURCES, true), (MAX_RESOURCES + 1, false)] {
+            let nodes = (0..count).map(|number| node(&[(&format!("r{number}"), "1")], &[]));
+            assert_eq!(sum_of(nodes.collect()).is_some(), is_told, "{count}");
+        }
     }
 
     fn differences(reported: &Value) -> Value {
