@@ -28,13 +28,13 @@ pub struct AnnotationKeys {
     pub local_generation: String,
     /// On a source: the target's uid.
     pub local_uid: String,
-    /// On a source: the digests of both contents, where the target's server made another of it.
+    /// On a source, from earlier versions: digests of both contents.
     pub content: String,
     /// On a target: which object on which cluster it is a copy of.
     pub source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
     pub managed_keys: String,
-    /// On a target: since when it has had no source.
+    /// On a target, from earlier versions: since when it has had no source.
     pub orphaned: String,
 }
 
@@ -146,30 +146,6 @@ impl fmt::Display for Origin<'_> {
     }
 }
 
-/// The digests of a source's content and of what the target's server made of it: 32 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ContentPair {
-    pub source: u64,
-    pub target: u64,
-}
-
-impl ContentPair {
-    /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let half = |text| u64::from_str_radix(text, 16).ok();
-        let (source, target) =
-            text.split_at_checked(16).filter(|_| text.len() == 32 && text.bytes().all(is_digit))?;
-        Some(Self { source: half(source)?, target: half(target)? })
-    }
-}
-
-impl fmt::Display for ContentPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{:016x}", self.source, self.target)
-    }
-}
-
 /// The keys of the labels and annotations that a target has from its source: `label,label|annotation,…`; no
 /// key can contain a comma or a bar. Sorted, for binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -230,18 +206,6 @@ mod tests {
             for bad in [&bad, &text[..text.len() - 8], ""] {
                 assert_eq!(Origin::parse(bad), None, "{bad}");
             }
-        }
-    }
-
-    #[test]
-    fn contents_are_read_as_they_are_written() {
-        let text = "00000000000000ff9c9b8b35770a097a";
-        let pair = ContentPair::parse(text).unwrap();
-        assert_eq!((pair.source, pair.to_string().as_str()), (255, text));
-        for bad in
-            ["", &text[1..], &text.to_uppercase(), &format!("{text}0"), &text.replace('9', "ü")]
-        {
-            assert_eq!(ContentPair::parse(bad), None, "{bad}");
         }
     }
 

@@ -4,7 +4,7 @@ use apiclient::json;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    annotations::{AnnotationKeys, ContentPair, ManagedKeys, Origin, Uid},
+    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
     digest::Digester,
     known_clusters::uid_of_mark,
     rules::FieldRules,
@@ -82,15 +82,12 @@ pub struct Generations {
     pub remote: Option<u32>,
     pub local: Option<u32>,
     pub uid: Option<Uid>,
-    /// Contents that differ although the target's server kept all that was written.
-    /// Boxed, as few sources have one and stores hold many.
-    pub content: Option<Box<ContentPair>>,
 }
 
 impl Generations {
-    /// Which of [`AnnotationKeys::records`] are there.
-    pub fn records(&self) -> [bool; 4] {
-        [self.remote.is_some(), self.local.is_some(), self.uid.is_some(), self.content.is_some()]
+    /// Which of the first of [`AnnotationKeys::records`] are there.
+    pub fn records(&self) -> [bool; 3] {
+        [self.remote.is_some(), self.local.is_some(), self.uid.is_some()]
     }
 }
 
@@ -102,8 +99,6 @@ pub struct TargetObject {
     pub has_annotations: bool,
     /// It has content beside its spec, which the source may not have any more.
     pub beside_spec: bool,
-    /// It is annotated as a kept orphan.
-    pub orphaned: bool,
 }
 
 /// An [`Origin`] in compact form.
@@ -174,7 +169,6 @@ impl ObjectReader {
         let number = |name: &str| annotation(name)?.as_str()?.parse().ok();
         let keys = &self.keys;
         let origin = annotation(&keys.source).and_then(Value::as_str).and_then(Origin::parse);
-        let content = annotation(&keys.content).and_then(Value::as_str);
         let value = SourceObject {
             state: self.state(object, self.metadata(object, None))?,
             finalizers: self.finalizers(object),
@@ -182,7 +176,6 @@ impl ObjectReader {
                 remote: number(&keys.remote_generation),
                 local: number(&keys.local_generation),
                 uid: annotation(&keys.local_uid).and_then(Uid::of),
-                content: content.and_then(ContentPair::parse).map(Box::new),
             },
             copied_from: origin.and_then(|origin| uid_of_mark(origin.cluster)?),
         };
@@ -206,7 +199,6 @@ impl ObjectReader {
             }),
             has_annotations: annotations.is_object(),
             beside_spec: self.content(object).any(|(key, _)| key != "spec"),
-            orphaned: annotation(&self.keys.orphaned).is_some(),
         };
         cached(object, value)
     }

@@ -18,7 +18,7 @@ use crate::{
     },
     settings::AdoptPolicy,
     sync::{
-        decide::{SyncAction, is_recorded},
+        decide::{MARK, SyncAction},
         desired::Desired,
         observed::{Attempt, Comparison, Observed},
         outcome,
@@ -59,13 +59,14 @@ impl PairContext<'_> {
                 attempt.spec_started = true;
                 return self.create(source, attempt);
             }
+            (MARK, Some(source), Some(target)) => self.mark(source, target, attempt)?,
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 attempt.spec_started = true;
                 self.update(source, target, (content, metadata))?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 attempt.spec_started = true;
-                self.record_generations(source, target, observed.settled.altered)?;
+                self.record_generations(source, target)?;
             }
             (SyncAction::RemoveRecords, Some(source), _) => self.remove_records(source)?,
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
@@ -76,18 +77,10 @@ impl PairContext<'_> {
                 let (source, target) = (source.version, target.version);
                 attempt.compared = Some(Comparison { source, target, same });
             }
-            (SyncAction::Adopt, Some(source), Some(target)) => {
-                self.adopt(source, target, attempt)?;
-            }
-            (SyncAction::UpdateMark, Some(source), Some(target)) => {
-                self.mark(source, target)?;
-                log_pair!(Level::Info, self, "mark updated", target = self.target_key);
-            }
             (SyncAction::CheckGate(what, reason), ..) => {
                 self.check_gate((what, reason), observed, attempt)?;
             }
             (SyncAction::CheckNamespace, ..) => self.check_namespace(attempt)?,
-            (SyncAction::AnnotateOrphan, _, Some(target)) => self.annotate_orphan(target)?,
             (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed),
             (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
             // Never decided without the object.
@@ -124,26 +117,24 @@ impl PairContext<'_> {
         Ok(answer.uid == target.uid && answer.value.state.content == target.value.state.content)
     }
 
-    /// Marks a target that was nobody's copy.
+    /// Marks a target as the source's copy and changes nothing else.
     fn mark(
-        &self,
-        source: &Cached<SourceObject>,
-        target: &Cached<TargetObject>,
-    ) -> Result<Cached<TargetObject>> {
-        let from = self.source_document(source)?;
-        let patch = self.desired(&from, source).mark(target);
-        let place = self.at_target();
-        let marked = self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
-        self.store_target(marked)
-    }
-
-    fn adopt(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
         attempt: &Attempt,
     ) -> Result<()> {
-        let marked = self.mark(source, target)?;
+        let from = self.source_document(source)?;
+        let Some(patch) = self.desired(&from, source).patch(target, None, false) else {
+            return Ok(());
+        };
+        let place = self.at_target();
+        let marked = self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        let marked = self.store_target(marked)?;
+        if target.value.copy_of.is_some() {
+            log_pair!(Level::Info, self, "mark updated", target = self.target_key);
+            return Ok(());
+        }
         log_pair!(Level::Info, self, "target adopted", target = self.target_key);
         if attempt.same_content(source, target) == Some(true) {
             self.record_settled(source, &marked, None);
@@ -328,16 +319,12 @@ impl PairContext<'_> {
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
-        altered: bool,
     ) -> Result<()> {
         self.report_regression(source, target);
-        let patch = patch::record_generations(source, target, altered, &self.context.reader);
+        let patch = patch::record_generations(source, target, &self.context.reader);
         let place = self.at_source();
         let published = self.ask_source(&|client| client.patch(&place, Patch::Merge, &patch));
-        let published = self.store_source(published.map_err(stale)?)?;
-        if is_recorded(&published, target) {
-            self.remote.remember(self.id, |memory| memory.settled.content = None);
-        }
+        self.store_source(published.map_err(stale)?)?;
         self.context.metrics.spec_lag(self.since.elapsed());
         Ok(())
     }

@@ -5,10 +5,7 @@
 mod deletion;
 
 use crate::{
-    model::{
-        annotations::ContentPair,
-        object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
-    },
+    model::object::{Cached, Finalizers, SourceObject, TargetSecret},
     sync::{
         fighting::Fight,
         gate::DeletionReason,
@@ -27,16 +24,13 @@ pub(crate) enum SyncAction {
     AddFinalizer,
     /// Asks the target's server whether it has the source's content already.
     CompareContents,
-    /// Marks a target that was nobody's copy as the source's.
-    Adopt,
-    /// Marks a target that is the source's copy anew: the mark names another cluster or instance.
-    UpdateMark,
     /// Writes the target's status to the source.
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's, unless it is there.
     SyncSecret(usize),
     CreateNamespace,
     Create,
+    /// Writes the mark, and what else of the source.
     Update {
         content: bool,
         metadata: bool,
@@ -53,14 +47,15 @@ pub(crate) enum SyncAction {
     CheckGate(Destroyed, DeletionReason),
     /// Looks into the target's namespace.
     CheckNamespace,
-    /// Annotates an orphan that is kept.
-    AnnotateOrphan,
     DeleteNamespace,
     DeleteTarget,
     /// Removes our finalizer from the source.
     RemoveFinalizer,
     Done(PairStatus),
 }
+
+/// Marks a target as the source's copy: one that was nobody's, or whose mark names another cluster or instance.
+pub(crate) const MARK: SyncAction = SyncAction::Update { content: false, metadata: false };
 
 impl SyncAction {
     /// Returns whether it changes anything on a cluster.
@@ -81,8 +76,6 @@ impl SyncAction {
         match self {
             Self::AddFinalizer => "add_finalizer",
             Self::CompareContents => "compare_contents",
-            Self::Adopt => "adopt_target",
-            Self::UpdateMark => "update_mark",
             Self::UploadStatus => "update_status",
             Self::SyncSecret(_) => UPLOAD_SECRET,
             Self::CreateNamespace => "create_namespace",
@@ -94,7 +87,6 @@ impl SyncAction {
             Self::ConfirmTargetGone => "confirm_target_gone",
             Self::CheckGate(..) => "check_limit",
             Self::CheckNamespace => "check_namespace",
-            Self::AnnotateOrphan => "annotate_orphan",
             Self::DeleteNamespace => "delete_namespace",
             Self::DeleteTarget => "delete_target",
             Self::RemoveFinalizer => "remove_finalizer",
@@ -182,7 +174,7 @@ fn with_source(
 /// The action that makes a target that is nobody's copy the source's, unless it must not be.
 fn adopt_target(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Option<SyncAction> {
     match observed.adoption(attempt, rules) {
-        Adoption::Allowed => Some(SyncAction::Adopt),
+        Adoption::Allowed => Some(MARK),
         Adoption::Unknown => Some(SyncAction::CompareContents),
         Adoption::Refused => None,
     }
@@ -246,24 +238,20 @@ fn download(
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
     let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
-    let recorded = is_recorded(source, target);
-    let content =
-        contents.0 != contents.1 && observed.settled.content != Some(contents) && !recorded;
-    let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
-        || target.value.orphaned;
+    let content = contents.0 != contents.1 && observed.settled.content != Some(contents);
+    let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata);
     if content || differ {
         return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
     }
     if observed.mark_is_outdated() {
-        return SyncAction::UpdateMark;
+        return MARK;
     }
     let altered =
         observed.settled.altered && (contents.0 != contents.1 || metadata.0 != metadata.1);
     let published = &source.value.generations;
     let other = published.uid.is_some_and(|uid| uid != target.uid);
-    let unrecorded = contents.0 != contents.1 && !altered && !recorded;
     let generations = (Some(from.generation), Some(to.generation));
-    let outdated = other || unrecorded || (published.remote, published.local) != generations;
+    let outdated = other || (published.remote, published.local) != generations;
     if rules.track.marks_sources() {
         if outdated {
             return SyncAction::RecordGenerations;
@@ -276,16 +264,6 @@ fn download(
 
 pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {
     matches!(source.value.finalizers, Finalizers::Ours(_))
-}
-
-/// Returns whether the source's annotations record exactly these contents of these objects: the target's server made
-/// the one of the other, and dropped nothing. Generations prove nothing of that kind: some never move, and a server
-/// that pruned a field may know it by now.
-pub(crate) fn is_recorded(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
-    let published = &source.value.generations;
-    let (source, to) = (source.value.state.content, target.value.state.content);
-    published.uid == Some(target.uid)
-        && published.content.as_deref() == Some(&ContentPair { source, target: to })
 }
 
 #[cfg(test)]

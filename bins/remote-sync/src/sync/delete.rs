@@ -1,14 +1,13 @@
 //! Actions that end a pair: confirmation that one object is gone, deletion of the other, and removal of the
 //! finalizer last.
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use apiclient::{
     client::{Patch, Preconditions, Propagation},
     error::{Error, Result},
     lock::lock,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Target},
-    time::seconds_time,
 };
 use log::Level;
 
@@ -57,14 +56,6 @@ impl PairContext<'_> {
         let place = self.at_source();
         let removed = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
         self.store_source(removed.map_err(stale)?).map(drop)
-    }
-
-    pub(crate) fn annotate_orphan(&self, target: &Cached<TargetObject>) -> Result<()> {
-        let patch =
-            patch::annotate_orphan(target, &self.context.reader, &seconds_time(SystemTime::now()));
-        let place = self.at_target();
-        let patched = self.ask_target(&|client| client.patch(&place, Patch::Merge, &patch));
-        self.store_target(patched.map_err(stale)?).map(drop)
     }
 
     /// A list may be stale or incomplete; only this read confirms that the source is gone.

@@ -63,13 +63,6 @@ impl Desired<'_> {
         (patch.len() > guards).then(|| patch.into())
     }
 
-    /// JSON patch that marks a target as the source's copy and changes nothing else.
-    pub(crate) fn mark(&self, target: &Cached<TargetObject>) -> Value {
-        let mut patch = guarded(target);
-        self.patch_origin(target.value.has_annotations, &mut patch);
-        patch.into()
-    }
-
     /// Returns whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
     /// remove or to keep. Nearly every kind has nothing but a spec.
     pub(crate) fn needs_document(&self, target: &Cached<TargetObject>) -> bool {

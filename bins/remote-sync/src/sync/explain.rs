@@ -6,7 +6,7 @@ use crate::{
     model::key::Pair,
     sync::{
         context::SyncContext,
-        decide::{SyncAction, next_action},
+        decide::{MARK, SyncAction, next_action},
         gate::DeletionReason,
         observed::{Attempt, Destroyed, Observed},
         pair::PairContext,
@@ -49,8 +49,7 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
     match action {
         SyncAction::AddFinalizer => "the source must not go before its target",
         SyncAction::CompareContents => "the target is nobody's copy, and differs from the source",
-        SyncAction::Adopt => "the target is nobody's copy, and -adopt lets it become one",
-        SyncAction::UpdateMark => "the mark names another cluster or instance",
+        MARK => "the target has no mark of this source, cluster and instance",
         SyncAction::UploadStatus => "the source has another status than the target",
         SyncAction::SyncSecret(_) => "it differs from what was uploaded",
         SyncAction::CreateNamespace => "the target's namespace does not exist",
@@ -67,7 +66,6 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::CheckGate(..) if gone => "both objects are gone, or the source is",
         SyncAction::CheckGate(..) => "the source is being deleted, or its target made anew",
         SyncAction::CheckNamespace => "it was created for targets, and no pair needs it",
-        SyncAction::AnnotateOrphan => "the source is gone, and orphans are kept",
         SyncAction::DeleteNamespace => "it was created for targets, and nothing is in it",
         SyncAction::DeleteTarget if gone => "the source is gone",
         SyncAction::DeleteTarget => "the source is being deleted",

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::model::{
-    annotations::{ContentPair, Uid},
+    annotations::Uid,
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
@@ -83,25 +83,19 @@ pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch that records which generations belong together, and contents that differ although the target's
-/// server kept all that was written: none of it is missing, so that no later process has to write it again.
+/// Merge patch that records which generations belong together, without what earlier versions recorded of contents.
 pub(crate) fn record_generations(
     source: &Cached<SourceObject>,
     target: &Cached<TargetObject>,
-    altered: bool,
     reader: &ObjectReader,
 ) -> Value {
-    let contents =
-        ContentPair { source: source.value.state.content, target: target.value.state.content };
-    let (keys, generation) = (&reader.keys, |state: u32| json!(state.to_string()));
-    let mut annotations = json!({
-        &keys.remote_generation: generation(source.value.state.generation),
-        &keys.local_generation: generation(target.value.state.generation),
+    let keys = &reader.keys;
+    let annotations = json!({
+        &keys.remote_generation: source.value.state.generation.to_string(),
+        &keys.local_generation: target.value.state.generation.to_string(),
+        &keys.local_uid: target.uid.to_string(),
+        &keys.content: null,
     });
-    annotations[&keys.local_uid] = json!(target.uid.to_string());
-    if contents.source != contents.target && !altered {
-        annotations[&keys.content] = json!(contents.to_string());
-    }
     annotate(source, annotations)
 }
 
@@ -119,15 +113,6 @@ pub(crate) fn remove_records(source: &Cached<SourceObject>, reader: &ObjectReade
 /// JSON patch operation that removes an annotation, which is there.
 pub(crate) fn without_annotation(key: &str) -> Value {
     remove(&pointer(&["metadata", "annotations", key]))
-}
-
-/// Merge patch that records since when a kept target has been an orphan.
-pub(crate) fn annotate_orphan(
-    target: &Cached<TargetObject>,
-    reader: &ObjectReader,
-    time: &str,
-) -> Value {
-    annotate(target, json!({&reader.keys.orphaned: time}))
 }
 
 /// Merge patch for the target's Secret that records what was uploaded, and for which source.

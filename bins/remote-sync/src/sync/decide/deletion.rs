@@ -59,14 +59,11 @@ fn with_orphan(target: &Cached<TargetObject>, attempt: &Attempt, rules: &SyncRul
     if target.value.state.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
-    if rules.orphans == OrphanPolicy::Keep && target.value.orphaned {
-        return SyncAction::Done(PairStatus::Held(Hold::OrphanKept));
-    }
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
     match rules.orphans {
-        OrphanPolicy::Keep => SyncAction::AnnotateOrphan,
+        OrphanPolicy::Keep => SyncAction::Done(PairStatus::Held(Hold::OrphanKept)),
         OrphanPolicy::Confirm => delete_target(target, attempt, DeletionReason::SourceGone),
     }
 }

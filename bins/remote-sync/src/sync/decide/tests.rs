@@ -7,7 +7,7 @@ mod world;
 
 use super::*;
 use crate::{
-    model::object::ObjectState,
+    model::object::{ObjectState, TargetObject},
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::{gate::GateVerdict, observed::SettledDiff},
 };
@@ -78,8 +78,6 @@ fn orphan(policy: OrphanPolicy) -> World {
 fn the_words_of_writes_stay_as_they_are() {
     let words = [
         (SyncAction::AddFinalizer, "add_finalizer"),
-        (SyncAction::Adopt, "adopt_target"),
-        (SyncAction::UpdateMark, "update_mark"),
         (SyncAction::UploadStatus, "update_status"),
         (SyncAction::SyncSecret(0), "upload_secret"),
         (SyncAction::CreateNamespace, "create_namespace"),
@@ -87,7 +85,6 @@ fn the_words_of_writes_stay_as_they_are() {
         (ALL, "update_target"),
         (SyncAction::RecordGenerations, "record_generations"),
         (SyncAction::RemoveRecords, "remove_records"),
-        (SyncAction::AnnotateOrphan, "annotate_orphan"),
         (SyncAction::DeleteNamespace, "delete_namespace"),
         (SyncAction::DeleteTarget, "delete_target"),
         (SyncAction::RemoveFinalizer, "remove_finalizer"),
@@ -115,7 +112,7 @@ fn metadata_spec_status_and_secrets_are_copied() {
     let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
     assert_eq!(first(&world), conflict, "it is nobody's copy");
     world.rules.adopt = AdoptPolicy::Always;
-    assert_eq!(world.run(), [[&claim[..], &[SyncAction::Adopt], &rest].concat()]);
+    assert_eq!(world.run(), [[&claim[..], &[MARK], &rest].concat()]);
 }
 
 /// T2, T3.

@@ -23,7 +23,7 @@ use crate::{
     },
     settings::{AdoptPolicy, OrphanPolicy},
     sync::{
-        decide::{SyncAction, next_action},
+        decide::{MARK, SyncAction, next_action},
         gate::{DeletionGate, DeletionReason, GateLimits, GateVerdict},
         observed::{Attempt, Comparison, Destroyed, Observed, SettledDiff, SourceMarks, SyncRules},
         status::PairStatus,
@@ -95,8 +95,8 @@ impl Rule {
         match next_action(&observed(&self.seen(view)), &attempt, &rules(view)) {
             SyncAction::AddFinalizer => Act::AddFinalizer,
             SyncAction::CompareContents => Act::CompareContents,
-            SyncAction::Adopt => Act::Adopt,
-            SyncAction::UpdateMark => Act::UpdateMark,
+            MARK if view.target.is_some_and(|target| target.mark.is_some()) => Act::UpdateMark,
+            MARK => Act::Adopt,
             SyncAction::CreateNamespace => Act::CreateNamespace,
             SyncAction::Create => Act::Create,
             SyncAction::Update { .. } => Act::Update,
@@ -266,7 +266,6 @@ fn source(source: Source) -> Cached<SourceObject> {
             remote: published.map(|published| published.remote.into()),
             local: published.map(|published| published.local.into()),
             uid: published.and_then(|published| published.uid).map(object),
-            content: None,
         },
         copied_from: None,
     };
@@ -286,13 +285,7 @@ fn target(target: Target) -> Cached<TargetObject> {
         version,
         ..cached(
             target.uid,
-            TargetObject {
-                state,
-                copy_of,
-                has_annotations: true,
-                beside_spec: false,
-                orphaned: false,
-            },
+            TargetObject { state, copy_of, has_annotations: true, beside_spec: false },
         )
     }
 }

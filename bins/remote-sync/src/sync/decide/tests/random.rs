@@ -5,7 +5,7 @@ use fastrand::Rng;
 
 use super::{super::*, ObjectState, SettledDiff, world::*};
 use crate::{
-    model::object::TargetNamespace,
+    model::object::{TargetNamespace, TargetObject},
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::gate::{GateHold, GateVerdict},
 };
@@ -27,10 +27,10 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::DeleteTarget | SyncAction::DeleteNamespace => {
             deletable(world, attempt, action, ending, ours, &fail);
         }
-        SyncAction::Adopt if relation != Ownership::Unmarked || !adoptable(world, attempt) => {
+        MARK if !ours && (relation != Ownership::Unmarked || !adoptable(world, attempt)) => {
             fail("it is not the source's to take");
         }
-        SyncAction::UploadStatus | SyncAction::Update { .. } | SyncAction::UpdateMark if !ours => {
+        SyncAction::UploadStatus | SyncAction::Update { .. } if action != MARK && !ours => {
             fail("the target is not ours");
         }
         SyncAction::RemoveFinalizer => {
@@ -40,11 +40,6 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
             if observed.target.is_none() && !attempt.target_gone {
                 fail("nobody looked for the target");
             }
-        }
-        SyncAction::AnnotateOrphan
-            if !attempt.source_gone || rules.orphans != OrphanPolicy::Keep =>
-        {
-            fail("it is not to be kept");
         }
         SyncAction::AddFinalizer if ending || before.iter().any(|action| action.writes()) => {
             fail("not the first write to a living source");
@@ -56,7 +51,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::RemoveRecords if ending || rules.track == Track::Source => {
             fail("they are in use");
         }
-        SyncAction::AnnotateOrphan | SyncAction::AddFinalizer => {}
+        SyncAction::AddFinalizer => {}
         action if action.writes() && !finalizer_added && rules.track != Track::Target => {
             fail("the source lacks the finalizer");
         }
@@ -152,7 +147,6 @@ fn random_target(rng: &mut Rng) -> Cached<TargetObject> {
     let others = [foreign, elsewhere, unidentified].map(Some);
     let marks = [&[None, Some(copy()), Some(copy())], &others[..]].concat();
     target.value.copy_of = one(rng, &marks);
-    target.value.orphaned = rng.u8(..8) == 0;
     target
 }
 

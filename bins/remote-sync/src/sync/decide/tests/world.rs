@@ -3,8 +3,8 @@
 use super::super::*;
 use crate::{
     model::{
-        annotations::{ContentPair, Uid},
-        object::{CopyOf, Generations, ObjectState, TargetNamespace},
+        annotations::Uid,
+        object::{CopyOf, Generations, ObjectState, TargetNamespace, TargetObject},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::{
@@ -44,7 +44,7 @@ pub(super) struct End {
     source: Option<(Finalizers, u64)>,
     /// The source's recorded generation, and whether generation and uid are this target's.
     generations: Option<(Option<u32>, bool, bool)>,
-    target: Option<(u64, u64, u64, bool)>,
+    target: Option<(u64, u64, u64)>,
     /// The cluster and the place that the target's mark names.
     mark: Option<(u64, u64)>,
     namespace: Option<TargetNamespace>,
@@ -80,8 +80,7 @@ pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
 }
 
 pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
-    let (copy_of, has_annotations, beside_spec, orphaned) = (None, true, false, false);
-    known(2, TargetObject { state, copy_of, has_annotations, beside_spec, orphaned })
+    known(2, TargetObject { state, copy_of: None, has_annotations: true, beside_spec: false })
 }
 
 /// How marks name the source's cluster: 0xa0, or 0xb0 while it is unverified; 0xa5 if it replaced that one, as a person
@@ -213,8 +212,8 @@ impl World {
                 (published.remote, generation, published.uid == Some(target.uid))
             }),
             target: to.map(|target| {
-                let (value, state) = (&target.value, &target.value.state);
-                (state.content, state.metadata, state.status, value.orphaned)
+                let state = &target.value.state;
+                (state.content, state.metadata, state.status)
             }),
             mark: to
                 .and_then(|target| target.value.copy_of.as_ref())
@@ -254,13 +253,14 @@ impl World {
     }
 
     fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<PairStatus> {
-        attempt.spec_started |= matches!(
-            action,
-            SyncAction::CreateNamespace
-                | SyncAction::Create
-                | SyncAction::Update { .. }
-                | SyncAction::RecordGenerations
-        );
+        attempt.spec_started |= action != MARK
+            && matches!(
+                action,
+                SyncAction::CreateNamespace
+                    | SyncAction::Create
+                    | SyncAction::Update { .. }
+                    | SyncAction::RecordGenerations
+            );
         match action {
             SyncAction::ConfirmSourceGone => match self.unlisted.take() {
                 Some(source) => self.observed.source = Some(source),
@@ -289,9 +289,6 @@ impl World {
             SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
-            }
-            SyncAction::AnnotateOrphan => {
-                self.observed.target.as_mut().unwrap().value.orphaned = true
             }
             SyncAction::DeleteTarget => {
                 self.observed.target.as_mut().unwrap().value.state.terminating = true;
@@ -360,6 +357,12 @@ impl World {
                 made.value.copy_of = mark;
                 *target = Some(made);
             }
+            (MARK, Some(target)) => {
+                if attempt.same_content(source, target) == Some(true) {
+                    settled.after_update(&source.value.state, &target.value.state);
+                }
+                target.value.copy_of = mark;
+            }
             (SyncAction::Update { content: whole, metadata }, Some(target)) => {
                 update(
                     &mut target.value.state,
@@ -367,28 +370,16 @@ impl World {
                     &source.value.state,
                     metadata,
                 );
-                target.value.orphaned &= !metadata;
                 settled.after_update(&source.value.state, &target.value.state);
                 settled.altered = prunes;
                 target.value.copy_of = mark;
             }
-            (SyncAction::Adopt, Some(target)) => {
-                if attempt.same_content(source, target) == Some(true) {
-                    settled.after_update(&source.value.state, &target.value.state);
-                }
-                target.value.copy_of = mark;
-            }
-            (SyncAction::UpdateMark, Some(target)) => target.value.copy_of = mark,
             (SyncAction::UploadStatus, Some(target)) => {
                 source.value.state.status = target.value.state.status;
                 settled.after_upload(&source.value.state, &target.value.state);
             }
             (SyncAction::RecordGenerations, Some(target)) => {
-                let (from, to) = (source.value.state.content, target.value.state.content);
-                let content = Some(Box::new(ContentPair { source: from, target: to }))
-                    .filter(|_| from != to && !settled.altered);
                 source.value.generations = Generations {
-                    content,
                     remote: Some(source.value.state.generation),
                     local: Some(target.value.state.generation),
                     uid: Some(target.uid),

@@ -221,7 +221,7 @@ fn a_mark_says_whose_copy_it_is_and_changes_nothing_else() {
     let before = json!({"metadata": {"name": "web", "namespace": "team", "uid": TARGET,
         "resourceVersion": "221", "labels": {"a": "theirs"}}, "spec": {"x": 1}});
     let cached = reader.target(&before).unwrap();
-    let patch = desired(&reader, &from).mark(&cached);
+    let patch = desired(&reader, &from).patch(&cached, None, false).unwrap();
     let mut after = patched(&before, &patch).unwrap();
     let marked = reader.target(&after).unwrap().value;
     assert_eq!(marked.copy_of.unwrap().place, reader.place("team", "web-rs", FINALIZER));
