@@ -29,7 +29,7 @@ use crate::{
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
     settings::Settings,
-    state::{CertificateStatus, HubSession, Rotated, SharedState},
+    state::{CertificateStatus, HubSession, SharedState},
 };
 
 /// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
@@ -130,11 +130,6 @@ impl Agent {
         let result = update(&mut lock(&self.state));
         self.stop.wake();
         result
-    }
-
-    /// Sets the result of the last rotation.
-    pub(crate) fn set_rotated(&self, rotated: Rotated) {
-        self.update(|state| state.rotated = Some(rotated));
     }
 
     /// Changes the status on the endpoint; no thread waits for that.

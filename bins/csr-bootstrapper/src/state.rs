@@ -91,7 +91,7 @@ impl HubSession {
 }
 
 /// The result of the last rotation, for condition ClusterCertificateRotated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rotated {
     /// With the sentence about the certificate.
     Done(String),

@@ -18,7 +18,6 @@ use serde_json::Value;
 use super::{
     csr::CertificateRequest,
     csrs::CsrClient,
-    deadline,
     io::{Io, Notice},
     need::Requester,
     pacing::REST_REFUSED,
@@ -189,13 +188,12 @@ impl Io for ClusterIo<'_> {
         let (agent, secret) = (self.agent, self.agent.secret_name());
         let detail = |message: String| agent.report(|status| status.detail = Some(message));
         match notice {
-            Notice::Halted(pending) => self.halted(pending),
-            Notice::NotCreated(error) => {
-                let is_known =
-                    agent.read(|state| matches!(state.rotated, Some(Rotated::NotCreated(_))));
-                if !is_known {
-                    self.set_rotated(Rotated::not_created(error));
+            Notice::Halted { pending, is_new } => {
+                let message = halted(pending);
+                if *is_new {
+                    agent.record_event("ClientCertificateCreationHalted", true, &message);
                 }
+                detail(message);
             }
             Notice::Created(name) => {
                 agent.report(|status| status.posted += 1);
@@ -223,22 +221,19 @@ impl Io for ClusterIo<'_> {
                 agent.record_event("CSRGone", true, &message);
                 detail(message);
             }
-            Notice::Ended { name, failure, rest } => {
+            Notice::Ended { name, sentence, failure, rest } => {
                 self.connections.close(agent, Some(name));
-                let sentence = format!("CSR {name} {}", failure.sentence());
-                self.set_rotated(Rotated::ended(&sentence));
                 let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
                 agent.report(|status| status.count_end(failure.reason()));
                 agent.record_event(failure.reason(), true, &message);
                 detail(message);
             }
-            Notice::Saved { name, pem } => {
+            Notice::Saved(name) => {
                 self.connections.close(agent, Some(name));
                 agent.report(|status| {
                     status.count_end("Issued");
                     status.saved = Some(SystemTime::now());
                 });
-                self.set_rotated(Rotated::Done(deadline::rotated_message(pem)));
                 let message = format!("the certificate of CSR {name} is in {secret}");
                 agent.record_event("ClientCertificateCreated", false, &message);
             }
@@ -303,30 +298,6 @@ impl ClusterIo<'_> {
         Ok(())
     }
 
-    fn halted(&self, pending: &[String]) {
-        let halted = Rotated::Halted.message();
-        // Names come from the hub, and people paste the command into a shell.
-        let names: Vec<&str> =
-            pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
-        let message = match names[..] {
-            [] => halted.to_owned(),
-            _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
-        };
-        if self.set_rotated(Rotated::Halted) {
-            self.agent.record_event("ClientCertificateCreationHalted", true, &message);
-        }
-        self.agent.report(|status| status.detail = Some(message));
-    }
-
-    /// Sets the result of the rotation; returns whether it is another one than before.
-    fn set_rotated(&self, rotated: Rotated) -> bool {
-        let is_new = self.agent.read(|state| state.rotated.as_ref() != Some(&rotated));
-        if is_new {
-            self.agent.set_rotated(rotated);
-        }
-        is_new
-    }
-
     /// Checks that both Secrets can be written.
     fn check_secrets(&mut self) -> Result<()> {
         let credential = self.agent.credential_secret();
@@ -342,5 +313,17 @@ impl ClusterIo<'_> {
         let name = self.agent.settings.pending_secret();
         let target = SECRETS.object(&self.agent.settings.namespace, &name);
         store::check_mutable(&target, self.connections.stored.as_ref())
+    }
+}
+
+/// The sentence about too many pending CSRs, with the command that removes them.
+fn halted(pending: &[String]) -> String {
+    let halted = Rotated::Halted.message();
+    // Names come from the hub, and people paste the command into a shell.
+    let names: Vec<&str> =
+        pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
+    match names[..] {
+        [] => halted.to_owned(),
+        _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
     }
 }

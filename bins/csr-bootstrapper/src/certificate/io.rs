@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::error::{Error, Result};
+use apiclient::error::Result;
 use serde_json::Value;
 
 use super::{
@@ -43,8 +43,10 @@ pub(crate) trait Io {
 /// What people and metrics are told.
 pub(crate) enum Notice<'a> {
     /// The hub has too many pending CSRs.
-    Halted(&'a [String]),
-    NotCreated(&'a Error),
+    Halted {
+        pending: &'a [String],
+        is_new: bool,
+    },
     Created(&'a str),
     /// With the sentence about the approval or signature that is missing.
     Pending {
@@ -60,13 +62,11 @@ pub(crate) enum Notice<'a> {
     /// The request ended without a certificate.
     Ended {
         name: &'a str,
+        sentence: &'a str,
         failure: &'a CsrFailure,
         rest: Duration,
     },
-    Saved {
-        name: &'a str,
-        pem: &'a [u8],
-    },
+    Saved(&'a str),
     Repaired,
 }
 

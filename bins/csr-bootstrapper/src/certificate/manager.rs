@@ -172,6 +172,9 @@ impl<'a> CertificateManager<'a> {
         }
         let synced = self.certificate.sync(&seen, &mut io);
         let failed_secret = io.failed_secret;
+        if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
+            agent.update(|state| state.rotated = self.certificate.rotated().cloned());
+        }
         let until = self.conclude(synced, requester, failed_secret);
         let ends = expiry.map(|end| now + clocks.until_past(end));
         let checks =

@@ -10,17 +10,14 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use super::{
-    deadline,
-    validate::{UsableCredential, Validation},
-};
+use super::validate::{UsableCredential, Validation};
 use crate::{
     agent::{Agent, HUB_OBJECT},
     bootstrap::BootstrapKubeconfig,
     clocks::Clocks,
     hub::Hub,
     identity::AgentNames,
-    state::{HubSession, Rotated},
+    state::HubSession,
 };
 
 /// The last session.
@@ -81,8 +78,8 @@ impl SessionControl {
             }
             _ => false,
         };
-        if let Some(usable) = validation.usable() {
-            self.announce(agent, names, &usable.identity.certificate);
+        if validation.usable().is_some() {
+            self.announce(agent, names);
         }
         Ok(changed)
     }
@@ -106,17 +103,13 @@ impl SessionControl {
         Ok(())
     }
 
-    /// Announces a session with its certificate in `pem`, once.
-    fn announce(&mut self, agent: &Agent, names: &AgentNames, pem: &[u8]) {
+    /// Announces a session, once.
+    fn announce(&mut self, agent: &Agent, names: &AgentNames) {
         if self.hub.is_none() || std::mem::replace(&mut self.is_announced, true) {
             return;
         }
         let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
         agent.record_event("HubClientConfigReady", false, &message);
-        // An earlier process may have ended before it reported its certificate.
-        if agent.read(|state| state.rotated.is_none()) {
-            agent.set_rotated(Rotated::Done(deadline::rotated_message(pem)));
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     pacing::{LONGEST_REST, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
     validate::Validation,
 };
-use crate::{clocks::Clocks, hub::Hub};
+use crate::{clocks::Clocks, hub::Hub, state::Rotated};
 
 /// A pending CSR is announced once more after this (kubelet gives up by then: client-go
 /// `util/certificate/certificate_manager.go:48-50`).
@@ -43,6 +43,7 @@ pub(crate) struct Certificate {
     /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
     pacing: Pacing,
+    rotated: Option<Rotated>,
 }
 
 /// A CSR that waits for approval or signature.
@@ -63,6 +64,11 @@ impl Certificate {
         self.request.as_deref()
     }
 
+    /// The result of the last rotation, once there is one.
+    pub(crate) fn rotated(&self) -> Option<&Rotated> {
+        self.rotated.as_ref()
+    }
+
     /// Returns whether a CSR waits for approval or signature.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
@@ -70,8 +76,9 @@ impl Certificate {
 
     /// Goes on with another stored request, at the pace of before.
     pub(crate) fn adopt(&mut self, request: Option<CertificateRequest>) {
-        let (obtained, pacing) = (self.obtained.take(), std::mem::take(&mut self.pacing));
-        *self = Self { request: request.map(Arc::new), obtained, pacing, ..Self::default() };
+        let Self { obtained, pacing, rotated, .. } = std::mem::take(self);
+        let request = request.map(Arc::new);
+        *self = Self { request, obtained, pacing, rotated, ..Self::default() };
     }
 
     /// Ends all rests: there is another bootstrap kubeconfig.
@@ -126,12 +133,25 @@ impl Certificate {
             (self.counted, self.issued, self.waiting) = (false, None, None);
         }
         match seen.need {
-            Need::Nothing(left) => self.finish(seen, io).map(|()| seen.now + *left),
+            Need::Nothing(left) => {
+                self.see_usable(seen.validation);
+                self.finish(seen, io).map(|()| seen.now + *left)
+            }
             Need::Repair => self.repair(seen.now, io),
             Need::Certificate(why) => match seen.requester {
                 Some(requester) => self.obtain(why, requester, seen, io),
                 None => Ok(seen.now + LONGEST_REST),
             },
+        }
+    }
+
+    /// An earlier process may have ended before it reported its certificate, and somebody may have put one there.
+    fn see_usable(&mut self, validation: &Validation) {
+        if let Some(usable) = validation.usable()
+            && !self.rotated.as_ref().is_some_and(Rotated::is_done)
+        {
+            let message = deadline::rotated_message(&usable.identity.certificate);
+            self.rotated = Some(Rotated::Done(message));
         }
     }
 
@@ -197,7 +217,10 @@ impl Certificate {
             (self.ended, self.issued) = (true, None);
             let rests = rests_after(&failure);
             let rest = self.pacing.ended(rests, requester, seen.now, seen.random);
-            io.notify(&Notice::Ended { name: &request.name, failure: &failure, rest });
+            let sentence = format!("CSR {} {}", request.name, failure.sentence());
+            self.rotated = Some(Rotated::ended(&sentence));
+            let (name, sentence, failure) = (&*request.name, &*sentence, &failure);
+            io.notify(&Notice::Ended { name, sentence, failure, rest });
         }
         Ok(seen.now)
     }
@@ -240,18 +263,13 @@ impl Certificate {
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Result<Instant> {
-        let pending = match io.pending() {
-            Ok(pending) => pending,
-            Err(error) => {
-                io.notify(&Notice::NotCreated(&error));
-                return Err(error);
-            }
-        };
+        let pending = io.pending().inspect_err(|error| self.not_created(error))?;
         self.counted = pending.len() < MOST_PENDING;
         if self.counted {
             return Ok(seen.now);
         }
-        io.notify(&Notice::Halted(&pending));
+        let is_new = self.rotated.replace(Rotated::Halted) != Some(Rotated::Halted);
+        io.notify(&Notice::Halted { pending: &pending, is_new });
         self.pacing.halted(requester, seen.now + HALTED);
         Ok(seen.now + HALTED)
     }
@@ -278,9 +296,16 @@ impl Certificate {
             }
             Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
             Err(error) => {
-                io.notify(&Notice::NotCreated(&error));
+                self.not_created(&error);
                 Err(error)
             }
+        }
+    }
+
+    /// One outage has one message: that of its first error.
+    fn not_created(&mut self, error: &Error) {
+        if !matches!(self.rotated, Some(Rotated::NotCreated(_))) {
+            self.rotated = Some(Rotated::not_created(error));
         }
     }
 
@@ -313,7 +338,8 @@ impl Certificate {
         let used = deadline::least_use(pem, &io.clocks());
         self.obtained = Some((pem.to_vec(), seen.now + used));
         (self.posted, self.issued, self.waiting) = (None, None, None);
-        io.notify(&Notice::Saved { name: &request.name, pem });
+        self.rotated = Some(Rotated::Done(deadline::rotated_message(pem)));
+        io.notify(&Notice::Saved(&request.name));
         Ok(seen.now)
     }
 }

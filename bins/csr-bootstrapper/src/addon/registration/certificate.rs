@@ -17,7 +17,6 @@ use crate::{
     certificate::{
         CsrTemplate,
         csr::{CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
-        deadline::rotated_message,
         io::{Io, Notice, Observation},
         need::{Need, NewHub, Requester},
         store::SecretValues,
@@ -40,7 +39,6 @@ pub(super) struct CertificateDriver {
     /// The template of the last step.
     template: Option<CsrTemplate>,
     certificate: Certificate,
-    rotated: Option<Rotated>,
     /// The need that was logged last.
     announced: Option<String>,
 }
@@ -48,7 +46,7 @@ pub(super) struct CertificateDriver {
 impl CertificateDriver {
     /// The condition about the certificate, once there is something to say.
     pub(super) fn condition(&self) -> Option<Condition> {
-        Some(self.rotated.as_ref()?.condition())
+        Some(self.certificate.rotated()?.condition())
     }
 
     /// Returns whether a CSR is awaited.
@@ -91,7 +89,7 @@ impl CertificateDriver {
         let name = step.name.sentence_name();
         let moved = (false, NewHub::Silent);
         let need = self.certificate.need(&name, &validation, moved, (clocks, now));
-        self.announce(&need, &validation, &step);
+        self.announce(&need, &step);
         let seen = Observation {
             need: &need,
             validation: &validation,
@@ -112,13 +110,12 @@ impl CertificateDriver {
                 store.set(step.name, step.addon, None)?;
             }
         }
-        let mut io = AddOnIo { template: &template, rotated: &mut self.rotated, step };
+        let mut io = AddOnIo { template: &template, step };
         self.certificate.sync(&seen, &mut io)
     }
 
-    /// Logs a new need. Without one an earlier process may have ended before it reported its certificate, and somebody may
-    /// have put one there.
-    fn announce(&mut self, need: &Need, validation: &Validation, step: &Step<'_>) {
+    /// Logs a new need.
+    fn announce(&mut self, need: &Need, step: &Step<'_>) {
         let sentence = match need {
             Need::Certificate(why) => Some(&why.sentence),
             _ => None,
@@ -129,10 +126,6 @@ impl CertificateDriver {
                 log_object!(Level::Info, target; "requesting a certificate: {sentence}");
             }
             self.announced = sentence.cloned();
-        }
-        let is_told = self.rotated.as_ref().is_some_and(Rotated::is_done);
-        if let (Need::Nothing(_), Some(usable), false) = (need, validation.usable(), is_told) {
-            self.rotated = Some(Rotated::Done(rotated_message(&usable.identity.certificate)));
         }
     }
 }
@@ -164,7 +157,6 @@ fn validate(
 /// The view of one step.
 struct AddOnIo<'a> {
     template: &'a CsrTemplate,
-    rotated: &'a mut Option<Rotated>,
     step: Step<'a>,
 }
 
@@ -228,16 +220,9 @@ impl Io for AddOnIo<'_> {
     fn notify(&mut self, notice: &Notice<'_>) {
         let secret = self.step.name.target();
         match notice {
-            Notice::Halted(_) => {
-                let halted = Rotated::Halted;
-                if self.rotated.as_ref() != Some(&halted) {
-                    log_object!(Level::Warn, secret; "{}", halted.message());
-                    *self.rotated = Some(halted);
-                }
-            }
-            Notice::NotCreated(error) => {
-                if !matches!(self.rotated, Some(Rotated::NotCreated(_))) {
-                    *self.rotated = Some(Rotated::not_created(error));
+            Notice::Halted { is_new, .. } => {
+                if *is_new {
+                    log_object!(Level::Warn, secret; "{}", Rotated::Halted.message());
                 }
             }
             Notice::Created(name) => {
@@ -254,18 +239,15 @@ impl Io for AddOnIo<'_> {
                 Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
                 "the CSR is gone from the hub without an answer"
             ),
-            Notice::Ended { name, failure, rest } => {
+            Notice::Ended { name, sentence, rest, .. } => {
                 self.step.context.session.csrs.forget(name);
-                let sentence = format!("CSR {name} {}", failure.sentence());
                 log_object!(
                     Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
                     "{sentence}"
                 );
-                *self.rotated = Some(Rotated::ended(&sentence));
             }
-            Notice::Saved { name, pem } => {
+            Notice::Saved(name) => {
                 self.step.context.session.csrs.forget(name);
-                *self.rotated = Some(Rotated::Done(rotated_message(pem)));
                 log_object!(Level::Info, secret; "the certificate of an add-on was saved");
             }
             Notice::Repaired => {
