@@ -20,14 +20,12 @@ mod readiness;
 mod session;
 pub(crate) mod store;
 pub(crate) mod sync;
-pub mod template;
 pub mod validate;
 
 #[cfg(test)]
 pub(crate) use self::csr::authority;
 pub(crate) use self::{
-    csr::KUBE_API_SERVER_CLIENT,
+    csr::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject},
     manager::CertificateManager,
     readiness::ready,
-    template::{CsrTemplate, Subject},
 };

@@ -21,7 +21,6 @@ use apiclient::{
 };
 use kubeconfig::secret;
 use log::Level;
-use serde_json::Value;
 use sidecar::{
     diagnostics,
     flags::Flags,
@@ -33,7 +32,7 @@ use crate::{
     addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{CertificateManager, csr::self_signed, ready, store},
+    certificate::{CertificateManager, csr::self_signed, ready, store::StoredRequest},
     claim, files, hub_selection,
     identity::{self, AgentNames},
     managedcluster,
@@ -130,9 +129,9 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
     if !wait_for_credential(agent) {
         return Ok(None);
     }
-    let names = resolve_names(agent, stored.as_ref())?;
+    let names = resolve_names(agent, &stored)?;
     if agent.settings.hub_connection_timeout.is_some() {
-        let (names, pending) = (names.clone(), hub_of(stored.as_ref()));
+        let (names, pending) = (names.clone(), stored.hub());
         runtime::spawn_with("hubs", agent, move |agent| {
             hub_selection::run(agent, &names, pending);
         })?;
@@ -166,11 +165,11 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
 }
 
 /// Reads the Secret of the stored request; `None` at the end of the process.
-fn wait_for_request(agent: &Agent) -> Option<Option<Value>> {
+fn wait_for_request(agent: &Agent) -> Option<StoredRequest> {
     let mut backoff = Backoff::new(MAX_BACKOFF);
     loop {
         agent.beat();
-        let error = match store::pending(agent) {
+        let error = match StoredRequest::load(agent) {
             Ok(stored) => {
                 agent.report(|status| status.detail = None);
                 return Some(stored);
@@ -205,11 +204,10 @@ fn wait_for_credential(agent: &Agent) -> bool {
 }
 
 /// Resolves the names from what is stored: with another name this would be another cluster for the hub.
-fn resolve_names(agent: &Agent, stored: Option<&Value>) -> Result<AgentNames> {
+fn resolve_names(agent: &Agent, stored: &StoredRequest) -> Result<AgentNames> {
     let settings = &agent.settings;
-    let data = |secret: &Value| secret::data(secret).ok();
-    let secret = agent.credential_secret().and_then(|secret| data(&secret));
-    let pending = stored.and_then(data);
+    let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());
+    let pending = stored.data();
     let directory = settings.hub_directory.as_deref().map(identity::in_directory);
     let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
     let stored =
@@ -221,10 +219,4 @@ fn resolve_names(agent: &Agent, stored: Option<&Value>) -> Result<AgentNames> {
     log::info!(cluster = names.cluster, agent = names.agent; "the agent's names are known");
     agent.update(|state| state.names = Some(names.clone()));
     Ok(names)
-}
-
-/// The server of the hub that was asked for a certificate, one of several, by the Secret of the request.
-fn hub_of(stored: Option<&Value>) -> Option<String> {
-    let data = secret::data(stored?).ok()?;
-    Some(str::from_utf8(data.get(store::HUB_SERVER)?).ok()?.to_owned())
 }

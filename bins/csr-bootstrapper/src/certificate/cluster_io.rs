@@ -9,9 +9,9 @@ use apiclient::{
     client::Client,
     error::{Error, Result},
     log_object,
-    resource::{SECRETS, valid_name},
+    resource::valid_name,
 };
-use kubeconfig::secret;
+use base64::{Engine, prelude::BASE64_STANDARD};
 use log::Level;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use super::{
     io::{Io, Notice},
     need::Requester,
     pacing::REST_REFUSED,
-    store,
+    store::{self, StoredRequest},
     validate::Validation,
 };
 use crate::{
@@ -40,21 +40,20 @@ const INTRODUCE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// What lasts from one step to the next.
 pub(super) struct Connections {
-    /// The Secret of the stored request.
-    stored: Option<Value>,
+    stored: StoredRequest,
     /// The client of the bootstrap identity.
     bootstrap: Option<Arc<CsrClient>>,
     introduce_at: Option<Instant>,
 }
 
 impl Connections {
-    pub(super) fn new(stored: Option<Value>) -> Self {
+    pub(super) fn new(stored: StoredRequest) -> Self {
         Self { stored, bootstrap: None, introduce_at: None }
     }
 
-    /// The request in the Secret as it was last read; `None` if that is empty or unreadable.
+    /// The request that is stored.
     pub(super) fn request(&self, names: &AgentNames) -> Option<CertificateRequest> {
-        CertificateRequest::of_secret(&secret::data(self.stored.as_ref()?).ok()?, names)
+        self.stored.request(names)
     }
 
     /// Introduces the cluster again: the bootstrap kubeconfig may lead to another hub.
@@ -127,12 +126,18 @@ impl Io for ClusterIo<'_> {
     ) -> Result<()> {
         self.failed_secret = true;
         match request {
-            Some(request) => self.replace_stored(request)?,
-            None => {
-                if let Some(stored) = &self.connections.stored {
-                    self.connections.stored = store::empty_request(self.agent, stored)?;
-                    self.check_stored()?;
+            Some(request) => {
+                self.check_secrets()?;
+                let mut data = request.secret_data(self.names);
+                // A restart goes on with this hub.
+                if let Some((_, server)) = self.agent.selected_hub() {
+                    let server = BASE64_STANDARD.encode(server);
+                    data.insert(store::HUB_SERVER.into(), server.into());
                 }
+                self.connections.stored.replace(data)?;
+            }
+            None => {
+                self.connections.stored.empty()?;
                 // Its Secret may have changed meanwhile, with the key still in it.
                 if previous.is_some() && self.connections.request(self.names).as_ref() == previous {
                     return Err(Error::Conflict("the stored request has changed".into()));
@@ -144,7 +149,7 @@ impl Io for ClusterIo<'_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.connections.stored = store::pending(self.agent)?;
+        self.connections.stored.reload()?;
         Ok(self.connections.request(self.names))
     }
 
@@ -251,26 +256,6 @@ impl ClusterIo<'_> {
         self.connections.csrs(self.agent, cluster, self.requester, self.bootstrap)
     }
 
-    fn replace_stored(&mut self, request: &CertificateRequest) -> Result<()> {
-        self.check_secrets()?;
-        let previous = self.connections.stored.as_ref();
-        match store::store_request(self.agent, request, self.names, previous) {
-            Ok(secret) => {
-                self.connections.stored = Some(secret);
-                Ok(())
-            }
-            // Without the right to create, a Secret that is there by now is filled next time.
-            Err(error @ Error::Forbidden(_)) if previous.is_none() => {
-                self.connections.stored = store::pending(self.agent)?;
-                match &self.connections.stored {
-                    Some(_) => Err(Error::Conflict(error.message().to_owned())),
-                    None => Err(error),
-                }
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     fn introduce(&mut self, client: &Client) -> Result<()> {
         let first = self.connections.introduce_at.is_none();
         let interval = match managedcluster::introduce(client, self.agent, self.names) {
@@ -302,17 +287,7 @@ impl ClusterIo<'_> {
     fn check_secrets(&mut self) -> Result<()> {
         let credential = self.agent.credential_secret();
         store::check_mutable(&self.agent.credential(), credential.as_deref())?;
-        if self.check_stored().is_err() {
-            // Somebody may have replaced it since.
-            self.connections.stored = store::pending(self.agent)?;
-        }
-        self.check_stored()
-    }
-
-    fn check_stored(&self) -> Result<()> {
-        let name = self.agent.settings.pending_secret();
-        let target = SECRETS.object(&self.agent.settings.namespace, &name);
-        store::check_mutable(&target, self.connections.stored.as_ref())
+        self.connections.stored.check_mutable()
     }
 }
 

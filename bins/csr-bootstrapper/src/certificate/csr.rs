@@ -19,10 +19,7 @@ use rustls_pki_types::{CertificateSigningRequestDer, PrivatePkcs8KeyDer, pem::Pe
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::{
-    pkcs10::{content, is_of, own_certificate, signed},
-    template::CsrTemplate,
-};
+use super::pkcs10::{content, is_of, own_certificate, signed};
 use crate::{
     digest::sha256,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
@@ -38,6 +35,30 @@ pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 
 const KEY: &str = "PRIVATE KEY";
 const REQUEST: &str = "CERTIFICATE REQUEST";
+
+/// The subject of a client certificate, as an API server reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// The common name.
+    pub user: String,
+    /// The organizations, sorted, each once.
+    pub groups: Vec<String>,
+    /// The organizational units, sorted, each once.
+    pub units: Vec<String>,
+}
+
+/// What a request asks for, whatever its key is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CsrTemplate {
+    pub subject: Subject,
+    pub dns_names: Vec<String>,
+    /// `signerName` of the object.
+    pub signer: String,
+    /// Begin of the object's name; a hash of the key follows.
+    pub name_prefix: String,
+    /// The object's labels: hints, which anybody could set.
+    pub labels: Vec<(&'static str, String)>,
+}
 
 /// A key and the request for its certificate.
 #[derive(Clone, PartialEq, Eq)]

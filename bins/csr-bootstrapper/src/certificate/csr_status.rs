@@ -6,8 +6,7 @@ use kubeconfig::check_pair;
 use serde_json::Value;
 
 use super::{
-    csr::{CLUSTER_LABEL, CertificateRequest},
-    template::{CsrTemplate, Subject},
+    csr::{CLUSTER_LABEL, CertificateRequest, CsrTemplate, Subject},
     validate::objection,
 };
 use crate::clocks::Clocks;
@@ -19,7 +18,7 @@ pub const MOST_PENDING: usize = 10;
 /// Label of the CSR of an add-on.
 pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
-/// The status of a CSR; texts are predicates of sentences about "CSR <name>".
+/// The status of a CSR that has not failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CsrStatus {
     /// Not approved yet.
@@ -28,43 +27,9 @@ pub enum CsrStatus {
     Approved,
     /// The chain from the hub: PEM, for our key, valid now.
     Issued(Vec<u8>),
-    Denied(String),
-    Failed(String),
-    /// An object of this name with another request, signer or requester.
-    Foreign,
-    /// Issued, but not usable.
-    Wrong(String),
 }
 
-impl CsrStatus {
-    /// The approval or signature that the CSR `name` waits for, if it does; a person has to approve a
-    /// request of the `bootstrap` identity.
-    pub fn pending_sentence(&self, name: &str, bootstrap: bool) -> Option<String> {
-        match self {
-            Self::Pending if bootstrap => {
-                Some(format!("CSR {name} is not approved yet: kubectl certificate approve {name}"))
-            }
-            Self::Pending => Some(format!("CSR {name} is not approved by the hub yet")),
-            Self::Approved => {
-                Some(format!("CSR {name} is approved, but the hub's signer has not signed it"))
-            }
-            _ => None,
-        }
-    }
-
-    /// The failure of the CSR, if it failed.
-    pub fn failure(&self) -> Option<CsrFailure> {
-        match self {
-            Self::Pending | Self::Approved | Self::Issued(_) => None,
-            Self::Denied(why) => Some(CsrFailure::Denied(why.clone())),
-            Self::Failed(why) => Some(CsrFailure::Failed(why.clone())),
-            Self::Wrong(why) => Some(CsrFailure::Rejected(why.clone())),
-            Self::Foreign => Some(CsrFailure::Foreign),
-        }
-    }
-}
-
-/// A request's end without a certificate.
+/// A request's end without a certificate; texts are predicates of sentences about "CSR <name>".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CsrFailure {
     /// With the hub's reason.
@@ -73,7 +38,7 @@ pub enum CsrFailure {
     Failed(String),
     /// With the problem of the certificate.
     Rejected(String),
-    /// It belongs to this agent's other identity, or to somebody else.
+    /// An object of this name with another request, signer or requester.
     Foreign,
 }
 
@@ -109,24 +74,28 @@ pub struct Judge<'a> {
 }
 
 /// The status of `csr` for the request.
-pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
+///
+/// # Errors
+/// Why it gives no certificate that can be used.
+pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure> {
     let Judge { request, template, agent, by_agent, clocks } = *judge;
     let spec = &csr["spec"];
     let is_ours = content(spec).is_some_and(|pem| request.is_in(&pem));
     if !is_ours || spec["signerName"] != *template.signer {
-        return CsrStatus::Foreign;
+        return Err(CsrFailure::Foreign);
     }
     // The requester decides whether a person has to approve; it does not matter after the signature.
     let of_other = (spec["username"] == *agent) != by_agent;
     let quoted = |kind| condition(csr, kind).map(words);
     match (quoted("Denied"), quoted("Failed"), issued(csr)) {
-        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => CsrStatus::Foreign,
-        (Some(why), ..) => CsrStatus::Denied(format!("was denied{why}")),
-        (_, Some(why), _) => CsrStatus::Failed(format!("was approved but not signed{why}")),
+        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => Err(CsrFailure::Foreign),
+        (Some(why), ..) => Err(CsrFailure::Denied(format!("was denied{why}"))),
+        (_, Some(why), _) => Err(CsrFailure::Failed(format!("was approved but not signed{why}"))),
         (.., Some(text)) => accept(text, request, &template.subject, clocks)
-            .map_or_else(CsrStatus::Wrong, CsrStatus::Issued),
-        _ if condition(csr, "Approved").is_some() => CsrStatus::Approved,
-        _ => CsrStatus::Pending,
+            .map(CsrStatus::Issued)
+            .map_err(CsrFailure::Rejected),
+        _ if condition(csr, "Approved").is_some() => Ok(CsrStatus::Approved),
+        _ => Ok(CsrStatus::Pending),
     }
 }
 

@@ -21,9 +21,8 @@ use serde_json::Value;
 use sidecar::runtime;
 
 use super::{
-    csr::{CLUSTER_LABEL, CSRS, CertificateRequest},
+    csr::{CLUSTER_LABEL, CSRS, CertificateRequest, CsrTemplate},
     csr_status::{MOST_PENDING, is_pending},
-    template::CsrTemplate,
 };
 use crate::agent::PAGE;
 

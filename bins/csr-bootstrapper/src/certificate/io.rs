@@ -6,10 +6,9 @@ use apiclient::error::Result;
 use serde_json::Value;
 
 use super::{
-    csr::CertificateRequest,
+    csr::{CertificateRequest, CsrTemplate},
     csr_status::CsrFailure,
     need::{Need, Requester},
-    template::CsrTemplate,
     validate::Validation,
 };
 use crate::{clocks::Clocks, hub::Hub};

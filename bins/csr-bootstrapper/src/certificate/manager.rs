@@ -11,7 +11,6 @@ use apiclient::{
 };
 use kubeconfig::secret::Data;
 use log::Level;
-use serde_json::Value;
 
 use super::{
     cluster_io::{ClusterIo, Connections},
@@ -20,6 +19,7 @@ use super::{
     new_hub::NewHubCheck,
     readiness::ready,
     session::SessionControl,
+    store::StoredRequest,
     sync::Certificate,
     validate::{self, Validation},
 };
@@ -69,7 +69,7 @@ struct Turn {
 
 impl<'a> CertificateManager<'a> {
     /// Starts with the request that an earlier process stored.
-    pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: Option<Value>) -> Self {
+    pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: StoredRequest) -> Self {
         let connections = Connections::new(stored);
         Self {
             agent,

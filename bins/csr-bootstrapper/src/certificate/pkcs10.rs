@@ -1,6 +1,6 @@
 //! PKCS #10: the bytes of a certificate request (RFC 2986), and those of a certificate that signs itself (RFC 5280).
 
-use super::template::{CsrTemplate, Subject};
+use super::csr::{CsrTemplate, Subject};
 
 // DER by hand: rcgen cannot write two O's, and x509-cert builds a Name only with its feature hazmat.
 pub(super) const INTEGER: u8 = 0x02;

@@ -8,6 +8,7 @@ use apiclient::{
     resource::{SECRETS, Target},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::secret::{self, Data};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
@@ -19,17 +20,11 @@ use crate::{
 };
 
 /// Key of the selected one of several hubs, next to the request.
-pub(crate) const HUB_SERVER: &str = "hub-server";
+pub(super) const HUB_SERVER: &str = "hub-server";
 /// The manifests that have both Secrets, empty.
 const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
 /// After this many conflicts in a row the next attempt waits.
 const CONFLICTS: u32 = 3;
-
-/// Reads the stored request; `None` if there is none.
-pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
-    let name = agent.settings.pending_secret();
-    read(&agent.management, &SECRETS.object(&agent.settings.namespace, &name))
-}
 
 /// Reads an object; `None` if there is none.
 pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
@@ -40,36 +35,113 @@ pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>
     }
 }
 
-/// Stores `request` in place of `previous`.
-pub(crate) fn store_request(
-    agent: &Agent,
-    request: &CertificateRequest,
-    names: &AgentNames,
-    previous: Option<&Value>,
-) -> Result<Value> {
-    let name = agent.settings.pending_secret();
-    let target = SECRETS.object(&agent.settings.namespace, &name);
-    let mut data = request.secret_data(names);
-    // A restart goes on with this hub.
-    if let Some(server) = agent.selected_hub().map(|(_, server)| server) {
-        data.insert(HUB_SERVER.into(), json!(BASE64_STANDARD.encode(server)));
+/// The Secret of the stored request, as it was last read or written.
+pub(crate) struct StoredRequest {
+    client: Client,
+    namespace: String,
+    name: String,
+    /// `None` if there is none.
+    secret: Option<Value>,
+}
+
+impl StoredRequest {
+    /// Reads it.
+    pub(crate) fn load(agent: &Agent) -> Result<Self> {
+        let (client, namespace) = (agent.management.clone(), agent.settings.namespace.clone());
+        let name = agent.settings.pending_secret();
+        let mut stored = Self { client, namespace, name, secret: None };
+        stored.reload()?;
+        Ok(stored)
     }
-    let written = match previous {
-        None => agent.management.create(&target, &new(&target, data)),
-        Some(previous) => {
-            let mut secret = previous.clone();
-            secret["data"] = Value::Object(data);
-            agent.management.replace(&target, &secret)
+
+    pub(super) fn reload(&mut self) -> Result<()> {
+        self.secret = read(&self.client, &self.target())?;
+        Ok(())
+    }
+
+    /// The data in it, if it can be read.
+    pub(crate) fn data(&self) -> Option<Data> {
+        secret::data(self.secret.as_ref()?).ok()
+    }
+
+    /// The server of the hub that was asked, one of several.
+    pub(crate) fn hub(&self) -> Option<String> {
+        Some(str::from_utf8(self.data()?.get(HUB_SERVER)?).ok()?.to_owned())
+    }
+
+    /// The request in it; `None` if it is empty or unreadable.
+    pub(super) fn request(&self, names: &AgentNames) -> Option<CertificateRequest> {
+        CertificateRequest::of_secret(&self.data()?, names)
+    }
+
+    /// Checks that the server lets it change.
+    ///
+    /// # Errors
+    /// `Immutable` with what to do.
+    pub(super) fn check_mutable(&mut self) -> Result<()> {
+        if check_mutable(&self.target(), self.secret.as_ref()).is_err() {
+            // Somebody may have replaced it since.
+            self.reload()?;
         }
-    };
-    written.map_err(|error| with_remedy(&target, previous.is_some(), error))
+        check_mutable(&self.target(), self.secret.as_ref())
+    }
+
+    /// Stores this data in place of what was there. `AlreadyExists`, `Conflict` and `NotFound` mean that something else is
+    /// there by now.
+    pub(super) fn replace(&mut self, data: Map<String, Value>) -> Result<()> {
+        let target = self.target();
+        let written = match &self.secret {
+            None => self.client.create(&target, &new(&target, data)),
+            Some(previous) => {
+                let mut secret = previous.clone();
+                secret["data"] = Value::Object(data);
+                self.client.replace(&target, &secret)
+            }
+        };
+        let exists = self.secret.is_some();
+        match written.map_err(|error| with_remedy(&target, exists, error)) {
+            // Without the right to create, a Secret that is there by now is filled next time.
+            Err(error @ Error::Forbidden(_)) if !exists => {
+                self.reload()?;
+                Err(match &self.secret {
+                    Some(_) => Error::Conflict(error.message().to_owned()),
+                    None => error,
+                })
+            }
+            Ok(secret) => {
+                self.secret = Some(secret);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Empties it, if it is still the same. It stays for the next request: whoever may create Secrets can get the token of
+    /// any ServiceAccount in the namespace.
+    pub(super) fn empty(&mut self) -> Result<()> {
+        if self.secret.is_none() {
+            return Ok(());
+        }
+        match self.replace(Map::new()) {
+            // Somebody else deleted or replaced it.
+            Err(Error::NotFound(_) | Error::Conflict(_)) => {
+                self.reload()?;
+                self.check_mutable()
+            }
+            emptied => emptied,
+        }
+    }
+
+    fn target(&self) -> Target<'_> {
+        SECRETS.object(&self.namespace, &self.name)
+    }
 }
 
 /// Checks that the server lets `secret` change.
 ///
 /// # Errors
 /// `Immutable` with what to do.
-pub(crate) fn check_mutable(target: &Target<'_>, secret: Option<&Value>) -> Result<()> {
+pub(super) fn check_mutable(target: &Target<'_>, secret: Option<&Value>) -> Result<()> {
     match secret.is_some_and(|secret| secret["immutable"] == true) {
         true => Err(immutable(target)),
         false => Ok(()),
@@ -89,20 +161,6 @@ fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
             Error::Forbidden(format!("{what} ({message})"))
         }
         error => error,
-    }
-}
-
-/// Empties the Secret of the stored request, if it is still this one; returns what is there then. It stays for the next
-/// request: whoever may create Secrets can get the token of any ServiceAccount in the namespace.
-pub(crate) fn empty_request(agent: &Agent, stored: &Value) -> Result<Option<Value>> {
-    let name = agent.settings.pending_secret();
-    let mut secret = stored.clone();
-    secret["data"] = json!({});
-    let target = SECRETS.object(&agent.settings.namespace, &name);
-    match agent.management.replace(&target, &secret) {
-        // Somebody else deleted or replaced it.
-        Err(Error::NotFound(_) | Error::Conflict(_)) => pending(agent),
-        emptied => emptied.map(Some).map_err(|error| with_remedy(&target, true, error)),
     }
 }
 

@@ -11,7 +11,7 @@ use apiclient::error::{Error, Result};
 
 use super::{
     csr::CertificateRequest,
-    csr_status::{CsrStatus, Judge, MOST_PENDING, evaluate},
+    csr_status::{CsrFailure, CsrStatus, Judge, MOST_PENDING, evaluate},
     deadline,
     io::{Io, Notice, Observation},
     need::{self, Need, NeedReason, NewHub, Requester},
@@ -207,22 +207,46 @@ impl Certificate {
                 clocks: io.clocks(),
             },
         );
-        if let Some(sentence) = status.pending_sentence(&request.name, seen.approved_by_hand) {
-            return Ok(self.wait(&sentence, seen.now, io));
+        let name = &*request.name;
+        match status {
+            Ok(CsrStatus::Issued(pem)) => {
+                (self.issued, self.waiting) = (Some((hub.clone(), pem)), None);
+                Ok(seen.now)
+            }
+            Ok(status) => {
+                let sentence = match (status, seen.approved_by_hand) {
+                    (CsrStatus::Approved, _) => {
+                        "is approved, but the hub's signer has not signed it"
+                    }
+                    (_, true) => {
+                        &format!("is not approved yet: kubectl certificate approve {name}")
+                    }
+                    (_, false) => "is not approved by the hub yet",
+                };
+                Ok(self.wait(&format!("CSR {name} {sentence}"), seen.now, io))
+            }
+            Err(failure) => {
+                self.end(name, &failure, requester, seen, io);
+                Ok(seen.now)
+            }
         }
-        self.waiting = None;
-        if let CsrStatus::Issued(pem) = status {
-            self.issued = Some((hub.clone(), pem));
-        } else if let Some(failure) = status.failure() {
-            (self.ended, self.issued) = (true, None);
-            let rests = rests_after(&failure);
-            let rest = self.pacing.ended(rests, requester, seen.now, seen.random);
-            let sentence = format!("CSR {} {}", request.name, failure.sentence());
-            self.rotated = Some(Rotated::ended(&sentence));
-            let (name, sentence, failure) = (&*request.name, &*sentence, &failure);
-            io.notify(&Notice::Ended { name, sentence, failure, rest });
-        }
-        Ok(seen.now)
+    }
+
+    /// Gives up the request, which ended without a certificate.
+    fn end(
+        &mut self,
+        name: &str,
+        failure: &CsrFailure,
+        requester: Requester,
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) {
+        (self.ended, self.issued, self.waiting) = (true, None, None);
+        let rests = rests_after(failure);
+        let rest = self.pacing.ended(rests, requester, seen.now, seen.random);
+        let sentence = &*format!("CSR {name} {}", failure.sentence());
+        self.rotated = Some(Rotated::ended(sentence));
+        io.notify(&Notice::Ended { name, sentence, failure, rest });
     }
 
     /// Makes a request and stores it, unless the hub has too many.

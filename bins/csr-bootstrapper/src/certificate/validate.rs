@@ -15,7 +15,7 @@ use kubeconfig::{
 
 use serde_json::Value;
 
-use super::template::Subject;
+use super::csr::Subject;
 use crate::{
     clocks::Clocks,
     hub::Hub,

@@ -34,12 +34,12 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 pub(in crate::addon) struct StoredRegistration {
     pub(super) addon: String,
     /// The pending request.
-    pub(super) request: Option<StoredRequest>,
+    pub(super) request: Option<StoredKey>,
 }
 
 /// What makes up a request again, with a template.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct StoredRequest {
+pub(super) struct StoredKey {
     /// PEM of PKCS #8.
     key: Zeroizing<String>,
     /// Name of the CSR.
@@ -47,13 +47,13 @@ pub(super) struct StoredRequest {
 }
 
 /// Only the name: the key is secret.
-impl fmt::Debug for StoredRequest {
+impl fmt::Debug for StoredKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoredRequest({})", self.name)
+        write!(f, "StoredKey({})", self.name)
     }
 }
 
-impl From<&CertificateRequest> for StoredRequest {
+impl From<&CertificateRequest> for StoredKey {
     fn from(request: &CertificateRequest) -> Self {
         Self { key: request.key.clone(), name: request.name.clone() }
     }
@@ -130,7 +130,7 @@ impl RegistrationStore {
         secret: &RegistrationSecret,
         template: &CsrTemplate,
     ) -> Option<CertificateRequest> {
-        let StoredRequest { key, name } = self.get(secret)?.request.as_ref()?;
+        let StoredKey { key, name } = self.get(secret)?.request.as_ref()?;
         let request = CertificateRequest::of_key(key.clone(), template)?;
         (request.name == *name).then_some(request)
     }
@@ -161,7 +161,7 @@ impl RegistrationStore {
         addon: &str,
         request: Option<&CertificateRequest>,
     ) -> Result<()> {
-        let request = request.map(StoredRequest::from);
+        let request = request.map(StoredKey::from);
         let stored = StoredRegistration { addon: addon.to_owned(), request };
         let value = BASE64_STANDARD.encode(stored.to_json(secret).to_string());
         self.write(key(secret), json!(value))?;
@@ -251,7 +251,7 @@ impl StoredRegistration {
         let mut stored = json!({
             "addon": self.addon, "hosted": hosted, "namespace": name, "name": secret.name,
         });
-        if let Some(StoredRequest { key, name }) = &self.request {
+        if let Some(StoredKey { key, name }) = &self.request {
             stored["request"] = json!({"tls.key": **key, "csr-name": name});
         }
         stored
@@ -267,7 +267,7 @@ impl StoredRegistration {
         let request = &stored["request"];
         let request = || {
             let key = text(&request["tls.key"])?.into();
-            Some(StoredRequest { key, name: text(&request["csr-name"])? })
+            Some(StoredKey { key, name: text(&request["csr-name"])? })
         };
         let valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
         let this = Self { addon: text(&stored["addon"])?, request: request() };

@@ -12,11 +12,15 @@ fn posted() -> (CertificateRequest, Value) {
     (request, csr)
 }
 
-fn seen(csr: &Value, request: &CertificateRequest) -> CsrStatus {
+fn seen(csr: &Value, request: &CertificateRequest) -> Result<CsrStatus, CsrFailure> {
     judged(csr, request, false)
 }
 
-fn judged(csr: &Value, request: &CertificateRequest, by_agent: bool) -> CsrStatus {
+fn judged(
+    csr: &Value,
+    request: &CertificateRequest,
+    by_agent: bool,
+) -> Result<CsrStatus, CsrFailure> {
     let (template, agent) = (&template(), &*names().user());
     evaluate(csr, &Judge { request, template, agent, by_agent, clocks: at(now()) })
 }
@@ -29,7 +33,7 @@ fn conditions(kinds: &[&str]) -> Value {
 }
 
 /// The status after `pem` was issued.
-fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> CsrStatus {
+fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> Result<CsrStatus, CsrFailure> {
     let mut csr = csr.clone();
     csr["status"] = json!({"conditions": conditions(&["Approved"]), "certificate": BASE64_STANDARD.encode(pem)});
     seen(&csr, request)
@@ -40,23 +44,26 @@ fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> CsrStatus {
 fn each_answer_of_the_hub_means_one_thing() {
     let (request, mut csr) = posted();
     for (kinds, expected) in [
-        (&[][..], CsrStatus::Pending),
-        (&["Other"], CsrStatus::Pending),
-        (&["Approved"], CsrStatus::Approved),
-        (&["Denied"], CsrStatus::Denied("was denied: R: m".into())),
-        (&["Approved", "Denied"], CsrStatus::Denied("was denied: R: m".into())),
-        (&["Approved", "Failed"], CsrStatus::Failed("was approved but not signed: R: m".into())),
+        (&[][..], Ok(CsrStatus::Pending)),
+        (&["Other"], Ok(CsrStatus::Pending)),
+        (&["Approved"], Ok(CsrStatus::Approved)),
+        (&["Denied"], Err(CsrFailure::Denied("was denied: R: m".into()))),
+        (&["Approved", "Denied"], Err(CsrFailure::Denied("was denied: R: m".into()))),
+        (
+            &["Approved", "Failed"],
+            Err(CsrFailure::Failed("was approved but not signed: R: m".into())),
+        ),
     ] {
         csr["status"]["conditions"] = conditions(kinds);
         assert_eq!(seen(&csr, &request), expected, "{kinds:?}");
     }
     csr["status"]["conditions"] = json!([{"type": "Denied", "status": "False"}]);
-    assert_eq!(seen(&csr, &request), CsrStatus::Pending);
+    assert_eq!(seen(&csr, &request), Ok(CsrStatus::Pending));
     csr["status"]["conditions"] = json!([{"type": "Denied"}]);
-    assert_eq!(seen(&csr, &request), CsrStatus::Denied("was denied without a reason".into()));
+    assert_eq!(seen(&csr, &request), Err(CsrFailure::Denied("was denied without a reason".into())));
     for junk in [json!(null), json!(7), json!({"conditions": 7, "certificate": 7})] {
         csr["status"] = junk;
-        assert_eq!(seen(&csr, &request), CsrStatus::Pending);
+        assert_eq!(seen(&csr, &request), Ok(CsrStatus::Pending));
     }
 }
 
@@ -66,7 +73,7 @@ fn a_denial_counts_even_beside_a_certificate() {
     let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     csr["status"] =
         json!({"conditions": conditions(&["Denied"]), "certificate": BASE64_STANDARD.encode(pem)});
-    assert!(matches!(seen(&csr, &request), CsrStatus::Denied(_)));
+    assert!(matches!(seen(&csr, &request), Err(CsrFailure::Denied(_))));
 }
 
 #[test]
@@ -74,7 +81,7 @@ fn the_words_of_a_hub_are_one_short_line() {
     let (request, mut csr) = posted();
     let message = format!("no\nE1121 fake\u{1b}[31m{}", "ä".repeat(1000));
     csr["status"]["conditions"] = json!([{"type": "Denied", "status": "True", "message": message}]);
-    let CsrStatus::Denied(text) = seen(&csr, &request) else { panic!() };
+    let Err(CsrFailure::Denied(text)) = seen(&csr, &request) else { panic!() };
     assert!(text.starts_with("was denied: no E1121 fake [31mä"), "{text}");
     assert_eq!(text.chars().count(), "was denied: ".len() + 200);
 }
@@ -94,7 +101,7 @@ fn another_object_under_the_name_is_not_taken_for_ours() {
     ] {
         let mut csr = csr.clone();
         csr["spec"][field] = value;
-        assert_eq!(seen(&csr, &request), CsrStatus::Foreign, "{field}");
+        assert_eq!(seen(&csr, &request), Err(CsrFailure::Foreign), "{field}");
     }
 }
 
@@ -102,11 +109,11 @@ fn another_object_under_the_name_is_not_taken_for_ours() {
 fn renewal_of_another_user_is_foreign() {
     let (request, mut csr) = posted();
     let evaluated = |csr: &Value, by_agent| judged(csr, &request, by_agent);
-    assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
+    assert_eq!(evaluated(&csr, true), Err(CsrFailure::Foreign));
     csr["spec"]["username"] = json!(names().user());
-    assert_eq!(evaluated(&csr, true), CsrStatus::Pending);
+    assert_eq!(evaluated(&csr, true), Ok(CsrStatus::Pending));
     csr["spec"]["username"] = json!(names().user() + "0");
-    assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
+    assert_eq!(evaluated(&csr, true), Err(CsrFailure::Foreign));
 }
 
 const JUNK: &str = "-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n";
@@ -164,7 +171,9 @@ fn issued_certificate_is_checked() {
         ("another key", good.certificate(&another), "is for another key"),
         ("leaf not first", authority.clone() + &pem, "is not the first in its chain"),
     ] {
-        let CsrStatus::Wrong(what) = answered(&pem, &request, &csr) else { panic!("{case}") };
+        let Err(CsrFailure::Rejected(what)) = answered(&pem, &request, &csr) else {
+            panic!("{case}")
+        };
         assert!(what.starts_with("was answered with ") && what.contains(refusal), "{case}: {what}");
         assert!(!what.contains(char::is_control) && what.len() < 400, "{case}: {what}");
     }
@@ -180,11 +189,15 @@ fn issued_certificate_is_checked() {
         ("with the lines of Windows", pem.replace('\n', "\r\n")),
         ("with another block", format!("{JUNK}{pem}{JUNK}")),
     ] {
-        assert_eq!(answered(&pem, &request, &csr), CsrStatus::Issued(pem.into_bytes()), "{case}");
+        assert_eq!(
+            answered(&pem, &request, &csr),
+            Ok(CsrStatus::Issued(pem.into_bytes())),
+            "{case}"
+        );
     }
     let mut broken = csr;
     broken["status"]["certificate"] = json!("%");
-    assert!(matches!(seen(&broken, &request), CsrStatus::Wrong(_)));
+    assert!(matches!(seen(&broken, &request), Err(CsrFailure::Rejected(_))));
 }
 
 /// csr_test.go:457
@@ -219,8 +232,8 @@ fn only_pending_requests_of_the_template_count_for_the_throttle() {
 fn signed_certificate_is_taken_whoever_asked_for_it() {
     let (request, mut csr) = posted();
     let evaluated = |csr: &Value| judged(csr, &request, true);
-    assert_eq!(evaluated(&csr), CsrStatus::Foreign, "the agent itself asks by now");
+    assert_eq!(evaluated(&csr), Err(CsrFailure::Foreign), "the agent itself asks by now");
     let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});
-    assert_eq!(evaluated(&csr), CsrStatus::Issued(pem.into_bytes()));
+    assert_eq!(evaluated(&csr), Ok(CsrStatus::Issued(pem.into_bytes())));
 }
