@@ -16,8 +16,8 @@ use super::{
     is_accepted,
     managed_cluster_addon::{AVAILABLE, AddOn},
     registration::{
-        Context, Desired, Inputs, Keeper, RegistrationSecret, RegistrationStore, desired,
-        service_account_user,
+        AddOnContext, DesiredRegistrations, Inputs, Keeper, RegistrationSecret, RegistrationStore,
+        desired, service_account_user,
     },
     status::{self, AddOnStatus, TypedCondition},
 };
@@ -30,14 +30,14 @@ type AddOns = BTreeMap<String, Arc<AddOn>>;
 pub(super) fn run(agent: &Agent, store: &Mutex<RegistrationStore>, hosted: Option<bool>) {
     while let Some(session) = agent.next_session() {
         let mut controller =
-            AddOnController::new(Context { agent, session: &session, store }, hosted);
+            AddOnController::new(AddOnContext { agent, session: &session, store }, hosted);
         controller::run(&agent.stop, || (!session.stop.raised()).then(|| controller.reconcile()));
     }
 }
 
 /// The state of one session.
 struct AddOnController<'a> {
-    context: Context<'a>,
+    context: AddOnContext<'a>,
     hosted: Option<bool>,
     /// By the add-on's name.
     leases: BTreeMap<String, LeaseReader>,
@@ -50,7 +50,7 @@ struct AddOnController<'a> {
 }
 
 impl<'a> AddOnController<'a> {
-    fn new(context: Context<'a>, hosted: Option<bool>) -> Self {
+    fn new(context: AddOnContext<'a>, hosted: Option<bool>) -> Self {
         let (leases, keepers) = (BTreeMap::new(), BTreeMap::new());
         let writer = StatusWriter::default();
         Self { context, hosted, leases, keepers, writer, has_too_many: false, knows_driver: true }
@@ -85,7 +85,7 @@ impl<'a> AddOnController<'a> {
     /// Compares the desired credentials with the kept ones, and does what is due.
     fn keep_credentials(&mut self, addons: &AddOns) -> Instant {
         let (context, session) = (self.context, self.session());
-        let Desired { registrations, too_many } = {
+        let DesiredRegistrations { registrations, too_many } = {
             let mut store = lock(context.store);
             if let Err(until) = store.refresh() {
                 return until;

@@ -82,7 +82,7 @@ enum Credential {
 
 /// What the work on add-ons needs.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(super) struct AddOnContext<'a> {
     pub(super) agent: &'a Agent,
     pub(super) session: &'a HubSession,
     pub(super) store: &'a Mutex<RegistrationStore>,
@@ -104,7 +104,7 @@ pub(super) struct Inputs<'a> {
 
 /// What has to be there.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Desired {
+pub(super) struct DesiredRegistrations {
     /// By Secret; `None` for one that has to be removed.
     pub(super) registrations: BTreeMap<RegistrationSecret, Option<Registration>>,
     /// There are more than may be; the last are left out.
@@ -112,7 +112,7 @@ pub(super) struct Desired {
 }
 
 /// The desired registrations of all add-ons, and the Secrets that nobody needs any more.
-pub(super) fn desired(inputs: &Inputs<'_>) -> Desired {
+pub(super) fn desired(inputs: &Inputs<'_>) -> DesiredRegistrations {
     let Inputs { addons, stored, apart, .. } = *inputs;
     let is_placed = |(secret, _): &(RegistrationSecret, _)| secret.clone().placed(apart);
     let kept: BTreeSet<_> = stored.iter().map(is_placed).collect();
@@ -133,7 +133,7 @@ pub(super) fn desired(inputs: &Inputs<'_>) -> Desired {
             registrations.insert(secret.clone(), None);
         }
     }
-    Desired { registrations, too_many }
+    DesiredRegistrations { registrations, too_many }
 }
 
 impl Inputs<'_> {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::{
     MANAGED_CLUSTER_ADDONS,
     managed_cluster_addon::{AVAILABLE, AddOn, ROTATED},
-    registration::Context,
+    registration::AddOnContext,
 };
 use crate::{
     certificate::{KUBE_API_SERVER_CLIENT, Subject},
@@ -117,7 +117,7 @@ impl AddOnStatus {
 /// Writes `wanted` into the status of an add-on, if that is still as `known`, at the pace of `writer`. Keeps the hub's
 /// answer, and returns the add-on after a write.
 pub(super) fn write(
-    context: Context<'_>,
+    context: AddOnContext<'_>,
     (name, known): (&String, &AddOn),
     wanted: &AddOnStatus,
     writer: &mut StatusWriter<String>,
@@ -137,7 +137,7 @@ pub(super) fn write(
 }
 
 fn try_write(
-    Context { session, .. }: Context<'_>,
+    AddOnContext { session, .. }: AddOnContext<'_>,
     target: &Target<'_>,
     (name, known): (&str, &AddOn),
     wanted: &AddOnStatus,

@@ -165,7 +165,7 @@ impl<'a> CertificateManager<'a> {
             validation: &validation,
             failed_secret: false,
         };
-        let is_retried = self.certificate.failing_until(requester, now).is_none();
+        let is_retried = self.certificate.pacing.failing(requester, now).is_none();
         if is_retried && self.errors.failures() > 0 {
             // The next status says more than the last failure.
             agent.report(|status| status.detail = None);
@@ -188,7 +188,7 @@ impl<'a> CertificateManager<'a> {
     fn bootstrap_changed(&mut self, bootstrap: Option<&BootstrapKubeconfig>) {
         if self.bootstrap.as_ref() != bootstrap {
             self.bootstrap = bootstrap.cloned();
-            self.certificate.restart();
+            self.certificate.pacing.restart();
             self.connections.introduce_again();
             self.new_hub = NewHubCheck::default();
         }
@@ -292,7 +292,7 @@ impl<'a> CertificateManager<'a> {
     ) -> Instant {
         let error = match synced {
             Ok(until) => {
-                let is_over = self.certificate.failing_until(requester, Instant::now()).is_none();
+                let is_over = self.certificate.pacing.failing(requester, Instant::now()).is_none();
                 let failures = if is_over { self.errors.succeeded() } else { 0 };
                 if failures > 0 {
                     log_object!(Level::Info, self.agent.credential(), failures = failures;
@@ -305,7 +305,7 @@ impl<'a> CertificateManager<'a> {
         };
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        self.certificate.failed(requester, now + retry.wait);
+        self.certificate.pacing.failed(requester, now + retry.wait);
         self.agent.report(|status| status.detail = Some(error.to_string()));
         let is_of_secret = match error {
             Error::Immutable(_) => true,

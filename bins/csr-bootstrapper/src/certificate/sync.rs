@@ -42,7 +42,7 @@ pub(crate) struct Certificate {
     waiting: Option<Waiting>,
     /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
-    pacing: Pacing,
+    pub(super) pacing: Pacing,
     rotated: Option<Rotated>,
 }
 
@@ -81,25 +81,6 @@ impl Certificate {
         *self = Self { request, obtained, pacing, rotated, ..Self::default() };
     }
 
-    /// Ends all rests: there is another bootstrap kubeconfig.
-    pub(crate) fn restart(&mut self) {
-        self.pacing.restart();
-    }
-
-    /// Records a failure of [`Self::sync`] while this was the requester: nothing is done until then.
-    pub(crate) fn failed(&mut self, requester: Option<Requester>, until: Instant) {
-        self.pacing.failed(requester, until);
-    }
-
-    /// The end of the wait after a failure, if it lasts.
-    pub(crate) fn failing_until(
-        &self,
-        requester: Option<Requester>,
-        now: Instant,
-    ) -> Option<Instant> {
-        self.pacing.failing(requester, now)
-    }
-
     /// What the credential in `what` ("Secret ns/name") needs.
     pub(crate) fn need(
         &self,
@@ -124,7 +105,7 @@ impl Certificate {
     /// Does what is due; returns when to come again if nothing changes.
     ///
     /// # Errors
-    /// As the clusters say; the caller reports the failure to [`Self::failed`].
+    /// As the clusters say; the caller reports the failure to [`Pacing::failed`].
     pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
         if let Some(until) = self.pacing.failing(seen.identity(), seen.now) {
             return Ok(until);

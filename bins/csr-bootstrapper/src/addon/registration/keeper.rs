@@ -13,7 +13,7 @@ use apiclient::{
 use log::Level;
 
 use super::{
-    Context, Credential, Registration, RegistrationSecret,
+    AddOnContext, Credential, Registration, RegistrationSecret,
     certificate::CertificateDriver,
     secret::{self, SecretCache},
     token::TokenDriver,
@@ -59,7 +59,7 @@ pub(super) struct Step<'a> {
     pub(super) name: &'a RegistrationSecret,
     pub(super) addon: &'a str,
     pub(super) secret: &'a mut SecretCache,
-    pub(super) context: Context<'a>,
+    pub(super) context: AddOnContext<'a>,
 }
 
 impl Default for Keeper {
@@ -95,7 +95,7 @@ impl Keeper {
         &mut self,
         name: &RegistrationSecret,
         desired: Option<Registration>,
-        context: Context<'_>,
+        context: AddOnContext<'_>,
     ) -> Instant {
         let now = Instant::now();
         if self.desired != desired {
@@ -146,7 +146,7 @@ impl Keeper {
         &mut self,
         name: &RegistrationSecret,
         registration: &Registration,
-        context: Context<'_>,
+        context: AddOnContext<'_>,
     ) -> (&'static str, Result<Instant>) {
         let is_writable = self.prepare(name, registration, context);
         let next_read = self.secret.next_read();
@@ -177,9 +177,9 @@ impl Keeper {
         &mut self,
         name: &RegistrationSecret,
         registration: &Registration,
-        context: Context<'_>,
+        context: AddOnContext<'_>,
     ) -> Result<bool> {
-        let Context { agent, session, store } = context;
+        let AddOnContext { agent, session, store } = context;
         self.secret.refresh(agent, name)?;
         let conflict = self.secret.conflict(agent, name, &session.names.cluster);
         let conflict =
@@ -214,7 +214,7 @@ impl Keeper {
 }
 
 /// Removes a Secret that no add-on needs any more, and then its name from the store.
-fn remove(name: &RegistrationSecret, context: Context<'_>) -> Result<Instant> {
+fn remove(name: &RegistrationSecret, context: AddOnContext<'_>) -> Result<Instant> {
     let target = name.target();
     if secret::delete(context.agent, name, &context.session.names.cluster)? {
         log_object!(Level::Info, target; "the credential of an add-on was deleted");

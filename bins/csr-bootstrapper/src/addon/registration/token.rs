@@ -102,17 +102,11 @@ pub(super) enum TokenNeed {
     Token(String),
 }
 
-/// A token that is not replaced for so long, whatever a clock or the hub says of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LeastUse {
-    pub(super) claims: TokenClaims,
-    pub(super) left: Duration,
-}
-
-/// The need of a Secret with this content, for the ServiceAccount of this uid on `hub`.
+/// The need of a Secret with this content, for the ServiceAccount of this uid on `hub`. A token with the claims of `least`
+/// is not replaced for so long, whatever a clock or the hub says of it.
 pub(super) fn need(
     data: &Data,
-    least: Option<&LeastUse>,
+    least: Option<(&TokenClaims, Duration)>,
     (uid, cluster): (&str, &str),
     hub: &Hub,
     clocks: Clocks,
@@ -124,7 +118,7 @@ pub(super) fn need(
         Ok(claims) => claims,
         Err(what) => return TokenNeed::Token(format!("has a token that {what}")),
     };
-    let least = least.filter(|least| least.claims == claims).map(|least| least.left);
+    let least = least.filter(|(of, _)| **of == claims).map(|(_, left)| left);
     if claims.uid != uid && least.is_none() {
         return TokenNeed::Token("has a token of another ServiceAccount".into());
     }
@@ -227,12 +221,10 @@ impl TokenDriver {
         };
         let session = step.context.session;
         let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
-        let least = obtained.and_then(|it| {
-            Some(LeastUse { claims: it.claims.clone().ok()?, left: it.until - now })
-        });
+        let least = obtained.and_then(|it| Some((it.claims.as_ref().ok()?, it.until - now)));
         let (names, clocks) = ((uid, &*session.names.cluster), step.context.agent.clocks());
         match secret::data(object) {
-            Ok(data) => need(&data, least.as_ref(), names, &session.hub, clocks),
+            Ok(data) => need(&data, least, names, &session.hub, clocks),
             Err(error) => TokenNeed::Token(format!("cannot be read: {error}")),
         }
     }

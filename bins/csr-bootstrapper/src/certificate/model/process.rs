@@ -206,7 +206,7 @@ impl Registration {
         };
         let synced = (self.rules.sync)(&mut certificate, &seen, &mut calls);
         let until = synced.unwrap_or_else(|_| {
-            certificate.failed(Some(requester), now + RETRY);
+            certificate.pacing.failed(Some(requester), now + RETRY);
             now + RETRY
         });
         let (names, is_killed, violation) = (calls.names, calls.is_killed, calls.violation);

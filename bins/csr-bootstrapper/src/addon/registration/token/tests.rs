@@ -108,13 +108,12 @@ fn addon_token_condition_is_upstreams() {
 fn token_that_was_just_obtained_is_used_whatever_is_said() {
     for (token, uid) in [(token(900), "u1"), (token(0), "u2")] {
         let (data, claims) = (secret(token.clone()), TokenClaims::of(&token).unwrap());
-        let needs = |least: &LeastUse| need(&data, Some(least), (uid, "c1"), &hub(HUB), at(now()));
+        let needs = |least| need(&data, Some(least), (uid, "c1"), &hub(HUB), at(now()));
         let left = claims.least_use();
         assert_eq!(left, Duration::from_secs(500));
-        let least = LeastUse { claims: claims.clone(), left };
-        assert!(matches!(needs(&least), TokenNeed::Nothing(due, _) if due >= left));
+        assert!(matches!(needs((&claims, left)), TokenNeed::Nothing(due, _) if due >= left));
         let of_another = TokenClaims::of(&self::token(7)).unwrap();
-        assert!(matches!(needs(&LeastUse { claims: of_another, left }), TokenNeed::Token(_)));
+        assert!(matches!(needs((&of_another, left)), TokenNeed::Token(_)));
     }
 }
 
