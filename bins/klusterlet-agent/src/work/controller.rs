@@ -86,7 +86,7 @@ impl WorkController {
             if self.duty.stop.raised() {
                 return;
             }
-            if self.is_due(work.name(), fingerprint(&work)) {
+            if self.is_due(work.name(), self.fingerprint(&work)) {
                 self.pass_work(work.name());
             }
         }
@@ -103,11 +103,26 @@ impl WorkController {
         is_new || pass.due.is_some_and(|due| due <= Instant::now())
     }
 
+    /// What a pass depends on: all of the work but the status, which this agent alone writes; of a work that is being
+    /// deleted also whether its record is gone.
+    fn fingerprint(&self, work: &ManifestWork) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        work.metadata.deletion_timestamp.hash(&mut hasher);
+        for field in ["uid", "generation", "labels", "finalizers"] {
+            work.metadata.other.get(field).hash(&mut hasher);
+        }
+        let record = format!("{}-{}", self.agent.hub_hash, work.name());
+        let is_gone = work.is_deleting() && self.duty.records.get(&record) == Lookup::Absent;
+        (work.is_complete(), is_gone).hash(&mut hasher);
+        hasher.finish()
+    }
+
     fn pass_work(&mut self, name: &str) {
         // It may have changed during the passes before.
         let Lookup::Object(work) = self.duty.works.get(name) else { return };
+        let seen = self.fingerprint(&work);
         let Some(pass) = self.passes.get_mut(name) else { return };
-        pass.seen = fingerprint(&work);
+        pass.seen = seen;
         let objects = objects(&mut self.clients, &work);
         self.duty.watches.follow(name, &objects, &self.duty.managed, &self.duty.stop);
         let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.digests);
@@ -138,15 +153,4 @@ impl Pass {
             log_object!(level, target, error:% = error; "the work is tried again");
         }
     }
-}
-
-/// What a pass depends on: all but the status, which this agent alone writes.
-fn fingerprint(work: &ManifestWork) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    work.metadata.deletion_timestamp.hash(&mut hasher);
-    for field in ["uid", "generation", "labels", "finalizers"] {
-        work.metadata.other.get(field).hash(&mut hasher);
-    }
-    work.is_complete().hash(&mut hasher);
-    hasher.finish()
 }

@@ -48,6 +48,8 @@ pub(crate) enum Eviction {
     Refuse,
 }
 
+/// Upstream's way to switch eviction off (ocm `unmanaged_appliedmanifestwork_controller.go`): 100 years.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// The share of the known works that may be absent together, if it is more than one work.
 const MAX_ABSENT_SHARE: usize = 10;
 
@@ -57,7 +59,7 @@ pub(crate) fn decide(
     evidence: &Evidence,
     now: SystemTime,
 ) -> Eviction {
-    if evidence.is_wanted || evict == Evict::Never {
+    if evidence.is_wanted || evict == Evict::Never || grace_period >= NEVER {
         return if evidence.since.is_some() { Eviction::Clear } else { Eviction::Keep };
     }
     if !evidence.hub_is_certain {
@@ -143,6 +145,6 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + HOUR;
         assert_eq!(decide(Evict::Never, HOUR, &absent(1, 9), now), Eviction::Clear);
         let never = decide(Evict::After, Duration::MAX, &absent(1, 9), now);
-        assert_eq!(never, Eviction::Keep, "upstream's way to switch it off");
+        assert_eq!(never, Eviction::Clear, "upstream's way to switch it off");
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, Object},
+    json::{Bytes, Document, Head, Object, Tree},
     lock::lock,
     memory::{Budget, Refusal},
     time,
@@ -73,7 +73,16 @@ impl Client {
         let budget = Budget::for_peer(request.budget(self.largest()), self.peer());
         let mut bytes = Bytes::new(body, &budget);
         let mut json = bytes.json();
-        let document = Object(&budget).deserialize(&mut json);
+        let document = match self.field_manager {
+            "" => Object(&budget).deserialize(&mut json),
+            // Whoever writes under a name merges by what that name wrote: with managedFields.
+            _ => {
+                Tree::any(&budget).deserialize(&mut json).map(|object| match budget.is_exceeded() {
+                    true => Document::TooLarge(Head::default()),
+                    false => Document::Whole(object),
+                })
+            }
+        };
         let document = document.and_then(|document| json.end().map(|()| document));
         let document = document.map_err(|e| self.unread(request, e, "an object"))?;
         self.mark_heard();
