@@ -258,7 +258,6 @@ impl Remote {
             ("resource", &WIDGETS.flag()),
             ("remote-kubeconfig-secret", &format!("hub={home}/{KUBECONFIG}")),
             ("source-namespace", &self.stage.namespace),
-            ("target-namespace", &self.stage.namespace),
         ]);
         let own = self.stage.write("own.kubeconfig", &self.stage.own.kubeconfig());
         command.arg("-kubeconfig").arg(own).args(["-namespace", home]).args(more);

@@ -28,6 +28,7 @@ impl Sync {
         // Both serve the kind from here on.
         drop(Side::new("hub", hub.clone()));
         let own = Side::new("", managed.clone());
+        managed.create_namespace(NAMESPACE);
         let port = free_port();
         let mut command = bare(&program("remote-sync"));
         command
