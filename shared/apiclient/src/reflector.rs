@@ -39,12 +39,19 @@ pub enum Lookup<T> {
 /// The most that all objects may weigh together, and the weight of one.
 type Budget<T> = (usize, fn(&T) -> usize);
 
+/// Objects by name, within a budget; `None` is an invalid one, or one that was left out.
+#[derive(Debug)]
+struct Objects<T> {
+    by_name: BTreeMap<String, Option<T>>,
+    /// Of all together.
+    weight: usize,
+    budget: Option<Budget<T>>,
+}
+
 #[derive(Debug)]
 struct Content<T> {
     limit: usize,
-    budget: Option<Budget<T>>,
-    /// `None` for an object that is invalid.
-    objects: BTreeMap<String, Option<T>>,
+    objects: Objects<T>,
     /// A list was complete.
     synced: bool,
     /// More objects exist than the limit.
@@ -67,8 +74,7 @@ impl<T: Clone + PartialEq> Store<T> {
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Content {
             limit,
-            budget: None,
-            objects: BTreeMap::new(),
+            objects: Objects::within(None),
             synced: false,
             truncated: false,
             too_heavy: false,
@@ -83,7 +89,7 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Leaves out the heaviest objects where all weigh more than `most` together.
     #[must_use]
     pub fn weighing_at_most(self, most: usize, weigh: fn(&T) -> usize) -> Self {
-        lock(&self.0).budget = Some((most, weigh));
+        lock(&self.0).objects.budget = Some((most, weigh));
         self
     }
 
@@ -101,12 +107,12 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Whether some objects are left out: invalid ones, or those beyond the limit.
     pub fn is_partial(&self) -> bool {
         let content = lock(&self.0);
-        content.truncated || content.objects.values().any(Option::is_none)
+        content.truncated || content.objects.by_name.values().any(Option::is_none)
     }
 
     pub fn first_invalid(&self) -> Option<String> {
         let content = lock(&self.0);
-        let mut objects = content.objects.iter();
+        let mut objects = content.objects.by_name.iter();
         objects.find(|(_, object)| object.is_none()).map(|(name, _)| name.clone())
     }
 
@@ -123,7 +129,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     pub fn get(&self, name: &str) -> Lookup<T> {
         let content = lock(&self.0);
-        match content.objects.get(name) {
+        match content.objects.by_name.get(name) {
             Some(Some(object)) => Lookup::Object(object.clone()),
             Some(None) => Lookup::Invalid,
             None if content.synced && !content.truncated => Lookup::Absent,
@@ -134,7 +140,7 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Calls `read` with all objects, once a list was complete; `None` is an invalid one.
     pub fn read<R>(&self, read: impl FnOnce(&BTreeMap<String, Option<T>>) -> R) -> Option<R> {
         let content = lock(&self.0);
-        content.synced.then(|| read(&content.objects))
+        content.synced.then(|| read(&content.objects.by_name))
     }
 
     /// Records the answer to a write sent at `revision`, unless a watch event has changed anything since.
@@ -150,7 +156,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Records that there are no objects, as where their kind is not served.
     pub fn clear(&self) {
-        lock(&self.0).replace(BTreeMap::new(), (false, false));
+        lock(&self.0).replace(Objects::within(None), (false, false));
     }
 
     /// Records an error of a request that came before the list, or its end.
@@ -169,8 +175,8 @@ impl<T: Clone + PartialEq> Store<T> {
         parse: &mut dyn FnMut(K) -> Option<T>,
         on_change: &mut dyn FnMut(),
     ) {
-        let (mut listed, mut omitted) = (BTreeMap::new(), (false, false));
         let (limit, budget) = self.limits();
+        let (mut listed, mut omitted) = (Objects::within(budget), (false, false));
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
@@ -179,16 +185,18 @@ impl<T: Clone + PartialEq> Store<T> {
                     matches!(&event, Event::Apply(_) | Event::Delete(_) | Event::Watching);
                 match event {
                     Event::Init { rewound } => {
-                        (listed, omitted) = (BTreeMap::new(), (false, false));
+                        (listed, omitted) = (Objects::within(budget), (false, false));
                         lock(&self.0).rewinds += u64::from(rewound);
                     }
-                    Event::InitApply(document) if listed.len() < limit => {
+                    Event::InitApply(document) if listed.by_name.len() < limit => {
                         let (name, object) = self.read_object(client, selection, document, parse);
-                        listed.insert(name, object);
-                        omitted.1 |= leave_heaviest(&mut listed, budget);
+                        omitted.1 |= listed.insert(name, object);
                     }
                     Event::InitApply(_) => omitted.0 = true,
-                    Event::InitDone => lock(&self.0).replace(mem::take(&mut listed), omitted),
+                    Event::InitDone => {
+                        let listed = mem::replace(&mut listed, Objects::within(budget));
+                        lock(&self.0).replace(listed, omitted);
+                    }
                     Event::Apply(document) => {
                         let (name, object) = self.read_object(client, selection, document, parse);
                         lock(&self.0).set(&name, object);
@@ -214,7 +222,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     fn limits(&self) -> (usize, Option<Budget<T>>) {
         let content = lock(&self.0);
-        (content.limit, content.budget)
+        (content.limit, content.objects.budget)
     }
 
     /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
@@ -242,36 +250,70 @@ impl<T: Clone + PartialEq> Store<T> {
                 "keeping the last known state"
             );
         }
-        let known = || lock(&self.0).objects.get(&name).cloned().flatten();
+        let known = || lock(&self.0).objects.by_name.get(&name).cloned().flatten();
         let object = if invalid.is_some() { known() } else { object.ok().and_then(parse) };
         (name, object)
     }
 }
 
+impl<T> Objects<T> {
+    fn within(budget: Option<Budget<T>>) -> Self {
+        Self { by_name: BTreeMap::new(), weight: 0, budget }
+    }
+
+    fn weigh(&self, object: Option<&T>) -> usize {
+        self.budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
+    }
+
+    /// Inserts an object, and leaves out the heaviest ones until the others are within the budget; returns whether there
+    /// was one.
+    fn insert(&mut self, name: String, object: Option<T>) -> bool {
+        self.weight += self.weigh(object.as_ref());
+        let before = self.by_name.insert(name, object).flatten();
+        self.weight -= self.weigh(before.as_ref());
+        let most = self.budget.map_or(usize::MAX, |(most, _)| most);
+        let is_too_heavy = self.weight > most;
+        while self.weight > most {
+            let weight = |object: &&mut Option<T>| {
+                self.budget.zip(object.as_ref()).map_or(0, |((_, weigh), object)| weigh(object))
+            };
+            let Some(heaviest) = self.by_name.values_mut().max_by_key(weight) else { break };
+            let left_out = heaviest.take();
+            self.weight -= self.weigh(left_out.as_ref());
+        }
+        is_too_heavy
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        let Some(removed) = self.by_name.remove(name) else { return false };
+        self.weight -= self.weigh(removed.as_ref());
+        true
+    }
+}
+
 impl<T: PartialEq> Content<T> {
-    fn replace(
-        &mut self,
-        objects: BTreeMap<String, Option<T>>,
-        (truncated, too_heavy): (bool, bool),
-    ) {
-        let changed = !self.synced || self.truncated != truncated || self.objects != objects;
-        if objects.is_empty() {
+    fn replace(&mut self, mut objects: Objects<T>, (truncated, too_heavy): (bool, bool)) {
+        let is_same = self.objects.by_name == objects.by_name;
+        let changed = !self.synced || self.truncated != truncated || !is_same;
+        if objects.by_name.is_empty() {
             self.invalid = None;
         }
+        objects.budget = self.objects.budget;
         (self.objects, self.truncated, self.synced) = (objects, truncated, true);
         (self.too_heavy, self.lighter) = (too_heavy, false);
         self.revision += u64::from(changed);
     }
 
     fn set(&mut self, name: &str, object: Option<T>) {
-        if self.objects.get(name) == Some(&object) {
+        let objects = &mut self.objects;
+        if objects.by_name.get(name) == Some(&object) {
             return;
         }
-        if self.objects.len() < self.limit || self.objects.contains_key(name) {
-            let weight = weight(object.as_ref(), self.budget);
-            let before = self.objects.insert(name.to_owned(), object).flatten();
-            self.lighter |= self.too_heavy && weight < self::weight(before.as_ref(), self.budget);
-            self.too_heavy |= leave_heaviest(&mut self.objects, self.budget);
+        if objects.by_name.len() < self.limit || objects.by_name.contains_key(name) {
+            let before = objects.weight;
+            let left_out = objects.insert(name.to_owned(), object);
+            self.lighter |= self.too_heavy && !left_out && objects.weight < before;
+            self.too_heavy |= left_out;
             self.revision += 1;
         } else if !mem::replace(&mut self.truncated, true) {
             self.revision += 1;
@@ -281,30 +323,13 @@ impl<T: PartialEq> Content<T> {
     fn remove(&mut self, name: &str) {
         self.invalid = None;
         self.lighter |= self.too_heavy;
-        self.revision += u64::from(self.objects.remove(name).is_some());
+        self.revision += u64::from(self.objects.remove(name));
     }
 
     fn has_room(&self) -> bool {
-        let has_room = self.truncated && self.objects.len() < self.limit;
+        let has_room = self.truncated && self.objects.by_name.len() < self.limit;
         self.synced && (has_room || self.lighter)
     }
-}
-
-fn weight<T>(object: Option<&T>, budget: Option<Budget<T>>) -> usize {
-    budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
-}
-
-/// Leaves out the heaviest objects until the others are within the budget; returns whether there was one.
-fn leave_heaviest<T>(objects: &mut BTreeMap<String, Option<T>>, budget: Option<Budget<T>>) -> bool {
-    let Some((most, _)) = budget else { return false };
-    let mut total: usize = objects.values().map(|object| weight(object.as_ref(), budget)).sum();
-    let too_heavy = total > most;
-    while total > most {
-        let heaviest = objects.values_mut().max_by_key(|object| weight(object.as_ref(), budget));
-        let Some(heaviest) = heaviest else { break };
-        total -= weight(heaviest.take().as_ref(), budget);
-    }
-    too_heavy
 }
 
 impl<T> Clone for Store<T> {

@@ -1,8 +1,11 @@
 use super::*;
 
 fn listed(store: &Store<u8>, objects: &[(&str, Option<u8>)], truncated: bool) {
-    let objects = objects.iter().map(|(name, object)| ((*name).to_owned(), *object)).collect();
-    lock(&store.0).replace(objects, (truncated, false));
+    let mut list = Objects::within(store.limits().1);
+    for (name, object) in objects {
+        assert!(!list.insert((*name).to_owned(), *object));
+    }
+    lock(&store.0).replace(list, (truncated, false));
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn heaviest_objects_leave_room_for_the_others() {
     assert!(lock(&store.0).has_room());
     listed(&store, &[("a", Some(4)), ("b", Some(1)), ("c", Some(5))], false);
     assert!(!lock(&store.0).has_room() && store.get("c") == Lookup::Object(5));
-    let mut all = BTreeMap::from([("a".to_owned(), Some(7)), ("b".to_owned(), Some(8))]);
-    assert!(leave_heaviest(&mut all, store.limits().1));
-    assert_eq!(all.into_values().collect::<Vec<_>>(), [Some(7), None]);
+    let mut all = Objects::within(store.limits().1);
+    assert!(!all.insert("a".to_owned(), Some(7)) && all.insert("b".to_owned(), Some(8)));
+    assert_eq!((all.weight, all.by_name.into_values().collect()), (7, vec![Some(7), None]));
 }
