@@ -7,17 +7,17 @@ mod remotes;
 mod watches;
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize},
-    },
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
 use apiclient::{lock::lock, stop::Stop};
 
 use crate::{
-    cache::cluster::{ClusterClient, SourceSide, TargetSide},
+    cache::{
+        cluster::{ClusterClient, SourceSide, TargetSide},
+        documents::DocumentCache,
+    },
     connection::ClusterRecords,
     model::{discovery::ApiResource, key::KindIndex},
     sync::{context::SyncContext, remote::RemoteSync},
@@ -34,8 +34,7 @@ pub(crate) struct Controller {
     pub(crate) local: LocalCluster,
     /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
-    /// Bytes of all kept documents.
-    pub(crate) used: Arc<AtomicUsize>,
+    pub(crate) documents: Arc<DocumentCache>,
     /// Whether the registry was listed; without one all remotes are known at startup.
     pub(crate) all_known: AtomicBool,
     /// The reason why some remotes of the registry are not followed.
@@ -68,7 +67,7 @@ impl Controller {
         context: Arc<SyncContext>,
         local: LocalCluster,
         records: Arc<ClusterRecords>,
-        used: Arc<AtomicUsize>,
+        documents: Arc<DocumentCache>,
         stop: &Stop,
     ) -> Self {
         let all_known = AtomicBool::new(context.settings.registry.is_none());
@@ -77,7 +76,7 @@ impl Controller {
             stop: stop.clone(),
             local,
             records,
-            used,
+            documents,
             all_known,
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),

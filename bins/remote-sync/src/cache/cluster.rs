@@ -3,10 +3,7 @@
 
 use std::{
     cell::Cell,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -19,6 +16,7 @@ use apiclient::{
 
 use crate::{
     cache::{
+        documents::DocumentCache,
         retry::{RetryClass, classify},
         store::ObjectStore,
     },
@@ -159,9 +157,9 @@ impl SourceSide {
     pub(crate) fn new(
         cluster: Arc<ClusterClient>,
         settings: &Settings,
-        used: &Arc<AtomicUsize>,
+        documents: &Arc<DocumentCache>,
     ) -> Arc<Self> {
-        let store = |_: &_| ObjectStore::new(used.clone(), settings.max_objects);
+        let store = |_: &_| ObjectStore::new(documents, settings.max_objects);
         let stores = settings.resources.map(store);
         Arc::new(Self { cluster, stores })
     }
@@ -171,19 +169,15 @@ impl TargetSide {
     pub(crate) fn new(
         cluster: Arc<ClusterClient>,
         settings: &Settings,
-        used: &Arc<AtomicUsize>,
+        documents: &Arc<DocumentCache>,
     ) -> Arc<Self> {
         let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            stores: settings.resources.map(|_| ObjectStore::new(used.clone(), most)),
-            namespaces: ObjectStore::new(used.clone(), most),
+            stores: settings.resources.map(|_| ObjectStore::new(documents, most)),
+            namespaces: ObjectStore::new(documents, most),
             follows_namespaces: settings.namespaces == NamespacePolicy::Empty,
-            secrets: settings
-                .secrets
-                .iter()
-                .map(|_| ObjectStore::new(used.clone(), most))
-                .collect(),
+            secrets: settings.secrets.iter().map(|_| ObjectStore::new(documents, most)).collect(),
         })
     }
 

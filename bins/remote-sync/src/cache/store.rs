@@ -1,12 +1,12 @@
-//! Store of the objects of one kind on one cluster: reflectors fill it, workers read it, and between lists an
-//! older version never replaces a newer one.
+//! Store of the objects of one kind on one cluster. Its reflectors alone write it; what a pair's own requests show is kept
+//! as an [`Answer`] until the store has it.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     ops::Bound::{Included, Unbounded},
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -15,7 +15,7 @@ use apiclient::{error::Error, lock::lock};
 use serde_json::Value;
 
 use crate::{
-    cache::documents::Documents,
+    cache::documents::DocumentCache,
     model::{
         annotations::Uid,
         discovery::ApiResource,
@@ -24,14 +24,13 @@ use crate::{
     },
 };
 
-/// Removed objects that are remembered: as many as may be deleted during one request.
-const MOST_GONE: usize = 64;
-
 /// The objects of one kind on one cluster.
 #[derive(Debug)]
 pub(crate) struct ObjectStore<T> {
     objects: Mutex<Objects<T>>,
-    documents: Documents,
+    documents: Arc<DocumentCache>,
+    /// Its number in `documents`.
+    number: u64,
     /// With the time at which it was found.
     kind: Mutex<Option<(Arc<ApiResource>, Instant)>>,
     /// The reason why it cannot be listed or watched at present.
@@ -59,9 +58,10 @@ struct Objects<T> {
     map: BTreeMap<ObjectKey, Box<Entry<T>>>,
     /// The session in which it was last listed completely; 0 for never.
     complete: u64,
-    /// The objects removed last, with their last versions: a response that was under way must not bring them
-    /// back. An object of that name is another one.
-    gone: VecDeque<(Uid, u64)>,
+    /// Lists that were complete.
+    lists: u64,
+    /// The highest version since: what is older was seen, or is gone.
+    version: u64,
 }
 
 impl<T> Objects<T> {
@@ -106,25 +106,39 @@ impl<T> Seen<T> {
     }
 }
 
-impl<T: PartialEq> Seen<T> {
-    /// Returns whether `other` is equal apart from its version.
-    fn equals(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Whole(one), Self::Whole(other)) => {
-                (one.uid, one.large, &one.value) == (other.uid, other.large, &other.value)
-            }
-            (one, other) => one == other,
-        }
+/// What a request of a pair showed of an object, until the store has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Answer<T> {
+    /// [`ObjectStore::lists`] before the request: a list since then knows better.
+    lists: u64,
+    shown: Shown<T>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Shown<T> {
+    Object(Cached<T>),
+    /// The object with this uid is gone.
+    Absent(Uid),
+}
+
+impl<T> Answer<T> {
+    pub(crate) fn object(lists: u64, object: Cached<T>) -> Self {
+        Self { lists, shown: Shown::Object(object) }
+    }
+
+    pub(crate) fn absent(lists: u64, uid: Uid) -> Self {
+        Self { lists, shown: Shown::Absent(uid) }
     }
 }
 
 impl<T: Clone + PartialEq> ObjectStore<T> {
-    /// An empty store for at most `most` objects; `used` counts the bytes of all stores' documents.
-    pub(crate) fn new(used: Arc<AtomicUsize>, most: usize) -> Self {
-        let objects = Objects { map: BTreeMap::new(), complete: 0, gone: VecDeque::new() };
+    /// An empty store for at most `most` objects.
+    pub(crate) fn new(documents: &Arc<DocumentCache>, most: usize) -> Self {
+        let objects = Objects { map: BTreeMap::new(), complete: 0, lists: 0, version: 0 };
         Self {
             objects: Mutex::new(objects),
-            documents: Documents::new(used),
+            documents: documents.clone(),
+            number: documents.add_store(),
             kind: Mutex::default(),
             trouble: Mutex::default(),
             refused: AtomicBool::default(),
@@ -148,8 +162,6 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
     /// gone back, which makes it incomplete.
     pub(crate) fn begin_list(&self, rewound: bool) {
         let mut objects = self.objects();
-        // A restored server may have them again.
-        objects.gone.clear();
         objects.map.values_mut().for_each(|entry| entry.confirmed = false);
         if rewound {
             objects.complete = 0;
@@ -161,6 +173,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
     pub(crate) fn finish_list(&self, session: u64) -> Vec<ObjectKey> {
         let mut objects = self.objects();
         objects.complete = session;
+        (objects.lists, objects.version) = (objects.lists + 1, 0);
         let mut gone = Vec::new();
         objects.map.retain(|key, entry| {
             if !entry.confirmed {
@@ -168,8 +181,6 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             }
             entry.confirmed
         });
-        drop(objects);
-        gone.iter().for_each(|key| self.documents.remove(key));
         gone
     }
 
@@ -179,24 +190,19 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().complete == session
     }
 
-    /// Puts an object that was read, listed, watched or returned by a write. Our own writes arrive twice, as
-    /// response and as event; the second is `Unchanged`.
+    /// Puts an object that was listed or watched.
     pub(crate) fn put(&self, key: &str, cached: Cached<T>) -> PutResult {
         self.apply(key, Seen::Whole(cached))
     }
 
     /// Puts an object that exists but costs too much memory to be read.
     pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> PutResult {
-        self.documents.remove(key);
         self.apply(key, Seen::TooLarge { uid, version })
     }
 
     fn apply(&self, key: &str, seen: Seen<T>) -> PutResult {
         let mut objects = self.objects();
-        let (uid, version) = (seen.uid(), seen.version());
-        if objects.gone.iter().any(|(of, last)| *of == uid && version <= *last) {
-            return PutResult::Unchanged;
-        }
+        objects.version = objects.version.max(seen.version());
         let count = objects.map.len();
         let Some(entry) = objects.map.get_mut(key) else {
             if count >= self.most {
@@ -205,46 +211,50 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             objects.map.insert(key.into(), Box::new(Entry { seen, confirmed: true }));
             return PutResult::Changed;
         };
-        // A watch may lag behind a response.
-        if entry.confirmed && version < entry.seen.version() {
-            return PutResult::Unchanged;
-        }
         entry.confirmed = true;
         let before = std::mem::replace(&mut entry.seen, seen);
-        if before.equals(&entry.seen) { PutResult::Unchanged } else { PutResult::Changed }
-    }
-
-    /// Replaces an object of this very version by what it must have become: its event may arrive later than
-    /// others.
-    pub(crate) fn update(&self, key: &str, cached: Cached<T>) {
-        if let Some(entry) = self.objects().map.get_mut(key)
-            && (entry.seen.uid(), entry.seen.version()) == (cached.uid, cached.version)
-        {
-            entry.seen = Seen::Whole(cached);
-        }
+        if before == entry.seen { PutResult::Unchanged } else { PutResult::Changed }
     }
 
     /// Removes an object that was deleted, with its last version; `true` if it was there.
     pub(crate) fn removed(&self, key: &str, uid: Uid, version: u64) -> bool {
         let mut objects = self.objects();
-        if objects.gone.len() == MOST_GONE {
-            objects.gone.pop_front();
-        }
-        objects.gone.push_back((uid, version));
-        drop(objects);
-        self.remove(key, uid)
+        objects.version = objects.version.max(version);
+        let is_this = objects.map.get(key).is_some_and(|entry| entry.seen.uid() == uid);
+        is_this && objects.map.remove(key).is_some()
     }
 
-    /// Removes the object with this uid after a read did not find it; `true` if it was there.
-    pub(crate) fn remove(&self, key: &str, uid: Uid) -> bool {
-        let mut objects = self.objects();
-        let is_this = objects.map.get(key).is_some_and(|entry| entry.seen.uid() == uid);
-        if is_this {
-            objects.map.remove(key);
-            drop(objects);
-            self.documents.remove(key);
+    /// The number of complete lists, for an [`Answer`] to a request that follows.
+    pub(crate) fn lists(&self) -> u64 {
+        self.objects().lists
+    }
+
+    /// The object as the store or the answer has it, whichever is newer; forgets an answer that is not.
+    pub(crate) fn newest(&self, key: &str, answer: &mut Option<Answer<T>>) -> Option<Cached<T>> {
+        let objects = self.objects();
+        let seen = objects.map.get(key).map(|entry| &entry.seen);
+        let id = seen.map(|seen| (seen.uid(), seen.version()));
+        let newer = match answer.as_ref().filter(|answer| answer.lists == objects.lists) {
+            Some(Answer { shown: Shown::Absent(uid), .. })
+                if id.is_some_and(|(of, _)| of == *uid) =>
+            {
+                return None;
+            }
+            Some(Answer { shown: Shown::Object(object), .. })
+                if object.version > objects.version || id == Some((object.uid, object.version)) =>
+            {
+                Some(object.clone())
+            }
+            _ => None,
+        };
+        if newer.is_some() {
+            return newer;
         }
-        is_this
+        *answer = None;
+        match seen? {
+            Seen::Whole(known) => Some(known.clone()),
+            Seen::TooLarge { .. } => None,
+        }
     }
 
     /// The cached object; `None` also for one that [is too large](Self::is_too_large).
@@ -298,21 +308,16 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().keys_in(&key::of(namespace, "")).any(|key| counts(key::split(key).1))
     }
 
-    /// Keeps an object's document if there is room; a large one is read again by the worker of its pair.
+    /// Keeps an object's document for a while; a large one is read again by the worker of its pair.
     pub(crate) fn keep_document(&self, key: &str, cached: &Cached<T>, object: &Value) {
-        self.documents.remove(key);
         if !cached.large {
-            self.documents.insert(key, cached.version, object);
+            self.documents.insert(self.number, key, cached.version, object);
         }
     }
 
-    /// Takes the document of this version out, if it was kept.
+    /// Takes the document of this version out, if it is kept.
     pub(crate) fn take_document(&self, key: &str, version: u64) -> Option<Value> {
-        self.documents.take(key, version)
-    }
-
-    pub(crate) fn drop_document(&self, key: &str) {
-        self.documents.remove(key);
+        self.documents.take(self.number, key, version)
     }
 
     /// The kind as this cluster serves it, once it was found.

@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -10,7 +10,10 @@ use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
-    cache::cluster::{ClusterClient, SourceSide, TargetSide},
+    cache::{
+        cluster::{ClusterClient, SourceSide, TargetSide},
+        documents::DocumentCache,
+    },
     connection::{
         self, ClusterRecords, ClusterSession, Connection, CredentialSource, ReloadCredentials,
     },
@@ -35,14 +38,14 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
     let records = ClusterRecords::new(&settings);
     let connection = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;
     records.set_local(connection.clone());
-    let (cluster, used) =
-        (ClusterClient::new(connection, &settings), Arc::<AtomicUsize>::default());
+    let (cluster, documents) =
+        (ClusterClient::new(connection, &settings), Arc::<DocumentCache>::default());
     let local = match settings.direction {
-        Direction::Pull => LocalCluster::Target(TargetSide::new(cluster, &settings, &used)),
-        Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &used)),
+        Direction::Pull => LocalCluster::Target(TargetSide::new(cluster, &settings, &documents)),
+        Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &documents)),
     };
     let context = SyncContext::new(settings, records.clone());
-    Ok(Controller::new(Arc::new(context), local, records, used, stop))
+    Ok(Controller::new(Arc::new(context), local, records, documents, stop))
 }
 
 /// Starts the local cluster's watches, and all remotes.
@@ -103,10 +106,10 @@ pub(crate) fn add_remote(
     let cluster = ClusterClient::new(connection, settings);
     let (source, target) = match &controller.local {
         LocalCluster::Target(local) => {
-            (SourceSide::new(cluster, settings, &controller.used), local.clone())
+            (SourceSide::new(cluster, settings, &controller.documents), local.clone())
         }
         LocalCluster::Source(local) => {
-            (local.clone(), TargetSide::new(cluster, settings, &controller.used))
+            (local.clone(), TargetSide::new(cluster, settings, &controller.documents))
         }
     };
     let remote = Arc::new(RemoteSync::new(name, settings, source, target, stop.clone()));

@@ -47,7 +47,7 @@ impl Watched for NamespaceWatch {
     /// Enqueues the pair that owns the namespace, and those whose targets are in it.
     fn handle(&self, change: &Change<'_>) {
         let (controller, remotes) = (&self.cluster.controller, self.cluster.remotes());
-        let Some((key, urgent)) = change.object() else { return controller.stop.wake() };
+        let Some((key, urgent)) = change.object() else { return self.cluster.handle_state() };
         let (_, namespace) = key::split(key);
         let owner = match change {
             Change::Put { object, .. } => {
@@ -104,7 +104,7 @@ impl Watched for SecretWatch {
         let (key, object) = match change {
             Change::Put { key, object, .. } => (key, *object),
             Change::TooLarge { .. } | Change::Gone { .. } => return,
-            Change::State | Change::Kind => return controller.stop.wake(),
+            Change::State | Change::Kind => return self.cluster.handle_state(),
         };
         let Some(owner) = controller_of(object) else { return };
         let (namespace, _) = key::split(key);

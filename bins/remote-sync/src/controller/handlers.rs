@@ -13,7 +13,7 @@ use sidecar::runtime;
 use crate::{
     cache::watched::{Change, Watched},
     connection::ClusterSession,
-    controller::{Controller, LocalCluster},
+    controller::Controller,
     model::{
         discovery::{self, ApiResource, ResourceArg},
         key::{self, KindIndex, Pair},
@@ -45,6 +45,15 @@ impl WatchedCluster {
     pub(super) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
         let only = |remote: &Arc<RemoteSync>| Arc::new(vec![remote.clone()]);
         self.remote.as_ref().map_or_else(|| self.controller.remotes(), only)
+    }
+
+    /// Handles a change of the list of Namespaces or Secrets.
+    pub(super) fn handle_state(&self) {
+        for remote in self.remotes().iter() {
+            let kinds = self.controller.context.settings.resources.kinds();
+            kinds.for_each(|kind| remote.enqueue_answered(kind));
+        }
+        self.controller.stop.wake();
     }
 
     pub(super) fn reader(&self) -> &ObjectReader {
@@ -103,9 +112,10 @@ impl WatchedKind {
     /// Handles a change that is not that of an object.
     fn handle_state(&self, change: &Change<'_>) {
         let controller = &self.cluster.controller;
-        if matches!(change, Change::Kind) {
-            for remote in self.cluster.remotes().iter() {
-                controller.enqueue_kind(remote, self.kind);
+        for remote in self.cluster.remotes().iter() {
+            match change {
+                Change::Kind => controller.enqueue_kind(remote, self.kind),
+                _ => remote.enqueue_answered(self.kind),
             }
         }
         controller.stop.wake();
@@ -158,18 +168,9 @@ impl Watched for SourceWatch {
         let WatchedKind { cluster, kind } = &self.0;
         let controller = &cluster.controller;
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        let mut wanted = false;
         for remote in cluster.remotes().iter() {
             let source = remote.names.canonical_of_source_key(key);
-            wanted |= controller.enqueue(remote, *kind, source, urgent);
-        }
-        // Room for documents is reserved for those that a worker will take.
-        let side = match &controller.local {
-            LocalCluster::Source(side) => Some(side),
-            LocalCluster::Target(_) => cluster.remote.as_ref().map(|remote| &remote.source),
-        };
-        if let (false, Some(side)) = (wanted, side) {
-            side.stores[*kind].drop_document(key);
+            controller.enqueue(remote, *kind, source, urgent);
         }
     }
 }
@@ -220,14 +221,7 @@ impl Watched for TargetWatch {
         let WatchedKind { cluster, kind } = &self.0;
         let (controller, remotes) = (&cluster.controller, cluster.remotes());
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        let wanted = controller.enqueue_target(&remotes, *kind, key, urgent);
-        let side = match &controller.local {
-            LocalCluster::Target(side) => Some(side),
-            LocalCluster::Source(_) => remotes.first().map(|remote| &remote.target),
-        };
-        if let (false, Some(side)) = (wanted, side) {
-            side.stores[*kind].drop_document(key);
-        }
+        controller.enqueue_target(&remotes, *kind, key, urgent);
     }
 }
 
@@ -258,23 +252,21 @@ impl Controller {
         }
     }
 
-    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be; returns
-    /// whether a worker will take it. With many remotes most targets belong to another one, so this is quick.
+    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many remotes most targets belong to another one, so this is quick.
     pub(super) fn enqueue_target(
         self: &Arc<Self>,
         remotes: &[Arc<RemoteSync>],
         kind: KindIndex,
         key: &str,
         urgent: bool,
-    ) -> bool {
-        let Some(first) = remotes.first() else { return false };
+    ) {
+        let Some(first) = remotes.first() else { return };
         // All of them have it: the local cluster's, or that of the only remote.
         let store = &first.target.stores[kind];
         let gone = !store.has(key);
         let origin =
             store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         let (namespace, name) = key::split(key);
-        let mut wanted = false;
         for remote in remotes {
             let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
                 continue;
@@ -284,21 +276,20 @@ impl Controller {
                 || remote.source.stores[kind].has(&source)
                 || gone && remote.knows(kind, canonical);
             if concerned {
-                wanted |= self.enqueue(remote, kind, Some(canonical), urgent);
+                self.enqueue(remote, kind, Some(canonical), urgent);
             }
         }
-        wanted
     }
 
-    /// Enqueues the pair of these canonical names, if there are any; returns whether a worker will take it soon, and not only when its clusters are back.
+    /// Enqueues the pair of these canonical names, if there are any.
     pub(super) fn enqueue(
         self: &Arc<Self>,
         remote: &Arc<RemoteSync>,
         kind: KindIndex,
         canonical: Option<(&str, &str)>,
         urgent: bool,
-    ) -> bool {
-        let Some((namespace, name)) = canonical else { return false };
+    ) {
+        let Some((namespace, name)) = canonical else { return };
         let key = key::of(namespace, name).into();
         remote.queue.add(Pair { kind, key }, urgent);
         if urgent {
@@ -306,7 +297,6 @@ impl Controller {
             remote.turns.wake();
         }
         self.start_workers(remote);
-        remote.queue.is_open(kind) || !remote.is_cut_off()
     }
 
     /// Starts as many workers as the remote's workqueue needs.

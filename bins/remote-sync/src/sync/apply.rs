@@ -1,4 +1,4 @@
-//! Actions as requests; each response goes into the stores at once.
+//! Actions as requests; the pair keeps each response.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,9 +11,10 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
+    cache::store::Answer,
     model::{
         annotations::Uid,
-        discovery, key,
+        discovery,
         object::{Cached, SourceObject, TargetObject},
     },
     settings::AdoptPolicy,
@@ -187,10 +188,12 @@ impl PairContext<'_> {
         let made_by = (source, &*instance);
         let body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
         let place = NAMESPACES.cluster_object(namespace);
+        let lists = self.remote.target.namespaces.lists();
         match self.ask_target(&|client| client.create(&place, &body)) {
             Ok(created) if self.remote.target.follows_namespaces => {
                 let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
-                self.remote.target.namespaces.put(&key::of("", namespace), created);
+                let answer = Answer::object(lists, created);
+                self.remote.with_answers(self.id, |answers| answers.namespace = Some(answer));
             }
             Ok(_) | Err(Error::AlreadyExists(_)) => {}
             Err(Error::Forbidden(_)) => {

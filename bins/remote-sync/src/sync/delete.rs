@@ -12,11 +12,8 @@ use apiclient::{
 use log::Level;
 
 use crate::{
-    cache::cluster::ClusterClient,
-    model::{
-        key,
-        object::{Cached, Finalizers, SourceObject, TargetObject},
-    },
+    cache::{cluster::ClusterClient, store::Answer},
+    model::object::{Cached, Finalizers, SourceObject, TargetObject},
     sync::{
         gate::{DeletionReason, GateHold, GateVerdict},
         observed::{Attempt, Destroyed, Observed},
@@ -193,8 +190,7 @@ impl PairContext<'_> {
                 log_pair!(Level::Info, self, "target deleted", target = self.target_key);
                 let mut terminating = target.clone();
                 terminating.value.state.terminating = true;
-                let store = &self.remote.target.stores[self.id.kind];
-                store.update(&self.target_key, terminating);
+                self.note_target(terminating);
             }
             // It was gone already, perhaps with its event handled.
             Err(Error::NotFound(_)) => {
@@ -213,16 +209,19 @@ impl PairContext<'_> {
             return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
-        let key = key::of("", &self.target.0);
+        let lists = self.remote.target.namespaces.lists();
+        let note = |answer| {
+            self.remote.with_answers(self.id, |answers| answers.namespace = Some(answer));
+        };
         match self.ask_target(&|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
                 log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
                 let mut terminating = namespace.clone();
                 terminating.value.terminating = true;
-                self.remote.target.namespaces.update(&key, terminating);
+                note(Answer::object(lists, terminating));
             }
             Err(Error::NotFound(_)) => {
-                self.remote.target.namespaces.remove(&key, namespace.uid);
+                note(Answer::absent(lists, namespace.uid));
                 return Ok(None);
             }
             Err(error) => return Err(error),

@@ -10,7 +10,11 @@ use std::{
 };
 
 use crate::{
-    model::key::{KindIndex, Pair},
+    cache::store::Answer,
+    model::{
+        key::{KindIndex, Pair},
+        object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
+    },
     sync::{fighting::LastWrites, observed::SettledDiff, status::PairCondition},
 };
 
@@ -27,12 +31,24 @@ pub(crate) struct PairMemory {
     pub(super) writes: LastWrites,
     /// Attempts in a row that were outdated although both objects had been read again before them.
     pub(super) stale: u32,
+    /// What its own requests showed.
+    answers: Option<Box<Answers>>,
     /// Its Secrets were found as they were uploaded.
     pub(super) secrets_checked: bool,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync, with the time since when it has not been.
     condition: Option<(PairCondition, Instant)>,
+}
+
+/// What requests of a pair showed and its stores do not have yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Answers {
+    pub(super) source: Option<Answer<SourceObject>>,
+    pub(super) target: Option<Answer<TargetObject>>,
+    pub(super) namespace: Option<Answer<TargetNamespace>>,
+    /// By their position in `-local-secret-name`.
+    pub(super) secrets: BTreeMap<usize, Option<Answer<TargetSecret>>>,
 }
 
 impl Memory {
@@ -59,6 +75,13 @@ impl Memory {
             self.0.insert(pair.clone(), memory);
         }
         result
+    }
+
+    /// The pairs of a kind with [`Answers`].
+    pub(super) fn answered(&self, kind: KindIndex) -> Vec<Pair> {
+        let all =
+            self.0.iter().filter(|(pair, memory)| pair.kind == kind && memory.answers.is_some());
+        all.map(|(pair, _)| pair.clone()).collect()
     }
 
     /// Forgets that Secrets were found as they were uploaded.
@@ -101,6 +124,14 @@ impl Memory {
 }
 
 impl PairMemory {
+    pub(super) fn with_answers<T>(&mut self, change: impl FnOnce(&mut Answers) -> T) -> T {
+        let mut answers = self.answers.take().unwrap_or_default();
+        let result = change(&mut answers);
+        answers.secrets.retain(|_, answer| answer.is_some());
+        self.answers = Some(answers).filter(|answers| **answers != Answers::default());
+        result
+    }
+
     /// Forgets what was written: both objects are gone.
     pub(super) fn forget_writes(&mut self) {
         (self.settled, self.altered) = (SettledDiff::default(), None);

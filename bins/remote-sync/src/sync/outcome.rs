@@ -37,7 +37,6 @@ pub(crate) fn finished(
     if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
         lock(&pair.remote.gate).forget(pair.id);
     }
-    pair.drop_documents();
     if observed.source.is_none() && observed.target.is_none() {
         pair.remote.remember(pair.id, PairMemory::forget_writes);
         pair.remote.set_secrets_checked(pair.id, false);
@@ -93,7 +92,6 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
 /// The pair is left alone until it changes: a name is invalid, or an object costs too much memory.
 pub(crate) fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
     lock(&pair.remote.gate).forget(pair.id);
-    pair.drop_documents();
     let observed = pair.observe(Instant::now());
     let exists = observed.source.is_some() || observed.target.is_some() || pair.is_too_large();
     report(pair, &observed, exists.then(|| PairCondition::refused(sentence)));

@@ -1,10 +1,10 @@
-//! A pair that a worker reconciles: what is observed of it, requests for its objects, and their responses,
-//! which go into the stores at once: the next decision sees them, and the event that follows changes nothing.
+//! A pair that a worker reconciles: what is observed of it, requests for its objects, and their responses, which the next
+//! decision sees until the stores have them.
 
-use std::time::Instant;
+use std::{cell::Cell, time::Instant};
 
 use apiclient::{
-    client::{Client, USUAL_OBJECT},
+    client::USUAL_OBJECT,
     error::{Error, Result},
     rate_limiter::{Admission, Priority},
     resource::Target,
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     cache::{
         cluster::{ApiResources, Request, Turn},
-        store::ObjectStore,
+        store::Answer,
     },
     model::{
         annotations::{Origin, Uid},
@@ -55,6 +55,8 @@ pub(crate) struct PairContext<'a> {
     target_turn: Turn<'a>,
     /// Memory that each of its objects may cost.
     most: usize,
+    /// The lists of source and target before the next request.
+    lists: Cell<[u64; 2]>,
 }
 
 /// A log line about a pair, which its source identifies; the line's own keys follow the message.
@@ -109,6 +111,7 @@ impl<'a> PairContext<'a> {
             source_turn,
             target_turn,
             most,
+            lists: Cell::default(),
         };
         Some(pair)
     }
@@ -134,8 +137,8 @@ impl<'a> PairContext<'a> {
 
     /// Returns whether one of its objects is large.
     pub(crate) fn is_large(&self) -> bool {
-        let source = self.source_side().store.get(&self.source_key);
-        let target = self.target_side().store.get(&self.target_key);
+        let source = self.remote.source.stores[self.id.kind].get(&self.source_key);
+        let target = self.remote.target.stores[self.id.kind].get(&self.target_key);
         source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
     }
 
@@ -145,7 +148,7 @@ impl<'a> PairContext<'a> {
         if let Err(sentence) = self.remote.names.check(namespace, name) {
             return Some(sentence);
         }
-        let source = self.source_side().store.is_too_large(&self.source_key);
+        let source = self.remote.source.stores[self.id.kind].is_too_large(&self.source_key);
         let which = if source { "source" } else { "target" };
         let most = USUAL_OBJECT >> 10;
         self.is_too_large().then(|| format!("the {which} needs more than {most} KiB of memory"))
@@ -153,31 +156,44 @@ impl<'a> PairContext<'a> {
 
     /// Returns whether an object costs too much memory to be read.
     pub(crate) fn is_too_large(&self) -> bool {
-        self.source_side().store.is_too_large(&self.source_key)
-            || self.target_side().store.is_too_large(&self.target_key)
+        let (remote, kind) = (self.remote, self.id.kind);
+        remote.source.stores[kind].is_too_large(&self.source_key)
+            || remote.target.stores[kind].is_too_large(&self.target_key)
     }
 
     /// The observed state, as of `now`.
     pub(crate) fn observe(&self, now: Instant) -> Observed {
         let (remote, settings) = (self.remote, &self.context.settings);
-        let (finalizer, memory) = (&self.context.reader.finalizer, remote.recall(self.id));
-        let source = self.source_side().store.get(&self.source_key);
-        let namespace = remote.target.namespaces.get(&key::of("", &self.target.0));
+        let (finalizer, kind) = (&self.context.reader.finalizer, self.id.kind);
+        let (sources, targets) = (&remote.source.stores[kind], &remote.target.stores[kind]);
+        self.lists.set([sources.lists(), targets.lists()]);
+        let (source, target, namespace, uploads) = remote.with_answers(self.id, |answers| {
+            let uploads = remote.target.secrets.iter().zip(&settings.secrets).enumerate();
+            let uploads = uploads.map(|(index, (store, name))| {
+                let answer = answers.secrets.entry(index).or_default();
+                let newest = || store.newest(&key::of(&self.target.0, name), answer);
+                (!remote.target.is_parked(store)).then(newest).flatten()
+            });
+            let uploads: Vec<_> = uploads.collect();
+            (
+                sources.newest(&self.source_key, &mut answers.source),
+                targets.newest(&self.target_key, &mut answers.target),
+                remote
+                    .target
+                    .namespaces
+                    .newest(&key::of("", &self.target.0), &mut answers.namespace),
+                uploads,
+            )
+        });
+        let memory = remote.recall(self.id);
         let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
         let owned = deleted && namespace.as_ref().is_some_and(|found| found.value.owner.is_some());
-        let secrets = remote.target.secrets.iter().zip(&settings.secrets);
-        let target = self.target_side().store.get(&self.target_key);
         Observed {
             source,
             target,
             namespace,
             namespace_shared: owned && remote.shares_namespace(self.id, &memory, now),
-            uploads: secrets
-                .map(|(store, name)| {
-                    let listed = !remote.target.is_parked(store);
-                    listed.then(|| store.get(&key::of(&self.target.0, name))).flatten()
-                })
-                .collect(),
+            uploads,
             // A dry run looks for no upload that was lost.
             secrets_checked: memory.secrets_checked || settings.dry_run,
             settled: memory.settled,
@@ -256,60 +272,71 @@ impl PairContext<'_> {
 
     /// The source's document: kept from its event, or read.
     pub(crate) fn source_document(&self, source: &Cached<SourceObject>) -> Result<Value> {
-        self.source_side().document(source)
+        let store = &self.remote.source.stores[self.id.kind];
+        if let Some(body) = store.take_document(&self.source_key, source.version) {
+            return Ok(body);
+        }
+        let body = self.ask_source(&|client| client.get(&self.at_source())).map_err(stale)?;
+        match self.read_source(&body)? == *source {
+            true => Ok(body),
+            false => self.store_source(body).and_then(|_| Err(changed(&self.at_source()))),
+        }
     }
 
     /// The target's document: kept from its event, or read.
     pub(crate) fn target_document(&self, target: &Cached<TargetObject>) -> Result<Value> {
-        self.target_side().document(target)
+        let store = &self.remote.target.stores[self.id.kind];
+        if let Some(body) = store.take_document(&self.target_key, target.version) {
+            return Ok(body);
+        }
+        let body = self.ask_target(&|client| client.get(&self.at_target())).map_err(stale)?;
+        match self.read_target(&body)? == *target {
+            true => Ok(body),
+            false => self.store_target(body).and_then(|_| Err(changed(&self.at_target()))),
+        }
     }
 
-    /// Puts a response about the source into its store.
+    /// Keeps a response about the source.
     pub(crate) fn store_source(&self, object: Value) -> Result<Cached<SourceObject>> {
-        self.source_side().put(object)
+        let cached = self.read_source(&object)?;
+        let store = &self.remote.source.stores[self.id.kind];
+        store.keep_document(&self.source_key, &cached, &object);
+        let answer = Answer::object(self.lists.get()[0], cached.clone());
+        self.remote.with_answers(self.id, |answers| answers.source = Some(answer));
+        Ok(cached)
     }
 
-    /// Puts a response about the target into its store.
+    /// Keeps a response about the target.
     pub(crate) fn store_target(&self, object: Value) -> Result<Cached<TargetObject>> {
-        self.target_side().put(object)
+        let cached = self.read_target(&object)?;
+        let store = &self.remote.target.stores[self.id.kind];
+        store.keep_document(&self.target_key, &cached, &object);
+        self.note_target(cached.clone());
+        Ok(cached)
+    }
+
+    /// Notes what a response means for the target.
+    pub(crate) fn note_target(&self, target: Cached<TargetObject>) {
+        let answer = Answer::object(self.lists.get()[1], target);
+        self.remote.with_answers(self.id, |answers| answers.target = Some(answer));
     }
 
     pub(crate) fn forget_source(&self, uid: Uid) {
-        self.source_side().store.remove(&self.source_key, uid);
+        let answer = Answer::absent(self.lists.get()[0], uid);
+        self.remote.with_answers(self.id, |answers| answers.source = Some(answer));
     }
 
     pub(crate) fn forget_target(&self, uid: Uid) {
-        self.target_side().store.remove(&self.target_key, uid);
+        let answer = Answer::absent(self.lists.get()[1], uid);
+        self.remote.with_answers(self.id, |answers| answers.target = Some(answer));
     }
 
-    fn source_side(&self) -> PairObject<'_, SourceObject> {
-        PairObject {
-            turn: &self.source_turn,
-            store: &self.remote.source.stores[self.id.kind],
-            key: &self.source_key,
-            place: self.at_source(),
-            reader: self.reader(),
-            read: ObjectReader::source,
-            most: self.most,
-        }
+    fn read_source(&self, object: &Value) -> Result<Cached<SourceObject>> {
+        self.reader().source(object).ok_or_else(|| odd(&self.at_source()))
     }
 
-    fn target_side(&self) -> PairObject<'_, TargetObject> {
-        PairObject {
-            turn: &self.target_turn,
-            store: &self.remote.target.stores[self.id.kind],
-            key: &self.target_key,
-            place: self.at_target(),
-            reader: self.reader(),
-            read: ObjectReader::target,
-            most: self.most,
-        }
-    }
-
-    /// Drops the kept documents, which are not needed any more.
-    pub(crate) fn drop_documents(&self) {
-        self.remote.source.stores[self.id.kind].drop_document(&self.source_key);
-        self.remote.target.stores[self.id.kind].drop_document(&self.target_key);
+    fn read_target(&self, object: &Value) -> Result<Cached<TargetObject>> {
+        self.reader().target(object).ok_or_else(|| odd(&self.at_target()))
     }
 
     /// Records what still differs after the target was written from this state of the source, and what its server
@@ -327,38 +354,8 @@ impl PairContext<'_> {
     }
 }
 
-/// One of the two objects, with its store.
-struct PairObject<'a, R> {
-    turn: &'a Turn<'a>,
-    store: &'a ObjectStore<R>,
-    key: &'a str,
-    place: Target<'a>,
-    reader: &'a ObjectReader,
-    read: fn(&ObjectReader, &Value) -> Option<Cached<R>>,
-    most: usize,
-}
-
-impl<R: Clone + PartialEq> PairObject<'_, R> {
-    fn document(&self, cached: &Cached<R>) -> Result<Value> {
-        if let Some(body) = self.store.take_document(self.key, cached.version) {
-            return Ok(body);
-        }
-        let get = |client: &Client| client.limited_to(self.most).get(&self.place);
-        let body = self.turn.ask(get).map_err(stale)?;
-        let now = (self.read)(self.reader, &body).ok_or_else(|| odd(&self.place))?;
-        if now == *cached {
-            return Ok(body);
-        }
-        self.store.put(self.key, now);
-        Err(Error::Conflict(format!("{} changed in the meantime", self.place)))
-    }
-
-    fn put(&self, object: Value) -> Result<Cached<R>> {
-        let cached = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
-        self.store.put(self.key, cached.clone());
-        self.store.keep_document(self.key, &cached, &object);
-        Ok(cached)
-    }
+fn changed(place: &Target<'_>) -> Error {
+    Error::Conflict(format!("{place} changed in the meantime"))
 }
 
 /// A 404 as a conflict: the decision was based on an older state.

@@ -10,7 +10,6 @@ use log::Level;
 
 use crate::{
     cache::retry::{RetryClass, classify},
-    model::key::Pair,
     sync::{
         context::SyncContext,
         decide::{self, SyncAction},
@@ -31,8 +30,7 @@ const MOST_REPEATS: usize = 3;
 /// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
 /// worker may not be enough.
 pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_workers: &dyn Fn()) {
-    let parked = |pair: &Pair| remote.drop_documents_if_cut_off(pair);
-    while let Some(item) = remote.queue.get(&parked) {
+    while let Some(item) = remote.queue.get() {
         start_workers();
         let result = reconcile(context, remote, &item);
         remote.queue.done(&item, result);

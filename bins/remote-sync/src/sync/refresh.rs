@@ -1,4 +1,4 @@
-//! Live reads of a pair's objects, into the stores: for decisions that may be based on an older state.
+//! Live reads of a pair's objects: for decisions that may be based on an older state.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use apiclient::{
 };
 
 use crate::{
-    model::key,
+    cache::store::Answer,
     sync::pair::{PairContext, odd},
 };
 
@@ -43,18 +43,20 @@ impl PairContext<'_> {
             return Ok(());
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
-        let (store, key) = (&self.remote.target.namespaces, key::of("", &self.target.0));
-        match self.ask_target(&|client| client.get(&place)) {
+        let lists = self.remote.target.namespaces.lists();
+        let answer = match self.ask_target(&|client| client.get(&place)) {
             Ok(object) => {
-                store.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
+                let namespace =
+                    self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?;
+                Some(Answer::object(lists, namespace))
             }
             Err(Error::NotFound(_)) => {
-                if let Some(cached) = store.get(&key) {
-                    store.remove(&key, cached.uid);
-                }
+                let seen = self.observe(Instant::now()).namespace;
+                seen.map(|namespace| Answer::absent(lists, namespace.uid))
             }
             Err(error) => return Err(error),
-        }
+        };
+        self.remote.with_answers(self.id, |answers| answers.namespace = answer);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     settings::Settings,
     sync::{
         gate::{DeletionGate, GateLimits},
-        memory::{Memory, PairMemory},
+        memory::{Answers, Memory, PairMemory},
         observed::SourceMarks,
         status::{PairCondition, Wait},
         workqueue::Workqueue,
@@ -168,26 +168,6 @@ impl RemoteSync {
         }
     }
 
-    /// Returns whether a cluster is unreachable, and not just about to be reached for the first time.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        let away = |cluster: &&Arc<ClusterClient>| {
-            let health = cluster.connection.health();
-            cluster.session().is_err() && (health.connections > 0 || health.error.is_some())
-        };
-        self.clusters().iter().any(away)
-    }
-
-    /// Drops the documents of a parked pair if that may last.
-    pub(crate) fn drop_documents_if_cut_off(&self, pair: &Pair) {
-        if self.is_cut_off() {
-            let (namespace, name) = key::split(&pair.key);
-            let (source, target) =
-                (self.names.source(namespace, name), self.names.target(namespace, name));
-            self.source.stores[pair.kind].drop_document(&key::of(&source.0, &source.1));
-            self.target.stores[pair.kind].drop_document(&key::of(&target.0, &target.1));
-        }
-    }
-
     /// Returns whether the source of a pair is cached.
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
         let (namespace, name) = key::split(&pair.key);
@@ -226,6 +206,17 @@ impl RemoteSync {
     /// The memory of a pair.
     pub(crate) fn recall(&self, pair: &Pair) -> PairMemory {
         self.memory().get(pair).cloned().unwrap_or_default()
+    }
+
+    /// Changes what the requests of a pair showed.
+    pub(crate) fn with_answers<T>(&self, pair: &Pair, change: impl FnOnce(&mut Answers) -> T) -> T {
+        self.memory().update(pair, |memory| memory.with_answers(change))
+    }
+
+    /// Enqueues the pairs of a kind whose requests showed what a list may have overtaken: no event follows then.
+    pub(crate) fn enqueue_answered(&self, kind: KindIndex) {
+        let answered = self.memory().answered(kind);
+        answered.into_iter().for_each(|pair| self.queue.add(pair, false));
     }
 
     /// Changes the memory of a pair.

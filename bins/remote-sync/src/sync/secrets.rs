@@ -10,6 +10,7 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
+    cache::store::Answer,
     model::{
         key::{self, ObjectKey},
         object::{Cached, ObjectReader, SourceObject, TargetObject, TargetSecret},
@@ -36,8 +37,12 @@ impl PairContext<'_> {
     ) -> Result<()> {
         attempt.secrets_tried.push(index);
         let name = &self.context.settings.secrets[index];
-        let (reader, store) = (&self.context.reader, &self.remote.target.secrets[index]);
-        let (from, key) = (SECRETS.object(&self.target.0, name), key::of(&self.target.0, name));
+        let (reader, lists) = (&self.context.reader, self.remote.target.secrets[index].lists());
+        let note = |secret| {
+            let answer = Some(Answer::object(lists, secret));
+            self.remote.with_answers(self.id, |answers| answers.secrets.insert(index, answer));
+        };
+        let from = SECRETS.object(&self.target.0, name);
         let (to, uid) = (self.uploaded_name(index), source.uid.to_string());
         let copy = Upload {
             namespace: &self.source.0,
@@ -60,7 +65,7 @@ impl PairContext<'_> {
         }
         let secret = self.ask_target(&|client| client.get(&from))?;
         let cached = reader.upload(&secret).ok_or_else(|| odd(&from))?;
-        store.put(&key, cached.clone());
+        note(cached.clone());
         if cached.value.controller != Some(target.uid) {
             return Ok(());
         }
@@ -71,7 +76,7 @@ impl PairContext<'_> {
         let hash = secret::hash(&secret, &reader.uploads);
         let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
         let patched = self.ask_target(&|client| client.patch(&from, Patch::Merge, &patch))?;
-        store.put(&key, reader.upload(&patched).ok_or_else(|| odd(&from))?);
+        note(reader.upload(&patched).ok_or_else(|| odd(&from))?);
         log_pair!(Level::Info, self, "Secret uploaded", target = copy.key());
         Ok(())
     }

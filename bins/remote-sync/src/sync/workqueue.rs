@@ -82,9 +82,8 @@ impl Workqueue {
         wants
     }
 
-    /// The next pair for a worker; `None` if the worker should end. `parked` is told of pairs that cannot be
-    /// reconciled at present.
-    pub(crate) fn get(&self, parked: &dyn Fn(&Pair)) -> Option<WorkItem> {
+    /// The next pair for a worker; `None` if the worker should end.
+    pub(crate) fn get(&self) -> Option<WorkItem> {
         let mut state = self.state();
         let idle_until = Instant::now() + IDLE;
         loop {
@@ -93,9 +92,7 @@ impl Workqueue {
                 state.workers -= 1;
                 return None;
             }
-            let mut left = Vec::new();
-            let item = state.order.get(now, &mut left);
-            left.iter().for_each(parked);
+            let item = state.order.get(now);
             if item.is_some() {
                 return item;
             }
@@ -143,11 +140,6 @@ impl Workqueue {
     /// Returns whether a pair is in it, or being processed.
     pub(crate) fn has(&self, pair: &Pair) -> bool {
         self.state().order.has(pair)
-    }
-
-    /// Returns whether pairs of `kind` can be reconciled.
-    pub(crate) fn is_open(&self, kind: KindIndex) -> bool {
-        self.state().order.is_open(kind)
     }
 
     /// Uncounts a worker that could not be started.

@@ -1,11 +1,9 @@
 //! Versions that a store keeps, and its completeness.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use serde_json::json;
 
 use super::*;
-use crate::cache::documents::ROOM;
+use crate::cache::documents::MAX_BYTES;
 
 fn uid(last: u8) -> Uid {
     Uid::parse(&format!("00000000-0000-0000-0000-0000000000{last:02x}")).unwrap()
@@ -16,27 +14,40 @@ fn known(uid_: u8, version: u64, value: u8) -> Cached<u8> {
 }
 
 fn new_store() -> ObjectStore<u8> {
-    ObjectStore::new(Arc::default(), 4)
+    ObjectStore::new(&Arc::default(), 4)
 }
 
 #[test]
-fn an_echo_is_no_news_and_an_old_event_changes_nothing() {
+fn answer_is_newest_until_the_store_has_seen_its_version() {
     let store = new_store();
-    assert_eq!(store.put("ns/x", known(1, 5, 0)), PutResult::Changed);
-    assert_eq!(store.put("ns/x", known(1, 7, 1)), PutResult::Changed, "the answer to a write");
-    assert_eq!(store.put("ns/x", known(1, 6, 9)), PutResult::Unchanged, "an event from before it");
-    assert_eq!(store.put("ns/x", known(1, 7, 1)), PutResult::Unchanged, "its echo");
-    assert_eq!(store.get("ns/x"), Some(known(1, 7, 1)));
-    assert_eq!(store.put("ns/x", known(2, 8, 1)), PutResult::Changed, "another object of the name");
-    assert!(!store.removed("ns/x", uid(1), 9) && store.removed("ns/x", uid(2), 9));
-    assert_eq!(
-        store.put("ns/x", known(2, 8, 1)),
-        PutResult::Unchanged,
-        "an answer from before its end"
-    );
-    assert_eq!(store.put("ns/x", known(2, 10, 1)), PutResult::Changed, "it is there again");
-    assert!(!store.remove("ns/x", uid(1)) && store.remove("ns/x", uid(2)));
-    assert_eq!(store.put("ns/x", known(2, 10, 1)), PutResult::Changed, "who said so was mistaken");
+    store.put("ns/x", known(1, 5, 0));
+    let newest = |answer: &mut Option<Answer<u8>>| {
+        store.newest("ns/x", answer).map(|known| (known.version, known.value))
+    };
+    let mut answer = Some(Answer::object(0, known(1, 7, 1)));
+    assert_eq!(newest(&mut answer), Some((7, 1)), "a write");
+    store.put("ns/x", known(1, 6, 9));
+    assert_eq!(newest(&mut answer), Some((7, 1)), "an event from before it");
+    store.put("ns/x", known(1, 7, 1));
+    answer = Some(Answer::object(0, known(1, 7, 2)));
+    assert_eq!(newest(&mut answer), Some((7, 2)), "what this very version becomes");
+    store.put("ns/x", known(1, 8, 3));
+    assert_eq!((newest(&mut answer), answer.take()), (Some((8, 3)), None));
+    answer = Some(Answer::object(0, known(1, 10, 4)));
+    assert!(store.removed("ns/x", uid(1), 9));
+    assert_eq!(newest(&mut answer), Some((10, 4)), "made since, or selected again");
+    store.removed("ns/x", uid(1), 11);
+    assert_eq!((newest(&mut answer), answer.take()), (None, None), "it went meanwhile");
+    store.put("ns/x", known(1, 12, 0));
+    answer = Some(Answer::absent(0, uid(1)));
+    assert_eq!(newest(&mut answer), None);
+    store.put("ns/x", known(2, 13, 0));
+    assert_eq!((newest(&mut answer), answer.take()), (Some((13, 0)), None), "another one");
+    answer = Some(Answer::object(0, known(2, 14, 1)));
+    store.begin_list(false);
+    store.put("ns/x", known(2, 3, 5));
+    store.finish_list(1);
+    assert_eq!((newest(&mut answer), answer), (Some((3, 5)), None), "a list knows better");
 }
 
 #[test]
@@ -79,26 +90,22 @@ fn a_namespace_knows_its_objects() {
 }
 
 #[test]
-fn documents_are_kept_once_and_in_bounded_room() {
-    let used = Arc::<AtomicUsize>::default();
-    let store = ObjectStore::new(used.clone(), 4);
+fn documents_are_kept_once_and_the_oldest_make_room() {
+    let documents = Arc::default();
+    let [store, other] = [(); 2].map(|()| ObjectStore::new(&documents, 4));
     let object = json!({"metadata": {"name": "x"}, "spec": {"a": 1}});
     store.keep_document("ns/x", &known(1, 5, 0), &object);
+    assert_eq!(other.take_document("ns/x", 5), None);
     assert_eq!(store.take_document("ns/x", 5), Some(object.clone()));
     assert_eq!(store.take_document("ns/x", 5), None);
     store.keep_document("ns/x", &known(1, 5, 0), &object);
     assert_eq!(store.take_document("ns/x", 6), None);
-    let big = "x".repeat(ROOM / 4);
-    for name in ["a", "b", "c", "d", "a"] {
+    let big = "x".repeat(MAX_BYTES / 4);
+    for name in ["a", "b", "c", "a", "d"] {
         store.keep_document(name, &known(1, 1, 0), &json!({"metadata": {}, "data": big}));
     }
     let kept = ["a", "b", "c", "d"].map(|name| store.take_document(name, 1).is_some());
-    assert_eq!(kept, [true, true, true, false]);
-    assert_eq!(used.load(Relaxed), 0);
-    store.keep_document("ns/x", &known(1, 5, 0), &object);
-    assert_ne!(used.load(Relaxed), 0);
-    drop(store);
-    assert_eq!(used.load(Relaxed), 0, "a remote went");
+    assert_eq!(kept, [true, false, true, true]);
 }
 
 #[test]
@@ -117,7 +124,6 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     assert!(store.is_too_large("ns/x") && store.has("ns/x") && store.get("ns/x").is_none());
     assert_eq!((store.keys_in("ns"), store.len()), (vec![key::of("ns", "x")], 1));
     assert!(store.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
-    assert_eq!(store.put("ns/x", known(1, 5, 0)), PutResult::Unchanged, "an event from before");
     store.begin_list(false);
     store.put_too_large("ns/x", uid(1), 7);
     assert!(store.finish_list(1).is_empty());
@@ -136,13 +142,13 @@ fn there_are_no_more_rows_than_there_is_room_for() {
     assert_eq!(store.put("ns/e", known(1, 1, 0)), PutResult::Full);
     assert_eq!(store.put_too_large("ns/e", uid(1), 1), PutResult::Full);
     assert_eq!(store.put("ns/a", known(1, 2, 1)), PutResult::Changed, "what is there goes on");
-    assert!(store.remove("ns/a", uid(1)));
+    assert!(store.removed("ns/a", uid(1), 3));
     assert_eq!(store.put("ns/e", known(1, 1, 0)), PutResult::Changed);
 }
 
 #[test]
 fn what_is_gone_makes_room_after_there_was_too_much() {
-    let store = ObjectStore::new(Arc::default(), 4);
+    let store = ObjectStore::new(&Arc::default(), 4);
     for name in ["ns/a", "ns/b", "ns/c", "ns/d"] {
         assert_eq!(store.put(name, known(1, 1, 0)), PutResult::Changed);
     }

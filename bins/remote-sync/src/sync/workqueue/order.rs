@@ -173,10 +173,10 @@ impl QueueOrder {
         true
     }
 
-    /// The next pair for a worker; `parked` are those before it that cannot be reconciled.
-    pub(super) fn get(&mut self, now: Instant, parked: &mut Vec<Pair>) -> Option<WorkItem> {
+    /// The next pair for a worker.
+    pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem> {
         self.end_delays(now);
-        let item = self.pop(parked)?;
+        let item = self.pop()?;
         self.items.insert(item.pair.clone(), ItemState::Processing);
         self.running += 1;
         self.large_running |= item.large;
@@ -240,11 +240,6 @@ impl QueueOrder {
 
     pub(super) fn has(&self, pair: &Pair) -> bool {
         self.items.contains_key(pair)
-    }
-
-    /// Returns whether pairs of `kind` can be reconciled.
-    pub(super) fn is_open(&self, kind: KindIndex) -> bool {
-        self.open[kind]
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -314,25 +309,24 @@ impl QueueOrder {
         self.delayed.insert((until, pair));
     }
 
-    /// Enqueues the delayed pairs that are due.
+    /// Enqueues the delayed pairs that are due. A repeated look comes with the backlog, however many there are.
     fn end_delays(&mut self, now: Instant) {
         while self.delayed.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, pair)) = self.delayed.pop_first()
         {
-            let urgent = self.failures.get(&pair).is_none_or(|failures| *failures <= HOPEFUL);
+            let urgent = self.failures.get(&pair).is_some_and(|failures| *failures <= HOPEFUL);
             self.enqueue(pair, urgent, now);
         }
     }
 
     /// The next pair that can be reconciled; those before it are parked.
-    fn pop(&mut self, parked: &mut Vec<Pair>) -> Option<WorkItem> {
+    fn pop(&mut self) -> Option<WorkItem> {
         loop {
             let item = self.first()?;
             if self.open[item.pair.kind] {
                 return Some(item);
             }
-            self.items.insert(item.pair.clone(), ItemState::Parked(item.urgent));
-            parked.push(item.pair);
+            self.items.insert(item.pair, ItemState::Parked(item.urgent));
         }
     }
 

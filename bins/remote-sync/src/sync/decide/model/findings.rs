@@ -118,15 +118,3 @@ fn a_missing_proof_of_a_sources_end_is_found() {
     }
     .shows_need_of(Safeguard::Proof);
 }
-
-/// Open: both remotes share the store of targets, and a change that the one's pair reads does not wake the other's.
-#[test]
-fn an_edit_read_by_another_remote_first_stays() {
-    Finding {
-        events: Events { remotes: 2, forge: true, foreign: true, crash: true, ..NOTHING },
-        troubles: 3,
-        what: "it rests out of step, as Some(InSync)",
-        ..FINDING
-    }
-    .is_found(Rule::new());
-}

@@ -4,7 +4,7 @@ use explorer::Fate;
 
 use super::{
     MOST, Sync,
-    process::Attempt,
+    process::{Answers, Attempt},
     view::{Act, End, Mark, Namespace, Published, Source, Target, View, Why},
     world::{NAMES, World, is_same},
 };
@@ -63,10 +63,13 @@ impl Sync {
     fn refresh(&self, world: &mut World, remote: usize, name: usize) {
         let (source, target) = (world.remotes[remote].sources[name], world.targets[name]);
         let namespace = world.namespace;
+        let view = self.view(world, remote, name);
         let process = world.process.as_mut().unwrap();
-        let cached = &mut process.sources[remote][name];
-        *cached = cached.and(source);
-        (process.targets[name], process.namespace) = (target, namespace);
+        process.answers[remote][name] = Answers {
+            source: Some(view.source.and(source)),
+            target: Some(target),
+            namespace: Some(namespace),
+        };
         process.queued[remote][name] = true;
     }
 
@@ -125,16 +128,16 @@ impl Sync {
             Act::ConfirmSourceGone => {
                 let source = world.remotes[remote].sources[name];
                 progress.source_gone = source.is_none();
-                world.process.as_mut().unwrap().sources[remote][name] = source;
+                Self::answers(world, at).source = Some(source);
                 Ok(Next::Act)
             }
             Act::ConfirmTargetGone => {
                 let (target, namespace) = (world.targets[name], world.namespace);
-                let process = world.process.as_mut().unwrap();
+                let answers = Self::answers(world, at);
                 if view.namespace.is_none() {
-                    process.namespace = namespace;
+                    answers.namespace = Some(namespace);
                 }
-                process.targets[name] = target;
+                answers.target = Some(target);
                 progress.target_gone = target.is_none();
                 Ok(Next::Act)
             }
@@ -176,14 +179,14 @@ impl Sync {
         }
         let released = seen.map(|source| Source { finalizer: false, ..source });
         *here = released.filter(|source| !source.terminating);
-        world.process.as_mut().unwrap().sources[remote][name] = released;
+        Self::answers(world, (remote, name)).source = Some(released);
         Ok(Next::Act)
     }
 
     fn delete_target(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
         if world.targets[name].is_none() {
-            world.process.as_mut().unwrap().targets[name] = None;
+            Self::answers(world, (remote, name)).target = Some(None);
             return Ok(Next::Act);
         }
         if world.targets[name] != view.target {
@@ -197,7 +200,7 @@ impl Sync {
     fn delete_namespace(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
         let Some(namespace) = world.namespace else {
-            world.process.as_mut().unwrap().namespace = None;
+            Self::answers(world, (remote, name)).namespace = Some(None);
             return Ok(Next::Act);
         };
         if view.namespace != Some(namespace) {
@@ -212,7 +215,7 @@ impl Sync {
         }
         let terminating = Some(Namespace { terminating: true, ..namespace });
         world.namespace = terminating;
-        world.process.as_mut().unwrap().namespace = terminating;
+        Self::answers(world, (remote, name)).namespace = Some(terminating);
         Ok(if view.target.is_some() { Next::End(End::Waiting) } else { Next::Act })
     }
 }
@@ -229,13 +232,13 @@ impl World {
             return Next::Stale;
         }
         *here = changed;
-        self.process.as_mut().unwrap().sources[remote][name] = changed;
+        Sync::answers(self, (remote, name)).source = Some(changed);
         Next::Act
     }
 
-    fn write_target(&mut self, name: usize, target: Target) -> Next {
-        self.targets[name] = Some(target);
-        self.process.as_mut().unwrap().targets[name] = Some(target);
+    fn write_target(&mut self, at: (usize, usize), target: Target) -> Next {
+        self.targets[at.1] = Some(target);
+        Sync::answers(self, at).target = Some(Some(target));
         Next::Act
     }
 
@@ -257,7 +260,7 @@ impl World {
             return Err("an object is taken only to be deleted".into());
         }
         let (mark, owner) = (self.mark(at, view), Some(remote));
-        Ok(self.write_target(name, Target { mark, owner, ..seen }))
+        Ok(self.write_target(at, Target { mark, owner, ..seen }))
     }
 
     /// Writes the mark, and the content if that is wanted.
@@ -276,7 +279,7 @@ impl World {
         let content = if all { source.content } else { seen.content };
         let mark = self.mark(at, view);
         let generation = seen.generation + u8::from(content != seen.content);
-        Ok(self.write_target(name, Target { content, generation, mark, ..seen }))
+        Ok(self.write_target(at, Target { content, generation, mark, ..seen }))
     }
 
     fn create(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Next {
@@ -288,16 +291,16 @@ impl World {
         };
         let (uid, mark, owner) = (self.uid(), self.mark(at, view), Some(remote));
         let content = source.content;
-        self.write_target(name, Target { uid, content, generation: 1, mark, owner })
+        self.write_target(at, Target { uid, content, generation: 1, mark, owner })
     }
 
-    fn create_namespace(&mut self, (_, name): (usize, usize), view: &View) -> Next {
+    fn create_namespace(&mut self, at @ (_, name): (usize, usize), view: &View) -> Next {
         if self.namespace.is_none() {
             let (uid, cluster) = (self.uid(), view.cluster);
             let made_for = view.source.map(|source| (name, source.uid, cluster));
             self.namespace = Some(Namespace { uid, made_for, terminating: false });
         }
-        self.process.as_mut().unwrap().namespace = self.namespace;
+        Sync::answers(self, at).namespace = Some(self.namespace);
         Next::Act
     }
 

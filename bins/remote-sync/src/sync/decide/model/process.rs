@@ -16,6 +16,8 @@ pub(super) struct Process {
     pub(super) sources: [[Option<Source>; NAMES]; REMOTES],
     pub(super) targets: [Option<Target>; NAMES],
     pub(super) namespace: Option<Namespace>,
+    /// What the requests of each pair showed, until the event comes.
+    pub(super) answers: [[Answers; NAMES]; REMOTES],
     pub(super) gates: [DeletionGate; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
@@ -23,6 +25,14 @@ pub(super) struct Process {
     pub(super) attempt: Option<Attempt>,
     /// The clusters that are connected.
     pub(super) sessions: [Option<Shown>; REMOTES],
+}
+
+/// As `sync::memory::Answers`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Answers {
+    pub(super) source: Option<Option<Source>>,
+    pub(super) target: Option<Option<Target>>,
+    pub(super) namespace: Option<Option<Namespace>>,
 }
 
 /// The attempt that is going on.
@@ -86,6 +96,7 @@ impl Sync {
             sources: Default::default(),
             targets: Default::default(),
             namespace: None,
+            answers: Default::default(),
             gates: [self.rule.gate(), self.rule.gate()],
             queued: Default::default(),
             ends: Default::default(),
@@ -114,7 +125,8 @@ impl Sync {
 
     fn event_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         for (remote, name) in pairs() {
-            let changed = process.sources[remote][name] != world.remotes[remote].sources[name];
+            let changed = process.sources[remote][name] != world.remotes[remote].sources[name]
+                || process.answers[remote][name].source.is_some();
             if changed && process.sessions[remote].is_some() {
                 let event = format!("{}/{name}: the source's event arrives", AB[remote]);
                 world.step(steps, true, event, |world| {
@@ -124,14 +136,17 @@ impl Sync {
             }
         }
         for name in 0..NAMES {
-            if process.targets[name] != world.targets[name] {
+            let answers = process.answers.iter().any(|answers| answers[name].target.is_some());
+            if answers || process.targets[name] != world.targets[name] {
                 world.step(steps, true, format!("target {name}'s event arrives"), |world| {
                     self.hear_target(world, name);
                     Ok(())
                 });
             }
         }
-        if self.follows_namespaces() && process.namespace != world.namespace {
+        let mut answers = process.answers.iter().flatten();
+        let changed = answers.any(|it| it.namespace.is_some());
+        if self.follows_namespaces() && (changed || process.namespace != world.namespace) {
             world.step(steps, true, "the namespace's event arrives", |world| {
                 self.hear_namespace(world);
                 Ok(())
@@ -153,10 +168,16 @@ impl Sync {
         }
     }
 
+    /// What the requests of a pair showed.
+    pub(super) fn answers(world: &mut World, (remote, name): (usize, usize)) -> &mut Answers {
+        &mut world.process.as_mut().unwrap().answers[remote][name]
+    }
+
     fn hear_source(&self, world: &mut World, remote: usize, name: usize) {
         let listed = world.remotes[remote].sources[name];
         let process = world.process.as_mut().unwrap();
-        let gone = process.sources[remote][name].is_some() && listed.is_none();
+        let answer = process.answers[remote][name].source.take().flatten();
+        let gone = process.sources[remote][name].or(answer).is_some() && listed.is_none();
         process.queued[remote][name] |= gone || listed.is_some();
         process.sources[remote][name] = listed;
     }
@@ -165,7 +186,9 @@ impl Sync {
     fn hear_target(&self, world: &mut World, name: usize) {
         let now = world.targets[name];
         let process = world.process.as_mut().unwrap();
-        let gone = process.targets[name].is_some() && now.is_none();
+        // An object that came and went is the subject of two events.
+        let answers = process.answers.iter_mut().filter_map(|it| it[name].target.take().flatten());
+        let gone = process.targets[name].or(answers.last()).is_some() && now.is_none();
         process.targets[name] = now;
         let mark = now.and_then(|target| target.mark);
         for remote in 0..self.events.remotes {
@@ -181,6 +204,7 @@ impl Sync {
         let now = world.namespace;
         let process = world.process.as_mut().unwrap();
         process.namespace = now;
+        process.answers.iter_mut().flatten().for_each(|answers| answers.namespace = None);
         let owner = now.and_then(|namespace| namespace.made_for).map(|(name, ..)| name);
         for (remote, name) in pairs().filter(|(remote, _)| *remote < self.events.remotes) {
             let inside = process.sources[remote][name].is_some();
@@ -225,10 +249,14 @@ impl Sync {
         let other = |of: usize| {
             of != name && (process.sources[remote][of].is_some() || process.targets[of].is_some())
         };
+        let answers = process.answers[remote][name];
         View {
-            source: process.sources[remote][name],
-            target: process.targets[name],
-            namespace: process.namespace.filter(|_| self.follows_namespaces()),
+            source: answers.source.unwrap_or(process.sources[remote][name]),
+            target: answers.target.unwrap_or(process.targets[name]),
+            namespace: answers
+                .namespace
+                .unwrap_or(process.namespace)
+                .filter(|_| self.follows_namespaces()),
             shared: (0..NAMES).any(other),
             track: self.events.track,
             namespaces: self.events.namespaces,
