@@ -104,15 +104,13 @@ pub(crate) fn awaits_remotes(controller: &Controller) -> bool {
 
 /// The reason why the local cluster is not connected, once that was tried.
 fn local_failure(controller: &Controller) -> Option<String> {
-    let local = controller.local.cluster().connection.health();
-    let error = || local.error.unwrap_or_default();
-    (local.failures > 0).then(|| format!("the local cluster: {}", error()))
+    let local = &controller.local.cluster().connection;
+    local.fails().then(|| format!("the local cluster: {}", local.error().unwrap_or_default()))
 }
 
 /// Returns whether a cluster cannot be connected at present.
 pub(crate) fn is_unreachable(connection: &Connection) -> bool {
-    let health = connection.health();
-    health.failures > 0 || health.error.is_some()
+    connection.fails() || connection.error().is_some()
 }
 
 /// The first thing that is under way: it ends by itself, in sync or not.

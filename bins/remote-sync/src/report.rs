@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Instant, SystemTime},
+    time::SystemTime,
 };
 
 use apiclient::lock::lock;
@@ -17,7 +17,6 @@ use sidecar::{
 
 use crate::{
     cache::cluster::ClusterClient,
-    connection::Phase,
     controller::Controller,
     sync::{gate::GateHold, remote::RemoteSync, status::PairState},
 };
@@ -73,7 +72,7 @@ impl Report for Reporter {
         if local.is_connected() {
             return Ok(());
         }
-        let error = local.health().error.unwrap_or_else(|| "not yet tried".into());
+        let error = local.error().unwrap_or_else(|| "not yet tried".into());
         Err(format!("the local cluster is not connected: {error}"))
     }
 
@@ -95,7 +94,7 @@ impl Report for Reporter {
             add(remote.name.clone(), held_deletions(remote));
         }
         for cluster in self.clusters() {
-            add(format!("identity ({})", cluster.name()), cluster.connection.health().unread);
+            add(format!("identity ({})", cluster.name()), cluster.connection.identity_error());
         }
         add("registry".into(), self.controller.registry_trouble());
         lines
@@ -125,7 +124,7 @@ impl Report for Reporter {
             .collect();
         let state = json!({
             "leads": self.leadership.leads(),
-            "own": connection(self.controller.local.cluster()),
+            "own": self.controller.local.cluster().connection.to_json(),
             "registry": self.controller.registry_trouble(),
             "remotes": remotes,
         });
@@ -194,7 +193,7 @@ impl Reporter {
             .collect();
         let queue: BTreeMap<_, _> = remote.queue.depth().by_state().into();
         json!({
-            "connection": connection(self.controller.remote_cluster(remote)),
+            "connection": self.controller.remote_cluster(remote).connection.to_json(),
             "resources": kinds,
             "queue": queue,
             "notInStep": not_in_sync,
@@ -217,29 +216,4 @@ fn add_cluster(cluster: &ClusterClient, metrics: &mut Metrics) {
         Ok(client) => metrics.add_client(cluster.name(), &client),
         Err(_) => metrics.add_requests(cluster.name(), connection.requests()),
     }
-}
-
-fn connection(cluster: &ClusterClient) -> Value {
-    let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_secs());
-    let health = cluster.connection.health();
-    let phase = match health.phase {
-        Phase::Waiting => "Waiting",
-        Phase::Connected => "Connected",
-        Phase::IdentityRefused => "IdentityRefused",
-        Phase::Disconnected => "Disconnected",
-    };
-    json!({
-        "state": phase,
-        "seconds": health.since.elapsed().as_secs(),
-        "connections": health.connections,
-        "failures": health.failures,
-        "secondsSince": {
-            "success": ago(health.last_success),
-            "probe": ago(health.last_probe),
-            "connectFailure": ago(health.last_connect_failure),
-        },
-        "error": health.error,
-        "record": health.cluster.map(|cluster| cluster.to_string()),
-        "identityError": health.unread,
-    })
 }

@@ -10,15 +10,16 @@ use std::{
 };
 
 use apiclient::{
-    client::Client,
+    client::{Client, Patch},
     error::{Error, Result},
     lock::lock,
+    resource::{CONFIGMAPS, Target},
     stop::Stop,
     time::{micro_time, parse_micro_time},
 };
 use serde_json::{Value, json};
 
-use super::{handle::Connection, state_map::StateMap};
+use super::handle::Connection;
 use crate::{
     model::{
         annotations::Uid,
@@ -34,8 +35,10 @@ const LAST_START: &str = "remote-sync/last-start";
 #[derive(Default)]
 pub(crate) struct ClusterRecords {
     pub(super) known: Mutex<KnownClusters>,
-    /// `None` outside of a pod without `-namespace`: records live in memory.
-    map: Option<StateMap>,
+    /// Namespace and name of the ConfigMap. `None` outside of a pod without `-namespace`: records live in memory.
+    map: Option<(String, String)>,
+    /// The ConfigMap cannot be used, and the log says so.
+    unusable: AtomicBool,
     /// Nothing is written.
     dry_run: bool,
     local: OnceLock<Arc<Connection>>,
@@ -49,9 +52,8 @@ pub(crate) struct ClusterRecords {
 
 impl ClusterRecords {
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
-        const LOST: &str = "known clusters are not recorded across restarts, and each start has all tokens of -max-deletions";
         let known = KnownClusters::new(settings.accepted.clone(), settings.tells_copies_apart());
-        let map = settings.known_clusters.clone().map(|place| StateMap::new(place, LOST));
+        let map = settings.known_clusters.clone();
         let known = Mutex::new(known);
         Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
     }
@@ -116,9 +118,13 @@ impl ClusterRecords {
 
     /// Reads all records.
     fn read(&self) -> Result<()> {
-        let Some(map) = &self.map else { return Ok(()) };
+        let Some(place) = self.place() else { return Ok(()) };
         let saves = lock(&self.known).saves();
-        let Some(map) = map.read(&|request| request(&self.client()?))? else { return Ok(()) };
+        let map = match self.client()?.get(&place) {
+            Err(Error::NotFound(_)) => Ok(Value::Null),
+            result => result,
+        };
+        let Some(map) = self.usable(map)? else { return Ok(()) };
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
         lock(&self.known).load(texts, saves);
@@ -149,8 +155,50 @@ impl ClusterRecords {
 
     /// Changes the ConfigMap; `false` if that is not possible.
     fn merge(&self, patch: &Value) -> Result<bool> {
-        let Some(map) = self.map.as_ref().filter(|_| !self.dry_run) else { return Ok(false) };
-        map.merge(&|request| request(&self.client()?), patch).map(|map| map.is_some())
+        let Some(place) = self.place().filter(|_| !self.dry_run) else { return Ok(false) };
+        let client = self.client()?;
+        let merge = || client.patch(&place, Patch::Merge, patch);
+        let merged = match merge() {
+            Err(Error::NotFound(_)) => {
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": place.name, "namespace": place.namespace}});
+                match client.create(&place, &map) {
+                    Ok(_) | Err(Error::AlreadyExists(_)) => merge(),
+                    error => error,
+                }
+            }
+            result => result,
+        };
+        self.usable(merged).map(|map| map.is_some())
+    }
+
+    /// `None`, with a line in the log, if a right or the namespace is missing.
+    fn usable(&self, result: Result<Value>) -> Result<Option<Value>> {
+        match result {
+            Err(
+                error @ (Error::Forbidden(_)
+                | Error::NotFound(_)
+                | Error::NotServed(_)
+                | Error::NamespaceTerminating(_)),
+            ) => {
+                if !self.unusable.swap(true, Relaxed) {
+                    log::warn!(
+                        error:% = error;
+                        "known clusters are not recorded across restarts, and each start has all tokens of -max-deletions"
+                    );
+                }
+                Ok(None)
+            }
+            result => {
+                self.unusable.fetch_and(result.is_err(), Relaxed);
+                result.map(Some)
+            }
+        }
+    }
+
+    fn place(&self) -> Option<Target<'_>> {
+        let (namespace, name) = self.map.as_ref()?;
+        Some(CONFIGMAPS.object(namespace, name))
     }
 
     fn client(&self) -> Result<Client> {
@@ -167,10 +215,13 @@ impl ClusterRecords {
         if let Some(uid) = record.as_ref().and_then(|record| record.uid) {
             text += &format!("; to accept it: -accept-identity {of}={uid}");
         }
-        if let Some(map) = &self.map {
+        if let Some((namespace, name)) = &self.map {
             let record = record.map(|record| record.to_string());
             let before = if record.is_some() { ", or" } else { "; if that is gone:" };
-            text += &format!("{before} {}", map.command(&of, record.as_deref()));
+            let patch = json!({"data": {of: record}});
+            text += &format!(
+                "{before} kubectl -n {namespace} patch configmap {name} --type merge -p '{patch}'"
+            );
         }
         text
     }

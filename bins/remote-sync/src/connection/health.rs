@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use serde_json::{Value, json};
 use sidecar::metrics::{Family, Metrics};
 
-use super::handle::{Connection, CredentialOffer};
-use crate::model::known_clusters::ClusterRecord;
+use super::handle::{Connection, ConnectionState, CredentialOffer};
 
 const CONNECTED: Family =
     Family::gauge("remote_sync_cluster_connected", "1 while the cluster is connected.");
@@ -21,71 +21,40 @@ const HEALTHY: Family =
     Family::gauge("remote_sync_cluster_healthy", "1 if the last probe succeeded.");
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
-/// Phase of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// No credentials were offered yet.
-    Waiting,
-    /// To the expected cluster.
-    Connected,
-    /// There is no session: the cluster that answers is not the recorded one.
-    IdentityRefused,
-    /// There is no session.
-    Disconnected,
-}
-
-/// A snapshot of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Health {
-    /// Its phase.
-    pub(crate) phase: Phase,
-    /// The time at which it was connected or disconnected.
-    pub(crate) since: Instant,
-    /// Number of sessions so far.
-    pub(crate) connections: u64,
-    /// Consecutive failed probes and attempts to connect.
-    pub(crate) failures: u32,
-    /// The last error; `None` after a success.
-    pub(crate) error: Option<String>,
-    /// The last response.
-    pub(crate) last_success: Option<Instant>,
-    /// The last probe.
-    pub(crate) last_probe: Option<Instant>,
-    /// The last failed attempt to connect.
-    pub(crate) last_connect_failure: Option<Instant>,
-    /// The record of the cluster of the last session.
-    pub(crate) cluster: Option<ClusterRecord>,
-    /// The reason why its identity could not be read the last time.
-    pub(crate) unread: Option<String>,
-}
-
 impl Connection {
-    /// A snapshot.
-    pub(crate) fn health(&self) -> Health {
+    /// The last error; `None` after a success.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.state().health.error.clone()
+    }
+
+    /// Returns whether the last probe or attempt to connect failed.
+    pub(crate) fn fails(&self) -> bool {
+        self.state().schedule.failures() > 0
+    }
+
+    /// The reason why its identity could not be read the last time.
+    pub(crate) fn identity_error(&self) -> Option<String> {
+        self.state().unread.clone()
+    }
+
+    /// For `/debug/state`.
+    pub(crate) fn to_json(&self) -> Value {
         let state = self.state();
-        let connected = state.session().is_some();
-        let phase = match &state.offer {
-            _ if connected => Phase::Connected,
-            _ if state.refused.is_some() => Phase::IdentityRefused,
-            CredentialOffer::Awaited
-                if state.health.connections == 0 && state.health.error.is_none() =>
-            {
-                Phase::Waiting
-            }
-            _ => Phase::Disconnected,
-        };
-        Health {
-            phase,
-            since: state.health.since,
-            connections: state.health.connections,
-            failures: state.schedule.failures(),
-            error: state.health.error.clone(),
-            last_success: state.schedule.last_success(),
-            last_probe: state.schedule.last_probe(),
-            last_connect_failure: state.schedule.last_connect_failure(),
-            cluster: state.cluster.clone(),
-            unread: state.unread.clone(),
-        }
+        let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_secs());
+        json!({
+            "state": state.phase(),
+            "seconds": state.health.since.elapsed().as_secs(),
+            "connections": state.health.connections,
+            "failures": state.schedule.failures(),
+            "secondsSince": {
+                "success": ago(state.schedule.last_success()),
+                "probe": ago(state.schedule.last_probe()),
+                "connectFailure": ago(state.schedule.last_connect_failure()),
+            },
+            "error": state.health.error,
+            "record": state.cluster.as_ref().map(ToString::to_string),
+            "identityError": state.unread,
+        })
     }
 
     /// Adds this connection's metrics.
@@ -105,6 +74,18 @@ impl Connection {
         }
         for (result, count) in [("success", good), ("error", bad)] {
             metrics.add(PROBES, &[remote, ("result", result)], count);
+        }
+    }
+}
+
+impl ConnectionState {
+    pub(super) fn phase(&self) -> &'static str {
+        let untried = self.health.connections == 0 && self.health.error.is_none();
+        match &self.offer {
+            _ if self.session().is_some() => "Connected",
+            _ if self.refused.is_some() => "IdentityRefused",
+            CredentialOffer::Awaited if untried => "Waiting",
+            _ => "Disconnected",
         }
     }
 }

@@ -17,8 +17,6 @@ use kubeconfig::config::ClusterConfig;
 use log::Level;
 
 use super::{
-    ConnectionEvent, Notify,
-    attached::{Attached, of_same_server, same_server},
     handle::{ClusterSession, Connection, CredentialOffer, CredentialSource, log_kept},
     identity::{self, Shown},
     schedule::{Due, ProbeOutcome, soonest},
@@ -32,7 +30,8 @@ const PROBE_PATH: &str = "/version";
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
     source: CredentialSource,
-    notify: Notify,
+    /// Woken when a session starts or ends.
+    readers: Vec<Stop>,
     random: fn() -> f64,
     /// Present while there is a session.
     attached: Option<Attached>,
@@ -48,13 +47,13 @@ impl Supervisor {
     pub(super) fn new(
         connection: Arc<Connection>,
         source: CredentialSource,
-        notify: Notify,
+        readers: Vec<Stop>,
         random: fn() -> f64,
     ) -> Self {
         let backoff = Backoff::new(Duration::ZERO);
         let (attached, now) = (None, Instant::now());
         let identified = now;
-        Self { connection, source, notify, random, attached, backoff, identified, now }
+        Self { connection, source, readers, random, attached, backoff, identified, now }
     }
 
     pub(super) fn run(mut self) {
@@ -73,11 +72,10 @@ impl Supervisor {
     pub(super) fn run_once(&mut self) -> Duration {
         self.now = Instant::now();
         self.connection.state().beat = Some(self.now);
-        let happened = self
-            .check_credentials()
-            .or_else(|| self.check_identity())
-            .or_else(|| self.connect_or_probe())
-            .or_else(|| self.read_identity());
+        let changed = self.check_credentials()
+            || self.check_identity()
+            || self.connect_or_probe()
+            || self.read_identity();
         let state = self.connection.state();
         let due = state.schedule.due(self.now);
         let awaited = matches!(
@@ -85,8 +83,8 @@ impl Supervisor {
             (CredentialSource::Offered, CredentialOffer::Awaited)
         );
         drop(state);
-        if let Some(event) = happened {
-            (self.notify)(event);
+        if changed {
+            self.readers.iter().for_each(Stop::wake);
         }
         let schedule = match due {
             Due::Wait(wait) => Some(wait),
@@ -99,9 +97,9 @@ impl Supervisor {
     }
 
     /// Reconnects after another cluster seems to have answered, to read its identity.
-    fn check_identity(&mut self) -> Option<ConnectionEvent> {
-        let mistaken = self.connection.state().mistaken.take()?;
-        self.disconnect(Duration::ZERO, &mistaken)
+    fn check_identity(&mut self) -> bool {
+        let mistaken = self.connection.state().mistaken.take();
+        mistaken.is_some_and(|reason| self.disconnect(Duration::ZERO, &reason))
     }
 
     /// The time until the identity is read again, while there is a session. A probe that failed is followed by
@@ -115,19 +113,20 @@ impl Supervisor {
 
     /// Reads the identity once in each probe interval, whatever else is asked of the cluster: it may change, or
     /// become unreadable, behind a connection that is well.
-    fn read_identity(&mut self) -> Option<ConnectionEvent> {
-        self.identity_due().filter(Duration::is_zero)?;
-        let client = self.attached.as_ref()?.client.clone();
+    fn read_identity(&mut self) -> bool {
+        let (Some(Duration::ZERO), Ok(session)) = (self.identity_due(), self.connection.session())
+        else {
+            return false;
+        };
         self.identified = self.now;
-        let timeout = self.connection.settings.timing.timeout;
-        let read = identity::read(&client, timeout);
+        let read = identity::read(&session.client, self.connection.settings.timing.timeout);
         self.connection.note_read(&read);
-        let before = self.connection.cluster()?.uid;
-        let reason = identity::reason_to_reconnect(before, &read.ok()?)?;
-        self.disconnect(Duration::ZERO, &reason)
+        let reason =
+            read.ok().and_then(|now| identity::reason_to_reconnect(session.cluster.uid, &now));
+        reason.is_some_and(|reason| self.disconnect(Duration::ZERO, &reason))
     }
 
-    fn connect_or_probe(&mut self) -> Option<ConnectionEvent> {
+    fn connect_or_probe(&mut self) -> bool {
         let due = {
             let mut state = self.connection.state();
             let heard = state.session.as_ref().and_then(|session| session.client.heard());
@@ -143,56 +142,62 @@ impl Supervisor {
         match due {
             Due::Connect => self.connect(),
             Due::Probe => self.probe(),
-            Due::Wait(_) => None,
+            Due::Wait(_) => false,
         }
     }
 
     /// New credentials for the same server are used from the next request on; another server needs a new
     /// connection, as it may be another cluster.
-    fn check_credentials(&mut self) -> Option<ConnectionEvent> {
-        let attached = self.attached.as_mut()?;
+    fn check_credentials(&mut self) -> bool {
+        let Some(attached) = &mut self.attached else { return false };
         let config = match &self.source {
             CredentialSource::Local(_) => Ok(attached.client.config()),
-            CredentialSource::Offered => self.connection.offered()?,
+            CredentialSource::Offered => match self.connection.offered() {
+                Some(offered) => offered,
+                None => return false,
+            },
         };
         match config {
             Err(error) => {
                 let retry = self.connection.settings.timing.retry;
-                self.disconnect(retry, &error.to_string())
+                return self.disconnect(retry, &error.to_string());
             }
-            Ok(config) if config == attached.config => None,
-            Ok(config) if !same_server(&attached.config, &config) => {
-                self.disconnect(Duration::ZERO, "the kubeconfig has another server or CA")
-            }
-            Ok(config) if matches!(self.source, CredentialSource::Local(_)) => {
-                // The client uses them already.
-                attached.config = config;
-                None
+            Ok(config) if config == attached.config => {}
+            Ok(config) if !is_same_server(&attached.config, &config) => {
+                return self.disconnect(Duration::ZERO, OTHER_SERVER);
             }
             Ok(config) => {
-                if let Err(error) = attached.swap(config) {
+                attached.config = config.clone();
+                // A client that loads its credentials itself uses them already.
+                if matches!(self.source, CredentialSource::Offered)
+                    && let Err(error) = attached.client.swap(config)
+                {
                     log_kept(self.connection.name(), &error);
                 }
-                None
             }
         }
+        false
     }
 
-    fn connect(&mut self) -> Option<ConnectionEvent> {
+    fn connect(&mut self) -> bool {
         let client = match &self.source {
             CredentialSource::Local(make) => make(self.connection.requests.clone()),
-            CredentialSource::Offered => {
-                self.connection.offered()?.and_then(|config| self.client(config))
-            }
+            CredentialSource::Offered => match self.connection.offered() {
+                Some(offered) => offered.and_then(|config| self.client(config)),
+                None => return false,
+            },
         };
         let started = self.now;
         let connected = client.and_then(|client| self.attach(client));
         self.now = Instant::now();
         match connected {
-            Ok((attached, cluster)) => self.connected(attached, cluster, self.now - started),
+            Ok((attached, cluster)) => {
+                self.connected(attached, cluster, self.now - started);
+                true
+            }
             Err(error) => {
                 self.connect_failed(&error);
-                None
+                false
             }
         }
     }
@@ -203,7 +208,13 @@ impl Supervisor {
         let reload = match settings.reload.clone() {
             Some(reload) => {
                 let of = config.clone();
-                Reload::WhenRefused(Box::new(move || of_same_server(reload()?, &of)))
+                Reload::WhenRefused(Box::new(move || {
+                    let config = reload()?;
+                    match is_same_server(&config, &of) {
+                        true => Ok(config),
+                        false => Err(Error::bad_config(OTHER_SERVER)),
+                    }
+                }))
             }
             None => Reload::Never,
         };
@@ -250,12 +261,7 @@ impl Supervisor {
         }
     }
 
-    fn connected(
-        &mut self,
-        attached: Attached,
-        cluster: ClusterRecord,
-        time: Duration,
-    ) -> Option<ConnectionEvent> {
+    fn connected(&mut self, attached: Attached, cluster: ClusterRecord, time: Duration) {
         let connection = &self.connection;
         let (remote, failures) = (connection.name(), self.backoff.succeeded());
         log::info!(remote, took = seconds(time), failures; "connected");
@@ -267,7 +273,6 @@ impl Supervisor {
         state.schedule.connected(self.now);
         drop(state);
         self.attached = Some(attached);
-        Some(ConnectionEvent::Connected)
     }
 
     fn connect_failed(&mut self, error: &Error) {
@@ -289,9 +294,9 @@ impl Supervisor {
         log::log!(level, remote, error:% = error, failures, retry_in; "cannot connect");
     }
 
-    fn probe(&mut self) -> Option<ConnectionEvent> {
-        let client = self.attached.as_ref()?.client.clone();
-        let result = self.probe_path(&client);
+    fn probe(&mut self) -> bool {
+        let Some(attached) = &self.attached else { return false };
+        let result = self.probe_path(&attached.client);
         self.now = Instant::now();
         let outcome = match &result {
             Ok(()) => ProbeOutcome::Success,
@@ -309,7 +314,7 @@ impl Supervisor {
             if failures > 0 {
                 log::info!(remote, failures; "probes succeed again");
             }
-            return None;
+            return false;
         };
         let news = self.backoff.failed(&error, self.now, 0.0).should_log;
         if verdict.unauthorized || verdict.too_many {
@@ -318,29 +323,49 @@ impl Supervisor {
         if news {
             log::warn!(remote, error:% = error, failures; "probe failed");
         }
-        None
+        false
     }
 
     /// Ends the session and reconnects after `retry`.
-    fn disconnect(&mut self, retry: Duration, reason: &str) -> Option<ConnectionEvent> {
+    fn disconnect(&mut self, retry: Duration, reason: &str) -> bool {
         self.connection.state().schedule.disconnected(self.now + retry);
         self.report_disconnected(reason)
     }
 
     /// Ends the session, which the schedule has ended already.
-    fn report_disconnected(&mut self, reason: &str) -> Option<ConnectionEvent> {
-        self.end()?;
-        self.connection.state().health.disconnected(self.now, reason);
-        log::warn!(remote = self.connection.name(), reason; "disconnected");
-        Some(ConnectionEvent::Disconnected)
+    fn report_disconnected(&mut self, reason: &str) -> bool {
+        let ended = self.end();
+        if ended {
+            self.connection.state().health.disconnected(self.now, reason);
+            log::warn!(remote = self.connection.name(), reason; "disconnected");
+        }
+        ended
     }
 
     /// Readers first see that the session is gone; then its requests are aborted.
-    fn end(&mut self) -> Option<()> {
+    fn end(&mut self) -> bool {
         self.attached = None;
-        let session = self.connection.state().session.take()?;
+        let Some(session) = self.connection.state().session.take() else { return false };
         session.stop.raise();
         session.client.close();
-        Some(())
+        true
     }
+}
+
+/// The client of a session.
+struct Attached {
+    client: Client,
+    /// The configuration that was offered last.
+    config: ClusterConfig,
+}
+
+const OTHER_SERVER: &str = "the kubeconfig has another server or CA";
+
+/// Returns whether both lead to the same server with the same trust. Another server needs another session, as it may be
+/// another cluster.
+fn is_same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
+    one.server == other.server
+        && one.trust == other.trust
+        && one.server_name == other.server_name
+        && one.proxy == other.proxy
 }

@@ -33,7 +33,6 @@ struct Bench {
     server: Server,
     connection: Arc<Connection>,
     supervisor: Supervisor,
-    told: Arc<Mutex<Vec<ConnectionEvent>>>,
 }
 
 impl Bench {
@@ -46,10 +45,9 @@ impl Bench {
         let mut settings = settings("hub", timing);
         adapt(&mut settings);
         let connection = Connection::new(settings, &Stop::default());
-        let (notify, told) = listener();
         let supervisor =
-            Supervisor::new(connection.clone(), CredentialSource::Offered, notify, || 0.5);
-        Self { server, connection, supervisor, told }
+            Supervisor::new(connection.clone(), CredentialSource::Offered, Vec::new(), || 0.5);
+        Self { server, connection, supervisor }
     }
 
     /// A connected one.
@@ -57,7 +55,7 @@ impl Bench {
         let mut bench = Self::new(timing);
         bench.connection.offer(Ok(bench.config()));
         bench.supervisor.run_once();
-        assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+        assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
         bench
     }
 
@@ -85,8 +83,14 @@ impl Bench {
         self.connection.state().schedule.age(time);
     }
 
-    fn told(&self) -> Vec<ConnectionEvent> {
-        std::mem::take(&mut lock(&self.told))
+    fn schedule(&self) -> ProbeSchedule {
+        self.connection.state().schedule.clone()
+    }
+
+    /// The number of sessions so far, and whether there is one.
+    fn sessions(&self) -> (u64, bool) {
+        let connections = self.connection.state().health.connections;
+        (connections, self.connection.is_connected())
     }
 
     fn uid(&self) -> Option<Uid> {
@@ -118,17 +122,6 @@ fn quick() -> ProbeTiming {
 /// The same with retries that are due at once, too.
 fn eager() -> ProbeTiming {
     ProbeTiming { retry: Duration::from_millis(20), ..quick() }
-}
-
-/// A listener that ignores everything.
-fn nobody() -> Notify {
-    Box::new(|_| {})
-}
-
-fn listener() -> (Notify, Arc<Mutex<Vec<ConnectionEvent>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let write = told.clone();
-    (Box::new(move |event| lock(&write).push(event)), told)
 }
 
 fn config(server: &Server, user: &str) -> ClusterConfig {

@@ -72,8 +72,6 @@ fn connect(
     (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let reach = settings.reach;
-    let to = [cluster.clone(), controller.clone()];
-    let notify = Box::new(move |_| to.iter().for_each(Stop::wake));
     let settings = connection::ConnectionConfig {
         name: name.to_owned(),
         timing: settings.probes,
@@ -83,7 +81,7 @@ fn connect(
             Arc::new(move || Ok(kubeconfig::from_file(&file, reach)?))
         }),
     };
-    connection::start(settings, credentials, notify, cluster)
+    connection::start(settings, credentials, vec![cluster.clone(), controller.clone()], cluster)
 }
 
 /// Adds a remote and starts its watches.

@@ -11,11 +11,11 @@ fn connecting_without_a_secret_fails() {
     bench.connection.withdraw(MISSING);
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
-    let health = bench.connection.health();
-    assert_eq!(health.error.as_deref(), Some(MISSING));
-    assert!(health.last_connect_failure.is_some() && health.last_probe.is_some());
-    assert_eq!((health.failures, health.last_success), (1, None));
-    assert_eq!(health.phase, Phase::Disconnected);
+    assert_eq!(bench.connection.error().as_deref(), Some(MISSING));
+    let schedule = bench.schedule();
+    assert!(schedule.last_connect_failure().is_some() && schedule.last_probe().is_some());
+    assert_eq!((schedule.failures(), schedule.last_success()), (1, None));
+    assert_eq!(bench.connection.state().phase(), "Disconnected");
 }
 
 #[test]
@@ -25,9 +25,9 @@ fn connecting_to_an_invalid_path_fails() {
     bench.connection.offer(Ok(ClusterConfig { server, ..bench.config() }));
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
-    let error = bench.connection.health().error;
+    let error = bench.connection.error();
     assert_eq!(error.as_deref(), Some("cluster hub is not reachable: get /version: 404"));
-    assert_eq!(bench.connection.health().failures, 1);
+    assert_eq!(bench.connection.state().schedule.failures(), 1);
     assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 0\n"));
 }
 
@@ -37,16 +37,16 @@ fn a_connection_is_made_once_and_ends_when_withdrawn() {
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     let session = bench.connection.session().unwrap();
-    let health = bench.connection.health();
-    assert_eq!((health.phase, health.failures, health.connections), (Phase::Connected, 0, 1));
-    assert!(health.last_probe.is_some() && health.last_success.is_some() && health.error.is_none());
-    assert!(health.last_connect_failure.is_none());
+    let schedule = bench.schedule();
+    assert_eq!((bench.connection.state().phase(), schedule.failures()), ("Connected", 0));
+    assert!(schedule.last_probe().is_some() && schedule.last_success().is_some());
+    assert!(bench.connection.error().is_none() && schedule.last_connect_failure().is_none());
     assert!(session.cluster.uid.is_some());
     let namespaces = apiclient::resource::Resource::v1("", "namespaces", "Namespace");
     session.client.get(&namespaces.cluster_object("default")).unwrap();
     let all = session.client.document("/api/v1/namespaces").unwrap();
     assert!(all["items"].as_array().unwrap().len() >= 4);
-    assert_eq!(bench.told(), [ConnectionEvent::Connected]);
+    assert_eq!(bench.sessions(), (1, true));
 
     // Disconnecting again changes nothing.
     bench.supervisor.run_once();
@@ -58,25 +58,21 @@ fn a_connection_is_made_once_and_ends_when_withdrawn() {
     bench.connection.withdraw(MISSING);
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection) && session.stop.raised());
-    assert_eq!(bench.told(), [ConnectionEvent::Disconnected]);
+    assert_eq!(bench.sessions(), (1, false));
 }
 
 #[test]
 fn disconnecting_twice_is_told_once() {
     let mut bench = Bench::connected(quick());
-    let before = bench.connection.health();
+    let before = bench.schedule();
     bench.connection.withdraw(MISSING);
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
     bench.supervisor.run_once();
-    let after = bench.connection.health();
-    assert_eq!(
-        bench.told(),
-        [ConnectionEvent::Connected, ConnectionEvent::Disconnected],
-        "a second one does nothing"
-    );
-    assert_eq!((after.last_probe, after.last_success), (before.last_probe, before.last_success));
-    assert_eq!(after.connections, 1);
+    let after = bench.schedule();
+    assert_eq!(bench.sessions(), (1, false), "a second one does nothing");
+    let last = |schedule: &ProbeSchedule| (schedule.last_probe(), schedule.last_success());
+    assert_eq!(last(&after), last(&before));
 }
 
 /// 401, 400, 400 after four failures, 200, and the failures counted.
@@ -94,14 +90,14 @@ fn a_probes_answer_is_counted_and_told() {
         if code != 200 {
             bench.answer(code);
         }
-        let (last, count) = (bench.connection.health(), bench.probes());
+        let (last, count) = (bench.schedule(), bench.probes());
         bench.probe();
-        let health = bench.connection.health();
+        let now = bench.schedule();
         assert_eq!(bench.probes(), count + 1, "{code}");
         assert_eq!(bench.connection.is_connected(), connected, "{code} after {before}");
-        assert_eq!(health.failures, failures, "{code} after {before}");
-        assert!(health.last_probe > last.last_probe);
-        assert_eq!(health.last_success > last.last_success, code == 200);
+        assert_eq!(now.failures(), failures, "{code} after {before}");
+        assert!(now.last_probe() > last.last_probe());
+        assert_eq!(now.last_success() > last.last_success(), code == 200);
         let label = if code == 200 { "success" } else { "error" };
         let good = u8::from(code == 200);
         let metrics = bench.metrics();
@@ -124,7 +120,7 @@ fn an_unconnected_cluster_is_not_probed() {
     let verdict =
         bench.connection.state().schedule.probed(ProbeOutcome::Failure, Instant::now(), 0.5);
     assert_eq!((verdict.too_many, verdict.unauthorized), (false, false));
-    assert_eq!((bench.probes(), bench.connection.health().failures), (0, 0));
+    assert_eq!((bench.probes(), bench.schedule().failures()), (0, 0));
 }
 
 /// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.

@@ -32,19 +32,18 @@ fn identity_that_changes_is_refused_until_it_is_back() {
         let rule = lie(&bench);
         read_again(&mut bench);
         assert!(is_down(&bench.connection));
-        let health = bench.connection.health();
-        let error = health.error.unwrap();
-        assert_eq!(health.phase, Phase::IdentityRefused);
+        let error = bench.connection.error().unwrap();
+        assert_eq!(bench.connection.state().phase(), "IdentityRefused");
         assert!(
             error.contains("cluster hub is not connected: the uid of its kube-system"),
             "{error}"
         );
-        assert!(health.failures > 0);
+        assert!(bench.connection.fails());
         let metric = "remote_sync_cluster_identity_refused{remote=\"hub\"}";
         assert!(bench.metrics().contains(&format!("{metric} 1\n")));
         bench.server.faults().set_state(State::Refuse);
         bench.probe();
-        assert_eq!(bench.connection.health().phase, Phase::Disconnected);
+        assert_eq!(bench.connection.state().phase(), "Disconnected");
         assert!(bench.metrics().contains(&format!("{metric} 0\n")), "nothing answers");
         bench.server.faults().set_state(State::Up);
         bench.server.faults().remove(rule);
@@ -80,11 +79,11 @@ fn identity_that_fails_to_be_read_is_said_and_proves_nothing() {
         let rule = bench.server.faults().add(Rule::new(broken).resource("namespaces"));
         assert!(bench.connection.is_still_there(&session).is_err());
         bench.probe();
-        let unread = bench.connection.health().unread.unwrap();
+        let unread = bench.connection.identity_error().unwrap();
         assert!(unread.contains(&code.to_string()), "{unread}");
         bench.server.faults().remove(rule);
         assert!(bench.connection.is_still_there(&session).unwrap());
-        assert_eq!(bench.connection.health().unread, None);
+        assert_eq!(bench.connection.identity_error(), None);
     }
     assert_eq!(bench.uid(), known);
     assert_eq!(bench.connection.session().unwrap().number, session.number);

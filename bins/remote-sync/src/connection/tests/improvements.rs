@@ -13,7 +13,7 @@ use crate::model::known_clusters::{AcceptedIdentity, KnownClusters};
 fn until(what: &str, connection: &Connection, done: &dyn Fn() -> bool) {
     let started = Instant::now();
     while !done() {
-        assert!(started.elapsed() < 60 * SECOND, "{what}: {:?}", connection.health());
+        assert!(started.elapsed() < 60 * SECOND, "{what}: {:?}", connection.to_json());
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -23,12 +23,12 @@ fn a_server_that_forbids_the_path_is_reachable() {
     let mut bench = Bench::connected(quick());
     bench.answer(403);
     bench.probe();
-    assert_eq!(bench.connection.health().failures, 0);
+    assert_eq!(bench.connection.state().schedule.failures(), 0);
     let mut bench = Bench::new(quick());
     bench.answer(403);
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn a_new_token_is_used_without_a_new_connection() {
     let Auth::Token(old) = &old.auth else { panic!("no token") };
     bench.server.revoke(old);
     bench.probe();
-    assert_eq!(bench.connection.health().failures, 0);
+    assert_eq!(bench.connection.state().schedule.failures(), 0);
     assert_eq!(bench.connection.session().unwrap().number, session.number);
     assert!(!session.stop.raised());
-    assert_eq!(bench.told(), [ConnectionEvent::Connected]);
+    assert_eq!(bench.sessions(), (1, true));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
     bench.connection.offer(Ok(config));
     bench.supervisor.run_once();
     bench.probe();
-    assert_eq!(bench.connection.health().failures, 0);
+    assert_eq!(bench.connection.state().schedule.failures(), 0);
     assert!(!session.stop.raised());
 }
 
@@ -72,9 +72,9 @@ fn another_server_is_refused_and_the_first_one_connected_anew() {
     bench.connection.offer(Ok(config(&other, "me")));
     bench.supervisor.run_once();
     assert!(session.stop.raised() && is_down(&bench.connection));
-    assert_eq!(bench.told(), [ConnectionEvent::Connected, ConnectionEvent::Disconnected]);
+    assert_eq!(bench.sessions(), (1, false));
     bench.supervisor.run_once();
-    assert_eq!(bench.connection.health().phase, Phase::IdentityRefused);
+    assert_eq!(bench.connection.state().phase(), "IdentityRefused");
     assert!(bench.metrics().contains("remote_sync_cluster_identity_refused{remote=\"hub\"} 1\n"));
     assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 0\n"));
     // Back to the first server.
@@ -101,7 +101,7 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
     });
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
-    assert_eq!(bench.connection.health().phase, Phase::IdentityRefused);
+    assert_eq!(bench.connection.state().phase(), "IdentityRefused");
     bench.connection.offer(Ok(config(&other, "me")));
     bench.probe();
     assert_eq!(bench.uid(), Some(uid));
@@ -114,7 +114,7 @@ fn an_unreadable_identity_is_unknown_unless_the_server_fails() {
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     assert_eq!(bench.uid(), None);
-    assert!(bench.connection.health().unread.unwrap().contains("403"));
+    assert!(bench.connection.identity_error().unwrap().contains("403"));
 
     let mut bench = Bench::new(quick());
     bench.server.faults().remove(denied);
@@ -132,8 +132,8 @@ fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
         bench.connection.offer(Err(Error::BadConfig("half a file".into())));
         bench.probe();
     }
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
-    assert_eq!(bench.told(), [ConnectionEvent::Connected]);
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
+    assert_eq!(bench.sessions(), (1, true));
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn a_secret_that_comes_back_is_connected_at_once() {
     let mut bench = Bench::connected(ProbeTiming::default());
     bench.connection.withdraw("it was deleted");
     assert_eq!(bench.supervisor.run_once(), 30 * SECOND);
-    assert_eq!(bench.connection.health().error.as_deref(), Some("it was deleted"));
+    assert_eq!(bench.connection.error().as_deref(), Some("it was deleted"));
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
 }
 
 #[test]
@@ -159,11 +159,8 @@ fn a_refused_token_is_replaced_at_once() {
     assert_eq!(bench.supervisor.run_once(), 30 * SECOND, "refused again");
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
-    assert_eq!(
-        bench.told(),
-        [ConnectionEvent::Connected, ConnectionEvent::Disconnected, ConnectionEvent::Connected]
-    );
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
+    assert_eq!(bench.sessions(), (2, true));
 }
 
 #[test]
@@ -215,25 +212,25 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
     let source = CredentialSource::Local(Box::new(make));
-    let mut supervisor = Supervisor::new(connection.clone(), source, nobody(), || 0.5);
+    let mut supervisor = Supervisor::new(connection.clone(), source, Vec::new(), || 0.5);
     let mut run_once = |number| {
         thread::sleep(connection.settings.timing.interval);
         supervisor.run_once();
-        assert_eq!(connection.health().connections, number, "{:?}", connection.health());
+        assert_eq!(connection.state().health.connections, number);
     };
     run_once(1);
     let Auth::Token(token) = &lock(&file).auth.clone() else { panic!("no token") };
     server.revoke(token);
     *lock(&file) = config(&server, "second");
     run_once(1);
-    assert_eq!((connection.health().failures, connection.is_connected()), (0, true));
+    assert_eq!((connection.fails(), connection.is_connected()), (false, true));
     *lock(&file) = config(&other, "third");
     connection.client().unwrap().swap(config(&other, "third")).unwrap();
     run_once(1);
     assert!(is_down(&connection));
     run_once(1);
-    assert_eq!(connection.health().phase, Phase::IdentityRefused);
-    let error = connection.health().error.unwrap();
+    assert_eq!(connection.state().phase(), "IdentityRefused");
+    let error = connection.error().unwrap();
     assert!(error.ends_with("; restart the program to accept it"), "{error}");
 }
 
@@ -254,12 +251,12 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let timing = ProbeTiming { timeout: 3 * SECOND, ..quick() };
     let stop = Stop::default();
     let connection =
-        start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop).unwrap();
+        start(settings("hole", timing), CredentialSource::Offered, Vec::new(), &stop).unwrap();
     connection.offer(Ok(config));
     assert!(is_down(&connection));
-    assert!(connection.health().error.is_none(), "the reader did not wait for the attempt");
+    assert!(connection.error().is_none(), "the reader did not wait for the attempt");
     until("it fails", &connection, &|| {
-        connection.health().error.is_some_and(|why| why.contains("no answer in time"))
+        connection.error().is_some_and(|why| why.contains("no answer in time"))
     });
     stop.raise();
 }
@@ -268,9 +265,8 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
 fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let stop = Stop::default();
     let server = Server::start(Options::default()).unwrap();
-    let (listener, told) = listener();
     let settings = settings("hub", ProbeTiming::default());
-    let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
+    let connection = start(settings, CredentialSource::Offered, Vec::new(), &stop).unwrap();
     connection.offer(Ok(config(&server, "me")));
     until("it connects", &connection, &|| connection.is_connected());
     let session = connection.session().unwrap();
@@ -282,5 +278,5 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
         assert!(started.elapsed() < SECOND);
         thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(*lock(&told), [ConnectionEvent::Connected]);
+    assert_eq!(connection.state().health.connections, 1);
 }

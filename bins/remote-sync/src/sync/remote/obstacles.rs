@@ -83,7 +83,7 @@ impl RemoteSync {
 /// The number of a cluster's session, or why it has none.
 pub(super) fn session(cluster: &Arc<ClusterClient>) -> Result<u64, String> {
     cluster.session().map(|session| session.number).map_err(|error| {
-        match cluster.connection.health().error {
+        match cluster.connection.error() {
             Some(detail) => format!("{error}: {detail}"),
             None => error.to_string(),
         }

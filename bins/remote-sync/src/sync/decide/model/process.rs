@@ -188,7 +188,8 @@ impl Sync {
         let process = world.process.as_mut().unwrap();
         // An object that came and went is the subject of two events.
         let answers = process.answers.iter_mut().filter_map(|it| it[name].target.take().flatten());
-        let gone = process.targets[name].or(answers.last()).is_some() && now.is_none();
+        let answer = answers.last();
+        let gone = process.targets[name].or(answer).is_some() && now.is_none();
         process.targets[name] = now;
         let mark = now.and_then(|target| target.mark);
         for remote in 0..self.events.remotes {
