@@ -135,8 +135,14 @@ impl<'a> Addon<'a> {
         hub.add_addon(CLUSTER, ADDON, ADDON_NAMESPACE);
         let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
         hub.set_addon_status(CLUSTER, ADDON, &json!({"registrations": registrations}));
-        // As the add-on's manager does.
-        hub.approve_next(CLUSTER);
+        // As the add-on's manager does. The cluster may renew its own certificate meanwhile.
+        let label = "open-cluster-management.io/addon-name";
+        let request = eventually("the add-on asks for a certificate", || {
+            let mut requests = hub.csrs_of(CLUSTER).into_iter();
+            let request = requests.find(|it| it["metadata"]["labels"][label] == ADDON)?;
+            Some(request["metadata"]["name"].as_str()?.to_owned())
+        });
+        hub.approve_csr(&request);
         let begin = Instant::now();
         let secret = SECRETS.object(ADDON_NAMESPACE, SECRET);
         eventually("the add-on has a credential", || managed.get(&secret));
