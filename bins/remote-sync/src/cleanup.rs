@@ -21,7 +21,7 @@ use crate::{
     },
     controller::{Controller, LocalCluster},
     model::{
-        discovery::{self, ResourceArg},
+        discovery::{self, ApiResource, ResourceArg},
         key::{self, ObjectKey},
     },
     once,
@@ -124,12 +124,12 @@ impl Sweep<'_> {
     /// Cleans until a list shows nothing that is worth another try; adds the rest to `left`.
     fn run(&self, left: &mut Left) -> Result<()> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
-        let kind =
-            self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?.resource;
+        let ApiResource { resource: kind, namespaced, .. } =
+            self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?;
         let mut tried = Tried::new();
         loop {
             let mut stuck = Left::default();
-            let marked = self.find(&kind, &tried, &mut stuck)?;
+            let marked = self.find((&kind, namespaced), &tried, &mut stuck)?;
             if stop.raised() {
                 return Err(once::unfinished("stopped before everything was done".into()));
             }
@@ -158,7 +158,12 @@ impl Sweep<'_> {
     }
 
     /// Lists the marked objects of the whole cluster; without that right, those of the namespace that the flags name.
-    fn find(&self, kind: &Resource, tried: &Tried, stuck: &mut Left) -> Result<Marked> {
+    fn find(
+        &self,
+        (kind, namespaced): (&Resource, bool),
+        tried: &Tried,
+        stuck: &mut Left,
+    ) -> Result<Marked> {
         let (settings, mut found) = (&self.controller.context.settings, Marked::new());
         let mapping = &settings.mapping;
         let namespace = match self.role {
@@ -166,7 +171,7 @@ impl Sweep<'_> {
             Role::Target => &mapping.target_namespace,
         };
         match self.list(kind.everywhere(), tried, &mut found, stuck) {
-            Err(Error::Forbidden(_)) if namespace.is_some() => {}
+            Err(Error::Forbidden(_)) if namespaced && namespace.is_some() => {}
             listed => return listed.map(|()| found),
         }
         if let Some(namespace) = namespace {

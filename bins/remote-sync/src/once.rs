@@ -130,7 +130,9 @@ fn pending_of(controller: &Controller, remote: &RemoteSync) -> Option<String> {
     let mut obstacles = obstacles(controller, remote).peekable();
     let waits = remote.awaits_enqueuing(&controller.context.reader.digester) || depth.parked > 0;
     let moves = obstacles.peek().is_none() && waits || depth.queued + depth.running > 0;
-    let listing = obstacles.find(|(kind, _)| !unreachable && remote.trouble(*kind).is_none());
+    let is_connecting = !remote.clusters().iter().all(|it| it.connection.is_connected());
+    let listing =
+        obstacles.find(|(kind, _)| !unreachable && (is_connecting || remote.is_listing(*kind)));
     let queued = || moves.then(|| format!("pairs of {} are in the queue", remote.name));
     listing.map(|(_, what)| what).or_else(queued)
 }
@@ -152,7 +154,8 @@ fn remaining(controller: &Controller, awaits_orphans: bool) -> Option<String> {
         return Some(why);
     }
     if !controller.all_known.load(Relaxed) {
-        return Some(format!("the remotes are not known: {}", controller.registry_trouble()?));
+        let why = controller.registry_trouble().unwrap_or_default();
+        return Some(format!("the remotes are not known: {why}"));
     }
     let (remotes, secrets) = (controller.remotes(), &controller.context.settings.secrets);
     let obstacle = |remote: &RemoteSync| obstacles(controller, remote).next().map(|(_, what)| what);

@@ -163,7 +163,6 @@ fn target_namespaces(settings: &Settings) -> Vec<String> {
 
 /// The rules for the leader election Lease and remotes' kubeconfigs, by namespace.
 fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
-    const READ: [&str; 3] = ["get", "list", "watch"];
     let mut roles: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     if let Some(election) = &settings.election {
         let rules = roles.entry(&election.namespace).or_default();
@@ -185,9 +184,7 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
     for (namespace, mut names) in named {
         names.sort();
         names.dedup();
-        // Of a registry, a get confirms that a remote's Secret is gone; all others are only watched.
-        let verbs = if names.is_empty() { &READ[..] } else { &READ[1..] };
-        let rule = secrets(&names, verbs);
+        let rule = secrets(&names, &["list", "watch"]);
         roles.entry(namespace).or_default().push(rule);
     }
     if let Some((namespace, clusters)) = &settings.known_clusters {

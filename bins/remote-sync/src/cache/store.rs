@@ -247,8 +247,11 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             }
             _ => None,
         };
-        if newer.is_some() {
-            return newer;
+        if let Some(object) = newer {
+            if matches!(seen, Some(Seen::Whole(known)) if *known == object) {
+                *answer = None;
+            }
+            return Some(object);
         }
         *answer = None;
         match seen? {

@@ -38,11 +38,15 @@ const READ_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_REMOTES: usize = 1000;
 /// Secrets of the registry. Cluster API labels five of each cluster.
 const MAX_SECRETS: usize = 8 * MAX_REMOTES;
+/// Bytes of all their values together; each is held decoded, too.
+const MAX_TOTAL_LENGTH: usize = 16 << 20;
 
 /// A Secret with a kubeconfig.
 #[derive(Clone, PartialEq)]
 struct KubeconfigSecret {
     uid: String,
+    /// Of its values, in bytes.
+    length: usize,
     config: Result<ClusterConfig>,
 }
 
@@ -82,7 +86,10 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     }
     let registry = match settings.registry.clone() {
         Some(registry) => {
-            let store = Store::new(MAX_SECRETS);
+            let weigh = |secret: &Option<KubeconfigSecret>| {
+                secret.as_ref().map_or(0, |secret| secret.length)
+            };
+            let store = Secrets::new(MAX_SECRETS).weighing_at_most(MAX_TOTAL_LENGTH, weigh);
             let read = |secret: Value| {
                 Some(cluster_of(&secret).is_some().then(|| read_secret(&secret, None)))
             };
@@ -288,7 +295,9 @@ impl Registry {
 
 fn read_secret(secret: &Value, key: Option<&str>) -> KubeconfigSecret {
     let (namespace, name) = key::namespaced_name(secret);
+    let values = secret["data"].as_object().into_iter().flatten();
     KubeconfigSecret {
+        length: values.filter_map(|(_, value)| value.as_str()).map(str::len).sum(),
         uid: secret["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
         config: secret_config(&format!("{namespace}/{name}"), secret, key),
     }

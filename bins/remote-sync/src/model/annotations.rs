@@ -28,14 +28,10 @@ pub struct AnnotationKeys {
     pub local_generation: String,
     /// On a source: the target's uid.
     pub local_uid: String,
-    /// On a source, from earlier versions: digests of both contents.
-    pub content: String,
     /// On a target: which object on which cluster it is a copy of.
     pub source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
     pub managed_keys: String,
-    /// On a target, from earlier versions: since when it has had no source.
-    pub orphaned: String,
 }
 
 impl AnnotationKeys {
@@ -53,16 +49,14 @@ impl AnnotationKeys {
             remote_generation: key("sync-remote-generation"),
             local_generation: key("sync-local-generation"),
             local_uid: key("sync-local-uid"),
-            content: key("sync-content"),
             source: key("source"),
             managed_keys: key("managed-keys"),
-            orphaned: key("orphaned"),
         }
     }
 
     /// What `-track source` records on a source.
-    pub fn records(&self) -> [&String; 4] {
-        [&self.remote_generation, &self.local_generation, &self.local_uid, &self.content]
+    pub fn records(&self) -> [&String; 3] {
+        [&self.remote_generation, &self.local_generation, &self.local_uid]
     }
 
     /// Returns whether a key is under the prefix, even if it is not one of these.

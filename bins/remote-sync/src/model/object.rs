@@ -85,7 +85,7 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Which of the first of [`AnnotationKeys::records`] are there.
+    /// Which of [`AnnotationKeys::records`] are there.
     pub fn records(&self) -> [bool; 3] {
         [self.remote.is_some(), self.local.is_some(), self.uid.is_some()]
     }

@@ -173,7 +173,7 @@ fn rules_that_name_no_secret_are_said() {
         let rules = lines.map(|line| line.rsplit_once(": ").unwrap().0.to_owned());
         rules.collect::<Vec<_>>()
     };
-    let (all, create, read) = ("*: list", "secrets: create", "secrets: get, list, watch");
+    let (all, create, read) = ("*: list", "secrets: create", "secrets: list, watch");
     let named = "-local-secret-name token";
     assert_eq!(said(""), Vec::<String>::new());
     assert_eq!(said("-namespace-policy empty"), [all]);

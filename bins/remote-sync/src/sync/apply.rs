@@ -195,7 +195,11 @@ impl PairContext<'_> {
                 let answer = Answer::object(lists, created);
                 self.remote.with_answers(self.id, |answers| answers.namespace = Some(answer));
             }
-            Ok(_) | Err(Error::AlreadyExists(_)) => {}
+            Ok(_) => {}
+            Err(Error::AlreadyExists(_)) => {
+                attempt.namespace_exists = Some(true);
+                return Ok(None);
+            }
             Err(Error::Forbidden(_)) => {
                 return Ok(Some(self.wait_for_namespace(Wait::NoNamespace)));
             }

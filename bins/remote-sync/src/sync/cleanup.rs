@@ -76,8 +76,8 @@ fn annotations(object: &Value, names: &[&String]) -> Vec<Value> {
     here.map(|name| patch::without_annotation(name)).collect()
 }
 
-fn target_keys(keys: &AnnotationKeys) -> [&String; 3] {
-    [&keys.source, &keys.managed_keys, &keys.orphaned]
+fn target_keys(keys: &AnnotationKeys) -> [&String; 2] {
+    [&keys.source, &keys.managed_keys]
 }
 
 #[cfg(test)]

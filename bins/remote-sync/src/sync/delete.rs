@@ -121,8 +121,7 @@ impl PairContext<'_> {
         let before = lock(&self.remote.gate).hold(counted, &self.id.key);
         let mut verdict = ask(reason);
         let source = observed.source.as_ref();
-        let lives = source.is_some_and(|source| !source.value.state.terminating);
-        if verdict == GateVerdict::Open && what == Destroyed::Target && !lives {
+        if verdict == GateVerdict::Open && what == Destroyed::Target {
             verdict = match self.deletion_of_more(source)? {
                 Some(reason) => ask(reason),
                 // It is back, and its objects may follow: the grace period starts over.

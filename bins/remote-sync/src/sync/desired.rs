@@ -115,10 +115,8 @@ impl Desired<'_> {
     fn merged_metadata(&self, body: &Value) -> [Map<String, Value>; 2] {
         let keys = self.recorded_keys(body).map(ManagedKeys::parse).unwrap_or_default();
         let labels = merged(old(body, "labels"), &keys.labels, self.labels());
-        let mut annotations =
+        let annotations =
             merged(old(body, "annotations"), &keys.annotations, self.copied_annotations());
-        // It is not an orphan any more.
-        annotations.remove(&self.reader.keys.orphaned);
         [labels, annotations]
     }
 

@@ -64,7 +64,7 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
             "the source is gone"
         }
         SyncAction::CheckGate(..) if gone => "both objects are gone, or the source is",
-        SyncAction::CheckGate(..) => "the source is being deleted, or its target made anew",
+        SyncAction::CheckGate(..) => "the source is being deleted",
         SyncAction::CheckNamespace => "it was created for targets, and no pair needs it",
         SyncAction::DeleteNamespace => "it was created for targets, and nothing is in it",
         SyncAction::DeleteTarget if gone => "the source is gone",

@@ -83,7 +83,7 @@ pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch that records which generations belong together, without what earlier versions recorded of contents.
+/// Merge patch that records which generations belong together.
 pub(crate) fn record_generations(
     source: &Cached<SourceObject>,
     target: &Cached<TargetObject>,
@@ -94,7 +94,6 @@ pub(crate) fn record_generations(
         &keys.remote_generation: source.value.state.generation.to_string(),
         &keys.local_generation: target.value.state.generation.to_string(),
         &keys.local_uid: target.uid.to_string(),
-        &keys.content: null,
     });
     annotate(source, annotations)
 }

@@ -29,6 +29,7 @@ fn answer_is_newest_until_the_store_has_seen_its_version() {
     store.put("ns/x", known(1, 6, 9));
     assert_eq!(newest(&mut answer), Some((7, 1)), "an event from before it");
     store.put("ns/x", known(1, 7, 1));
+    assert_eq!((newest(&mut answer), answer.take()), (Some((7, 1)), None), "its own event");
     answer = Some(Answer::object(0, known(1, 7, 2)));
     assert_eq!(newest(&mut answer), Some((7, 2)), "what this very version becomes");
     store.put("ns/x", known(1, 8, 3));

@@ -187,8 +187,7 @@ fn generations_are_published_in_annotations() {
     let expected = json!({"metadata": {"uid": SOURCE, "resourceVersion": "221", "annotations": {
         "cloud.teleport.dev/sync-local-generation": "2",
         "cloud.teleport.dev/sync-remote-generation": "3",
-        "cloud.teleport.dev/sync-local-uid": TARGET,
-        "cloud.teleport.dev/sync-content": null}}});
+        "cloud.teleport.dev/sync-local-uid": TARGET}}});
     assert_eq!(record_generations(&one, &other, &reader), expected);
 }
 

@@ -17,6 +17,11 @@ impl RemoteSync {
         self.check(kind).err()
     }
 
+    /// Returns whether pairs of this kind wait for nothing but lists.
+    pub(crate) fn is_listing(&self, kind: KindIndex) -> bool {
+        self.check(kind).is_err_and(|why| why == LISTING)
+    }
+
     fn check(&self, kind: KindIndex) -> Result<(), String> {
         let [from, to] = self.clusters().map(session);
         let (from, to) = (from?, to?);
