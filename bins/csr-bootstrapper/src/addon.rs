@@ -51,7 +51,7 @@ pub(crate) fn store() -> Store<Arc<AddOn>> {
     Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_LENGTH, |addon| addon.length())
 }
 
-/// Starts the watch of add-ons, and a loop for each cluster that their agents run on: one that hangs delays no other.
+/// Starts the watch of add-ons, and a loop for each cluster that their agents run on; the loops share the store.
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.

@@ -222,8 +222,7 @@ impl Agent {
     }
 
     /// Takes over the answer to a write of the credential's Secret: the watch may lag behind.
-    pub(crate) fn set_credential(&self, secret: Value) {
-        let revision = self.credential.revision();
+    pub(crate) fn set_credential(&self, revision: u64, secret: Value) {
         self.credential.put(revision, &self.settings.hub_secret, Some(Arc::new(secret)));
         self.stop.wake();
     }

@@ -1,6 +1,6 @@
 //! Bootstrap kubeconfigs: what they lead to, and their sources, files or Secrets.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use apiclient::{log_object, reflector::Lookup, resource::SECRETS, watch::Selection};
 use kubeconfig::{
@@ -24,7 +24,7 @@ pub(crate) struct BootstrapKubeconfig {
 }
 
 /// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why there is no valid one.
-pub(crate) type SourceResult = std::result::Result<BootstrapKubeconfig, String>;
+pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, String>;
 
 /// Why no bootstrap kubeconfig is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,8 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
             let read = kubeconfig::cluster_from_file(path, agent.settings.reach);
             let read = read.map(|(hub, config)| BootstrapKubeconfig { hub: hub.into(), config });
             let revision = store.revision();
-            store.put(revision, source.name(), Some(read.map_err(|error| error.to_string())));
+            let read = read.map(Arc::new).map_err(|error| error.to_string());
+            store.put(revision, source.name(), Some(read));
             if store.revision() != revision {
                 on_change();
             }
@@ -82,7 +83,8 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
         BootstrapSource::Secret(name) => {
             let selection = Selection::all(SECRETS.object(&agent.settings.namespace, name));
             let mut parse = |secret: Value| {
-                Some(BootstrapKubeconfig::of_secret(&secret).map_err(|error| error.to_string()))
+                let read = BootstrapKubeconfig::of_secret(&secret);
+                Some(read.map(Arc::new).map_err(|error| error.to_string()))
             };
             store.run(&agent.management, &selection, &agent.stop, &mut parse, &mut on_change);
         }
@@ -144,7 +146,9 @@ impl Agent {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn bootstrap(&self) -> std::result::Result<BootstrapKubeconfig, BootstrapError> {
+    pub(crate) fn bootstrap(
+        &self,
+    ) -> std::result::Result<Arc<BootstrapKubeconfig>, BootstrapError> {
         let index = match self.settings.hub_connection_timeout {
             None => 0,
             Some(_) => match self.selected_hub() {

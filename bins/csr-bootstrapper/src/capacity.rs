@@ -125,7 +125,7 @@ fn log_unknown(agent: &Agent) {
     match agent.nodes.first_invalid() {
         Some(name) => log_object!(
             Level::Warn, NODES.cluster_object(&name);
-            "a node cannot be read: the cluster's capacity is not reported"
+            "a node cannot be read, or all are too large together: the cluster's capacity is not reported"
         ),
         None => {
             log::warn!(

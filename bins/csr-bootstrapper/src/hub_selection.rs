@@ -123,7 +123,9 @@ impl HubTimer {
             return Some(first.unwrap_or(denied).max(denied + DENIAL_TIMEOUT));
         }
         let Some(renewed) = renewed else {
-            return Some(self.since + self.timeout.max(ACCEPTANCE_TIMEOUT));
+            // A heartbeat before the selection does not count: the next one gets its time.
+            let next = if hub.failing { Duration::ZERO } else { 2 * hub.period };
+            return Some(self.since + self.timeout.max(ACCEPTANCE_TIMEOUT).max(next));
         };
         // Only heartbeats that fail for a while count: the process may have been suspended.
         let failed = self.failing_since? + self.timeout.min(hub.period);
@@ -131,8 +133,8 @@ impl HubTimer {
     }
 }
 
-/// The order in which hubs are asked, as indices of `servers`: first those of the pending request and of the
-/// credential, then those after the selected one, which comes last.
+/// The order in which hubs are asked, as indices of `servers`: first the hub that the cluster joins and that of the
+/// credential, then the others, from the one after the selected one on.
 fn order(
     servers: &[Option<String>],
     selected: Option<&str>,

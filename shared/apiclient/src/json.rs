@@ -101,7 +101,9 @@ impl Document {
 impl Head {
     /// The head of an object of which perhaps nothing else was kept.
     fn of(object: &Value) -> Self {
-        let [namespace, name, uid, version] = HEAD.map(|key| metadata(object, key).to_owned());
+        let text = |key| Some(metadata(object, key)).filter(|text| text.len() <= MAX_NAME);
+        let [namespace, name, uid, version] =
+            HEAD.map(|key| text(key).unwrap_or_default().to_owned());
         Self { namespace, name, uid, version }
     }
 }
@@ -115,7 +117,7 @@ fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
 
 /// A longer text cannot name an object (apimachinery `util/validation/validation.go`,
 /// DNS1123SubdomainMaxLength).
-const MAX_NAME: usize = 253;
+pub(crate) const MAX_NAME: usize = 253;
 
 /// Bytes that are counted for a budget. One type for all sources, so that there is one parser in the program.
 pub struct Bytes<'a>(BufReader<Counted<'a>>);

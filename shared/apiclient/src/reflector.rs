@@ -14,7 +14,7 @@ use crate::{
     api,
     client::{Client, request::ApiRequest},
     error::Error,
-    json::Document,
+    json::{Document, MAX_NAME},
     lock::lock,
     log_object,
     stop::Stop,
@@ -234,7 +234,10 @@ impl<T: Clone + PartialEq> Store<T> {
         document: Document,
         parse: &mut dyn FnMut(K) -> Option<T>,
     ) -> (String, Option<T>) {
-        let (name, target) = (document.name().to_owned(), selection.target);
+        // The beginning of a name that is too long stands for it, as an invalid object.
+        let is_named = document.name().len() <= MAX_NAME;
+        let name: String = document.name().chars().take(MAX_NAME).collect();
+        let target = selection.target;
         let request = ApiRequest::get(target);
         let object = match document {
             Document::TooLarge(_) => Err(client.too_large(&request)),
@@ -251,7 +254,10 @@ impl<T: Clone + PartialEq> Store<T> {
             );
         }
         let known = || lock(&self.0).objects.by_name.get(&name).cloned().flatten();
-        let object = if invalid.is_some() { known() } else { object.ok().and_then(parse) };
+        let object = match invalid {
+            Some(_) => known(),
+            None => object.ok().filter(|_| is_named).and_then(parse),
+        };
         (name, object)
     }
 }

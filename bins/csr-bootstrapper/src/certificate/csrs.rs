@@ -30,6 +30,8 @@ use crate::agent::PAGE;
 const REREAD_INTERVAL: Duration = Duration::from_secs(15);
 /// Versions of more CSRs are not kept: these are read as often as without a watch.
 const MAX_CSRS: usize = 1000;
+/// Digits of a resourceVersion, a number of 64 bits.
+const MAX_VERSION: usize = 20;
 
 /// The CSRs of one cluster, through one client; the watch is open while a CSR is awaited.
 pub(crate) struct CsrClient {
@@ -166,8 +168,10 @@ impl CsrClient {
         let started = runtime::spawn("csrs", move || {
             let all = Selection::all(CSRS.everywhere());
             let selection = Selection { labels: &labels, page: PAGE, metadata_only: true, ..all };
-            let version =
-                |csr: Value| csr["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+            let version = |csr: Value| {
+                let version = csr["metadata"]["resourceVersion"].as_str()?;
+                (version.len() <= MAX_VERSION).then(|| version.to_owned())
+            };
             versions.run(&client, &selection, &stop, &mut { version }, &mut || wakes.wake());
         });
         match started {
@@ -197,7 +201,12 @@ impl Watch {
 
 impl Read {
     fn is_fresh(&self, version: &Lookup<String>, now: Instant) -> bool {
-        let is_watched = *version != Lookup::Unknown;
+        let is_watched = match version {
+            Lookup::Object(_) => true,
+            // A hub that changes labels hides a CSR from the watch.
+            Lookup::Absent => self.csr.is_none(),
+            Lookup::Unknown | Lookup::Invalid => false,
+        };
         self.version == *version && (is_watched || now < self.at + REREAD_INTERVAL)
     }
 }

@@ -112,8 +112,8 @@ impl<'a> CertificateManager<'a> {
     fn turn(&mut self, acts: bool) -> Turn {
         let (agent, secret) = (self.agent, self.agent.secret_name());
         let bootstrap = agent.bootstrap();
-        self.bootstrap_changed(bootstrap.as_ref().ok());
-        let (bootstrap, no_bootstrap) = (bootstrap.as_ref().ok(), bootstrap.as_ref().err());
+        let (bootstrap, no_bootstrap) = (bootstrap.as_deref().ok(), bootstrap.as_ref().err());
+        self.bootstrap_changed(bootstrap);
         let (data, validation) = self.validate(bootstrap);
         let clocks = agent.clocks();
         let followed = self.session.follow(agent, &self.names, &validation, bootstrap, clocks);

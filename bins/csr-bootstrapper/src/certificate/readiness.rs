@@ -26,7 +26,7 @@ fn files(agent: &Agent) -> Result<(), String> {
         return Ok(());
     };
     let what = directory.display().to_string();
-    let hub = agent.bootstrap().ok().map(|bootstrap| bootstrap.hub);
+    let hub = agent.bootstrap().ok().map(|bootstrap| bootstrap.hub.clone());
     match validate(&in_directory(directory), hub.as_ref(), &names, agent.clocks()) {
         Validation::Usable(_) => Ok(()),
         Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),

@@ -171,7 +171,7 @@ pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 /// lacks; other keys stay.
 pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
     let (client, target) = (&agent.management, agent.credential());
-    let mut seen = agent.credential_secret();
+    let (mut revision, mut seen) = (agent.credential.revision(), agent.credential_secret());
     let mut tried = 0;
     let secret = loop {
         tried += 1;
@@ -180,6 +180,7 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
             Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
                 if tried < CONFLICTS =>
             {
+                revision = agent.credential.revision();
                 seen = read(client, &target)?.map(Arc::new);
             }
             written => {
@@ -187,7 +188,7 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
             }
         }
     };
-    agent.set_credential(secret);
+    agent.set_credential(revision, secret);
     Ok(())
 }
 

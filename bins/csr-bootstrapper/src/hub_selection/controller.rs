@@ -141,7 +141,9 @@ impl HubController<'_> {
         let answer = config.map(|it| check_credential(self.agent, it, &self.names.cluster));
         match (answer, self.agent.source(index)) {
             (Some(answer), _) if !matches!(answer, HubAnswer::Refused(_)) => answer,
-            (_, Some(Ok(bootstrap))) => check(self.agent, bootstrap.config, &self.names.cluster),
+            (_, Some(Ok(bootstrap))) => {
+                check(self.agent, bootstrap.config.clone(), &self.names.cluster)
+            }
             _ => HubAnswer::Refused("there is no valid kubeconfig any more".into()),
         }
     }

@@ -77,7 +77,7 @@ fn upstreams_rows_of_validate() {
         let refusal = refusal(&format!("-cluster-healthcheck-period {period}"));
         assert!(refusal.starts_with("-cluster-healthcheck-period is a time above zero"));
     }
-    assert!(refusal("-client-cert-expiration-seconds 3599").contains("is from 3600 to"));
+    assert!(refusal("-client-cert-expiration-seconds 3599").contains("is 0 or from 3600 to"));
     let seconds = |line: &str| settings(line).unwrap().expiration;
     assert_eq!(seconds("-client-cert-expiration-seconds 3600"), Some(3600));
     assert_eq!(seconds("-client-cert-expiration-seconds 0"), None);

@@ -191,6 +191,9 @@ pub(super) fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
     let name = "client-cert-expiration-seconds";
     match flags.number(name) {
         0 => Ok(None),
-        _ => flags.number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS).map(Some),
+        _ => flags
+            .number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS)
+            .map(Some)
+            .map_err(|error| error.replacen("is from", "is 0 or from", 1)),
     }
 }

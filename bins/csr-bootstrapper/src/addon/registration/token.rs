@@ -197,7 +197,7 @@ impl TokenDriver {
             TokenNeed::Token(why) => Some(why),
         };
         // The last token was used for a while: nobody has undone a write.
-        let is_regular = self.obtained.as_ref().is_none_or(|it| now >= it.until);
+        let is_regular = why.is_some() && self.obtained.as_ref().is_none_or(|it| now >= it.until);
         if let Some(until) = self.pacing.next_write(is_regular, now) {
             return Ok(until);
         }
