@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The longest time until a change that wakes nobody is noticed.
-const CHECK_AGAIN: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shared by all threads of the program.
 pub(crate) struct Controller {
@@ -175,7 +175,7 @@ impl Controller {
                 }
                 resync = self.next_resync();
             }
-            if self.stop.wait_for_change(seen, Instant::now() + CHECK_AGAIN) {
+            if self.stop.wait_for_change(seen, Instant::now() + CHECK_INTERVAL) {
                 self.remotes().iter().for_each(|remote| remote.queue.close());
                 return;
             }

@@ -219,14 +219,13 @@ impl Settings {
             reach: flags.reach(),
             accepted: values::accepted(flags)?,
             probes: values::probes(flags)?,
-            max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,
+            max_objects: values::number(flags, "max-objects", 1, values::MAX_OBJECTS)?,
             // What it explains, it works on itself.
-            workers: match values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?
-            {
+            workers: match values::number(flags, "concurrent-reconciles", 1, values::MAX_WORKERS)? {
                 _ if explains => 0,
                 workers => workers,
             },
-            qps: values::number(flags, "qps", 0, values::MOST_REQUESTS)?,
+            qps: values::number(flags, "qps", 0, values::MAX_REQUESTS)?,
             timeout: flags.period("timeout")?,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
             election: values::election(flags, &operation, namespace.as_deref())?,

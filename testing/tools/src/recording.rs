@@ -11,7 +11,7 @@ const LINE: usize = 18;
 const MARGIN: usize = 16;
 const BAR: usize = 28;
 /// Longer waits are shortened to this, in seconds.
-const LONGEST_WAIT: f64 = 1.2;
+const MAX_WAIT: f64 = 1.2;
 /// Where a step's middle column begins and ends, see `term::Timeline`.
 const AT: usize = 9;
 const WHAT: usize = 43;
@@ -44,7 +44,7 @@ pub fn svg(title: &str, lines: &[Line]) -> String {
     );
     let (mut shown, mut before) = (0.0, Duration::ZERO);
     for (index, line) in lines.iter().enumerate() {
-        shown += (line.at.saturating_sub(before)).as_secs_f64().min(LONGEST_WAIT);
+        shown += (line.at.saturating_sub(before)).as_secs_f64().min(MAX_WAIT);
         before = line.at;
         let y = BAR + MARGIN + index * LINE + 4;
         if !line.text.is_empty() {

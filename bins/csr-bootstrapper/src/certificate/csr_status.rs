@@ -13,7 +13,7 @@ use crate::clocks::Clocks;
 
 /// Pending requests that stop the next one: the Go agent's limit, which counts answered ones
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).
-pub const MOST_PENDING: usize = 10;
+pub const MAX_PENDING: usize = 10;
 
 /// Label of the CSR of an add-on.
 pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";

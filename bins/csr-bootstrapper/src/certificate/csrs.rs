@@ -22,7 +22,7 @@ use sidecar::runtime;
 
 use super::{
     csr::{CLUSTER_LABEL, CSRS, CertificateRequest, CsrTemplate},
-    csr_status::{MOST_PENDING, is_pending},
+    csr_status::{MAX_PENDING, is_pending},
 };
 use crate::agent::PAGE;
 
@@ -127,7 +127,7 @@ impl CsrClient {
             {
                 pending.push(csr.name().to_owned());
             }
-            match pending.len() < MOST_PENDING {
+            match pending.len() < MAX_PENDING {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }

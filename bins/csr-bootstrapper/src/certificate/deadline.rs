@@ -18,10 +18,10 @@ const SPREAD: f64 = 0.05;
 /// of kube-controller-manager backdates by five minutes
 /// (`pkg/controller/certificates/authority/policies.go`), so the last quarter of a certificate for 30
 /// seconds is all of it.
-const LEAST_USED: f64 = 0.5;
+const MIN_USED_SHARE: f64 = 0.5;
 /// The upper limit of that, because the time that a machine sleeps does not count. It bounds the rate of
 /// certificates even if a clock is wrong.
-const LONGEST_LEAST_USE: Duration = Duration::from_secs(12 * 3600);
+const MIN_USED_CAP: Duration = Duration::from_secs(12 * 3600);
 
 /// The deadline of the certificate in `pem`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
     let chain = certificate::chain(pem).unwrap_or_default();
     let Some((begin, end)) = validity(&chain) else { return Duration::ZERO };
     let left = clocks.left_of_new(begin, end);
-    left.mul_f64(LEAST_USED + SPREAD * drawn(pem)).min(LONGEST_LEAST_USE)
+    left.mul_f64(MIN_USED_SHARE + SPREAD * drawn(pem)).min(MIN_USED_CAP)
 }
 
 /// The time span in which all of the chain is valid.
@@ -212,7 +212,7 @@ mod tests {
         let pem = issued(now() - MINUTE * 5, now() + DAY * 365);
         for year in [-400, 0, 400] {
             for clocks in [at(now()), hub(year * 86_400, DAY)] {
-                assert_eq!(least_use(&pem, &clocks), LONGEST_LEAST_USE, "{year}");
+                assert_eq!(least_use(&pem, &clocks), MIN_USED_CAP, "{year}");
             }
         }
         assert_eq!(least_use(b"", &at(now())), Duration::ZERO);

@@ -14,11 +14,11 @@ const REST_WRONG: Duration = Duration::from_secs(30);
 pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
 pub(super) const SHORT_RESTS: [Duration; 2] = [REST_SHORT, REST_SHORT.saturating_mul(2)];
 /// The longest rest.
-pub(super) const LONGEST_REST: Duration = Duration::from_secs(3600);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
 /// Between the write of a certificate that was used until it was due, however short it is, and the next one.
 pub(super) const PACE: Duration = Duration::from_secs(5);
 /// Between a write of the Secret that somebody undid and the next one; it doubles each time.
-const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The waits between requests and between writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ impl Pacing {
 
     /// The earliest time of the next write of the Secret, if it is in the future.
     pub(crate) fn next_write(&self, regular: bool, now: Instant) -> Option<Instant> {
-        let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
+        let repeats = REPEAT_INTERVAL.saturating_mul(1 << self.repeats.min(12)).min(MAX_BACKOFF);
         let pace = if regular && self.repeats == 0 { PACE } else { repeats };
         let until = self.saved? + pace;
         (now < until).then_some(until)
@@ -66,7 +66,7 @@ impl Pacing {
     ) -> Duration {
         let rest = match self.ends {
             0 => first,
-            ends => second.saturating_mul(1 << (ends - 1).min(8)).min(LONGEST_REST),
+            ends => second.saturating_mul(1 << (ends - 1).min(8)).min(MAX_BACKOFF),
         };
         // Jitter: a fleet that was denied together must not retry together.
         let rest = rest + rest.mul_f64(random / 4.0);

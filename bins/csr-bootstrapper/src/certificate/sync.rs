@@ -11,11 +11,11 @@ use apiclient::error::{Error, Result};
 
 use super::{
     csr::CertificateRequest,
-    csr_status::{CsrFailure, CsrStatus, Judge, MOST_PENDING, evaluate},
+    csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
     io::{Io, Notice, Observation},
     need::{self, Need, NeedReason, NewHub, Requester},
-    pacing::{LONGEST_REST, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
+    pacing::{MAX_BACKOFF, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
     validate::Validation,
 };
 use crate::{clocks::Clocks, hub::Hub, state::Rotated};
@@ -121,7 +121,7 @@ impl Certificate {
             Need::Repair => self.repair(seen.now, io),
             Need::Certificate(why) => match seen.requester {
                 Some(requester) => self.obtain(why, requester, seen, io),
-                None => Ok(seen.now + LONGEST_REST),
+                None => Ok(seen.now + MAX_BACKOFF),
             },
         }
     }
@@ -269,7 +269,7 @@ impl Certificate {
         io: &mut dyn Io,
     ) -> Result<Instant> {
         let pending = io.pending().inspect_err(|error| self.not_created(error))?;
-        self.counted = pending.len() < MOST_PENDING;
+        self.counted = pending.len() < MAX_PENDING;
         if self.counted {
             return Ok(seen.now);
         }
@@ -321,7 +321,7 @@ impl Certificate {
         let is_new = known.is_none_or(|waiting| waiting.is_overdue != is_overdue);
         self.waiting = Some(Waiting { since, is_overdue });
         io.notify(&Notice::Pending { sentence, is_new, is_overdue });
-        now + LONGEST_REST
+        now + MAX_BACKOFF
     }
 
     fn save(

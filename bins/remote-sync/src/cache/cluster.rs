@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The client of a cluster.
 pub(crate) struct ClusterClient {
@@ -95,7 +95,7 @@ impl ClusterClient {
     /// A response that says that the cluster is busy or unreachable slows down all requests.
     fn learn(&self, error: &Error) {
         if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
-            self.limiter.pause((*pause).min(LONGEST_PAUSE));
+            self.limiter.pause((*pause).min(MAX_PAUSE));
         }
         if classify(error) == RetryClass::Down {
             self.connection.doubt();

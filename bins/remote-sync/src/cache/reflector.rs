@@ -38,11 +38,11 @@ use crate::{
 /// client-go's page size (`tools/pager/pager.go`, defaultPageSize).
 pub(crate) const PAGE: u32 = 500;
 /// The longest wait before a kind that a cluster does not serve (yet) is looked up again.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The wait before a kind is looked up again that discovery lists but the server does not serve.
-const FIND_AGAIN: Duration = Duration::from_secs(1);
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
 /// Roughly the wait before a kind with too many objects is listed again.
-const LIST_AGAIN: Duration = Duration::from_secs(300);
+const RELIST_INTERVAL: Duration = Duration::from_secs(300);
 /// The longest sleep in one piece.
 const SLICE: Duration = Duration::from_secs(60);
 
@@ -62,7 +62,7 @@ impl<W: Watched> Reflector<'_, W> {
     /// Follows the list until `stop` is raised, across all sessions.
     pub(crate) fn follow(&self, stop: &Stop) {
         let mut watcher = Watcher::default();
-        let [mut backoff, mut doubts] = [Backoff::new(LONGEST_WAIT), Backoff::new(LONGEST_WAIT)];
+        let [mut backoff, mut doubts] = [Backoff::new(MAX_WAIT), Backoff::new(MAX_WAIT)];
         let (mut identity, mut sessions, mut begun) = (None, 0, 0);
         let mut followed: Option<Arc<ApiResource>> = None;
         while !stop.raised() {
@@ -89,7 +89,7 @@ impl<W: Watched> Reflector<'_, W> {
                     match self.run(&mut watcher, &session, &kind, &mut begun, &mut doubts) {
                         Run::Overflowed => {
                             watcher.reset();
-                            session.stop.wait(LIST_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
+                            session.stop.wait(RELIST_INTERVAL.mul_f64(0.5 + fastrand::f64() / 2.0));
                         }
                         Run::Doubted(error) => self.doubt(&error, &mut doubts, &session.stop),
                         Run::Ended => {}
@@ -97,7 +97,7 @@ impl<W: Watched> Reflector<'_, W> {
                     if self.store.kind().is_none() {
                         // What comes back may be another definition, with other objects.
                         followed = None;
-                        session.stop.wait(FIND_AGAIN);
+                        session.stop.wait(DISCOVERY_INTERVAL);
                     }
                 }
                 Err(error) => self.fail(&error, &mut backoff, &session.stop),

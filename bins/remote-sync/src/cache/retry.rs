@@ -10,12 +10,12 @@ const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(300);
 /// Shortest and longest backoff for failures that only a person can fix.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
-const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
+const MAX_REFUSED_WAIT: Duration = Duration::from_secs(3600);
 /// The longest backoff while a quota is used up: that there is room again is no event.
-const LONGEST_OVER_QUOTA: Duration = Duration::from_secs(300);
+const MAX_QUOTA_WAIT: Duration = Duration::from_secs(300);
 
 /// The longest Retry-After that is honored for one pair.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// The reaction that a failure calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
 pub(crate) fn requested_delay(error: &Error) -> Duration {
     match error {
         Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
-            (*pause).min(LONGEST_PAUSE)
+            (*pause).min(MAX_PAUSE)
         }
         _ => Duration::ZERO,
     }
@@ -85,8 +85,8 @@ pub(crate) fn backoff(class: RetryClass, before: u32) -> Duration {
         RetryClass::Stale if before == 0 => return Duration::ZERO,
         RetryClass::Stale => (FIRST, LONGEST, before - 1),
         RetryClass::Transient | RetryClass::Down => (FIRST, LONGEST, before),
-        RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
-        RetryClass::OverQuota => (FIRST_REFUSED, LONGEST_OVER_QUOTA, before),
+        RetryClass::Refused => (FIRST_REFUSED, MAX_REFUSED_WAIT, before),
+        RetryClass::OverQuota => (FIRST_REFUSED, MAX_QUOTA_WAIT, before),
     };
     first.saturating_mul(1 << doublings.min(20)).min(longest)
 }

@@ -87,7 +87,7 @@ impl fmt::Display for ResourceArg {
 }
 
 /// Versions of a group in which a kind is searched: Kubernetes' own groups have at most four.
-const MOST_VERSIONS: usize = 16;
+const MAX_VERSIONS: usize = 16;
 
 /// Finds a kind on a server.
 ///
@@ -98,7 +98,7 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
         Some(version) => vec![version.clone()],
         None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
     };
-    for version in versions.into_iter().take(MOST_VERSIONS) {
+    for version in versions.into_iter().take(MAX_VERSIONS) {
         let path = version_path(wanted, &version);
         let list = document(client, wanted, &path, "APIResourceList")?;
         if let Some(kind) = find(&list, wanted, &version) {
@@ -121,7 +121,7 @@ pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     for group in groups["groups"].as_array().into_iter().flatten() {
         let (name, versions) = (group["name"].as_str(), versions(group));
         let name = name.filter(|name| valid_name(name) && !versions.is_empty());
-        let Some(name) = name.filter(|_| versions.len() <= MOST_VERSIONS) else {
+        let Some(name) = name.filter(|_| versions.len() <= MAX_VERSIONS) else {
             let server = client.name();
             return Err(Error::BadPeer(format!("get /apis on {server}: a group is not usable")));
         };

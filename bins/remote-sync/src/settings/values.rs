@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// More worker threads for a remote must be a mistake.
-pub(super) const MOST_WORKERS: i64 = 256;
+pub(super) const MAX_WORKERS: i64 = 256;
 /// A cached object takes a few hundred bytes: more would not fit in memory.
-pub(super) const MOST_OBJECTS: i64 = 10_000_000;
+pub(super) const MAX_OBJECTS: i64 = 10_000_000;
 /// Far more than a server grants to one client.
-pub(super) const MOST_REQUESTS: i64 = 1_000_000;
+pub(super) const MAX_REQUESTS: i64 = 1_000_000;
 
 pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
     ("Foreground", Propagation::Foreground),

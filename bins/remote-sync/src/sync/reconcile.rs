@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// The most actions of an attempt, apart from Secrets: with more it would not end.
-const MOST_ACTIONS: usize = 64;
+const MAX_ACTIONS: usize = 64;
 /// The most repetitions of an action, for example because a webhook undoes it.
-const MOST_REPEATS: usize = 3;
+const MAX_REPEATS: usize = 3;
 
 /// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
 /// worker may not be enough.
@@ -69,7 +69,7 @@ struct Reconciler<'a> {
 impl<'a> Reconciler<'a> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats, mut begun) = (None, 0, false);
-        for _ in 0..MOST_ACTIONS + self.pair.context.settings.secrets.len() {
+        for _ in 0..MAX_ACTIONS + self.pair.context.settings.secrets.len() {
             let observed = self.pair.observe(Instant::now());
             self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
@@ -84,7 +84,7 @@ impl<'a> Reconciler<'a> {
                 }
             }
             repeats = if last.replace(action) == Some(action) { repeats + 1 } else { 0 };
-            if repeats == MOST_REPEATS {
+            if repeats == MAX_REPEATS {
                 break;
             }
             if let Some(result) = self.perform(action, observed) {

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The longest wait for the lists that show what else is in a namespace to be deleted; then it stays.
-const LONGEST_UNLISTED: Duration = Duration::from_secs(60);
+const UNLISTED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The wait before the first object is tried again in a namespace that did not exist: without a right to read it,
 /// only a write shows that it does now.
@@ -186,7 +186,7 @@ impl RemoteSync {
     /// unknown for long, for example because a kind cannot be listed.
     pub(crate) fn shares_namespace(&self, pair: &Pair, memory: &PairMemory, now: Instant) -> bool {
         let waited = memory.waiting_since.map(|since| now.saturating_duration_since(since));
-        if waited.is_some_and(|waited| waited >= LONGEST_UNLISTED) && !self.is_complete() {
+        if waited.is_some_and(|waited| waited >= UNLISTED_TIMEOUT) && !self.is_complete() {
             return true;
         }
         let (namespace, own) = key::split(&pair.key);

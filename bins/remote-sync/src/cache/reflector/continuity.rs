@@ -12,7 +12,7 @@ use apiclient::{
     watch::Watcher,
 };
 
-use super::{FIND_AGAIN, Reflector};
+use super::{DISCOVERY_INTERVAL, Reflector};
 use crate::{
     cache::watched::{Change, Watched},
     connection::ClusterSession,
@@ -64,7 +64,7 @@ impl<W: Watched> Reflector<'_, W> {
         }
         if begun > 2 && !self.cluster.connection.is_still_there(session)? {
             // The session is about to end.
-            session.stop.wait(FIND_AGAIN);
+            session.stop.wait(DISCOVERY_INTERVAL);
             return Ok(false);
         }
         Ok(self.is_same_kind(session, kind))

@@ -151,7 +151,7 @@ fn a_namespace_may_hold_kinds_of_any_version_of_their_group() {
 fn an_odd_answer_is_no_list_of_all_kinds() {
     let server = Server::start(Options::default()).unwrap();
     let version = |n: usize| json!({"version": format!("v{n}")});
-    let many: Vec<_> = (0..=MOST_VERSIONS).map(version).collect();
+    let many: Vec<_> = (0..=MAX_VERSIONS).map(version).collect();
     for odd in [
         json!({}),
         json!({"kind": "Status"}),

@@ -166,7 +166,6 @@ fn the_target_s_own_keys_stay_and_those_that_the_source_had_go() {
             "gone": "1",
             "local": "1",
             "cloud.teleport.dev/managed-keys": "a,b|gone,note",
-            "cloud.teleport.dev/orphaned": "2026-11-21T11:41:35Z",
         },
     }));
     let after = updated(&from, &before, false, true).unwrap();
