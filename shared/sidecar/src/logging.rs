@@ -39,9 +39,10 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
     let mut builder = Builder::new();
     // The lines of other libraries name connections and frames, nothing that a user can act on.
     builder.filter_level(LevelFilter::Off);
-    for module in
-        [&*program.replace('-', "_"), "apiclient", "hub_kubeconfig_dumper", "kubeconfig", "sidecar"]
-    {
+    let program_module = program.replace('-', "_");
+    let libraries =
+        ["apiclient", "csr_bootstrapper", "hub_kubeconfig_dumper", "kubeconfig", "sidecar"];
+    for module in libraries.into_iter().chain([&*program_module]) {
         builder.filter_module(module, level);
     }
     builder
