@@ -28,6 +28,7 @@ use crate::{
     capacity::{self, NodeResources},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
+    duty::Program,
     settings::Settings,
     state::{CertificateStatus, HubSession, SharedState},
 };
@@ -42,6 +43,7 @@ pub(crate) const PAGE: u32 = 500;
 
 /// The running program. Its lock is never held across I/O.
 pub(crate) struct Agent {
+    pub(crate) program: Program,
     pub(crate) settings: Settings,
     pub(crate) stop: Stop,
     /// The cluster that holds the Secrets.
@@ -69,7 +71,12 @@ impl Agent {
     ///
     /// # Errors
     /// `BadConfig` when the kubeconfig of the management cluster or of the spoke cannot be used.
-    pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
+    pub(crate) fn new(
+        settings: &Settings,
+        flags: &Flags,
+        stop: &Stop,
+        program: Program,
+    ) -> Result<Self> {
         let management =
             sidecar::client::own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?;
         let spoke = match &settings.spoke_kubeconfig {
@@ -83,6 +90,7 @@ impl Agent {
             }
         };
         Ok(Self {
+            program,
             settings: settings.clone(),
             stop: stop.clone(),
             management,

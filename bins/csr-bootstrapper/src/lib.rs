@@ -11,6 +11,7 @@ pub mod clocks;
 mod command;
 mod conditions;
 mod digest;
+mod duty;
 mod files;
 pub mod https;
 pub mod hub;
@@ -25,18 +26,31 @@ mod state;
 
 use std::{env, process::ExitCode};
 
-use sidecar::{flags::Flag, runtime};
+use sidecar::{
+    flags::{Flag, Flags, Invocation},
+    runtime,
+};
 
-pub use settings::NAMESPACE;
+pub use self::{
+    duty::{Duty, Program},
+    run::run,
+    settings::{NAMESPACE, Settings},
+};
 
 /// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
     let (form, arguments) = command::command(env::args_os());
     let table = settings::table(form);
-    runtime::main_with("csr-bootstrapper", &table, arguments, settings::Settings::new, run::run)
+    let name = env!("CARGO_PKG_NAME");
+    let check = |flags: &Flags| Settings::new(flags).map(Invocation::Run);
+    runtime::main_with(name, &table, arguments, check, |settings, flags, stop| {
+        // The registration agent's Lease (ocm `pkg/common/options/options.go`).
+        let program = Program { name, lock: "registration-agent-lock", duty: None };
+        run(settings, flags, stop, program)
+    })
 }
 
-/// The registration agent's flags, with its defaults; klusterlet-agent has some of them.
+/// The registration agent's flags, with its defaults; klusterlet-agent has them too.
 pub fn agent_flags() -> Vec<Flag> {
     settings::table(command::CommandForm::Agent)
 }

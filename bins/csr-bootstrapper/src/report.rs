@@ -11,8 +11,8 @@ use sidecar::{
 };
 
 use crate::{
-    agent::Agent, bootstrap::BootstrapError, certificate::ready, managedcluster::accepted,
-    settings::LOCK,
+    agent::Agent, bootstrap::BootstrapError, certificate::ready, duty::Duty,
+    managedcluster::accepted,
 };
 
 const POSTED: Family =
@@ -44,13 +44,17 @@ impl Report for Reporter {
         let longest = LOOP_TIMEOUT + LIST_TIMEOUT;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
             Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
-            None => Ok(()),
+            None => self.duty().map_or(Ok(()), Duty::healthy),
         }
     }
 
     fn ready(&self) -> Result<(), String> {
         // A standby replica is as ready as it can be.
-        if self.leadership.follows() { Ok(()) } else { ready(&self.agent) }
+        if self.leadership.follows() {
+            return Ok(());
+        }
+        ready(&self.agent)?;
+        self.duty().map_or(Ok(()), Duty::ready)
     }
 
     /// One line for each thing that is degraded, for the selected one of several hubs, and for a cluster that waits for
@@ -78,15 +82,16 @@ impl Report for Reporter {
         }
         let failing = self.agent.heartbeat().failing();
         remarks.extend(failing.map(|why| format!("the heartbeat fails: {why}")));
+        remarks.extend(self.duty().into_iter().flat_map(Duty::remarks));
         remarks.into_iter().map(|remark| remark + "\n").collect()
     }
 
     fn metrics(&self) -> String {
         let agent = &self.agent;
         let mut metrics = Metrics::default();
-        metrics.add_process(env!("CARGO_PKG_NAME"), agent.started);
+        metrics.add_process(agent.program.name, agent.started);
         if agent.settings.election.is_some() {
-            metrics.add(LEADER, &[("name", LOCK)], u8::from(self.leadership.leads()));
+            metrics.add(LEADER, &[("name", agent.program.lock)], u8::from(self.leadership.leads()));
         }
         let status = agent.read(|state| state.status.clone());
         metrics.add(POSTED, &[], status.posted);
@@ -118,7 +123,17 @@ impl Report for Reporter {
         if let Some(spoke) = agent.other_spoke() {
             metrics.add_client("spoke", spoke);
         }
+        if let Some(duty) = self.duty() {
+            duty.add_to(&mut metrics);
+        }
         metrics.to_string()
+    }
+}
+
+impl Reporter {
+    /// The other duty of the process.
+    fn duty(&self) -> Option<&dyn Duty> {
+        self.agent.program.duty.as_deref()
     }
 }
 

@@ -33,11 +33,13 @@ use crate::{
     agent::{self, Agent},
     bootstrap, capacity,
     certificate::{CertificateManager, csr::self_signed, ready, store::StoredRequest},
-    claim, files, hub_selection,
+    claim,
+    duty::{self, Program},
+    files, hub_selection,
     identity::{self, AgentNames},
     managedcluster,
     report::Reporter,
-    settings::{LOCK, Settings},
+    settings::Settings,
 };
 
 /// A single check has time for one request to fail and another to succeed.
@@ -50,14 +52,15 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// # Errors
 /// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the
 /// lead, and with `-once` the reason why there is no credential.
-pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
+pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
     settings.log_dropped();
-    let agent = Arc::new(Agent::new(settings, flags, stop)?);
+    let lease = (&*settings.namespace, program.lock);
+    let agent = Arc::new(Agent::new(settings, flags, stop, program)?);
     if let Some(limit) = settings.once {
         return once(&agent, limit);
     }
     let leadership = match settings.election {
-        Some(timing) => Leadership::campaign((&settings.namespace, LOCK), timing, flags, stop)?,
+        Some(timing) => Leadership::campaign(lease, timing, flags, stop)?,
         None => Leadership::without_election(stop),
     };
     let result = lead(&agent, &leadership, flags);
@@ -160,6 +163,9 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
     }
     if settings.addon_management {
         addon::start(agent)?;
+    }
+    if let Some(duty) = agent.program.duty.clone() {
+        runtime::spawn_with("duty", agent, move |agent| duty::run(agent, duty))?;
     }
     runtime::spawn_with("heartbeat", agent, managedcluster::run_heartbeat)
 }

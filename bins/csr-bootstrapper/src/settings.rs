@@ -10,7 +10,7 @@ use apiclient::{
     resource::{valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
-use sidecar::flags::{Flags, Invocation};
+use sidecar::flags::Flags;
 
 pub(crate) use self::table::table;
 use self::{
@@ -43,7 +43,7 @@ impl KubeClientDriver {
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The program's namespace: of all Secrets, Events and the election's Lease.
     pub(crate) namespace: String,
     /// The sources of the bootstrap kubeconfigs: one, or several in the order of preference.
@@ -121,9 +121,6 @@ impl fmt::Display for BootstrapSource {
     }
 }
 
-/// The registration agent's Lease, so that either program takes over from the other (ocm
-/// `pkg/common/options/options.go`).
-pub(crate) const LOCK: &str = "registration-agent-lock";
 /// The namespace without a flag, POD_NAMESPACE and a service account (ocm
 /// `pkg/common/options/agent.go:23`).
 pub const NAMESPACE: &str = "open-cluster-management-agent";
@@ -137,9 +134,8 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
+    pub fn new(flags: &Flags) -> Result<Self, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
-            .map(Invocation::Run)
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {

@@ -16,13 +16,16 @@ use crate::{
 pub(super) const ANNOTATIONS: &str = "agent.open-cluster-management.io";
 /// The registration agent's feature gates and their defaults (ocm v1.2.0, its api module, `feature/feature.go`,
 /// DefaultSpokeRegistrationFeatureGates; v1.3.0 has the same). V1beta1CSRAPICompatibility changes nothing: each
-/// Kubernetes from 1.19 has v1.
-const FEATURE_GATES: [(&str, bool); 5] = [
+/// Kubernetes from 1.19 has v1. The last two are the work agent's: in mode Singleton the operator passes the gates of
+/// both agents in one flag.
+const FEATURE_GATES: [(&str, bool); 7] = [
     ("AddonManagement", true),
     ("ClusterClaim", true),
     ("ClusterProperty", false),
     ("MultipleHubs", false),
     ("V1beta1CSRAPICompatibility", false),
+    ("ExecutorValidatingCaches", false),
+    ("RawFeedbackJsonString", false),
 ];
 /// The largest int32, as upstream's and the API's fields are.
 const MAX_SECONDS: u32 = i32::MAX.unsigned_abs();
