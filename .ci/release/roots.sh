@@ -17,8 +17,11 @@ for program; do
         addon-lease-controller) ln -s "$program" "$root/usr/local/bin/klusterlet-addon-lease-controller" ;;
         # The klusterlet operator's Deployment runs the registration agent as /registration.
         csr-bootstrapper) ln -s "usr/local/bin/$program" "$root/registration" ;;
-        # And the work agent as /work.
-        klusterlet-agent) ln -s "usr/local/bin/$program" "$root/work" ;;
+        # And the work agent as /work, both agents in one process as /registration-operator.
+        klusterlet-agent)
+            ln -s "usr/local/bin/$program" "$root/work"
+            ln -s "usr/local/bin/$program" "$root/registration-operator"
+            ;;
         esac
     done
 done

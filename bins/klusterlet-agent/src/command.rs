@@ -8,33 +8,53 @@ const WORK: &str = "work";
 const OPERATOR: &str = "registration-operator";
 const AGENT: &str = "agent";
 
-/// The flags of a command line.
+/// The flag of the work agent that names a kubeconfig which another program keeps.
+const SOURCE: &str = "workload-source-config";
+
+/// What this process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duties {
+    /// Registration, and works with the credential that it obtains.
+    Both,
+    Work,
+}
+
+/// The duties that a command line is for, and its flags.
 ///
 /// # Errors
-/// One sentence about a command that is not here.
-pub(crate) fn arguments(
+/// One sentence about a command that is not here, in the second place.
+pub(crate) fn command(
     words: impl IntoIterator<Item = OsString>,
-) -> Result<Vec<OsString>, String> {
+) -> (Duties, Result<Vec<OsString>, String>) {
     let mut words = words.into_iter().peekable();
     let mut program = words.next().and_then(|word| upstream(&word));
     // With an entry point the whole of upstream's command line comes behind it.
     program =
         words.next_if(|word| upstream(word).is_some()).and_then(|word| upstream(&word)).or(program);
     let is_agent = words.next_if(|word| word == AGENT).is_some();
+    let words: Vec<_> = words.collect();
+    let duties = match program {
+        Some(WORK) => Duties::Work,
+        None if words.iter().any(names_source) => Duties::Work,
+        _ => Duties::Both,
+    };
     let asks = |word: &OsString| {
         ["-h", "-help", "--help", "-version", "--version"].iter().any(|flag| word == flag)
     };
-    match (program, words.peek()) {
-        (_, Some(word)) if asks(word) => Ok(words.collect()),
-        (Some(OPERATOR), _) if is_agent => Err(format!(
-            "{OPERATOR} {AGENT} also registers the cluster, which this version does not: it has the work duty alone"
-        )),
-        (Some(program), word) if !is_agent => {
+    let refused = match (program, words.first()) {
+        (Some(program), word) if !is_agent && !word.is_some_and(asks) => {
             let got = word.map_or_else(|| "none".to_owned(), |word| format!("{word:?}"));
             Err(format!("the subcommand of {program} must be {AGENT}, got {got}"))
         }
-        _ => Ok(words.collect()),
-    }
+        _ => Ok(()),
+    };
+    (duties, refused.map(|()| words))
+}
+
+fn names_source(word: &OsString) -> bool {
+    let flag = word.to_str().and_then(|word| word.strip_prefix('-'));
+    let name = flag.map(|flag| flag.strip_prefix('-').unwrap_or(flag));
+    name.is_some_and(|name| name.split('=').next() == Some(SOURCE))
 }
 
 /// The program of upstream's that a path or name is of.
@@ -47,23 +67,35 @@ fn upstream(word: &OsString) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn split(line: &str) -> Result<Vec<OsString>, String> {
-        arguments(line.split(' ').map(OsString::from))
+    fn split(line: &str) -> (Duties, Result<Vec<OsString>, String>) {
+        command(line.split(' ').map(OsString::from))
     }
 
     #[test]
     fn agent_is_called_as_upstreams_or_by_its_own_name() {
-        for line in [
-            "/work agent --v=2",
-            "/usr/local/bin/klusterlet-agent /work agent --v=2",
-            "klusterlet-agent agent --v=2",
-            "klusterlet-agent --v=2",
+        for (line, duties) in [
+            ("/work agent --v=2", Duties::Work),
+            ("/usr/local/bin/klusterlet-agent /work agent --v=2", Duties::Work),
+            ("/registration-operator agent --v=2", Duties::Both),
+            ("/usr/local/bin/klusterlet-agent /registration-operator agent --v=2", Duties::Both),
+            ("klusterlet-agent agent --v=2", Duties::Both),
+            ("klusterlet-agent --v=2", Duties::Both),
         ] {
-            assert_eq!(split(line), Ok(vec!["--v=2".into()]), "{line}");
+            assert_eq!(split(line), (duties, Ok(vec!["--v=2".into()])), "{line}");
         }
         for line in ["/work --help", "/registration-operator --help"] {
-            assert_eq!(split(line), Ok(vec!["--help".into()]), "text is printed");
+            assert_eq!(split(line).1, Ok(vec!["--help".into()]), "text is printed");
         }
+    }
+
+    #[test]
+    fn kubeconfig_of_another_program_means_works_alone() {
+        for flags in ["--workload-source-config=f", "-workload-source-config f"] {
+            assert_eq!(split(&format!("klusterlet-agent agent -v 2 {flags}")).0, Duties::Work);
+            // The operator always passes it.
+            assert_eq!(split(&format!("/registration-operator agent {flags}")).0, Duties::Both);
+        }
+        assert_eq!(split("klusterlet-agent -agent-id workload-source-config").0, Duties::Both);
     }
 
     #[test]
@@ -76,8 +108,7 @@ mod tests {
                 "the subcommand of registration-operator must be agent, got \"klusterlet\"",
             ),
         ] {
-            assert_eq!(split(line), Err(sentence.into()));
+            assert_eq!(split(line).1, Err(sentence.into()));
         }
-        assert!(split("/registration-operator agent").unwrap_err().contains("registers"));
     }
 }

@@ -1,4 +1,5 @@
-//! Open Cluster Management's klusterlet agent in one small process: so far the work duty, ManifestWorks.
+//! Open Cluster Management's klusterlet agent in one small process: registration, which is csr-bootstrapper's, and
+//! ManifestWorks, or these alone.
 
 mod command;
 mod report;
@@ -8,11 +9,17 @@ mod work;
 
 use std::{env, process::ExitCode};
 
-use sidecar::runtime;
+use sidecar::{
+    flags::{Flags, Invocation},
+    runtime,
+};
+
+use crate::settings::Settings;
 
 /// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
-    let arguments = command::arguments(env::args_os());
-    let table = settings::table();
-    runtime::main_with("klusterlet-agent", &table, arguments, settings::Settings::new, run::run)
+    let (duties, arguments) = command::command(env::args_os());
+    let table = settings::table(duties);
+    let check = |flags: &Flags| Settings::new(flags, duties).map(Invocation::Run);
+    runtime::main_with(env!("CARGO_PKG_NAME"), &table, arguments, check, run::run)
 }

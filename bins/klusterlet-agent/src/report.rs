@@ -1,8 +1,10 @@
-//! Report for the diagnostics endpoint: liveness, readiness and metrics.
+//! Report for the diagnostics endpoint: liveness, readiness and metrics of the work duty, which is part of
+//! csr-bootstrapper's report where the process registers the cluster too.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
-use apiclient::client::LIST_TIMEOUT;
+use apiclient::client::{LIST_TIMEOUT, RequestMetrics};
+use csr_bootstrapper::{Duty, identity::AgentNames};
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
     leadership::Leadership,
@@ -10,7 +12,7 @@ use sidecar::{
 };
 
 use crate::{
-    settings::LOCK,
+    run::WORK_LOCK,
     work::{
         conditions::{APPLIED, AVAILABLE},
         duty::WorkDuty,
@@ -36,32 +38,61 @@ const DRIFT: Family = Family::counter(
 );
 const EVICTED: Family = Family::counter("sidecar_evictions_total", "AppliedManifestWorks evicted.");
 
-/// The report of this process.
+/// The report of the work duty alone.
 pub(crate) struct Reporter {
     pub(crate) duty: Arc<WorkDuty>,
     pub(crate) leadership: Arc<Leadership>,
+    pub(crate) has_election: bool,
+    /// Requests to the hub.
+    pub(crate) requests: RequestMetrics,
+    pub(crate) started: SystemTime,
 }
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        match stuck(self.duty.status().beat, LOOP_TIMEOUT + LIST_TIMEOUT) {
+        self.duty.healthy()
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        // A standby replica is as ready as it can be.
+        if self.leadership.follows() { Ok(()) } else { self.duty.ready() }
+    }
+
+    fn remarks(&self) -> String {
+        self.duty.remarks().into_iter().map(|line| line + "\n").collect()
+    }
+
+    fn metrics(&self) -> String {
+        let mut metrics = Metrics::default();
+        metrics.add_process(env!("CARGO_PKG_NAME"), self.started);
+        if self.has_election {
+            metrics.add(LEADER, &[("name", WORK_LOCK)], u8::from(self.leadership.leads()));
+        }
+        metrics.add_requests("hub", &self.requests);
+        self.duty.add_to(&mut metrics);
+        metrics.to_string()
+    }
+}
+
+impl Duty for WorkDuty {
+    fn run(self: Arc<Self>, names: &AgentNames, requests: &RequestMetrics) {
+        self.run_for(&names.cluster, Some(&names.agent), requests);
+    }
+
+    fn healthy(&self) -> Result<(), String> {
+        match stuck(self.status().beat, LOOP_TIMEOUT + LIST_TIMEOUT) {
             true => Err("the loop for works is stuck".to_owned()),
             false => Ok(()),
         }
     }
 
     fn ready(&self) -> Result<(), String> {
-        // A standby replica is as ready as it can be.
-        if self.leadership.follows() {
-            return Ok(());
-        }
-        if let Some(why) = self.duty.status().no_hub {
+        if let Some(why) = self.status().no_hub {
             return Err(format!("the hub's kubeconfig cannot be used: {why}"));
         }
-        let (works, records) = (&self.duty.works, &self.duty.records);
         for (what, is_complete, error) in [
-            ("ManifestWorks", works.is_complete(), works.last_error()),
-            ("AppliedManifestWorks", records.is_complete(), records.last_error()),
+            ("ManifestWorks", self.works.is_complete(), self.works.last_error()),
+            ("AppliedManifestWorks", self.records.is_complete(), self.records.last_error()),
         ] {
             if !is_complete {
                 let why = error.map_or_else(String::new, |error| format!(": {error}"));
@@ -71,58 +102,45 @@ impl Report for Reporter {
         Ok(())
     }
 
-    fn remarks(&self) -> String {
-        let duty = &self.duty;
-        let errors = [duty.works.last_error(), duty.records.last_error(), duty.status().refusal];
-        let unwatched = duty.watches.refused().into_iter();
+    fn remarks(&self) -> Vec<String> {
+        let errors = [self.works.last_error(), self.records.last_error(), self.status().refusal];
+        let unwatched = self.watches.refused().into_iter();
         let unwatched = unwatched.map(|kind| format!("{kind} may not be watched, and is polled"));
-        errors.into_iter().flatten().chain(unwatched).map(|line| line + "\n").collect()
+        errors.into_iter().flatten().chain(unwatched).collect()
     }
 
-    fn metrics(&self) -> String {
-        let duty = &self.duty;
-        let mut metrics = Metrics::default();
-        metrics.add_process(env!("CARGO_PKG_NAME"), duty.started);
-        if duty.settings.election.is_some() {
-            metrics.add(LEADER, &[("name", LOCK)], u8::from(self.leadership.leads()));
-        }
-        for (family, counts) in [(WORKS, self.works()), (MANIFESTS, self.manifests())] {
+    fn add_to(&self, metrics: &mut Metrics) {
+        for (family, counts) in [(WORKS, works(self)), (MANIFESTS, manifests(self))] {
             for ((applied, available), count) in counts {
                 let labels = [("applied", &*applied), ("available", &*available)];
                 metrics.add(family, &labels, count);
             }
         }
-        let status = duty.status();
+        let status = self.status();
         metrics.add(ABSENT, &[], status.absent);
         metrics.add(DRIFT, &[], status.drift);
         metrics.add(EVICTED, &[], status.evicted);
-        metrics.add_requests("hub", &duty.requests);
-        metrics.add_client("managed", &duty.managed);
-        metrics.to_string()
+        metrics.add_client("managed", &self.managed);
     }
 }
 
 /// How many have these statuses of Applied and Available.
 type Counts = BTreeMap<(String, String), usize>;
 
-impl Reporter {
-    fn works(&self) -> Counts {
-        self.duty
-            .works
-            .read(|works| count(works.values().flatten().map(|work| &*work.status.conditions)))
-            .unwrap_or_default()
-    }
+fn works(duty: &WorkDuty) -> Counts {
+    duty.works
+        .read(|works| count(works.values().flatten().map(|work| &*work.status.conditions)))
+        .unwrap_or_default()
+}
 
-    fn manifests(&self) -> Counts {
-        self.duty
-            .works
-            .read(|works| {
-                let works = works.values().flatten();
-                let manifests = works.flat_map(|work| &work.status.resource_status.manifests);
-                count(manifests.map(|manifest| &*manifest.conditions))
-            })
-            .unwrap_or_default()
-    }
+fn manifests(duty: &WorkDuty) -> Counts {
+    duty.works
+        .read(|works| {
+            let works = works.values().flatten();
+            let manifests = works.flat_map(|work| &work.status.resource_status.manifests);
+            count(manifests.map(|manifest| &*manifest.conditions))
+        })
+        .unwrap_or_default()
 }
 
 fn count<'a>(all: impl Iterator<Item = &'a [WorkCondition]>) -> Counts {

@@ -1,29 +1,58 @@
-//! Threads of the program: election, endpoint, and once this replica leads, the work duty's.
+//! Threads of the program: registration with the work duty in the same process, or this duty alone with an election and
+//! an endpoint of its own.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
-use apiclient::{error::Result, stop::Stop};
-use csr_bootstrapper::certificate::csr::self_signed;
-use sidecar::{diagnostics, flags::Flags, leadership::Leadership, runtime::End};
+use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
+use csr_bootstrapper::{Program, certificate::csr::self_signed};
+use sidecar::{
+    diagnostics,
+    flags::Flags,
+    leadership::Leadership,
+    runtime::{self, End},
+};
 
 use crate::{
     report::Reporter,
-    settings::{LOCK, Settings},
+    settings::{AloneSettings, Settings},
     work::duty::WorkDuty,
 };
+
+/// The Lease of the agent of both duties (ocm `pkg/singleton/spoke`).
+const LOCK: &str = "klusterlet-agent-lock";
+/// That of the work agent (ocm `pkg/work/spoke/options.go`).
+pub(crate) const WORK_LOCK: &str = "work-agent-lock";
 
 /// Works until `stop` is raised.
 ///
 /// # Errors
 /// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), and the loss of the lead.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
-    settings.log_ignored();
-    let duty = WorkDuty::new(settings, flags, stop)?;
+    match settings {
+        Settings::Both { registration, work } => {
+            work.log_ignored();
+            let duty = WorkDuty::new(work, flags, stop)?;
+            let program =
+                Program { name: env!("CARGO_PKG_NAME"), lock: LOCK, duty: Some(Arc::new(duty)) };
+            csr_bootstrapper::run(registration, flags, stop, program)
+        }
+        Settings::Work(settings) => run_alone(settings, flags, stop),
+    }
+}
+
+fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End> {
+    settings.work.log_ignored();
+    let duty = Arc::new(WorkDuty::new(&settings.work, flags, stop)?);
     let leadership = match settings.election {
-        Some(timing) => Leadership::campaign((&settings.namespace, LOCK), timing, flags, stop)?,
+        Some(timing) => {
+            Leadership::campaign((&settings.namespace, WORK_LOCK), timing, flags, stop)?
+        }
         None => Leadership::without_election(stop),
     };
-    let result = lead(&duty, &leadership, flags);
+    let result = lead(settings, &duty, &leadership, flags);
     // After an error too: a leader releases its Lease.
     stop.raise();
     leadership.wait_for_release(Instant::now());
@@ -31,19 +60,33 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 }
 
 /// Works as soon as this replica leads, until the end of the process.
-fn lead(duty: &Arc<WorkDuty>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
-    let https = match &duty.settings.https {
+fn lead(
+    settings: &AloneSettings,
+    duty: &Arc<WorkDuty>,
+    leadership: &Arc<Leadership>,
+    flags: &Flags,
+) -> Result<()> {
+    let https = match &settings.https {
         Some(https) => {
             let (certificate, key) = self_signed()?;
             Some(https.listen(certificate, key)?)
         }
         None => None,
     };
-    let report = Reporter { duty: duty.clone(), leadership: leadership.clone() };
+    let requests = RequestMetrics::default();
+    let report = Reporter {
+        duty: duty.clone(),
+        leadership: leadership.clone(),
+        has_election: settings.election.is_some(),
+        requests: requests.clone(),
+        started: SystemTime::now(),
+    };
     diagnostics::serve(flags, https, &duty.stop, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    duty.start()?;
+    let (duty, cluster) = (duty.clone(), settings.cluster.clone());
+    let agent_id = settings.agent_id.clone();
+    runtime::spawn("work", move || duty.run_for(&cluster, agent_id.as_deref(), &requests))?;
     leadership.wait_until_lost()
 }

@@ -1,83 +1,112 @@
-//! Command line of the work duty: the work agent's flags and defaults (ocm `pkg/work/spoke/options.go`), and this program's
-//! own. Flags that the registration agent has, too, are csr-bootstrapper's.
+//! Command line of both duties, and of the work duty alone: the flags and defaults of upstream's agents, and this
+//! program's own. Those of registration are csr-bootstrapper's.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use apiclient::{election::ElectionTiming, resource::valid_label};
 use csr_bootstrapper::{NAMESPACE, agent_flags, https::HttpsSettings};
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::{
-    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag, text},
+    flags::{Flag, FlagKind, Flags, common, flag},
     leadership,
 };
 
-use crate::work::eviction::Evict;
+use crate::{command::Duties, work::eviction::Evict};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) namespace: String,
-    pub(crate) cluster: String,
+pub(crate) enum Settings {
+    Both { registration: Box<csr_bootstrapper::Settings>, work: WorkSettings },
+    Work(AloneSettings),
+}
+
+/// Settings of the work duty.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkSettings {
     pub(crate) hub_kubeconfig: PathBuf,
     /// Kubeconfig of the managed cluster, if it is not the local one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     pub(crate) reach: Reach,
-    /// `None`: the hash of the hub's URL.
-    pub(crate) agent_id: Option<String>,
     pub(crate) evict: Evict,
     pub(crate) grace_period: Duration,
-    pub(crate) https: Option<HttpsSettings>,
-    pub(crate) election: Option<ElectionTiming>,
     /// The flags that were given and have no effect, each with the reason.
     ignored_flags: Vec<(&'static str, &'static str)>,
 }
 
-/// The work agent's Lease, so that either program takes over from the other (ocm `pkg/work/spoke/options.go`).
-pub(crate) const LOCK: &str = "work-agent-lock";
+/// Settings of a process that has this duty alone.
+#[derive(Clone, Debug)]
+pub(crate) struct AloneSettings {
+    pub(crate) work: WorkSettings,
+    pub(crate) namespace: String,
+    pub(crate) cluster: String,
+    /// `None`: the hash of the hub's URL.
+    pub(crate) agent_id: Option<String>,
+    pub(crate) https: Option<HttpsSettings>,
+    pub(crate) election: Option<ElectionTiming>,
+}
 
-/// Flags of both agents, as the registration agent has them.
-const SHARED: [&str; 9] = [
+/// Rows of csr-bootstrapper that are not here: a process that ends once there is a credential applies no works.
+const LEFT_OUT: [&str; 2] = ["once", "wait-timeout"];
+
+/// Flags that the work agent has too.
+const SHARED: [&str; 20] = [
+    "agent-id",
     "cluster-name",
+    "config",
     "disable-leader-election",
+    "hub-kube-api-burst",
+    "hub-kube-api-qps",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig-files-anywhere",
     "leader-election-lease-duration",
     "leader-election-renew-deadline",
     "leader-election-retry-period",
     "listen",
+    "log-flush-frequency",
+    "spoke-cluster-name",
     "spoke-kubeconfig",
+    "terminate-on-files",
     "tls-cipher-suites",
     "tls-min-version",
+    "vmodule",
 ];
 
 /// Flags of the work agent that are accepted and ignored, each with the reason.
-const IGNORED: [(&str, &str); 16] = [
+const IGNORED: [(&str, &str); 6] = [
     ("cloudevents-client-codecs", FROM_KUBE),
     ("cloudevents-client-id", FROM_KUBE),
-    ("feature-gates", NO_FEEDBACK),
-    ("hub-kube-api-burst", FEW_REQUESTS),
-    ("hub-kube-api-qps", FEW_REQUESTS),
-    ("hub-kubeconfig", OF_REGISTRATION),
-    ("hub-kubeconfig-dir", OF_REGISTRATION),
-    ("kube-api-burst", FEW_REQUESTS),
-    ("kube-api-qps", FEW_REQUESTS),
-    ("log-flush-frequency", "lines are written at once."),
     ("max-feedback-watch", NO_FEEDBACK),
     ("max-json-raw-length", NO_FEEDBACK),
     ("status-sync-interval", "watches report changes at once."),
-    ("terminate-on-files", "changed files are read again without a restart."),
-    ("vmodule", "-v is for all lines."),
-    ("workload-agent-workers", FEW_REQUESTS),
+    ("workload-agent-workers", "requests are few, and sent one after the other."),
 ];
-const FEW_REQUESTS: &str = "requests are few, and sent one after the other.";
+/// Those that have no effect in the work duty alone.
+const IGNORED_ALONE: [(&str, &str); 3] = [
+    ("feature-gates", NO_FEEDBACK),
+    ("hub-kubeconfig", OF_REGISTRATION),
+    ("hub-kubeconfig-dir", OF_REGISTRATION),
+];
 const FROM_KUBE: &str = "works come from the hub's API server.";
-const NO_FEEDBACK: &str = "this version reports no feedback values and has no gates.";
+const NO_FEEDBACK: &str = "this version reports no feedback values and has no gates for works.";
 const OF_REGISTRATION: &str = "the hub's kubeconfig is that of -workload-source-config.";
 
-/// The flag table.
-pub(crate) fn table() -> Vec<Flag> {
+/// The flag table of a command line for these duties.
+pub(crate) fn table(duties: Duties) -> Vec<Flag> {
+    let common = common("8388");
     let mut table: Vec<Flag> = agent_flags();
-    table.retain(|flag| SHARED.contains(&flag.name));
+    table.retain(|flag| {
+        let is_here = match duties {
+            Duties::Both => !LEFT_OUT.contains(&flag.name),
+            Duties::Work => SHARED.contains(&flag.name),
+        };
+        is_here && common.iter().all(|other| other.name != flag.name)
+    });
+    table.extend(common);
     table.extend([
-        text("agent-id", "Identity of the agent in its AppliedManifestWorks (default: the hash of the hub's URL)."),
         flag(
             "appliedmanifestwork-eviction-grace-period",
             FlagKind::Duration,
@@ -90,12 +119,11 @@ pub(crate) fn table() -> Vec<Flag> {
             "after",
             "What happens after this time: after evicts, unless more than one and more than a tenth of the works are absent together; all evicts however many are; never evicts none.",
         ),
-        text("spoke-cluster-name", "Name of this cluster: the namespace of its ManifestWorks on the hub."),
         flag(
             "workload-source-config",
             FlagKind::String,
             "/spoke/hub-kubeconfig/kubeconfig",
-            "Kubeconfig of the hub; it may come later, and is read again when it changes.",
+            "Kubeconfig of the hub that another program keeps, for the work duty alone; it may come later, and is read again when it changes.",
         ),
         flag(
             "workload-source-driver",
@@ -103,11 +131,12 @@ pub(crate) fn table() -> Vec<Flag> {
             "kube",
             "Source of ManifestWorks; only kube is supported.",
         ),
-        FILES_ANYWHERE,
     ]);
-    table.extend(IGNORED.map(|(name, reason)| flag(name, FlagKind::Hidden, "", reason)));
-    table.push(flag("config", FlagKind::Hidden, "", "refused"));
-    table.extend(common("8388"));
+    let hidden = |(name, reason)| flag(name, FlagKind::Hidden, "", reason);
+    table.extend(IGNORED.map(hidden));
+    if duties == Duties::Work {
+        table.extend(IGNORED_ALONE.map(hidden));
+    }
     table
 }
 
@@ -116,38 +145,41 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence about the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
-        Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
-            .map(Invocation::Run)
-    }
-
-    fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        if flags.is_given("config") {
-            return Err("-config has no meaning here: its settings are flags, -listen and \
-                -tls-min-version"
-                .into());
+    pub(crate) fn new(flags: &Flags, duties: Duties) -> Result<Self, String> {
+        match duties {
+            Duties::Both => {
+                let registration = Box::new(csr_bootstrapper::Settings::new(flags)?);
+                let kubeconfig = written_kubeconfig(flags)?;
+                // Those of registration are logged there.
+                let work = WorkSettings::new(flags, kubeconfig, &IGNORED)?;
+                Ok(Self::Both { registration, work })
+            }
+            Duties::Work => {
+                let namespace = own_namespace(flags.some("namespace"), &Env::process());
+                AloneSettings::new(flags, namespace).map(Self::Work)
+            }
         }
+    }
+}
+
+impl WorkSettings {
+    fn new(
+        flags: &Flags,
+        hub_kubeconfig: PathBuf,
+        ignored: &[(&'static str, &'static str)],
+    ) -> Result<Self, String> {
         let driver = flags.text("workload-source-driver");
         if driver != "kube" {
             return Err(format!("-workload-source-driver must be kube, got {driver:?}"));
         }
-        let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
-        if !valid_label(&namespace) {
-            return Err(format!("the namespace must be a label, got {namespace:?}"));
-        }
-        let election = leadership::timing(flags)?;
+        let given = ignored.iter().filter(|(name, _)| flags.is_given(name));
         Ok(Self {
-            namespace,
-            cluster: cluster(flags)?,
-            hub_kubeconfig: flags.required("workload-source-config")?.into(),
+            hub_kubeconfig,
             spoke_kubeconfig: flags.some("spoke-kubeconfig").map(PathBuf::from),
             reach: flags.reach(),
-            agent_id: flags.some("agent-id").map(str::to_owned),
             evict: evict(flags.text("evict"))?,
             grace_period: flags.duration("appliedmanifestwork-eviction-grace-period"),
-            https: HttpsSettings::of(flags)?,
-            election: (!flags.switch("disable-leader-election")).then_some(election),
-            ignored_flags: IGNORED.into_iter().filter(|(name, _)| flags.is_given(name)).collect(),
+            ignored_flags: given.copied().collect(),
         })
     }
 
@@ -157,6 +189,45 @@ impl Settings {
             log::info!("-{name} is ignored: {reason}");
         }
     }
+}
+
+impl AloneSettings {
+    fn new(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
+        if flags.is_given("config") {
+            return Err("-config has no meaning here: its settings are flags, -listen and \
+                -tls-min-version"
+                .into());
+        }
+        let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
+        if !valid_label(&namespace) {
+            return Err(format!("the namespace must be a label, got {namespace:?}"));
+        }
+        let election = leadership::timing(flags)?;
+        let hidden = table(Duties::Work).into_iter().filter(|flag| flag.kind == FlagKind::Hidden);
+        let ignored: Vec<_> = hidden.map(|flag| (flag.name, flag.help)).collect();
+        let kubeconfig = flags.required("workload-source-config")?.into();
+        Ok(Self {
+            cluster: cluster(flags)?,
+            work: WorkSettings::new(flags, kubeconfig, &ignored)?,
+            namespace,
+            agent_id: flags.some("agent-id").map(str::to_owned),
+            https: HttpsSettings::of(flags)?,
+            election: (!flags.switch("disable-leader-election")).then_some(election),
+        })
+    }
+}
+
+/// The kubeconfig among the files that registration writes.
+fn written_kubeconfig(flags: &Flags) -> Result<PathBuf, String> {
+    let written = PathBuf::from(flags.required("hub-kubeconfig-dir")?).join("kubeconfig");
+    let source = flags.text("workload-source-config");
+    if flags.is_given("workload-source-config") && written != Path::new(source) {
+        return Err(format!(
+            "-workload-source-config must be in -hub-kubeconfig-dir, as {}, got {source:?}",
+            written.display()
+        ));
+    }
+    Ok(written)
 }
 
 fn cluster(flags: &Flags) -> Result<String, String> {
@@ -184,16 +255,28 @@ fn evict(word: &str) -> Result<Evict, String> {
 
 #[cfg(test)]
 mod tests {
-    use sidecar::flags::{help, parse};
+    use sidecar::flags::{Invocation, help, parse};
 
     use super::*;
 
-    fn settings(line: &str) -> Result<Settings, String> {
+    fn parsed(line: &str, duties: Duties) -> Result<Flags, String> {
         let arguments = line.split_whitespace().map(Into::into);
-        match parse("klusterlet-agent", &table(), arguments)? {
-            Invocation::Run(flags) => Settings::check(&flags, None),
+        match parse("klusterlet-agent", &table(duties), arguments)? {
+            Invocation::Run(flags) => Ok(flags),
             Invocation::Print(text) => Err(text),
         }
+    }
+
+    fn settings(line: &str) -> Result<AloneSettings, String> {
+        AloneSettings::new(&parsed(line, Duties::Work)?, None)
+    }
+
+    fn both(line: &str) -> Result<Settings, String> {
+        Settings::new(&parsed(line, Duties::Both)?, Duties::Both)
+    }
+
+    fn ignored(settings: &WorkSettings) -> Vec<&'static str> {
+        settings.ignored_flags.iter().map(|(name, _)| *name).collect()
     }
 
     /// The arguments of the operator's Deployment (ocm `klusterlet-work-deployment.yaml`).
@@ -208,13 +291,55 @@ mod tests {
         )
         .unwrap();
         assert_eq!((&*settings.cluster, settings.agent_id.as_deref()), ("c", Some("k")));
-        assert_eq!(settings.grace_period, Duration::from_secs(600));
+        assert_eq!(settings.work.grace_period, Duration::from_secs(600));
         assert_eq!(settings.namespace, NAMESPACE);
         assert!(settings.https.is_some() && settings.election.is_some());
-        let ignored: Vec<_> = settings.ignored_flags.iter().map(|(name, _)| *name).collect();
+        let mut ignored = ignored(&settings.work);
+        ignored.sort_unstable();
         let expected =
             ["feature-gates", "kube-api-qps", "status-sync-interval", "terminate-on-files"];
         assert_eq!(ignored, expected);
+    }
+
+    /// Those of mode SingletonHosted, with all that a Klusterlet may set (ocm `klusterlet-agent-deployment.yaml`).
+    #[test]
+    fn command_line_of_the_operators_singleton_is_understood() {
+        let settings = both(
+            "--spoke-cluster-name=c --bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig \
+            --agent-id=k --workload-source-driver=kube \
+            --workload-source-config=/spoke/hub-kubeconfig/kubeconfig \
+            --feature-gates=ExecutorValidatingCaches=true --feature-gates=RawFeedbackJsonString=true \
+            --feature-gates=AddonManagement=true --feature-gates=ClusterProperty=true \
+            --spoke-external-server-urls=https://a:6443 --status-sync-interval=60s \
+            --client-cert-expiration-seconds=7200 \
+            --cluster-annotations=agent.open-cluster-management.io/a=b \
+            --spoke-kubeconfig=/spoke/config/kubeconfig \
+            --terminate-on-files=/spoke/config/kubeconfig --kube-api-qps=50 --kube-api-burst=100 \
+            --hub-kube-api-qps=50 --hub-kube-api-burst=100 --max-custom-cluster-claims=7 \
+            --reserved-cluster-claim-suffixes=a.io --addon-kubeclient-registration-auth=token \
+            --addon-token-expiration-seconds=7200 --tls-min-version=VersionTLS12 \
+            --appliedmanifestwork-eviction-grace-period=10m",
+        );
+        let Ok(Settings::Both { work, .. }) = settings else { panic!("{settings:?}") };
+        assert_eq!(work.hub_kubeconfig, PathBuf::from("/spoke/hub-kubeconfig/kubeconfig"));
+        assert_eq!(work.spoke_kubeconfig, Some("/spoke/config/kubeconfig".into()));
+        assert_eq!(work.grace_period, Duration::from_secs(600));
+        assert_eq!(ignored(&work), ["status-sync-interval"], "registration logs the others");
+    }
+
+    #[test]
+    fn unusable_settings_of_both_duties_are_refused_with_a_reason() {
+        for (line, sentence) in [
+            (
+                "-workload-source-config /a/kubeconfig",
+                "-workload-source-config must be in -hub-kubeconfig-dir, as /spoke/hub-kubeconfig/kubeconfig, got \"/a/kubeconfig\"",
+            ),
+            ("-write-files=false -hub-kubeconfig-dir=", "-hub-kubeconfig-dir is required"),
+            ("-workload-source-driver grpc", "-workload-source-driver must be kube, got \"grpc\""),
+            ("-once", "flag provided but not defined: -once"),
+        ] {
+            assert_eq!(both(line).map(drop).unwrap_err(), sentence, "{line}");
+        }
     }
 
     #[test]
@@ -236,13 +361,13 @@ mod tests {
                 "-config has no meaning here: its settings are flags, -listen and -tls-min-version",
             ),
         ] {
-            assert_eq!(settings(line).unwrap_err(), sentence, "{line}");
+            assert_eq!(settings(line).map(drop).unwrap_err(), sentence, "{line}");
         }
     }
 
     #[test]
     fn reference_shows_the_flags_as_they_are() {
-        let help = help("klusterlet-agent", &table());
+        let help = help("klusterlet-agent", &table(Duties::Both));
         let block = format!("<!-- flags:klusterlet-agent -->\n```text\n{help}```\n<!-- end -->");
         assert!(
             include_str!("../REFERENCE.md").contains(&block),

@@ -126,7 +126,7 @@ impl WorkController {
         let objects = objects(&mut self.clients, &work);
         self.duty.watches.follow(name, &objects, &self.duty.managed, &self.duty.stop);
         let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.digests);
-        pass.settle(&result, &MANIFEST_WORKS.object(&self.duty.settings.cluster, name));
+        pass.settle(&result, &MANIFEST_WORKS.object(&self.agent.cluster, name));
         if self.duty.watches.needs_polling(name) && pass.due.is_none() {
             pass.due = Some(Instant::now() + POLL_INTERVAL);
         }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use apiclient::{
@@ -24,7 +24,7 @@ use super::{
     reconcile::WorkAgent,
     watches::Watches,
 };
-use crate::settings::Settings;
+use crate::settings::WorkSettings;
 
 /// The most works of a cluster.
 const MAX_WORKS: usize = 10_000;
@@ -35,11 +35,9 @@ const MAX_WORK: usize = 8 << 20;
 
 /// The work duty. A lock is never held across I/O.
 pub(crate) struct WorkDuty {
-    pub(crate) settings: Settings,
+    pub(crate) settings: WorkSettings,
     pub(crate) stop: Stop,
-    pub(crate) started: SystemTime,
     pub(crate) managed: Client,
-    pub(crate) requests: RequestMetrics,
     pub(crate) works: Store<Arc<ManifestWork>>,
     pub(crate) records: Store<Arc<AppliedManifestWork>>,
     pub(crate) watches: Watches,
@@ -63,7 +61,7 @@ pub(crate) struct WorkStatus {
 
 impl WorkDuty {
     /// Puts the parts together; nothing runs yet.
-    pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
+    pub(crate) fn new(settings: &WorkSettings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let managed = match settings.spoke_kubeconfig.clone() {
             None => own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
             Some(file) => {
@@ -73,17 +71,15 @@ impl WorkDuty {
                 Client::new("the managed cluster", config, reload, Timeouts::default())?
             }
         };
-        Ok(Arc::new(Self {
+        Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
-            started: SystemTime::now(),
             managed: managed.managing_as(FIELD_MANAGER),
-            requests: RequestMetrics::default(),
             works: Store::new(MAX_WORKS),
             records: Store::new(MAX_WORKS),
             watches: Watches::default(),
             status: Mutex::default(),
-        }))
+        })
     }
 
     pub(crate) fn status(&self) -> WorkStatus {
@@ -94,26 +90,32 @@ impl WorkDuty {
         change(&mut lock(&self.status));
     }
 
-    /// Starts the threads.
-    pub(crate) fn start(self: &Arc<Self>) -> Result<()> {
-        let duty = self.clone();
-        runtime::spawn("work", move || {
-            let Some((hub, agent)) = duty.wait_for_hub() else { return };
-            match duty.follow(&hub) {
-                Ok(()) => WorkController::new(agent, Clients::new(hub, &duty), duty).run(),
-                Err(error) => {
-                    log::error!(error:% = error; "the works cannot be followed");
-                    duty.stop.raise();
-                }
+    /// Applies the cluster's works until the end of the process; `requests` counts those to the hub.
+    pub(crate) fn run_for(
+        self: Arc<Self>,
+        cluster: &str,
+        agent_id: Option<&str>,
+        requests: &RequestMetrics,
+    ) {
+        let connect = || self.connect(cluster, agent_id, requests);
+        let Some((hub, agent)) = self.wait_for_hub(connect) else { return };
+        match self.follow(&hub, cluster) {
+            Ok(()) => WorkController::new(agent, Clients::new(hub, &self), self).run(),
+            Err(error) => {
+                log::error!(error:% = error; "the works cannot be followed");
+                self.stop.raise();
             }
-        })
+        }
     }
 
     /// The client for the hub and the agent's names, once there is a kubeconfig; `None` at the end of the process.
-    fn wait_for_hub(&self) -> Option<(Client, WorkAgent)> {
+    fn wait_for_hub(
+        &self,
+        connect: impl Fn() -> Result<(Client, WorkAgent)>,
+    ) -> Option<(Client, WorkAgent)> {
         loop {
             self.change(|status| status.beat = Some(Instant::now()));
-            let error = match self.connect() {
+            let error = match connect() {
                 Ok((client, agent)) => {
                     self.change(|status| status.no_hub = None);
                     return Some((client.limited_to(MAX_WORK), agent));
@@ -131,10 +133,10 @@ impl WorkDuty {
     }
 
     /// Starts the reflectors of works and of records.
-    fn follow(self: &Arc<Self>, hub: &Client) -> Result<()> {
-        let hub = hub.clone();
+    fn follow(self: &Arc<Self>, hub: &Client, cluster: &str) -> Result<()> {
+        let (hub, cluster) = (hub.clone(), cluster.to_owned());
         runtime::spawn_with("works", self, move |duty| {
-            let target = MANIFEST_WORKS.collection(&duty.settings.cluster);
+            let target = MANIFEST_WORKS.collection(&cluster);
             let selection = Selection { list_after_loss: true, ..Selection::all(target) };
             let (parse, stop) = (&mut |work| Some(Arc::new(work)), &duty.stop);
             duty.works.run(&hub, &selection, stop, parse, &mut || stop.wake());
@@ -146,16 +148,21 @@ impl WorkDuty {
         })
     }
 
-    fn connect(&self) -> Result<(Client, WorkAgent)> {
+    fn connect(
+        &self,
+        cluster: &str,
+        agent_id: Option<&str>,
+        requests: &RequestMetrics,
+    ) -> Result<(Client, WorkAgent)> {
         let (file, reach) = (self.settings.hub_kubeconfig.clone(), self.settings.reach);
         let (current, config) = kubeconfig::cluster_from_file(&file, reach)?;
         // As it is written: the slash at its end counts.
         let hub_hash = hash(&current.cluster.server);
-        let agent_id = self.settings.agent_id.clone().unwrap_or_else(|| hub_hash.clone());
+        let agent_id = agent_id.unwrap_or(&hub_hash).to_owned();
         let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file, reach)?)));
-        let (timeouts, requests) = (Timeouts::default(), self.requests.clone());
+        let (timeouts, requests) = (Timeouts::default(), requests.clone());
         let client = Client::counting("the hub", config, reload, timeouts, requests)?;
-        Ok((client, WorkAgent { hub_hash, agent_id }))
+        Ok((client, WorkAgent { cluster: cluster.to_owned(), hub_hash, agent_id }))
     }
 }
 

@@ -47,12 +47,12 @@ impl HubIdentity {
     }
 
     /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
-    pub(super) fn follow(&mut self, clients: &Clients, duty: &WorkDuty) {
+    pub(super) fn follow(&mut self, clients: &Clients, duty: &WorkDuty, cluster: &str) {
         let rewinds = duty.works.rewinds();
         if self.is_certain && self.rewinds == rewinds {
             return;
         }
-        let checked = self.check(clients, &duty.settings.cluster);
+        let checked = self.check(clients, cluster);
         (self.is_certain, self.rewinds) = (checked.is_ok(), rewinds);
         if let Err(error) = checked {
             log::debug!(error:% = error; "the hub's identity cannot be read");

@@ -78,7 +78,7 @@ impl Model for WorkModel {
 
 /// One pass of the process; returns the world after it, and how many requests it sent.
 fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
-    let agent = WorkAgent { hub_hash: "h".into(), agent_id: "h".into() };
+    let agent = WorkAgent { cluster: "c".into(), hub_hash: "h".into(), agent_id: "h".into() };
     let mut io = Connection::new(world.clone(), fault);
     let mut digests = world.digests();
     match world.work() {

@@ -27,6 +27,8 @@ use super::{
 /// This agent, as its records name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WorkAgent {
+    /// The namespace of its works on the hub.
+    pub(crate) cluster: String,
     pub(crate) hub_hash: String,
     pub(crate) agent_id: String,
 }

@@ -42,7 +42,7 @@ impl WorkController {
         };
         let absent: Vec<bool> = records.iter().map(is_absent).collect();
         let counts = (absent.iter().filter(|absent| **absent).count(), records.len());
-        self.hub.follow(&self.clients, &self.duty);
+        self.hub.follow(&self.clients, &self.duty, &self.agent.cluster);
         let refusal = eviction::refusal(self.duty.settings.evict, counts, self.hub.doubt());
         self.duty.change(|status| (status.absent, status.refusal) = (counts.0, refusal));
         for (record, is_absent) in records.iter().zip(absent) {
@@ -75,7 +75,7 @@ impl WorkController {
         } else {
             self.evict(record, is_absent, counts).map(|due| (Progress::Done, due))
         };
-        let cluster = &self.duty.settings.cluster;
+        let cluster = &self.agent.cluster;
         let target = MANIFEST_WORKS.object(cluster, &record.spec.manifest_work_name);
         if let Some(pass) = self.passes.get_mut(key) {
             let due = result.as_ref().ok().and_then(|(_, due)| *due);
@@ -120,7 +120,7 @@ impl WorkController {
             }
             Eviction::Delete => {
                 delete_record(&mut self.clients, record)?;
-                self.clients.tell(&absent_work(record, &settings.cluster), &WorkEvent::Evicted);
+                self.clients.tell(&absent_work(record, &self.agent.cluster), &WorkEvent::Evicted);
             }
             Eviction::Doubt | Eviction::Confirm => {
                 return Ok(Some(Instant::now() + DOUBT_INTERVAL));
@@ -142,9 +142,8 @@ impl WorkController {
             let successor = format!("{}-{name}", self.agent.hub_hash);
             return Ok(matches!(self.duty.records.get(&successor), Lookup::Object(_)));
         }
-        self.hub.check(&self.clients, &self.duty.settings.cluster)?;
-        match self.clients.get(Side::Hub, &MANIFEST_WORKS.object(&self.duty.settings.cluster, name))
-        {
+        self.hub.check(&self.clients, &self.agent.cluster)?;
+        match self.clients.get(Side::Hub, &MANIFEST_WORKS.object(&self.agent.cluster, name)) {
             Err(Error::NotFound(_)) => Ok(true),
             Ok(_) => Ok(false),
             Err(error) => Err(error),

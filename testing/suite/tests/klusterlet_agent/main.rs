@@ -1,5 +1,6 @@
 //! klusterlet-agent as a process, between two embedded servers.
 
+mod both;
 mod process;
 mod smoke;
 mod works;

@@ -1,10 +1,16 @@
 //! What users would lose: works applied, edited, pruned and deleted; nothing left behind, nothing deleted in doubt.
 
+use rustls::DEFAULT_VERSIONS;
 use serde_json::json;
 use suite::{
-    eventually,
-    work::{NAMESPACE, Stage, config_map},
+    eventually, https,
+    ocm::AVAILABLE,
+    sidecar::families,
+    spoke::AGENT,
+    work::{API, NAMESPACE, Stage, config_map},
 };
+
+use crate::both;
 
 #[test]
 fn work_is_applied_edited_pruned_and_deleted() {
@@ -94,4 +100,27 @@ fn orphans_of_a_final_spec_stay() {
     let orphan = stage.managed.get("v1", "configmaps", NAMESPACE, "a").expect("the orphan");
     assert!(orphan["metadata"]["ownerReferences"].as_array().is_none_or(Vec::is_empty));
     agent.terminate();
+}
+
+#[test]
+fn operators_singleton_joins_and_applies_works() {
+    let spoke = both::spoke("both-joins");
+    let (mut agent, https) = both::start(&spoke, "a");
+    agent.wait_for("-kube-api-qps is ignored");
+    agent.wait_for("-status-sync-interval is ignored");
+    both::apply(&spoke, "1");
+    both::wait_for_applied(&spoke, "1");
+    spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
+    eventually("a leader", || spoke.managed.leader(&spoke.namespace, both::LOCK));
+    agent.wait_for_code("/readyz", 200);
+    let records = spoke.managed.server().list(API, "appliedmanifestworks", "");
+    assert_eq!(records[0]["spec"]["agentID"], AGENT);
+    let (code, metrics, _) = https::get(https, "/metrics", DEFAULT_VERSIONS).expect("an answer");
+    assert_eq!(code, 200);
+    let leads = format!("leader_election_master_status{{name=\"{}\"}} 1\n", both::LOCK);
+    for part in [&*leads, "sidecar_build_info{name=\"klusterlet-agent\"", "sidecar_manifests{"] {
+        assert!(metrics.contains(part), "no {part} in {metrics}");
+    }
+    assert!(families(&metrics).contains(&"sidecar_lease_renewals_total"));
+    agent.stops_as_asked();
 }
