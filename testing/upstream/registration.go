@@ -23,7 +23,7 @@ func (o *SpokeAgentConfig) RunSpokeAgent(ctx context.Context, controllerContext 
 	agent, options := o.agentOptions, o.registrationOption
 	driver := options.RegisterDriverOption
 	flags := []string{
-		"-v=2", "-metrics-port=0", "-disable-leader-election",
+		"-v=2", "-metrics-port=0", "-listen=", "-disable-leader-election",
 		// The tests' kubeconfigs name files of other directories.
 		"-kubeconfig-files-anywhere",
 		"-namespace=" + agent.ComponentNamespace,
