@@ -245,6 +245,7 @@ impl Remote {
         let place = Place::new(&stage.own.cluster, secrets(), &stage.own.home, KUBECONFIG);
         let kubeconfig = BASE64_STANDARD.encode(stage.remote().kubeconfig());
         place.create(&json!({"data": {"kubeconfig": kubeconfig}}));
+        stage.own.cluster.create_namespace(&stage.namespace);
         Self { stage, container: Container::of("remote-sync") }
     }
 
@@ -258,6 +259,7 @@ impl Remote {
             ("resource", &WIDGETS.flag()),
             ("remote-kubeconfig-secret", &format!("hub={home}/{KUBECONFIG}")),
             ("source-namespace", &self.stage.namespace),
+            ("target-namespace", &self.stage.namespace),
         ]);
         let own = self.stage.write("own.kubeconfig", &self.stage.own.kubeconfig());
         command.arg("-kubeconfig").arg(own).args(["-namespace", home]).args(more);
