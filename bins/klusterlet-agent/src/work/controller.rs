@@ -31,6 +31,8 @@ use super::{
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Objects of kinds that may not be watched are read this often.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// Keys of passes over records begin with this. Names of works hold no space.
+pub(super) const RECORD_PREFIX: &str = "record ";
 
 /// The loop.
 pub(crate) struct WorkController {
@@ -59,7 +61,8 @@ impl WorkController {
     pub(crate) fn run(&mut self) {
         let (stop, server) = (self.duty.stop.clone(), self.clients.hub.config().server);
         controller::run(&stop, || {
-            self.duty.change(|status| status.beat = Some(Instant::now()));
+            let started = Instant::now();
+            self.duty.change(|status| status.beat = Some(started));
             if self.clients.hub.config().server != server {
                 // All names of records change with it.
                 log::warn!("the hub's URL has changed: starting anew");
@@ -73,8 +76,19 @@ impl WorkController {
             }
             self.pass_works();
             self.pass_records();
-            let due = self.passes.values().filter_map(|pass| pass.due).min();
+            self.forget_absent();
+            // What was due before has had its pass, if it can have one.
+            let due = self.passes.values().filter_map(|pass| pass.due);
+            let due = due.filter(|due| *due > started).min();
             Some(due.unwrap_or_else(|| Instant::now() + Stop::SLICE))
+        });
+    }
+
+    fn forget_absent(&mut self) {
+        let (works, records) = (&self.duty.works, &self.duty.records);
+        self.passes.retain(|key, _| match key.strip_prefix(RECORD_PREFIX) {
+            Some(record) => records.get(record) != Lookup::Absent,
+            None => works.get(key) != Lookup::Absent,
         });
     }
 

@@ -14,7 +14,7 @@ use apiclient::{
 };
 
 use super::{
-    controller::WorkController,
+    controller::{RECORD_PREFIX, WorkController},
     eviction::{self, Eviction, Evidence},
     io::{Side, WorkEvent, WorkIo},
     objects::{AppliedManifestWork, MANIFEST_WORKS, ManifestWork},
@@ -49,7 +49,8 @@ impl WorkController {
             if self.duty.stop.raised() {
                 return;
             }
-            let key = format!("record {}", record.metadata.name.as_deref().unwrap_or_default());
+            let name = record.metadata.name.as_deref().unwrap_or_default();
+            let key = format!("{RECORD_PREFIX}{name}");
             let mut hasher = DefaultHasher::new();
             (&record.metadata.resource_version, is_absent, counts).hash(&mut hasher);
             if self.is_due(&key, hasher.finish()) {

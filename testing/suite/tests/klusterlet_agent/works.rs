@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use serde_json::json;
 use suite::{
-    eventually, stays,
+    eventually,
+    sidecar::Sidecar,
+    stays,
     work::{CLUSTER_API, Stage, config_map},
 };
 
@@ -19,6 +21,25 @@ fn absent_work_is_evicted_after_the_grace_period() {
     assert_eq!(stage.data("a"), None);
     agent.wait_for("AppliedManifestWorkEvicted");
     agent.terminate();
+}
+
+#[test]
+fn deleted_work_leaves_the_agent_at_rest() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    stage.delete_work("w");
+    eventually("gone", || stage.work("w").is_null() && stage.records().is_empty());
+    let before = cpu_seconds(&agent);
+    stays("at rest", || cpu_seconds(&agent) - before < 0.5);
+    agent.terminate();
+}
+
+fn cpu_seconds(agent: &Sidecar) -> f64 {
+    let metrics = agent.ask("/metrics").1;
+    let line = metrics.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total "));
+    line.and_then(|seconds| seconds.parse().ok()).expect("the metric")
 }
 
 #[test]
