@@ -78,17 +78,27 @@ fn prepared(mut object: Value, meta: &ManifestResourceMeta) -> Value {
         }
         metadata.remove("creationTimestamp");
     }
-    if meta.group.is_empty() && meta.kind == "Secret" {
-        let plain = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
-        for (key, value) in plain.as_ref().and_then(Value::as_object).into_iter().flatten() {
-            let value = value.as_str().unwrap_or_default();
-            if object["data"].is_null() {
-                object["data"] = json!({});
-            }
+    let is_secret = meta.group.is_empty()
+        && meta.kind == "Secret"
+        && (object["data"].is_null() || object["data"].is_object());
+    if let (true, Some(plain)) = (is_secret, texts(&object["stringData"])) {
+        if object["data"].is_null() {
+            object["data"] = json!({});
+        }
+        for (key, value) in plain {
             object["data"][key] = BASE64_STANDARD.encode(value).into();
+        }
+        if let Value::Object(fields) = &mut object {
+            fields.remove("stringData");
         }
     }
     object
+}
+
+/// The entries of a map of texts; `None` if it is none, which the server is to refuse.
+fn texts(map: &Value) -> Option<Vec<(String, String)>> {
+    let entries = map.as_object()?.iter();
+    entries.map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// Whether a name cannot change the path of a request (apimachinery `pkg/api/validation/path`). Names of roles may
@@ -194,5 +204,7 @@ mod tests {
         let meta = ManifestResourceMeta { kind: "Secret".into(), ..Default::default() };
         let secret = json!({"metadata": {"uid": "u"}, "stringData": {"a": "hi"}});
         assert_eq!(prepared(secret, &meta), json!({"metadata": {}, "data": {"a": "aGk="}}));
+        let odd = json!({"metadata": {}, "stringData": {"a": 5}});
+        assert_eq!(prepared(odd.clone(), &meta), odd, "the server refuses it");
     }
 }

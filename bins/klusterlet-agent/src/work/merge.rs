@@ -82,6 +82,11 @@ fn place(
         (None | Some(Value::Null), live) => live.and_then(|live| {
             if intent == Intent::Edited { prune(live, owners) } else { Some(live.clone()) }
         }),
+        (Some(wanted), Some(Value::Object(_)))
+            if intent == Intent::Edited && owners.are_ours_as_a_whole() =>
+        {
+            Some(without_nulls(wanted))
+        }
         (Some(Value::Object(wanted)), Some(Value::Object(live))) => {
             let keys: Vec<&String> =
                 live.keys().chain(wanted.keys().filter(|key| !live.contains_key(*key))).collect();
@@ -136,22 +141,32 @@ fn merge_keyed(
         .filter_map(|key| Some((*key, serde_json::from_str(key.strip_prefix("k:")?).ok()?)))
         .collect();
     let names: Vec<&String> = keys.first().map(|(_, key)| key.keys().collect()).unwrap_or_default();
-    // A key that the manifest leaves out has the server's default.
+    // A key that the manifest leaves out has the server's default. Returns how many it names, if they match.
     let same = |wanted: &Value, live: &Value| {
-        let mut named = names.iter().filter(|name| wanted.get(name.as_str()).is_some()).peekable();
-        named.peek().is_some()
-            && named.all(|name| wanted.get(name.as_str()) == live.get(name.as_str()))
+        let named = names.iter().filter(|name| wanted.get(name.as_str()).is_some());
+        let is_same =
+            named.clone().all(|name| wanted.get(name.as_str()) == live.get(name.as_str()));
+        Some(named.count()).filter(|named| is_same && *named > 0)
     };
-    let mut left: Vec<&Value> = wanted.iter().collect();
-    let mut merged = Vec::new();
+    let mut left: Vec<(usize, &Value)> = wanted.iter().enumerate().collect();
+    // Each with its place in the manifest.
+    let mut merged: Vec<(Option<usize>, Value)> = Vec::new();
     for item in live {
         let key = keys.iter().find(|(_, key)| key.iter().all(|(name, value)| &item[name] == value));
         let owners = key.map_or_else(Owners::default, |(text, _)| owners.child(text));
-        let found = left.iter().position(|wanted| same(wanted, item)).map(|at| left.remove(at));
-        merged.extend(place(found, Some(item), &owners, intent));
+        // Of several, the first that names the most keys.
+        let matching = left.iter().enumerate().rev();
+        let matching = matching.filter_map(|(at, (_, wanted))| Some((same(wanted, item)?, at)));
+        let found = matching.max_by_key(|(named, _)| *named).map(|(_, at)| left.remove(at));
+        let item = place(found.map(|(_, wanted)| wanted), Some(item), &owners, intent);
+        merged.extend(item.map(|item| (found.map(|(at, _)| at), item)));
     }
-    merged.extend(left.into_iter().map(without_nulls));
-    merged
+    merged.extend(left.into_iter().map(|(at, wanted)| (Some(at), without_nulls(wanted))));
+    // The order may mean something, as of initContainers.
+    if intent == Intent::Edited && !merged.iter().filter_map(|(at, _)| *at).is_sorted() {
+        merged.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
+    }
+    merged.into_iter().map(|(_, item)| item).collect()
 }
 
 /// What is left of a value that the manifest does not name.
@@ -189,6 +204,12 @@ impl<'a> Owners<'a> {
 
     fn are_ours(&self) -> bool {
         !self.ours.is_empty() && self.others.is_empty()
+    }
+
+    /// Whether it is an atomic field that we alone set: its owners name nothing within.
+    fn are_ours_as_a_whole(&self) -> bool {
+        self.are_ours()
+            && self.ours.iter().all(|fields| fields.as_object().is_some_and(Map::is_empty))
     }
 
     /// The keys of items with this prefix.

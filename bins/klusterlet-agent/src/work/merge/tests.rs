@@ -124,3 +124,48 @@ fn key_that_the_manifest_leaves_out_matches_the_default() {
     let other = patch(json!({"ports": [{"port": 81}]}), &live, Edited);
     assert_eq!(other, Some(json!({"ports": [{"port": 81}]})));
 }
+
+/// Of two ports with the same number, each finds its own.
+#[test]
+fn item_that_names_more_keys_matches_first() {
+    let managed = json!([{"manager": "work-agent", "fieldsV1": {"f:ports": {
+        "k:{\"port\":53,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}},
+        "k:{\"port\":53,\"protocol\":\"UDP\"}": {".": {}, "f:port": {}},
+    }}}]);
+    let ports = json!([
+        {"port": 53, "protocol": "UDP", "name": "u"}, {"port": 53, "protocol": "TCP", "name": "t"},
+    ]);
+    let live = json!({"metadata": {"managedFields": managed}, "ports": ports});
+    let wanted = json!([{"port": 53, "name": "t"}, {"port": 53, "protocol": "UDP", "name": "u"}]);
+    assert_eq!(patch(json!({"ports": wanted}), &live, Unchanged), None);
+}
+
+#[test]
+fn edit_replaces_an_atomic_map_and_orders_a_keyed_list() {
+    let managed = json!([{"manager": "work-agent", "fieldsV1": {
+        "f:selector": {},
+        "f:init": {
+            "k:{\"name\":\"a\"}": {".": {}, "f:name": {}},
+            "k:{\"name\":\"b\"}": {".": {}, "f:name": {}},
+        },
+    }}]);
+    let live = json!({
+        "metadata": {"managedFields": managed},
+        "selector": {"app": "x", "tier": "y"},
+        "init": [{"name": "a"}, {"name": "theirs"}, {"name": "b"}],
+    });
+    let wanted = json!({
+        "selector": {"app": "x"}, "init": [{"name": "b"}, {"name": "new"}, {"name": "a"}],
+    });
+    let expected = json!({
+        "selector": {"tier": null},
+        "init": [{"name": "b"}, {"name": "new"}, {"name": "a"}, {"name": "theirs"}],
+    });
+    assert_eq!(patch(wanted, &live, Edited), Some(expected));
+    let appended = json!({
+        "selector": {"app": "x", "tier": "y"},
+        "init": [{"name": "a"}, {"name": "b"}, {"name": "new"}],
+    });
+    let init = json!([{"name": "a"}, {"name": "theirs"}, {"name": "b"}, {"name": "new"}]);
+    assert_eq!(patch(appended, &live, Edited), Some(json!({"init": init})));
+}
