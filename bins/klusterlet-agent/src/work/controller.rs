@@ -47,6 +47,7 @@ pub(crate) struct WorkController {
 /// The last pass over a work or a record without one.
 pub(super) struct Pass {
     seen: u64,
+    ended: Option<Instant>,
     pub(super) due: Option<Instant>,
     backoff: Backoff,
     digests: Digests,
@@ -109,6 +110,7 @@ impl WorkController {
     pub(super) fn is_due(&mut self, key: &str, seen: u64) -> bool {
         let pass = self.passes.entry(key.to_owned()).or_insert_with(|| Pass {
             seen: !seen,
+            ended: None,
             due: None,
             backoff: Backoff::new(MAX_BACKOFF),
             digests: Digests::new(),
@@ -148,8 +150,14 @@ impl WorkController {
 }
 
 impl Pass {
+    /// Whether the last pass left nothing to do.
+    pub(super) fn is_done(&self) -> bool {
+        self.ended.is_some() && self.backoff.failures() == 0
+    }
+
     /// Notes the outcome of a pass.
     pub(super) fn settle(&mut self, result: &Result<Progress>, target: &Target<'_>) {
+        self.ended = Some(Instant::now());
         let pending = Error::Unreachable("something is left to do".into());
         let error = match result {
             Ok(Progress::Done) => {

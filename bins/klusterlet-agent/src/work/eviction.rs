@@ -21,7 +21,7 @@ pub(crate) struct Evidence {
     pub(crate) doubt: Option<&'static str>,
     /// The list has the work, and the record is of this hub.
     pub(crate) is_wanted: bool,
-    /// The hub named the work in a 404.
+    /// The hub named the work in a 404, or the record of this hub's address has taken over.
     pub(crate) is_confirmed: bool,
     /// How many records of this agent have no work, and how many there are.
     pub(crate) counts: (usize, usize),
@@ -59,7 +59,9 @@ pub(crate) fn decide(
     evidence: &Evidence,
     now: SystemTime,
 ) -> Eviction {
-    if evidence.is_wanted || evict == Evict::Never || grace_period >= NEVER {
+    // A doubt ends with the process, and what began before it must not outlast it.
+    let is_doubted = evict == Evict::After && evidence.doubt.is_some();
+    if evidence.is_wanted || is_doubted || evict == Evict::Never || grace_period >= NEVER {
         return if evidence.since.is_some() { Eviction::Clear } else { Eviction::Keep };
     }
     if !evidence.hub_is_certain {
@@ -140,7 +142,9 @@ mod tests {
     fn nothing_goes_in_doubt_and_a_work_that_is_back_stays() {
         assert_eq!(after(Evidence { hub_is_certain: false, ..absent(1, 9) }), Eviction::Doubt);
         let doubt = Some("the hub's versions went back");
-        assert_eq!(after(Evidence { doubt, ..absent(1, 9) }), Eviction::Refuse);
+        let doubtful = Evidence { doubt, ..absent(1, 9) };
+        assert_eq!(after(doubtful), Eviction::Clear, "a restart grants the whole period anew");
+        assert_eq!(after(Evidence { since: None, ..doubtful }), Eviction::Keep);
         assert_eq!(after(Evidence { is_wanted: true, ..absent(1, 9) }), Eviction::Clear);
         let now = SystemTime::UNIX_EPOCH + HOUR;
         assert_eq!(decide(Evict::Never, HOUR, &absent(1, 9), now), Eviction::Clear);

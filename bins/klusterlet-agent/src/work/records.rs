@@ -14,7 +14,7 @@ use apiclient::{
 };
 
 use super::{
-    controller::{RECORD_PREFIX, WorkController},
+    controller::{Pass, RECORD_PREFIX, WorkController},
     eviction::{self, Eviction, Evidence},
     io::{Side, WorkEvent, WorkIo},
     objects::{AppliedManifestWork, MANIFEST_WORKS, ManifestWork},
@@ -52,7 +52,8 @@ impl WorkController {
             let name = record.metadata.name.as_deref().unwrap_or_default();
             let key = format!("{RECORD_PREFIX}{name}");
             let mut hasher = DefaultHasher::new();
-            (&record.metadata.resource_version, is_absent, counts).hash(&mut hasher);
+            let version = &record.metadata.resource_version;
+            (version, is_absent, counts, self.hub.doubt()).hash(&mut hasher);
             if self.is_due(&key, hasher.finish()) {
                 self.pass_record(record, &key, is_absent, counts);
             }
@@ -135,13 +136,14 @@ impl WorkController {
         Ok(None)
     }
 
-    /// Asks the hub itself whether the work is gone. A record of another address of the hub goes once there is one of
-    /// this address.
+    /// Asks the hub itself whether the work is gone. A record of another address of the hub goes once the one of this
+    /// address owns the objects.
     fn is_evictable(&mut self, record: &AppliedManifestWork, is_absent: bool) -> Result<bool> {
         let name = &record.spec.manifest_work_name;
         if !is_absent {
             let successor = format!("{}-{name}", self.agent.hub_hash);
-            return Ok(matches!(self.duty.records.get(&successor), Lookup::Object(_)));
+            let has_successor = matches!(self.duty.records.get(&successor), Lookup::Object(_));
+            return Ok(has_successor && self.passes.get(name).is_some_and(Pass::is_done));
         }
         self.hub.check(&self.clients, &self.agent.cluster)?;
         match self.clients.get(Side::Hub, &MANIFEST_WORKS.object(&self.agent.cluster, name)) {
