@@ -34,7 +34,7 @@ pub(crate) struct Clients {
     /// Counts.
     duty: Arc<WorkDuty>,
     /// By group and version, with the time of the read.
-    discovered: BTreeMap<String, (Instant, Vec<ServedKind>)>,
+    discovered: BTreeMap<String, (Instant, Result<Vec<ServedKind>>)>,
 }
 
 impl Clients {
@@ -58,31 +58,33 @@ impl Clients {
     ) -> Result<Option<ServedKind>> {
         let found = |kinds: &[ServedKind]| kinds.iter().find(|kind| fits(kind)).cloned();
         if let Some((read, kinds)) = self.discovered.get(api_version) {
-            let kind = found(kinds);
-            if kind.is_some() || read.elapsed() < REDISCOVERY_INTERVAL {
-                return Ok(kind);
+            let kind = kinds.as_deref().map(found).map_err(Clone::clone);
+            if matches!(kind, Ok(Some(_))) || read.elapsed() < REDISCOVERY_INTERVAL {
+                return kind;
             }
         }
-        let kinds = match read_version(&self.managed, api_version) {
-            Err(Error::NotFound(_) | Error::NotServed(_)) => Vec::new(),
-            kinds => kinds?,
-        };
-        let kind = found(&kinds);
+        let kinds = read_version(&self.managed, api_version);
+        let kind = kinds.as_deref().map(found).map_err(Clone::clone);
         self.discovered.insert(api_version.to_owned(), (Instant::now(), kinds));
-        Ok(kind)
+        kind
     }
 }
 
 impl WorkIo for Clients {
     fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ServedKind> {
-        let found = self.find(api_version, |served| served.resource.kind == kind)?;
-        found.ok_or_else(|| {
-            Error::NotServed(format!("the server doesn't have a resource type {kind:?}"))
-        })
+        match self.find(api_version, |served| served.resource.kind == kind) {
+            Ok(Some(served)) => Ok(served),
+            Ok(None) | Err(Error::NotFound(_) | Error::NotServed(_)) => {
+                let sentence = format!("the server doesn't have a resource type {kind:?}");
+                Err(Error::NotServed(sentence))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>> {
         for version in versions(&self.managed, group)? {
+            // The server has just listed the version: a 404 is an error.
             let found = self.find(&version, |served| served.resource.plural == plural)?;
             if found.is_some() {
                 return Ok(found);
@@ -151,7 +153,9 @@ fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
         return Ok(vec!["v1".to_owned()]);
     }
     let document = match client.document(&format!("/apis/{group}")) {
-        Err(Error::NotFound(_) | Error::NotServed(_)) => return Ok(Vec::new()),
+        Err(error @ (Error::NotFound(_) | Error::NotServed(_))) => {
+            return if lacks_group(client, group)? { Ok(Vec::new()) } else { Err(error) };
+        }
         document => document?,
     };
     if document["kind"] != "APIGroup" {
@@ -160,6 +164,17 @@ fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     let listed = document["versions"].as_array().into_iter().flatten();
     let versions = listed.filter_map(|entry| entry["version"].as_str());
     Ok(versions.filter(|version| valid_label(version)).map(|v| format!("{group}/{v}")).collect())
+}
+
+/// Whether the list of all groups lacks one: a 404 alone may come from a gateway.
+fn lacks_group(client: &Client, group: &str) -> Result<bool> {
+    let document = client.document("/apis")?;
+    match document["groups"].as_array() {
+        Some(groups) if document["kind"] == "APIGroupList" => {
+            Ok(groups.iter().all(|listed| listed["name"] != group))
+        }
+        _ => Err(Error::BadPeer("the answer of /apis is not an APIGroupList".to_owned())),
+    }
 }
 
 /// The kinds of a version.
