@@ -50,6 +50,13 @@ impl Clients {
         }
     }
 
+    /// Notes an own write, so that its echo is not taken for a change.
+    fn note(&self, side: Side, target: &Target<'_>, object: &Value) {
+        if side == Side::Managed {
+            self.duty.watches.wrote(target.resource, object);
+        }
+    }
+
     /// The first kind of a version that fits, after another read if none does.
     fn find(
         &mut self,
@@ -103,11 +110,15 @@ impl WorkIo for Clients {
     }
 
     fn create(&mut self, side: Side, target: &Target<'_>, object: &Value) -> Result<Value> {
-        self.client(side).create(target, object)
+        let created = self.client(side).create(target, object)?;
+        self.note(side, target, &created);
+        Ok(created)
     }
 
     fn patch(&mut self, side: Side, target: &Target<'_>, patch: &Value) -> Result<Value> {
-        self.client(side).patch(target, Patch::Merge, patch)
+        let patched = self.client(side).patch(target, Patch::Merge, patch)?;
+        self.note(side, target, &patched);
+        Ok(patched)
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {

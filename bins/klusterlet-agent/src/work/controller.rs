@@ -29,6 +29,8 @@ use super::{
 
 /// The longest wait before a work that failed is tried again.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// Changes of applied objects begin a pass of their work this often at most: another writer may undo each write.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Objects of kinds that may not be watched are read this often.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// Keys of passes over records begin with this. Names of works hold no space.
@@ -72,7 +74,7 @@ impl WorkController {
             }
             for work in self.duty.watches.take_changed() {
                 if let Some(pass) = self.passes.get_mut(&work) {
-                    pass.due = Some(Instant::now());
+                    pass.hasten(Instant::now());
                 }
             }
             self.pass_works();
@@ -108,13 +110,7 @@ impl WorkController {
     }
 
     pub(super) fn is_due(&mut self, key: &str, seen: u64) -> bool {
-        let pass = self.passes.entry(key.to_owned()).or_insert_with(|| Pass {
-            seen: !seen,
-            ended: None,
-            due: None,
-            backoff: Backoff::new(MAX_BACKOFF),
-            digests: Digests::new(),
-        });
+        let pass = self.passes.entry(key.to_owned()).or_insert_with(|| Pass::new(!seen));
         let is_new = std::mem::replace(&mut pass.seen, seen) != seen;
         is_new || pass.due.is_some_and(|due| due <= Instant::now())
     }
@@ -150,9 +146,20 @@ impl WorkController {
 }
 
 impl Pass {
+    fn new(seen: u64) -> Self {
+        let (backoff, digests) = (Backoff::new(MAX_BACKOFF), Digests::new());
+        Self { seen, ended: None, due: None, backoff, digests }
+    }
+
     /// Whether the last pass left nothing to do.
     pub(super) fn is_done(&self) -> bool {
         self.ended.is_some() && self.backoff.failures() == 0
+    }
+
+    /// An applied object has changed.
+    fn hasten(&mut self, now: Instant) {
+        let earliest = self.ended.map_or(now, |ended| now.max(ended + MIN_INTERVAL));
+        self.due = Some(self.due.map_or(earliest, |due| due.min(earliest)));
     }
 
     /// Notes the outcome of a pass.
@@ -174,5 +181,23 @@ impl Pass {
             let level = if retry.should_log { Level::Warn } else { Level::Debug };
             log_object!(level, target, error:% = error; "the work is tried again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_of_an_object_hastens_a_pass_and_two_are_a_second_apart() {
+        let (now, mut pass) = (Instant::now(), Pass::new(0));
+        pass.hasten(now);
+        assert_eq!(pass.due, Some(now), "none has ended yet");
+        (pass.ended, pass.due) = (Some(now), Some(now + MAX_BACKOFF));
+        pass.hasten(now);
+        assert_eq!(pass.due, Some(now + MIN_INTERVAL), "sooner than a failure says");
+        (pass.ended, pass.due) = (Some(now), None);
+        pass.hasten(now + POLL_INTERVAL);
+        assert_eq!(pass.due, Some(now + POLL_INTERVAL), "at once after a calm time");
     }
 }

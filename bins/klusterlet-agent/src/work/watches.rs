@@ -118,6 +118,14 @@ impl Watches {
         });
     }
 
+    /// Notes the state of an object that this agent has written: its event is not a change.
+    pub(crate) fn wrote(&self, resource: &Resource, object: &Value) {
+        let (identifier, mut state) = (identifier(resource, object), lock(&self.0));
+        if state.works.contains_key(&identifier) {
+            state.seen.insert(identifier, fingerprint(&object["metadata"]));
+        }
+    }
+
     /// Notes an object, if it is an applied one; returns it.
     fn note(
         &self,
@@ -126,13 +134,7 @@ impl Watches {
         is_deleted: bool,
     ) -> Option<ResourceIdentifier> {
         let Document::Whole(object) = document else { return None };
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let identifier = ResourceIdentifier {
-            group: resource.group.to_string(),
-            resource: resource.plural.to_string(),
-            namespace: text("namespace"),
-            name: text("name"),
-        };
+        let identifier = identifier(resource, object);
         let mut state = lock(&self.0);
         let works = state.works.get(&identifier)?.clone();
         let fingerprint = if is_deleted { 0 } else { fingerprint(&object["metadata"]) };
@@ -166,6 +168,16 @@ impl Watches {
     }
 }
 
+fn identifier(resource: &Resource, object: &Value) -> ResourceIdentifier {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    ResourceIdentifier {
+        group: resource.group.to_string(),
+        resource: resource.plural.to_string(),
+        namespace: text("namespace"),
+        name: text("name"),
+    }
+}
+
 /// What changes with the desired state: the version where the kind counts no generations.
 fn fingerprint(metadata: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -182,6 +194,7 @@ fn fingerprint(metadata: &Value) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use apiclient::resource::CONFIGMAPS;
     use serde_json::json;
 
     use super::*;
@@ -194,5 +207,22 @@ mod tests {
         assert_eq!(of(json!(1), "1"), of(json!(1), "2"));
         assert_ne!(of(json!(1), "1"), of(json!(2), "1"));
         assert_ne!(of(json!(null), "1"), of(json!(null), "2"));
+    }
+
+    #[test]
+    fn echo_of_an_own_write_is_no_change() {
+        let (watches, metadata) = (Watches::default(), json!({"name": "a", "resourceVersion": "1"}));
+        let object = identifier(&CONFIGMAPS, &json!({"metadata": metadata}));
+        let works = BTreeSet::from(["w".to_owned()]);
+        lock(&watches.0).works.insert(object, works.clone());
+        let note = |version: &str| {
+            let metadata = json!({"name": "a", "resourceVersion": version});
+            let document = Document::Whole(json!({"metadata": metadata}));
+            watches.note(&CONFIGMAPS, &document, false);
+            watches.take_changed()
+        };
+        watches.wrote(&CONFIGMAPS, &json!({"metadata": metadata}));
+        assert!(note("1").is_empty());
+        assert_eq!(note("2"), works, "another writer");
     }
 }
