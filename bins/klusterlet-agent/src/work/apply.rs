@@ -68,7 +68,13 @@ fn apply_once(
     }
     match difference(&live, &wanted) {
         None => Ok((live, false)),
-        Some(patch) => Ok((io.patch(Side::Managed, &target, &guarded(patch, &live))?, true)),
+        Some(patch) => {
+            let patched = io.patch(Side::Managed, &target, &guarded(patch, &live))?;
+            // The server may drop all of it, such as empty lists.
+            let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+            let is_written = version(&patched) != version(&live);
+            Ok((patched, is_written))
+        }
     }
 }
 
