@@ -105,7 +105,7 @@ impl Duty for WorkDuty {
     fn remarks(&self) -> Vec<String> {
         let errors = [self.works.last_error(), self.records.last_error(), self.status().refusal];
         let unwatched = self.watches.refused().into_iter();
-        let unwatched = unwatched.map(|kind| format!("{kind} may not be watched, and is polled"));
+        let unwatched = unwatched.map(|kind| format!("{kind} cannot be watched, and is polled"));
         errors.into_iter().flatten().chain(unwatched).collect()
     }
 

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{
     duty::WorkDuty,
     io::{ServedKind, Side, WorkEvent, WorkIo},
-    objects::{ManifestWork, ResourceIdentifier, uid},
+    objects::{ManifestWork, ResourceIdentifier, group_resource, uid},
     report::work_target,
 };
 
@@ -149,7 +149,7 @@ impl WorkIo for Clients {
     fn drift_mended(&mut self, object: &ResourceIdentifier) {
         self.duty.change(|status| status.drift += 1);
         let ResourceIdentifier { group, resource, namespace, name } = object;
-        let kind = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+        let kind = group_resource(group, resource);
         log::info!(kind = kind, namespace = namespace, name = name; "put right what others changed");
     }
 

@@ -31,7 +31,7 @@ use super::{
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Changes of applied objects begin a pass of their work this often at most: another writer may undo each write.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// Objects of kinds that may not be watched are read this often.
+/// Objects of kinds that cannot be watched are read this often.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// Keys of passes over records begin with this. Names of works hold no space.
 pub(super) const RECORD_PREFIX: &str = "record ";
@@ -89,10 +89,14 @@ impl WorkController {
 
     fn forget_absent(&mut self) {
         let (works, records) = (&self.duty.works, &self.duty.records);
+        let before = self.passes.len();
         self.passes.retain(|key, _| match key.strip_prefix(RECORD_PREFIX) {
             Some(record) => records.get(record) != Lookup::Absent,
             None => works.get(key) != Lookup::Absent,
         });
+        if self.passes.len() < before {
+            self.duty.watches.retain(|work| self.passes.contains_key(work));
+        }
     }
 
     fn pass_works(&mut self) {

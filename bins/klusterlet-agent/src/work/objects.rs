@@ -67,6 +67,20 @@ pub(crate) struct ResourceIdentifier {
     pub(crate) name: String,
 }
 
+/// Group and plural.
+pub(crate) type Kind = (String, String);
+
+impl ResourceIdentifier {
+    pub(crate) fn kind(&self) -> Kind {
+        (self.group.clone(), self.resource.clone())
+    }
+}
+
+/// A kind as people write it, such as `deployments.apps`.
+pub(crate) fn group_resource(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ManifestConfigOption {

@@ -9,7 +9,9 @@ use serde_json::json;
 use super::{
     apply::guarded,
     io::{Side, WorkIo},
-    objects::{AppliedManifestResourceMeta, AppliedManifestWork, DeleteOption, uid},
+    objects::{
+        AppliedManifestResourceMeta, AppliedManifestWork, DeleteOption, group_resource, uid,
+    },
     ownership::{goes_with_work, is_owned_by, is_shared, with_owner},
 };
 
@@ -26,7 +28,7 @@ pub(crate) fn prune<'a>(
             Ok(removal) => removal == Removal::Pending,
             Err(error) => {
                 log::warn!(
-                    kind = format!("{}.{}", entry.resource, entry.group),
+                    kind = group_resource(&entry.group, &entry.resource),
                     namespace = entry.namespace, name = entry.name, error:% = error;
                     "not deleted yet"
                 );

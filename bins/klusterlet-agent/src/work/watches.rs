@@ -20,7 +20,7 @@ use apiclient::{
 };
 use serde_json::Value;
 
-use super::objects::ResourceIdentifier;
+use super::objects::{Kind, ResourceIdentifier, group_resource};
 
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
@@ -29,12 +29,15 @@ const PAGE: u32 = 500;
 #[derive(Clone, Default)]
 pub(crate) struct Watches(Arc<Mutex<State>>);
 
+/// The watch of a kind.
+struct KindWatch {
+    version: String,
+    is_refused: bool,
+}
+
 #[derive(Default)]
 struct State {
-    /// Kinds with a watch, by group and plural.
-    kinds: BTreeSet<(String, String)>,
-    /// Kinds that may not be watched.
-    refused: BTreeSet<(String, String)>,
+    kinds: BTreeMap<Kind, KindWatch>,
     works: BTreeMap<ResourceIdentifier, BTreeSet<String>>,
     /// What was seen last of an object.
     seen: BTreeMap<ResourceIdentifier, u64>,
@@ -57,21 +60,34 @@ impl Watches {
         }
         for (object, resource) in objects {
             state.works.entry(object.clone()).or_default().insert(work.to_owned());
-            if state.kinds.insert((object.group.clone(), object.resource.clone())) {
+            let version = resource.version.to_string();
+            let known = state.kinds.get(&object.kind());
+            // A version that is served no more gives way to another one.
+            if known.is_none_or(|known| known.is_refused && known.version != version) {
+                state.kinds.insert(object.kind(), KindWatch { version, is_refused: false });
                 new.push(resource.clone());
             }
         }
-        let State { works, seen, .. } = &mut *state;
-        works.retain(|_, works| !works.is_empty());
-        seen.retain(|object, _| works.contains_key(object));
+        state.forget_unapplied();
         drop(state);
         for resource in new {
             let (watches, client, stop) = (self.clone(), client.clone(), stop.clone());
-            let started = start_thread("watch", move || watches.watch(&client, &resource, &stop));
+            let target = resource.clone();
+            let started = start_thread("watch", move || watches.watch(&client, &target, &stop));
             if let Err(error) = started {
                 log::error!(error:% = error; "no thread for a watch");
+                self.set_refused(&resource, true);
             }
         }
+    }
+
+    /// Follows only the objects of these works.
+    pub(crate) fn retain(&self, is_known: impl Fn(&str) -> bool) {
+        let mut state = lock(&self.0);
+        for works in state.works.values_mut() {
+            works.retain(|work| is_known(work));
+        }
+        state.forget_unapplied();
     }
 
     /// Takes the works whose objects changed.
@@ -79,19 +95,20 @@ impl Watches {
         std::mem::take(&mut lock(&self.0).changed)
     }
 
-    /// Whether a work has objects of kinds that may not be watched: they are polled.
+    /// Whether a work has objects of kinds that cannot be watched: they are polled.
     pub(crate) fn needs_polling(&self, work: &str) -> bool {
         let state = lock(&self.0);
         let mut objects = state.works.iter().filter(|(_, works)| works.contains(work));
         objects.any(|(object, _)| {
-            state.refused.contains(&(object.group.clone(), object.resource.clone()))
+            state.kinds.get(&object.kind()).is_some_and(|watch| watch.is_refused)
         })
     }
 
-    /// The kinds that may not be watched.
+    /// The kinds that cannot be watched.
     pub(crate) fn refused(&self) -> Vec<String> {
         let state = lock(&self.0);
-        state.refused.iter().map(|(group, plural)| format!("{plural}.{group}")).collect()
+        let refused = state.kinds.iter().filter(|(_, watch)| watch.is_refused);
+        refused.map(|((group, plural), _)| group_resource(group, plural)).collect()
     }
 
     fn watch(&self, client: &Client, resource: &Resource, stop: &Stop) {
@@ -108,13 +125,15 @@ impl Watches {
                 Event::Apply(document) => drop(self.note(resource, &document, false)),
                 Event::Delete(document) => drop(self.note(resource, &document, true)),
                 Event::Watching => self.set_refused(resource, false),
-                Event::Failed(Error::Forbidden(_)) => self.set_refused(resource, true),
+                Event::Failed(Error::Forbidden(_) | Error::NotServed(_) | Error::Invalid(_)) => {
+                    self.set_refused(resource, true)
+                }
                 Event::Failed(_) => {}
             }
             if !lock(&self.0).changed.is_empty() {
                 stop.wake();
             }
-            ControlFlow::Continue(())
+            self.end_or_go_on(resource)
         });
     }
 
@@ -149,8 +168,7 @@ impl Watches {
         let mut state = lock(&self.0);
         let State { works, seen, changed, .. } = &mut *state;
         for (object, works) in works {
-            let is_of_kind =
-                (&*object.group, &*object.resource) == (&*resource.group, &*resource.plural);
+            let is_of_kind = object.kind() == kind(resource);
             if is_of_kind && !listed.contains(object) && seen.insert(object.clone(), 0) != Some(0) {
                 changed.extend(works.iter().cloned());
             }
@@ -158,14 +176,41 @@ impl Watches {
     }
 
     fn set_refused(&self, resource: &Resource, is_refused: bool) {
-        let kind = (resource.group.to_string(), resource.plural.to_string());
-        let mut state = lock(&self.0);
-        if is_refused {
-            state.refused.insert(kind)
-        } else {
-            state.refused.remove(&kind)
-        };
+        let (kind, mut state) = (kind(resource), lock(&self.0));
+        let State { kinds, works, changed, .. } = &mut *state;
+        let watch = kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
+        let Some(watch) = watch else { return };
+        if std::mem::replace(&mut watch.is_refused, is_refused) != is_refused {
+            // Another pass begins or ends the polling.
+            let objects = works.iter().filter(|(object, _)| object.kind() == kind);
+            changed.extend(objects.flat_map(|(_, works)| works).cloned());
+        }
     }
+
+    /// Ends the watch of a kind that no work applies any more, or that another watch has replaced.
+    fn end_or_go_on(&self, resource: &Resource) -> ControlFlow<()> {
+        let (kind, mut state) = (kind(resource), lock(&self.0));
+        if state.kinds.get(&kind).is_none_or(|watch| watch.version != *resource.version) {
+            return ControlFlow::Break(());
+        }
+        if state.works.keys().any(|object| object.kind() == kind) {
+            return ControlFlow::Continue(());
+        }
+        state.kinds.remove(&kind);
+        ControlFlow::Break(())
+    }
+}
+
+impl State {
+    fn forget_unapplied(&mut self) {
+        let Self { works, seen, .. } = self;
+        works.retain(|_, works| !works.is_empty());
+        seen.retain(|object, _| works.contains_key(object));
+    }
+}
+
+fn kind(resource: &Resource) -> Kind {
+    (resource.group.to_string(), resource.plural.to_string())
 }
 
 fn identifier(resource: &Resource, object: &Value) -> ResourceIdentifier {
@@ -210,8 +255,30 @@ mod tests {
     }
 
     #[test]
+    fn kind_that_cannot_be_watched_is_polled_until_it_can_or_no_work_applies_it() {
+        let watches = Watches::default();
+        let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
+        let watch = KindWatch { version: "v1".to_owned(), is_refused: false };
+        lock(&watches.0).kinds.insert(object.kind(), watch);
+        lock(&watches.0).works.insert(object, BTreeSet::from(["w".to_owned()]));
+        for is_refused in [true, false] {
+            watches.set_refused(&CONFIGMAPS, is_refused);
+            assert_eq!(watches.take_changed(), BTreeSet::from(["w".to_owned()]));
+            assert_eq!(watches.needs_polling("w"), is_refused);
+            assert_eq!(watches.refused().contains(&"configmaps".to_owned()), is_refused);
+            watches.set_refused(&CONFIGMAPS, is_refused);
+            assert!(watches.take_changed().is_empty(), "it is known");
+        }
+        assert!(watches.end_or_go_on(&CONFIGMAPS).is_continue());
+        watches.retain(|_| false);
+        assert!(watches.end_or_go_on(&CONFIGMAPS).is_break());
+        assert!(lock(&watches.0).kinds.is_empty());
+    }
+
+    #[test]
     fn echo_of_an_own_write_is_no_change() {
-        let (watches, metadata) = (Watches::default(), json!({"name": "a", "resourceVersion": "1"}));
+        let (watches, metadata) =
+            (Watches::default(), json!({"name": "a", "resourceVersion": "1"}));
         let object = identifier(&CONFIGMAPS, &json!({"metadata": metadata}));
         let works = BTreeSet::from(["w".to_owned()]);
         lock(&watches.0).works.insert(object, works.clone());
