@@ -43,7 +43,9 @@ impl Clients {
         Self { hub, managed, duty, discovered: BTreeMap::new() }
     }
 
-    fn client(&self, side: Side) -> &Client {
+    /// The client for a request. Each takes its time-out at most, and a loop that sends one is not stuck.
+    pub(super) fn client(&self, side: Side) -> &Client {
+        self.duty.change(|status| status.beat = Some(Instant::now()));
         match side {
             Side::Hub => &self.hub,
             Side::Managed => &self.managed,
@@ -70,7 +72,7 @@ impl Clients {
                 return kind;
             }
         }
-        let kinds = read_version(&self.managed, api_version);
+        let kinds = read_version(self.client(Side::Managed), api_version);
         let kind = kinds.as_deref().map(found).map_err(Clone::clone);
         self.discovered.insert(api_version.to_owned(), (Instant::now(), kinds));
         kind
@@ -90,7 +92,7 @@ impl WorkIo for Clients {
     }
 
     fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>> {
-        for version in versions(&self.managed, group)? {
+        for version in versions(self.client(Side::Managed), group)? {
             // The server has just listed the version: a 404 is an error.
             let found = self.find(&version, |served| served.resource.plural == plural)?;
             if found.is_some() {
@@ -122,7 +124,7 @@ impl WorkIo for Clients {
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        self.managed.delete(target, Propagation::Background, preconditions)
+        self.client(Side::Managed).delete(target, Propagation::Background, preconditions)
     }
 
     fn tell(&mut self, work: &ManifestWork, event: &WorkEvent<'_>) {
@@ -141,7 +143,7 @@ impl WorkIo for Clients {
         let level = if warning { Level::Warn } else { Level::Info };
         log_object!(level, target, event = reason; "{message}");
         let event = CoreEvent { source: env!("CARGO_PKG_NAME"), reason, message, warning };
-        if let Err(error) = event.write(&self.hub, &target, Some(uid(&work.metadata))) {
+        if let Err(error) = event.write(self.client(Side::Hub), &target, Some(uid(&work.metadata))) {
             log_object!(Level::Debug, target, error:% = error; "the Event is not written");
         }
     }

@@ -10,6 +10,7 @@ use apiclient::{
 use super::{
     clients::Clients,
     duty::WorkDuty,
+    io::Side,
     objects::{MANIFEST_WORKS, ManifestWork},
 };
 
@@ -66,12 +67,12 @@ impl HubIdentity {
             MANIFEST_WORKS.api_version()
         );
         // Without a version in the query, the list is of the newest state.
-        let list = clients.hub.document(&path)?;
+        let list = clients.client(Side::Hub).document(&path)?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if version.parse::<u64>().is_ok_and(|version| version < self.newest) {
             self.doubts("the hub's versions went back");
         }
-        let uid = match clients.hub.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
+        let uid = match clients.client(Side::Hub).get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
             Ok(object) => object["metadata"]["uid"].as_str().map(str::to_owned),
             Err(Error::NotFound(_) | Error::NotServed(_)) => None,
             Err(error) => return Err(error),
