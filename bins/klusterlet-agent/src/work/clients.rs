@@ -74,6 +74,10 @@ impl Clients {
         }
         let kinds = read_version(self.client(Side::Managed), api_version);
         let kind = kinds.as_deref().map(found).map_err(Clone::clone);
+        // Manifests may name any number of versions that nobody serves.
+        self.discovered.retain(|_, (read, kinds)| {
+            read.elapsed() < REDISCOVERY_INTERVAL || kinds.as_ref().is_ok_and(|k| !k.is_empty())
+        });
         self.discovered.insert(api_version.to_owned(), (Instant::now(), kinds));
         kind
     }
@@ -143,7 +147,8 @@ impl WorkIo for Clients {
         let level = if warning { Level::Warn } else { Level::Info };
         log_object!(level, target, event = reason; "{message}");
         let event = CoreEvent { source: env!("CARGO_PKG_NAME"), reason, message, warning };
-        if let Err(error) = event.write(self.client(Side::Hub), &target, Some(uid(&work.metadata))) {
+        if let Err(error) = event.write(self.client(Side::Hub), &target, Some(uid(&work.metadata)))
+        {
             log_object!(Level::Debug, target, error:% = error; "the Event is not written");
         }
     }

@@ -28,6 +28,11 @@ use crate::settings::WorkSettings;
 
 /// The most works of a cluster.
 const MAX_WORKS: usize = 10_000;
+/// Memory for all works and for all records, in bytes: a list holds both twice, and the pod has 32 MiB.
+const MAX_WORKS_LENGTH: usize = 8 << 20;
+const MAX_RECORDS_LENGTH: usize = 2 << 20;
+/// Works or records in a page of a list.
+const PAGE: u32 = 50;
 /// A kubeconfig that is missing at the start is looked for this often.
 const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(5);
 /// Memory limit for an object of the hub, in bytes: a work holds 500 KiB of manifests, by the hub's webhook.
@@ -75,8 +80,9 @@ impl WorkDuty {
             settings: settings.clone(),
             stop: stop.clone(),
             managed: managed.managing_as(FIELD_MANAGER),
-            works: Store::new(MAX_WORKS),
-            records: Store::new(MAX_WORKS),
+            works: Store::new(MAX_WORKS).weighing_at_most(MAX_WORKS_LENGTH, |work| work.length),
+            records: Store::new(MAX_WORKS)
+                .weighing_at_most(MAX_RECORDS_LENGTH, |record| record.length()),
             watches: Watches::default(),
             status: Mutex::default(),
         })
@@ -137,13 +143,17 @@ impl WorkDuty {
         let (hub, cluster) = (hub.clone(), cluster.to_owned());
         runtime::spawn_with("works", self, move |duty| {
             let target = MANIFEST_WORKS.collection(&cluster);
-            let selection = Selection { list_after_loss: true, ..Selection::all(target) };
-            let (parse, stop) = (&mut |work| Some(Arc::new(work)), &duty.stop);
+            let selection =
+                Selection { list_after_loss: true, page: PAGE, ..Selection::all(target) };
+            let parse = &mut |work: ManifestWork| Some(Arc::new(work.kept()));
+            let stop = &duty.stop;
             duty.works.run(&hub, &selection, stop, parse, &mut || stop.wake());
         })?;
         runtime::spawn_with("records", self, |duty| {
-            let selection = Selection::all(APPLIED_MANIFEST_WORKS.everywhere());
-            let (parse, stop) = (&mut |record| Some(Arc::new(record)), &duty.stop);
+            let target = APPLIED_MANIFEST_WORKS.everywhere();
+            let selection = Selection { page: PAGE, ..Selection::all(target) };
+            let parse = &mut |record: AppliedManifestWork| Some(Arc::new(record.kept()));
+            let stop = &duty.stop;
             duty.records.run(&duty.managed, &selection, stop, parse, &mut || stop.wake());
         })
     }

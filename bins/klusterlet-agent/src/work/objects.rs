@@ -1,7 +1,7 @@
 //! ManifestWork and AppliedManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
 use apiclient::{api::ObjectMeta, resource::Resource};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::Value;
 
 pub(crate) static MANIFEST_WORKS: Resource =
@@ -13,6 +13,11 @@ pub(crate) const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/mani
 pub(crate) const APPLIED_FINALIZER: &str =
     "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
+/// Fields of the metadata that are kept: managedFields and annotations would weigh more than the rest.
+const KEPT_METADATA: [&str; 4] = ["uid", "generation", "labels", "finalizers"];
+/// A tree costs this many times the bytes of its text.
+const TREE_FACTOR: usize = 2;
+
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ManifestWork {
@@ -21,6 +26,9 @@ pub(crate) struct ManifestWork {
     pub(crate) spec: ManifestWorkSpec,
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) status: ManifestWorkStatus,
+    /// About the bytes that a kept work takes.
+    #[serde(skip)]
+    pub(crate) length: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -31,7 +39,7 @@ pub(crate) struct ManifestWorkSpec {
     pub(crate) delete_option: Option<DeleteOption>,
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) manifest_configs: Vec<ManifestConfigOption>,
-    pub(crate) executor: Option<Value>,
+    pub(crate) executor: Option<IgnoredAny>,
 }
 
 /// The manifests as text: as trees they would cost several times as much.
@@ -74,6 +82,11 @@ impl ResourceIdentifier {
     pub(crate) fn kind(&self) -> Kind {
         (self.group.clone(), self.resource.clone())
     }
+
+    fn length(&self) -> usize {
+        let texts = [&self.group, &self.resource, &self.namespace, &self.name];
+        size_of::<ManifestConfigOption>() + texts.map(String::len).into_iter().sum::<usize>()
+    }
 }
 
 /// A kind as people write it, such as `deployments.apps`.
@@ -86,7 +99,7 @@ pub(crate) fn group_resource(group: &str, resource: &str) -> String {
 pub(crate) struct ManifestConfigOption {
     pub(crate) resource_identifier: ResourceIdentifier,
     #[serde(deserialize_with = "null_as_default")]
-    pub(crate) feedback_rules: Vec<Value>,
+    pub(crate) feedback_rules: Vec<IgnoredAny>,
     pub(crate) update_strategy: Option<UpdateStrategy>,
 }
 
@@ -135,7 +148,7 @@ pub(crate) struct ManifestResourceMeta {
     pub(crate) namespace: String,
 }
 
-/// metav1.WorkCondition.
+/// metav1.Condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkCondition {
@@ -194,6 +207,12 @@ pub(crate) struct AppliedManifestResourceMeta {
 }
 
 impl AppliedManifestResourceMeta {
+    fn length(&self) -> usize {
+        let texts = [&self.group, &self.version, &self.resource, &self.namespace, &self.name];
+        let texts = texts.into_iter().chain([&self.uid]).map(String::len);
+        size_of::<Self>() + texts.sum::<usize>()
+    }
+
     pub(crate) fn identifier(&self) -> ResourceIdentifier {
         let Self { group, resource, namespace, name, .. } = self.clone();
         ResourceIdentifier { group, resource, namespace, name }
@@ -201,6 +220,20 @@ impl AppliedManifestResourceMeta {
 }
 
 impl ManifestWork {
+    /// The work as it is kept, without metadata that nobody reads.
+    pub(crate) fn kept(mut self) -> Self {
+        keep_what_is_read(&mut self.metadata);
+        let manifests = self.spec.workload.manifests.iter().map(|manifest| manifest.len());
+        let rules = self.spec.delete_option.iter();
+        let rules = rules.flat_map(|option| &option.selectively_orphans.orphaning_rules);
+        let configs = self.spec.manifest_configs.iter().map(|config| &config.resource_identifier);
+        let identifiers = configs.chain(rules).map(ResourceIdentifier::length);
+        let trees = serde_json::to_string(&(&self.metadata.other, &self.status));
+        let trees = trees.map_or(0, |text| TREE_FACTOR * text.len());
+        self.length = trees + manifests.chain(identifiers).sum::<usize>();
+        self
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
@@ -216,9 +249,24 @@ impl ManifestWork {
 }
 
 impl AppliedManifestWork {
+    /// The record as it is kept, without metadata that nobody reads.
+    pub(crate) fn kept(mut self) -> Self {
+        keep_what_is_read(&mut self.metadata);
+        self
+    }
+
+    /// About the bytes that a kept record takes.
+    pub(crate) fn length(&self) -> usize {
+        self.status.applied_resources.iter().map(AppliedManifestResourceMeta::length).sum()
+    }
+
     pub(crate) fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
+}
+
+fn keep_what_is_read(metadata: &mut ObjectMeta) {
+    metadata.other.retain(|field, _| KEPT_METADATA.contains(&&**field));
 }
 
 /// The uid of an object.
@@ -259,7 +307,10 @@ mod tests {
     #[test]
     fn work_keeps_its_manifests_as_text() {
         let work: ManifestWork = parse(json!({
-            "metadata": {"name": "w", "uid": "u", "generation": 3, "finalizers": [WORK_FINALIZER]},
+            "metadata": {
+                "name": "w", "uid": "u", "generation": 3, "finalizers": [WORK_FINALIZER],
+                "managedFields": [{"manager": "m"}],
+            },
             "spec": {"workload": {"manifests": [{"kind": "ConfigMap"}]}, "deleteOption": null},
             "status": null,
         }))
@@ -267,6 +318,11 @@ mod tests {
         assert_eq!(*work.spec.workload.manifests, [r#"{"kind":"ConfigMap"}"#.into()]);
         assert_eq!((uid(&work.metadata), generation(&work.metadata)), ("u", 3));
         assert_eq!(finalizers(&work.metadata), [WORK_FINALIZER]);
+        let kept = work.clone().kept();
+        assert!(!kept.metadata.other.contains_key("managedFields"));
+        let mut other = work;
+        other.spec.workload.manifests.push("x".repeat(1000).into());
+        assert_eq!(other.kept().length, kept.length + 1000);
     }
 
     #[test]
