@@ -56,8 +56,6 @@ impl Backoff {
     /// (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>); on top of the
     /// server's Retry-After where it named one. `random` is uniform in [0, 1).
     pub fn failed(&mut self, error: &Error, now: Instant, random: f64) -> Retry {
-        let ceiling = INITIAL_WAIT.saturating_mul(1 << self.failures.min(16)).min(self.cap);
-        self.failures = self.failures.saturating_add(1);
         let kind = discriminant(error);
         self.logged.retain(|(_, at)| now < *at + REMINDER_INTERVAL);
         let should_log = self.logged.iter().all(|(logged, _)| *logged != kind);
@@ -65,8 +63,15 @@ impl Backoff {
             self.logged.push((kind, now));
         }
         let pause = error.retry_after().unwrap_or_default().min(self.pause);
-        let wait = pause + ceiling.mul_f64(random);
+        let wait = pause + self.left_undone(random);
         Retry { wait, should_log }
+    }
+
+    /// Counts an attempt that left something to do, and draws the wait as for a failure.
+    pub fn left_undone(&mut self, random: f64) -> Duration {
+        let ceiling = INITIAL_WAIT.saturating_mul(1 << self.failures.min(16)).min(self.cap);
+        self.failures = self.failures.saturating_add(1);
+        ceiling.mul_f64(random)
     }
 
     /// Returns to normal, and returns the number of failures.

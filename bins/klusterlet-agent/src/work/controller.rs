@@ -8,12 +8,7 @@ use std::{
 };
 
 use apiclient::{
-    backoff::Backoff,
-    controller,
-    error::{Error, Result},
-    log_object,
-    reflector::Lookup,
-    resource::Target,
+    backoff::Backoff, controller, error::Result, log_object, reflector::Lookup, resource::Target,
     stop::Stop,
 };
 use log::Level;
@@ -169,22 +164,21 @@ impl Pass {
     /// Notes the outcome of a pass.
     pub(super) fn settle(&mut self, result: &Result<Progress>, target: &Target<'_>) {
         self.ended = Some(Instant::now());
-        let pending = Error::Unreachable("something is left to do".into());
-        let error = match result {
+        let wait = match result {
             Ok(Progress::Done) => {
                 self.backoff.succeeded();
                 self.due = None;
                 return;
             }
-            Ok(Progress::Pending) => &pending,
-            Err(error) => error,
+            Ok(Progress::Pending) => self.backoff.left_undone(fastrand::f64()),
+            Err(error) => {
+                let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
+                let level = if retry.should_log { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "the work is tried again");
+                retry.wait
+            }
         };
-        let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-        self.due = Some(Instant::now() + retry.wait);
-        if result.is_err() {
-            let level = if retry.should_log { Level::Warn } else { Level::Debug };
-            log_object!(level, target, error:% = error; "the work is tried again");
-        }
+        self.due = Some(Instant::now() + wait);
     }
 }
 
