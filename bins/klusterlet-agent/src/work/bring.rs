@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use apiclient::{
     error::{Error, Result},
-    resource::Resource,
+    resource::{Resource, Target},
 };
 use serde_json::Value;
 
@@ -90,8 +90,15 @@ fn apply_manifest(
     };
     let object = manifest.identifier();
     let known = known_condition(work, manifest);
-    let is_same = digests.get(&object) == Some(&manifest.digest)
-        || conditions::was_applied(known, generation(&work.metadata));
+    let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
+    if conditions::is_complete(known) {
+        let (uid, available) = look(io, &target);
+        return ManifestOutcome { uid, error: None, available };
+    }
+    let is_same = digests.get(&object).map_or_else(
+        || conditions::was_applied(known, generation(&work.metadata)),
+        |digest| *digest == manifest.digest,
+    );
     let options = ApplyOptions {
         owner: record,
         owned: goes_with_work(work.spec.delete_option.as_ref(), &object),
@@ -101,7 +108,6 @@ fn apply_manifest(
         },
         intent: if is_same { Intent::Unchanged } else { Intent::Edited },
     };
-    let uid_of = |live: &Value| live["metadata"]["uid"].as_str().map(str::to_owned);
     match apply(io, manifest, kind, &options) {
         Ok((live, written)) => {
             if written && is_same {
@@ -111,18 +117,26 @@ fn apply_manifest(
             ManifestOutcome { uid: uid_of(&live), error: None, available: Availability::Yes }
         }
         Err(error) => {
-            let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
-            let (uid, available) = match io.get(Side::Managed, &target) {
-                Ok(live) => (uid_of(&live), Availability::Yes),
-                Err(Error::NotFound(_)) => (None, Availability::No),
-                Err(error) => {
-                    let message = format!("Failed to fetch resource: {error}");
-                    (None, Availability::Unknown("FetchingResourceFailed", message))
-                }
-            };
+            let (uid, available) = look(io, &target);
             ManifestOutcome { uid, error: Some(error.to_string()), available }
         }
     }
+}
+
+/// The uid of an object that is not applied now, and whether it is there.
+fn look(io: &mut dyn WorkIo, target: &Target<'_>) -> (Option<String>, Availability) {
+    match io.get(Side::Managed, target) {
+        Ok(live) => (uid_of(&live), Availability::Yes),
+        Err(Error::NotFound(_)) => (None, Availability::No),
+        Err(error) => {
+            let message = format!("Failed to fetch resource: {error}");
+            (None, Availability::Unknown("FetchingResourceFailed", message))
+        }
+    }
+}
+
+fn uid_of(live: &Value) -> Option<String> {
+    live["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
 /// The entry of a manifest in the record; `None` if its kind is not known.

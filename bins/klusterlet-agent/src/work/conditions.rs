@@ -4,6 +4,7 @@ use super::objects::{ManifestCondition, WorkCondition};
 
 pub(crate) const APPLIED: &str = "Applied";
 pub(crate) const AVAILABLE: &str = "Available";
+pub(crate) const COMPLETE: &str = "Complete";
 const FEEDBACK: &str = "StatusFeedbackSynced";
 
 /// Whether an applied object is there.
@@ -105,6 +106,12 @@ pub(crate) fn was_applied(manifest: Option<&ManifestCondition>, generation: i64)
     })
 }
 
+/// Whether the manifest is complete: it is applied no more.
+pub(crate) fn is_complete(manifest: Option<&ManifestCondition>) -> bool {
+    let mut conditions = manifest.into_iter().flat_map(|manifest| &manifest.conditions);
+    conditions.any(|condition| condition.kind == COMPLETE && condition.status == "True")
+}
+
 fn new(
     kind: &str,
     status: &str,
@@ -158,6 +165,9 @@ mod tests {
         assert_eq!(manifest.conditions[2].reason, "StatusFeedbackSyncFailed");
         assert_eq!(manifest.conditions[1].message, "Failed to apply manifest: no");
         assert!(!was_applied(Some(&manifest), 2) && !was_applied(None, 0));
+        assert!(!is_complete(Some(&manifest)));
+        set(&mut manifest.conditions, new(COMPLETE, "True", "", String::new(), None), "t4");
+        assert!(is_complete(Some(&manifest)));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use apiclient::{api::ObjectMeta, resource::Resource};
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::Value;
 
+use super::conditions::COMPLETE;
+
 pub(crate) static MANIFEST_WORKS: Resource =
     Resource::v1("work.open-cluster-management.io", "manifestworks", "ManifestWork");
 pub(crate) static APPLIED_MANIFEST_WORKS: Resource =
@@ -244,7 +246,7 @@ impl ManifestWork {
 
     pub(crate) fn is_complete(&self) -> bool {
         let mut conditions = self.status.conditions.iter();
-        conditions.any(|condition| condition.kind == "Complete" && condition.status == "True")
+        conditions.any(|condition| condition.kind == COMPLETE && condition.status == "True")
     }
 }
 
