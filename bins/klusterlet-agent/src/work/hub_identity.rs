@@ -26,7 +26,8 @@ pub(super) struct HubIdentity {
     newest: u64,
     /// Lists of the store that may have gone back, and that were compared.
     rewinds: u64,
-    is_certain: bool,
+    /// Why it was not compared since.
+    error: Option<String>,
     /// It stays until the process ends: nobody can tell which works come back.
     doubt: Option<&'static str>,
 }
@@ -38,7 +39,14 @@ impl HubIdentity {
 
     /// Whether the hub was compared since its list may have gone back.
     pub(super) fn is_certain(&self) -> bool {
-        self.is_certain
+        self.uid.is_some() && self.error.is_none()
+    }
+
+    /// Why nothing is evicted whatever is absent.
+    pub(super) fn obstacle(&self) -> Option<String> {
+        let error = self.error.as_ref();
+        let unread = error.map(|error| format!("the hub's identity cannot be read ({error})"));
+        self.doubt.map(str::to_owned).or(unread)
     }
 
     pub(super) fn saw(&mut self, works: &[Arc<ManifestWork>]) {
@@ -50,12 +58,12 @@ impl HubIdentity {
     /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
     pub(super) fn follow(&mut self, clients: &Clients, duty: &WorkDuty, cluster: &str) {
         let rewinds = duty.works.rewinds();
-        if self.is_certain && self.rewinds == rewinds {
+        if self.is_certain() && self.rewinds == rewinds {
             return;
         }
         let checked = self.check(clients, cluster);
-        (self.is_certain, self.rewinds) = (checked.is_ok(), rewinds);
-        if let Err(error) = checked {
+        (self.error, self.rewinds) = (checked.err().map(|error| error.to_string()), rewinds);
+        if let Some(error) = &self.error {
             log::debug!(error:% = error; "the hub's identity cannot be read");
         }
     }

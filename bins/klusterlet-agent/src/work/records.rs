@@ -43,7 +43,8 @@ impl WorkController {
         let absent: Vec<bool> = records.iter().map(is_absent).collect();
         let counts = (absent.iter().filter(|absent| **absent).count(), records.len());
         self.hub.follow(&self.clients, &self.duty, &self.agent.cluster);
-        let refusal = eviction::refusal(self.duty.settings.evict, counts, self.hub.doubt());
+        let obstacle = self.hub.obstacle();
+        let refusal = eviction::refusal(self.duty.settings.evict, counts, obstacle.as_deref());
         self.duty.change(|status| (status.absent, status.refusal) = (counts.0, refusal));
         for (record, is_absent) in records.iter().zip(absent) {
             if self.duty.stop.raised() {
