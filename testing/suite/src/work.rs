@@ -50,6 +50,12 @@ impl Stage {
         std::fs::write(file, self.hub.kubeconfig()).expect("a kubeconfig");
     }
 
+    /// The kubeconfig leads to the same hub by another URL.
+    pub fn move_hub(&self) {
+        let kubeconfig = self.hub.kubeconfig().replace("127.0.0.1", "localhost");
+        std::fs::write(self.directory.path().join("hub"), kubeconfig).expect("a kubeconfig");
+    }
+
     /// The program, with a short grace period, without HTTPS and, unless flags say so, without an election.
     pub fn start(&self, flags: &[&str]) -> Sidecar {
         let port = free_port();

@@ -1,0 +1,89 @@
+//! Servers and other writers that do not do as they should.
+
+use dev_apiserver::{Resource, Rule};
+use serde_json::json;
+use suite::{
+    eventually,
+    faults::code,
+    stays,
+    work::{NAMESPACE, Stage, config_map},
+};
+
+#[test]
+fn fight_with_another_writer_is_slow() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    stage.managed.clear_requests();
+    stays("undone", || {
+        if stage.data("a") == Some(json!("1")) {
+            stage.set_data("a", "theirs");
+        }
+        stage.managed.writes().len() <= 4
+    });
+    eventually("mended", || stage.data("a") == Some(json!("1")));
+    agent.terminate();
+}
+
+#[test]
+fn kind_that_cannot_be_watched_is_named() {
+    let stage = Stage::new();
+    stage.managed.faults().deny("list", "configmaps", "");
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    eventually("the remark", || {
+        agent.ask("/readyz").1.contains("configmaps cannot be watched, and is polled\n")
+    });
+    agent.terminate();
+}
+
+/// A gateway answers so for paths that it does not know.
+#[test]
+fn object_is_remembered_while_its_group_is_not_found() {
+    let stage = Stage::new();
+    stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
+    let mut agent = stage.start(&[]);
+    let metadata = json!({"name": "t", "namespace": NAMESPACE});
+    stage.apply(&[json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata})]);
+    stage.wait_for_applied("w", "True");
+    agent.terminate();
+    for path in ["/apis/example.com", "/apis/example.com/v1"] {
+        stage.managed.faults().add(Rule::new(code(404)).resource(path));
+    }
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    let recorded = || stage.records()[0]["status"]["appliedResources"].to_string();
+    stays("the entry", || recorded().contains("things"));
+    stage.managed.faults().clear();
+    eventually("pruned", || !recorded().contains("things"));
+    assert_eq!(stage.managed.get("example.com/v1", "things", NAMESPACE, "t"), None);
+    agent.terminate();
+}
+
+/// With the hub's URL all records have other names.
+#[test]
+fn objects_outlive_a_change_of_the_hub_s_url() {
+    let stage = Stage::new();
+    let agent_id = ["--agent-id=k"];
+    let mut agent = stage.start(&agent_id);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    let uid = || {
+        let object = stage.managed.get("v1", "configmaps", NAMESPACE, "a");
+        object.map(|object| object["metadata"]["uid"].clone())
+    };
+    let before = uid();
+    agent.terminate();
+    let denied = stage.managed.faults().deny("patch", "configmaps", "");
+    stage.move_hub();
+    let mut agent = stage.start(&agent_id);
+    eventually("a second record", || stage.records().len() == 2);
+    stays("both", || stage.records().len() == 2 && uid() == before);
+    stage.managed.faults().remove(denied);
+    eventually("one record", || stage.records().len() == 1);
+    assert_eq!(uid(), before);
+    agent.terminate();
+}
