@@ -124,8 +124,8 @@ impl<'a> Play<'a> {
     fn created(&self) -> String {
         let begin = Instant::now();
         self.stage.there("web").create_number(3);
-        // One more for the namespace.
-        let wrote = self.wrote(begin, NEW + 1);
+        // Two more for the namespace: one finds it missing.
+        let wrote = self.wrote(begin, NEW + 2);
         assert_eq!(self.stage.here("web").number(), Some(3), "the copy's spec");
         format!("here as web {wrote}")
     }

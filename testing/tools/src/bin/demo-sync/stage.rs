@@ -105,10 +105,12 @@ impl Stage {
         all
     }
 
-    /// Those that were meant to change something, but for Events.
+    /// Those that were meant to change what is synced: neither Events nor the record of known clusters.
     pub fn writes(&self) -> Vec<Request> {
         let mut all = self.requests();
-        all.retain(|it| !matches!(&*it.verb, "get" | "list" | "watch") && it.resource != "events");
+        let is_read = |verb: &str| matches!(verb, "get" | "list" | "watch");
+        let others = ["events", "configmaps"];
+        all.retain(|it| !is_read(&it.verb) && !others.contains(&&*it.resource));
         all
     }
 
@@ -116,8 +118,7 @@ impl Stage {
     pub fn wait_for_writes(&self, since: Instant, count: usize) -> Request {
         let writes = || {
             let mut all = self.writes();
-            // Deletions are counted beside what is synced.
-            all.retain(|request| request.at >= since && request.resource != "configmaps");
+            all.retain(|request| request.at >= since);
             all
         };
         eventually(&format!("{count} writes"), || (writes().len() >= count).then_some(()));
