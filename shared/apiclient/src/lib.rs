@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod certificate;
 pub mod client;
 pub mod controller;
+pub mod discovery;
 pub mod election;
 pub mod error;
 pub mod event;

@@ -8,6 +8,7 @@ use std::{
 
 use apiclient::{
     client::{Client, Patch, Preconditions, Propagation},
+    discovery::{self, version_path},
     error::{Error, Result},
     event::CoreEvent,
     log_object,
@@ -170,28 +171,22 @@ fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     if group.is_empty() {
         return Ok(vec!["v1".to_owned()]);
     }
-    let document = match client.document(&format!("/apis/{group}")) {
+    let document = match discovery::document(client, &format!("/apis/{group}"), "APIGroup") {
         Err(error @ (Error::NotFound(_) | Error::NotServed(_))) => {
             return if lacks_group(client, group)? { Ok(Vec::new()) } else { Err(error) };
         }
         document => document?,
     };
-    if document["kind"] != "APIGroup" {
-        return Err(Error::BadPeer(format!("the answer of /apis/{group} is not an APIGroup")));
-    }
-    let listed = document["versions"].as_array().into_iter().flatten();
-    let versions = listed.filter_map(|entry| entry["version"].as_str());
-    Ok(versions.filter(|version| valid_label(version)).map(|v| format!("{group}/{v}")).collect())
+    let versions = discovery::versions(&document).into_iter();
+    Ok(versions.map(|version| format!("{group}/{version}")).collect())
 }
 
 /// Whether the list of all groups lacks one: a 404 alone may come from a gateway.
 fn lacks_group(client: &Client, group: &str) -> Result<bool> {
-    let document = client.document("/apis")?;
+    let document = discovery::document(client, "/apis", "APIGroupList")?;
     match document["groups"].as_array() {
-        Some(groups) if document["kind"] == "APIGroupList" => {
-            Ok(groups.iter().all(|listed| listed["name"] != group))
-        }
-        _ => Err(Error::BadPeer("the answer of /apis is not an APIGroupList".to_owned())),
+        Some(groups) => Ok(groups.iter().all(|listed| listed["name"] != group)),
+        None => Err(Error::BadPeer("the APIGroupList of /apis has no groups".to_owned())),
     }
 }
 
@@ -201,12 +196,8 @@ fn read_version(client: &Client, api_version: &str) -> Result<Vec<ServedKind>> {
     if !valid_label(version) || !(group.is_empty() || valid_name(group)) {
         return Ok(Vec::new());
     }
-    let root = if group.is_empty() { "/api" } else { "/apis" };
-    let path = format!("{root}/{api_version}");
-    let document = client.document(&path)?;
-    if document["kind"] != "APIResourceList" {
-        return Err(Error::BadPeer(format!("the answer of {path} is not an APIResourceList")));
-    }
+    let path = version_path(group, version);
+    let document = discovery::document(client, &path, "APIResourceList")?;
     let listed = document["resources"].as_array().into_iter().flatten();
     let kinds = listed.filter_map(|entry| {
         let (plural, kind) = (entry["name"].as_str()?, entry["kind"].as_str()?);

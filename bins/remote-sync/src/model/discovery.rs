@@ -4,6 +4,7 @@ use std::fmt;
 
 use apiclient::{
     client::Client,
+    discovery::{self, version_path, versions},
     error::{Error, Result},
     resource::{Resource, valid_label, valid_name},
 };
@@ -99,7 +100,7 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
         None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
     };
     for version in versions.into_iter().take(MAX_VERSIONS) {
-        let path = version_path(wanted, &version);
+        let path = version_path(&wanted.group, &version);
         let list = document(client, wanted, &path, "APIResourceList")?;
         if let Some(kind) = find(&list, wanted, &version) {
             return Ok(kind);
@@ -114,8 +115,7 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
 /// # Errors
 /// The first request's that fails: then some kinds are not known.
 pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
-    let groups = client.document("/apis")?;
-    check_kind(client, "/apis", &groups, "APIGroupList")?;
+    let groups = discovery::document(client, "/apis", "APIGroupList")?;
     let mut kinds = Vec::new();
     add_listed(client, ("", CORE), &mut kinds)?;
     for group in groups["groups"].as_array().into_iter().flatten() {
@@ -140,7 +140,7 @@ fn add_listed(
 ) -> Result<()> {
     let (group, version) = (group.to_owned(), version.to_owned());
     let of = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
-    let list = document(client, &of, &version_path(&of, &version), "APIResourceList")?;
+    let list = document(client, &of, &version_path(&of.group, &version), "APIResourceList")?;
     for found in listed(&list, &of, &version) {
         let id = |kind: &ApiResource| (kind.resource.group.clone(), kind.resource.plural.clone());
         if kinds.iter().all(|known| id(known) != id(&found)) {
@@ -176,27 +176,6 @@ fn group_path(wanted: &ResourceArg) -> String {
     format!("/apis/{}", wanted.group)
 }
 
-/// Path of the APIResourceList document.
-fn version_path(wanted: &ResourceArg, version: &str) -> String {
-    match &*wanted.group {
-        "" => format!("/api/{version}"),
-        group => format!("/apis/{group}/{version}"),
-    }
-}
-
-/// The versions that an APIGroup lists, the preferred one first: a kind may exist in another one only.
-fn versions(group: &Value) -> Vec<String> {
-    let listed = group["versions"].as_array().into_iter().flatten();
-    let mut versions: Vec<String> = Vec::new();
-    for entry in [&group["preferredVersion"]].into_iter().chain(listed) {
-        let version = entry["version"].as_str().filter(|version| valid_label(version));
-        if let Some(version) = version.filter(|version| versions.iter().all(|v| v != version)) {
-            versions.push(version.to_owned());
-        }
-    }
-    versions
-}
-
 /// The kind in an APIResourceList, if it is listed and can be watched.
 fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource> {
     let named = |name: &str| {
@@ -220,20 +199,10 @@ fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource
 }
 
 fn document(client: &Client, wanted: &ResourceArg, path: &str, kind: &str) -> Result<Value> {
-    let document = client.document(path).map_err(|error| match error {
+    discovery::document(client, path, kind).map_err(|error| match error {
         Error::NotFound(_) | Error::NotServed(_) => not_served(client, wanted),
         error => error,
-    })?;
-    check_kind(client, path, &document, kind)?;
-    Ok(document)
-}
-
-fn check_kind(client: &Client, path: &str, document: &Value, kind: &str) -> Result<()> {
-    if document["kind"] == kind {
-        return Ok(());
-    }
-    let server = client.name();
-    Err(Error::BadPeer(format!("get {path} on {server}: the answer is not an {kind}")))
+    })
 }
 
 fn not_served(client: &Client, wanted: &ResourceArg) -> Error {

@@ -52,8 +52,8 @@ fn a_kind_is_named_in_four_ways() {
 fn documents_are_where_the_server_has_them() {
     let apps = ResourceArg::parse("deployments.apps").unwrap();
     assert_eq!(group_path(&apps), "/apis/apps");
-    assert_eq!(version_path(&apps, "v1"), "/apis/apps/v1");
-    assert_eq!(version_path(&ResourceArg::parse("pods").unwrap(), "v1"), "/api/v1");
+    assert_eq!(version_path(&apps.group, "v1"), "/apis/apps/v1");
+    assert_eq!(version_path(&ResourceArg::parse("pods").unwrap().group, "v1"), "/api/v1");
 }
 
 #[test]
