@@ -61,7 +61,7 @@ impl fmt::Display for JsonError {
 /// An object of an API server, as far as it was read.
 #[derive(Clone, Debug)]
 pub enum Document {
-    /// All of it except its `managedFields`, which are half of most objects and not needed here.
+    /// All of it, with its `managedFields` only if they were asked for.
     Whole(Value),
     /// The head of an object that costs more than its limit.
     TooLarge(Head),
@@ -167,28 +167,37 @@ impl Read for Counted<'_> {
 /// The place of a value in an object of an API server.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    Root,
-    Metadata,
+    Root(ManagedFields),
+    Metadata(ManagedFields),
     /// A field of the metadata that belongs to the [`Head`].
     Head,
-    ManagedFields,
+    LeftOut,
     Elsewhere,
+}
+
+/// What becomes of `metadata.managedFields`, which are half of most objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagedFields {
+    /// Few need them.
+    Dropped,
+    /// For a writer that merges by what it wrote.
+    Kept,
 }
 
 impl Place {
     /// The place of the value of `key` in a map at this place.
     fn of(self, key: &str) -> Self {
         match self {
-            Self::Root if key == "metadata" => Self::Metadata,
-            Self::Metadata if key == "managedFields" => Self::ManagedFields,
-            Self::Metadata if HEAD.contains(&key) => Self::Head,
+            Self::Root(fields) if key == "metadata" => Self::Metadata(fields),
+            Self::Metadata(ManagedFields::Dropped) if key == "managedFields" => Self::LeftOut,
+            Self::Metadata(_) if HEAD.contains(&key) => Self::Head,
             _ => Self::Elsewhere,
         }
     }
 
     /// Returns whether the value is kept beyond the budget, too: the head is what names the object then.
     fn is_kept(self) -> bool {
-        matches!(self, Self::Metadata | Self::Head)
+        matches!(self, Self::Metadata(_) | Self::Head)
     }
 }
 
@@ -210,11 +219,11 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
         match self.place {
-            Place::Root => any.deserialize_map(self),
+            Place::Root(_) => any.deserialize_map(self),
             Place::Head => any.deserialize_str(self),
             Place::Elsewhere if self.budget.is_exceeded() => ignore(any),
-            Place::ManagedFields => ignore(any),
-            Place::Metadata | Place::Elsewhere => any.deserialize_any(self),
+            Place::LeftOut => ignore(any),
+            Place::Metadata(_) | Place::Elsewhere => any.deserialize_any(self),
         }
     }
 }
@@ -228,7 +237,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.place {
-            Place::Root => "an object",
+            Place::Root(_) => "an object",
             Place::Head => "a text",
             _ => "any value",
         })
@@ -315,7 +324,7 @@ impl Visitor<'_> for Key<'_> {
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
         let place = self.parent.of(key);
-        if place == Place::ManagedFields {
+        if place == Place::LeftOut {
             return Ok((place, None));
         }
         let is_kept = self.budget.charge_entry(self.entries) && self.budget.charge_text(key.len());
@@ -324,13 +333,13 @@ impl Visitor<'_> for Key<'_> {
 }
 
 /// Builds an object of an API server. An object that is too large leaves its head.
-pub struct Object<'a>(pub &'a Budget);
+pub struct Object<'a>(pub &'a Budget, pub ManagedFields);
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {
     type Value = Document;
 
     fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Document, D::Error> {
-        let object = Tree { budget: self.0, place: Place::Root }.deserialize(any)?;
+        let object = Tree { budget: self.0, place: Place::Root(self.1) }.deserialize(any)?;
         Ok(match self.0.is_exceeded() {
             true => Document::TooLarge(Head::of(&object)),
             false => Document::Whole(object),

@@ -267,34 +267,33 @@ impl<T> Objects<T> {
         Self { by_name: BTreeMap::new(), weight: 0, budget }
     }
 
-    fn weigh(&self, object: Option<&T>) -> usize {
-        self.budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
-    }
-
     /// Inserts an object, and leaves out the heaviest ones until the others are within the budget; returns whether there
     /// was one.
     fn insert(&mut self, name: String, object: Option<T>) -> bool {
-        self.weight += self.weigh(object.as_ref());
+        let budget = self.budget;
+        self.weight += weight(object.as_ref(), budget);
         let before = self.by_name.insert(name, object).flatten();
-        self.weight -= self.weigh(before.as_ref());
-        let most = self.budget.map_or(usize::MAX, |(most, _)| most);
+        self.weight -= weight(before.as_ref(), budget);
+        let most = budget.map_or(usize::MAX, |(most, _)| most);
         let is_too_heavy = self.weight > most;
         while self.weight > most {
-            let weight = |object: &&mut Option<T>| {
-                self.budget.zip(object.as_ref()).map_or(0, |((_, weigh), object)| weigh(object))
-            };
-            let Some(heaviest) = self.by_name.values_mut().max_by_key(weight) else { break };
-            let left_out = heaviest.take();
-            self.weight -= self.weigh(left_out.as_ref());
+            let objects = self.by_name.values_mut();
+            let heaviest = objects.max_by_key(|object| weight(object.as_ref(), budget));
+            let Some(heaviest) = heaviest else { break };
+            self.weight -= weight(heaviest.take().as_ref(), budget);
         }
         is_too_heavy
     }
 
     fn remove(&mut self, name: &str) -> bool {
         let Some(removed) = self.by_name.remove(name) else { return false };
-        self.weight -= self.weigh(removed.as_ref());
+        self.weight -= weight(removed.as_ref(), self.budget);
         true
     }
+}
+
+fn weight<T>(object: Option<&T>, budget: Option<Budget<T>>) -> usize {
+    budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
 }
 
 impl<T: PartialEq> Content<T> {

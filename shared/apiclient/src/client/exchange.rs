@@ -18,7 +18,7 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, Head, Object, Tree},
+    json::{Bytes, Document, ManagedFields, Object},
     lock::lock,
     memory::{Budget, Refusal},
     time,
@@ -73,16 +73,11 @@ impl Client {
         let budget = Budget::for_peer(request.budget(self.largest()), self.peer());
         let mut bytes = Bytes::new(body, &budget);
         let mut json = bytes.json();
-        let document = match self.field_manager {
-            "" => Object(&budget).deserialize(&mut json),
-            // Whoever writes under a name merges by what that name wrote: with managedFields.
-            _ => {
-                Tree::any(&budget).deserialize(&mut json).map(|object| match budget.is_exceeded() {
-                    true => Document::TooLarge(Head::default()),
-                    false => Document::Whole(object),
-                })
-            }
+        let managed_fields = match self.field_manager {
+            "" => ManagedFields::Dropped,
+            _ => ManagedFields::Kept,
         };
+        let document = Object(&budget, managed_fields).deserialize(&mut json);
         let document = document.and_then(|document| json.end().map(|()| document));
         let document = document.map_err(|e| self.unread(request, e, "an object"))?;
         self.mark_heard();

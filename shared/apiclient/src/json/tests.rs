@@ -6,7 +6,7 @@ fn object(text: &str, limit: usize) -> Document {
     let budget = Budget::new(limit);
     let mut bytes = Bytes::new(text.as_bytes(), &budget);
     let mut json = bytes.json();
-    Object(&budget).deserialize(&mut json).unwrap()
+    Object(&budget, ManagedFields::Dropped).deserialize(&mut json).unwrap()
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, Object},
+    json::{Bytes, Document, ManagedFields, Object},
     memory::Budget,
 };
 
@@ -157,7 +157,9 @@ impl<'de> Visitor<'de> for EventVisitor<'_> {
         while let Some(field) = fields.next_key()? {
             match field {
                 Field::Type => kind = fields.next_value()?,
-                Field::Object => document = Some(fields.next_value_seed(Object(self.0))?),
+                Field::Object => {
+                    document = Some(fields.next_value_seed(Object(self.0, ManagedFields::Dropped))?)
+                }
                 Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
         }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     client::{Client, request::ApiRequest},
     error::{Error, Result},
-    json::{Bytes, Document, Object, Tree},
+    json::{Bytes, Document, ManagedFields, Object, Tree},
     memory::Budget,
 };
 
@@ -136,7 +136,9 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
         let reading = self.0;
         reading.budget.reset();
-        while let Some(item) = items.next_element_seed(Object(reading.budget))? {
+        while let Some(item) =
+            items.next_element_seed(Object(reading.budget, ManagedFields::Dropped))?
+        {
             let ended = match (reading.each)(item) {
                 Ok(ControlFlow::Continue(())) => None,
                 Ok(ControlFlow::Break(())) => Some(Ended::Enough),
