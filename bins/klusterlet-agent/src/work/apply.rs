@@ -1,13 +1,16 @@
 //! One manifest is applied to the managed cluster.
 
-use apiclient::error::{Error, Result};
+use apiclient::{
+    api::ObjectMeta,
+    error::{Error, Result},
+};
 use serde_json::{Value, json};
 
 use super::{
     io::{ServedKind, Side, WorkIo},
     manifest::{Manifest, Strategy},
     merge::{Intent, difference, merge, without_nulls},
-    objects::AppliedManifestWork,
+    objects::{AppliedManifestWork, uid},
     ownership::with_owner,
 };
 
@@ -83,6 +86,13 @@ pub(crate) fn guarded(mut patch: Value, live: &Value) -> Value {
     for field in ["uid", "resourceVersion"] {
         patch["metadata"][field] = live["metadata"][field].clone();
     }
+    patch
+}
+
+/// The same for a typed object.
+pub(crate) fn guarded_by(metadata: &ObjectMeta, mut patch: Value) -> Value {
+    patch["metadata"]["uid"] = uid(metadata).into();
+    patch["metadata"]["resourceVersion"] = json!(metadata.resource_version);
     patch
 }
 

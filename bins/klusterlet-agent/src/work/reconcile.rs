@@ -9,7 +9,7 @@ use apiclient::error::Result;
 use serde_json::json;
 
 use super::{
-    apply::guarded,
+    apply::guarded_by,
     bring::bring,
     conditions,
     io::{Side, WorkIo},
@@ -18,9 +18,7 @@ use super::{
         WORK_FINALIZER, finalizers, generation,
     },
     prune::prune,
-    record::{
-        create_record, delete_record, metadata_of, read_record, target, update_record, write_record,
-    },
+    record::{create_record, delete_record, read_record, target, update_record, write_record},
     report::{add_finalizer, remove_finalizer, write_status},
 };
 
@@ -93,7 +91,7 @@ pub(crate) fn finalize(
     }
     let rest: Vec<&str> = finalizers.into_iter().filter(|f| *f != APPLIED_FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": rest}});
-    io.patch(Side::Managed, &target(record), &guarded(patch, &metadata_of(record)))?;
+    io.patch(Side::Managed, &target(record), &guarded_by(&record.metadata, patch))?;
     Ok(Progress::Pending)
 }
 

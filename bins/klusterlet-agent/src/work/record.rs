@@ -9,7 +9,7 @@ use apiclient::{
 use serde_json::{Value, json};
 
 use super::{
-    apply::guarded,
+    apply::guarded_by,
     io::{Side, WorkIo},
     merge::difference,
     objects::{
@@ -77,7 +77,7 @@ pub(crate) fn update_record(
     match difference(&before, &after) {
         None => Ok(record),
         Some(patch) => {
-            let patch = guarded(patch, &metadata_of(&record));
+            let patch = guarded_by(&record.metadata, patch);
             parse_record(io.patch(Side::Managed, &target(&record), &patch)?)
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn write_record(
     if record.status.applied_resources == entries {
         return Ok(record.clone());
     }
-    let patch = guarded(json!({"status": {"appliedResources": entries}}), &metadata_of(record));
+    let patch = guarded_by(&record.metadata, json!({"status": {"appliedResources": entries}}));
     parse_record(io.patch(Side::Managed, &target(record).status(), &patch)?)
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn set_eviction_start(
     start: Option<&str>,
 ) -> Result<()> {
     let patch = json!({"status": {"evictionStartTime": start}});
-    let patch = guarded(patch, &metadata_of(record));
+    let patch = guarded_by(&record.metadata, patch);
     io.patch(Side::Managed, &target(record).status(), &patch).map(drop)
 }
 
@@ -136,12 +136,6 @@ pub(crate) fn delete_record(io: &mut dyn WorkIo, record: &AppliedManifestWork) -
 fn parse_record(object: Value) -> Result<AppliedManifestWork> {
     api::parse(object)
         .ok_or_else(|| Error::BadPeer("the answer is not a valid AppliedManifestWork".to_owned()))
-}
-
-pub(crate) fn metadata_of(record: &AppliedManifestWork) -> Value {
-    json!({"metadata": {
-        "uid": uid(&record.metadata), "resourceVersion": record.metadata.resource_version,
-    }})
 }
 
 pub(crate) fn target(record: &AppliedManifestWork) -> Target<'_> {

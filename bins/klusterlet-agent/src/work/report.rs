@@ -4,7 +4,7 @@ use apiclient::{error::Result, resource::Target};
 use serde_json::json;
 
 use super::{
-    apply::guarded,
+    apply::guarded_by,
     bring::ManifestOutcome,
     conditions::{self, APPLIED},
     io::{Side, WorkEvent, WorkIo},
@@ -12,7 +12,7 @@ use super::{
     merge::difference,
     objects::{
         MANIFEST_WORKS, ManifestCondition, ManifestWork, ManifestWorkStatus, WORK_FINALIZER,
-        finalizers, generation, uid,
+        finalizers, generation,
     },
     reconcile::Progress,
 };
@@ -78,10 +78,7 @@ pub(crate) fn write_status(
 ) -> Result<()> {
     let value = |status: &ManifestWorkStatus| serde_json::to_value(status).unwrap_or_default();
     let Some(patch) = difference(&value(&work.status), &value(status)) else { return Ok(()) };
-    let metadata = json!({"metadata": {
-        "uid": uid(&work.metadata), "resourceVersion": work.metadata.resource_version,
-    }});
-    let patch = guarded(json!({"status": patch}), &metadata);
+    let patch = guarded_by(&work.metadata, json!({"status": patch}));
     io.patch(Side::Hub, &work_target(work).status(), &patch).map(drop)
 }
 
@@ -100,11 +97,7 @@ pub(crate) fn remove_finalizer(io: &mut dyn WorkIo, work: &ManifestWork) -> Resu
 }
 
 fn write_finalizers(io: &mut dyn WorkIo, work: &ManifestWork, finalizers: &[&str]) -> Result<()> {
-    let patch = json!({"metadata": {
-        "uid": uid(&work.metadata),
-        "resourceVersion": work.metadata.resource_version,
-        "finalizers": finalizers,
-    }});
+    let patch = guarded_by(&work.metadata, json!({"metadata": {"finalizers": finalizers}}));
     io.patch(Side::Hub, &work_target(work), &patch).map(drop)
 }
 
