@@ -21,7 +21,11 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 use serde_json::Value;
-use sidecar::{flags::Flags, renewal::RenewalStatus};
+use sidecar::{
+    client::{cluster_of_file, own_cluster},
+    flags::Flags,
+    renewal::RenewalStatus,
+};
 
 use crate::{
     bootstrap::SourceResult,
@@ -77,18 +81,10 @@ impl Agent {
         stop: &Stop,
         program: Program,
     ) -> Result<Self> {
-        let management =
-            sidecar::client::own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?;
-        let spoke = match &settings.spoke_kubeconfig {
-            None => None,
-            Some(file) => {
-                let (file, reach) = (file.clone(), flags.reach());
-                let load = move || Ok(kubeconfig::from_file(&file, reach)?);
-                let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                let timeouts = Timeouts::default();
-                Some(Client::new("the spoke", config, reload, timeouts)?)
-            }
-        };
+        let management = own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?;
+        let spoke = settings.spoke_kubeconfig.clone();
+        let spoke =
+            spoke.map(|file| cluster_of_file("the spoke", file, flags.reach())).transpose()?;
         Ok(Self {
             program,
             settings: settings.clone(),

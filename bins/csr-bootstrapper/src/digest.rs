@@ -3,6 +3,6 @@
 use ring::digest::{SHA256, digest};
 
 /// SHA-256 of `bytes`: 64 hexadecimal digits.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

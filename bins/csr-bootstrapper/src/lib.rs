@@ -10,7 +10,7 @@ mod claim;
 pub mod clocks;
 mod command;
 mod conditions;
-mod digest;
+pub mod digest;
 mod duty;
 mod files;
 pub mod https;

@@ -6,7 +6,7 @@ use apiclient::{
     client::{Client, Reload, RequestMetrics, Timeouts},
     error::Result,
 };
-use kubeconfig::Env;
+use kubeconfig::{Env, Reach};
 
 use crate::flags::Flags;
 
@@ -19,4 +19,12 @@ pub fn own_cluster(flags: &Flags, request: Duration, requests: RequestMetrics) -
     let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
     let timeouts = Timeouts::with_request(request);
     Client::counting("the local cluster", config, reload, timeouts, requests)
+}
+
+/// A client for the cluster that a kubeconfig file leads to, which is read again as files are; `name` is its server in
+/// messages.
+pub fn cluster_of_file(name: &str, file: PathBuf, reach: Reach) -> Result<Client> {
+    let load = move || Ok(kubeconfig::from_file(&file, reach)?);
+    let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+    Client::new(name, config, reload, Timeouts::default())
 }

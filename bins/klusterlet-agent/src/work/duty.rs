@@ -13,8 +13,12 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use ring::digest::{SHA256, digest};
-use sidecar::{client::own_cluster, flags::Flags, runtime};
+use csr_bootstrapper::digest::sha256;
+use sidecar::{
+    client::{cluster_of_file, own_cluster},
+    flags::Flags,
+    runtime,
+};
 
 use super::{
     clients::Clients,
@@ -69,12 +73,7 @@ impl WorkDuty {
     pub(crate) fn new(settings: &WorkSettings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let managed = match settings.spoke_kubeconfig.clone() {
             None => own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
-            Some(file) => {
-                let reach = settings.reach;
-                let load = move || Ok(kubeconfig::from_file(&file, reach)?);
-                let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                Client::new("the managed cluster", config, reload, Timeouts::default())?
-            }
+            Some(file) => cluster_of_file("the managed cluster", file, settings.reach)?,
         };
         Ok(Self {
             settings: settings.clone(),
@@ -166,17 +165,12 @@ impl WorkDuty {
     ) -> Result<(Client, WorkAgent)> {
         let (file, reach) = (self.settings.hub_kubeconfig.clone(), self.settings.reach);
         let (current, config) = kubeconfig::cluster_from_file(&file, reach)?;
-        // As it is written: the slash at its end counts.
-        let hub_hash = hash(&current.cluster.server);
+        // Of the URL as it is written: the slash at its end counts (ocm `helpers.go:339-343`).
+        let hub_hash = sha256(current.cluster.server.as_bytes());
         let agent_id = agent_id.unwrap_or(&hub_hash).to_owned();
         let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file, reach)?)));
         let (timeouts, requests) = (Timeouts::default(), requests.clone());
         let client = Client::counting("the hub", config, reload, timeouts, requests)?;
         Ok((client, WorkAgent { cluster: cluster.to_owned(), hub_hash, agent_id }))
     }
-}
-
-/// Lower-case hex SHA-256 of the hub's URL (ocm `helpers.go:339-343`).
-fn hash(server: &str) -> String {
-    digest(&SHA256, server.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
