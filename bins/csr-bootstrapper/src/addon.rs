@@ -40,7 +40,7 @@ static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
     "managedclusteraddons",
     "ManagedClusterAddOn",
 );
-/// More add-ons than this are left alone: each costs memory, and a hub may list any number.
+/// The most add-ons that are kept: each costs memory, and a hub may list any number.
 const MAX_ADDONS: usize = 500;
 /// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory, and the store of pending
 /// requests, otherwise.

@@ -29,7 +29,7 @@ use crate::{
 
 pub(super) use self::{keeper::Keeper, store::RegistrationStore};
 
-/// More registrations than this are left alone: each costs memory, and room in the store.
+/// The most registrations that are kept: each costs memory, and room in the store.
 const MAX_REGISTRATIONS: usize = 500;
 
 /// The Secret of a registration.
@@ -102,16 +102,16 @@ pub(super) struct Inputs<'a> {
     pub(super) apart: bool,
 }
 
-/// What has to be there.
+/// The registrations to keep and the Secrets to remove.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DesiredRegistrations {
-    /// By Secret; `None` for one that has to be removed.
+    /// By Secret; `None` removes the Secret.
     pub(super) registrations: BTreeMap<RegistrationSecret, Option<Registration>>,
     /// There are more than may be; the last are left out.
     pub(super) too_many: bool,
 }
 
-/// The desired registrations of all add-ons, and the Secrets that nobody needs any more.
+/// The desired registrations of all add-ons, and the obsolete Secrets.
 pub(super) fn desired(inputs: &Inputs<'_>) -> DesiredRegistrations {
     let Inputs { addons, stored, apart, .. } = *inputs;
     let is_placed = |(secret, _): &(RegistrationSecret, _)| secret.clone().placed(apart);
@@ -137,8 +137,8 @@ pub(super) fn desired(inputs: &Inputs<'_>) -> DesiredRegistrations {
 }
 
 impl Inputs<'_> {
-    /// Returns whether nobody needs this Secret for certain: its add-on is gone from the hub, or does not name it any
-    /// more. That add-ons have too many is no reason.
+    /// Returns whether this Secret is certainly obsolete: the hub no longer has its add-on, or the add-on no longer names
+    /// it. The limit on registrations makes no Secret obsolete.
     fn is_obsolete(&self, secret: &RegistrationSecret, stored: &StoredRegistration) -> bool {
         let Some(addon) = self.addons.get(&stored.addon) else {
             return (self.is_gone)(&stored.addon);

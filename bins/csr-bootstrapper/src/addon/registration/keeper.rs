@@ -34,7 +34,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The same for a Secret whose namespace does not exist yet: it comes with the add-on's other objects.
 const MAX_BACKOFF_FOR_NAMESPACE: Duration = Duration::from_secs(10);
 
-/// Keeps one Secret as it is desired.
+/// Keeps one Secret in its desired state.
 pub(in crate::addon) struct Keeper {
     desired: Option<Registration>,
     driver: Option<Driver>,
@@ -171,8 +171,8 @@ impl Keeper {
         (what, due.map(|due| due.min(next_read)))
     }
 
-    /// Reads the Secret, and stores its name before anything is written there: one that is not stored would never be
-    /// removed. Returns whether it may be written.
+    /// Reads the Secret and stores its name before the first write: without a stored name, no later process would remove
+    /// the Secret. Returns whether it may be written.
     fn prepare(
         &mut self,
         name: &RegistrationSecret,
