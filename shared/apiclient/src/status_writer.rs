@@ -107,17 +107,25 @@ impl WritePace {
 
     /// Records a write that arrived; returns the failures before it.
     pub fn wrote(&mut self, now: Instant) -> u32 {
-        self.not_before = now + self.interval;
-        self.interval = (self.interval * 2).min(MAX_INTERVAL);
+        self.step(now);
         self.backoff.succeeded()
     }
 
-    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write.
+    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and the
+    /// next attempt comes at the pace of writes: a watch that lags is no reason to wait for longer.
     pub fn failed(&mut self, error: &Error, now: Instant) -> Level {
+        if matches!(error, Error::Conflict(_)) {
+            self.step(now);
+            return Level::Debug;
+        }
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;
-        let is_conflict = matches!(error, Error::Conflict(_));
-        if retry.should_log && !is_conflict { Level::Warn } else { Level::Debug }
+        if retry.should_log { Level::Warn } else { Level::Debug }
+    }
+
+    fn step(&mut self, now: Instant) {
+        self.not_before = now + self.interval;
+        self.interval = (self.interval * 2).min(MAX_INTERVAL);
     }
 }
 
@@ -170,5 +178,16 @@ mod tests {
         assert!(pace.not_before <= now + Duration::from_secs(2));
         assert_eq!(pace.wrote(now), 2);
         assert_eq!(pace.failed(&Error::Conflict("other".into()), now), Level::Debug);
+    }
+
+    #[test]
+    fn conflicts_do_not_delay_the_write_that_follows_them() {
+        let mut now = Instant::now();
+        let mut pace = WritePace::new(now);
+        for _ in 0..20 {
+            pace.failed(&Error::Conflict("other".into()), now);
+            assert!(pace.not_before <= now + MAX_INTERVAL);
+            now = pace.not_before;
+        }
     }
 }

@@ -38,6 +38,8 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Fewer failed watches in a row mean a network that comes and goes. After so many, lists stand in, as behind a gateway
 /// that holds answers back.
 const MAX_FAILED_WATCHES: u32 = 3;
+/// Between two looks for another identity after a 401.
+const IDENTITY_INTERVAL: Duration = Duration::from_secs(1);
 /// A watch that ends sooner without an event counts as failed (`reflector.go:1091`).
 const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
 
@@ -132,6 +134,7 @@ impl Watcher {
     ) {
         let list_watch = ListWatch { client, selection, stop };
         while !stop.raised() {
+            let identity = client.generation();
             let went = match &self.state {
                 State::At(version) => self.watch(&list_watch, &version.clone(), on),
                 State::Newest | State::Since(_) => self.list(&list_watch, on),
@@ -150,7 +153,10 @@ impl Watcher {
                     if on(Event::Failed(&error)).is_break() {
                         return;
                     }
-                    stop.wait(wait);
+                    match error {
+                        Error::Unauthorized(_) => wait_for_identity(client, identity, stop, wait),
+                        _ => drop(stop.wait(wait)),
+                    }
                 }
             }
         }
@@ -295,6 +301,17 @@ impl Watcher {
     }
 }
 
+/// Waits, but not beyond a change of the identity that was `refused`.
+fn wait_for_identity(client: &Client, refused: u64, stop: &Stop, wait: Duration) {
+    let end = Instant::now() + wait;
+    while client.generation() == refused {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.wait(left.min(IDENTITY_INTERVAL)) {
+            return;
+        }
+    }
+}
+
 impl State {
     fn first_page(&self, page: u32) -> String {
         let limit = if page == 0 { String::new() } else { format!("limit={page}") };
@@ -318,6 +335,8 @@ fn usable(version: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::{Reload, Timeouts};
+    use kubeconfig::config::{Auth, ClusterConfig, Trust};
 
     fn at(version: &str) -> Watcher {
         Watcher { state: State::At(version.to_owned()), ..Watcher::default() }
@@ -382,5 +401,25 @@ mod tests {
         assert_eq!(since.first_page(0), not_older);
         assert_eq!(since.first_page(500), format!("limit=500&{not_older}"));
         assert_eq!(State::Since(String::new()).first_page(0), "");
+    }
+
+    #[test]
+    fn wait_after_a_401_ends_with_another_identity() {
+        let config = |token: &str| ClusterConfig {
+            server: "http://127.0.0.1:1".into(),
+            trust: Trust::System,
+            server_name: None,
+            identity: None,
+            auth: Auth::Token(token.to_owned().into()),
+            impersonate: Vec::new(),
+            proxy: None,
+            namespace: None,
+        };
+        let client =
+            Client::new("the hub", config("old"), Reload::Never, Timeouts::default()).unwrap();
+        let (refused, started) = (client.generation(), Instant::now());
+        client.swap(config("new")).unwrap();
+        wait_for_identity(&client, refused, &Stop::default(), MAX_BACKOFF);
+        assert!(started.elapsed() < MAX_BACKOFF);
     }
 }
