@@ -46,6 +46,7 @@ fn deletions_beyond_the_limit_wait_for_a_person() {
     sidecar.kill();
     let mut sidecar = stage.start_served(&["-max-deletions", "2/10m", "-qps", "0"]);
     is_held(&sidecar, 5.0);
+    eventually("its one deletion is done", || (gone(&pairs) == 3).then_some(()));
     stays("the others are there still", || gone(&pairs) == 3);
     sidecar.kill();
     let _sidecar = stage.start(&["-max-deletions", "100/10s"]);
