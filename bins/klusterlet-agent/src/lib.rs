@@ -15,6 +15,7 @@ use sidecar::{
 };
 
 use crate::settings::Settings;
+pub use crate::work::jsonpath::JsonPath;
 
 /// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {

@@ -10,6 +10,7 @@ pub(crate) mod duty;
 pub(crate) mod eviction;
 mod hub_identity;
 mod io;
+pub(crate) mod jsonpath;
 mod manifest;
 mod merge;
 pub(crate) mod objects;

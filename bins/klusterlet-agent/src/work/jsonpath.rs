@@ -1,0 +1,278 @@
+//! JSONPath in the dialect of client-go (`util/jsonpath`), as it stands between braces there; missing keys are allowed.
+//!
+//! Templates go without: text, `range` and `end` are refused.
+
+mod parse;
+
+use std::ptr;
+
+use serde_json::Value;
+
+use self::parse::parse_steps;
+
+/// The longest path, in bytes.
+const MAX_LENGTH: usize = 4096;
+/// Values that the search for one path may visit: unions and descents multiply them.
+const MAX_VISITS: usize = 200_000;
+
+/// A parsed path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Wildcard,
+    /// `..`: the value and all below it that hold others.
+    Descent,
+    Slice(Slice),
+    Union(Vec<Vec<Self>>),
+    Filter(Filter),
+    Literal(Value),
+}
+
+/// `[start:end:step]`; a lone index has the end `start + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slice {
+    start: Option<i64>,
+    end: Option<i64>,
+    is_index: bool,
+    step: Option<i64>,
+}
+
+/// `[?(left operator right)]`, or `[?(left)]` for what exists.
+#[derive(Clone, Debug, PartialEq)]
+struct Filter {
+    left: Vec<Step>,
+    comparison: Option<(String, Vec<Step>)>,
+}
+
+impl JsonPath {
+    /// # Errors
+    /// What is wrong with the path, as client-go says it.
+    pub fn parse(path: &str) -> Result<Self, String> {
+        if path.len() > MAX_LENGTH {
+            return Err(format!("a path must have at most {MAX_LENGTH} bytes"));
+        }
+        parse_steps(path).map(Self)
+    }
+
+    /// The values at the path; none where keys are missing.
+    ///
+    /// # Errors
+    /// What does not fit the object, as client-go says it.
+    pub fn find<'a>(&'a self, object: &'a Value) -> Result<Vec<&'a Value>, String> {
+        Search { visits: 0 }.walk(vec![object], &self.0)
+    }
+
+    /// Removes the fields at the path. Items of lists stay.
+    ///
+    /// # Errors
+    /// What does not fit the object.
+    pub fn remove(&self, object: &mut Value) -> Result<(), String> {
+        let Some((Step::Field(key), parents)) = self.0.split_last() else { return Ok(()) };
+        let found = Search { visits: 0 }.walk(vec![object], parents)?;
+        let found: Vec<*const Value> = found.into_iter().map(ptr::from_ref).collect();
+        remove_below(object, &found, key);
+        Ok(())
+    }
+}
+
+/// Removes `key` from the maps `found`. Children come first: a removal moves its neighbours in the same map.
+fn remove_below(value: &mut Value, found: &[*const Value], key: &str) {
+    let here = ptr::from_ref(value);
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|child| remove_below(child, found, key));
+            if found.contains(&here) {
+                fields.remove(key);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| remove_below(item, found, key)),
+        _ => {}
+    }
+}
+
+/// One search, with the values visited so far.
+struct Search {
+    visits: usize,
+}
+
+impl Search {
+    fn walk<'a>(
+        &mut self,
+        input: Vec<&'a Value>,
+        steps: &'a [Step],
+    ) -> Result<Vec<&'a Value>, String> {
+        let mut values = input;
+        for step in steps {
+            if let Step::Literal(literal) = step {
+                values = vec![literal];
+                continue;
+            }
+            let mut found = Vec::new();
+            for value in &values {
+                self.take(value, step, &mut found)?;
+            }
+            values = found;
+        }
+        Ok(values)
+    }
+
+    /// One step from one value.
+    fn take<'a>(
+        &mut self,
+        value: &'a Value,
+        step: &'a Step,
+        found: &mut Vec<&'a Value>,
+    ) -> Result<(), String> {
+        self.visit(1)?;
+        match step {
+            Step::Field(name) => found.extend(value.get(name)),
+            Step::Wildcard => {
+                found.extend(children(value));
+                self.visit(children(value).count())?;
+            }
+            Step::Descent => self.descend(value, found)?,
+            Step::Slice(slice) => {
+                let items = slice.of(value)?;
+                self.visit(items.len())?;
+                found.extend(items);
+            }
+            Step::Union(parts) => {
+                for part in parts {
+                    found.extend(self.walk(vec![value], part)?);
+                }
+            }
+            Step::Filter(filter) => {
+                let Value::Array(items) = value else {
+                    let kind = type_name(value);
+                    return Err(format!("{kind} is not array or slice and cannot be filtered"));
+                };
+                for item in items {
+                    if self.passes(item, filter)? {
+                        found.push(item);
+                    }
+                }
+            }
+            Step::Literal(literal) => found.push(literal),
+        }
+        Ok(())
+    }
+
+    fn descend<'a>(&mut self, value: &'a Value, found: &mut Vec<&'a Value>) -> Result<(), String> {
+        self.visit(1)?;
+        if children(value).next().is_some() {
+            found.push(value);
+        }
+        children(value).try_for_each(|child| self.descend(child, found))
+    }
+
+    fn passes(&mut self, item: &Value, filter: &Filter) -> Result<bool, String> {
+        self.visit(1)?;
+        let left = self.walk(vec![item], &filter.left);
+        let Some((operator, right)) = &filter.comparison else {
+            return Ok(left.is_ok_and(|left| !left.is_empty()));
+        };
+        let (left, right) = (left?, self.walk(vec![item], right)?);
+        match (&*left, &*right) {
+            ([], _) | (_, []) => Ok(false),
+            ([left], [right]) => compare(left, operator, right),
+            _ => Err("can only compare one element at a time".to_owned()),
+        }
+    }
+
+    fn visit(&mut self, values: usize) -> Result<(), String> {
+        self.visits += values;
+        match self.visits > MAX_VISITS {
+            true => Err(format!("the path visits more than {MAX_VISITS} values")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Slice {
+    fn of(self, value: &Value) -> Result<Vec<&Value>, String> {
+        let items = match value {
+            Value::Array(items) => items,
+            Value::Null => return Ok(Vec::new()),
+            other => return Err(format!("{} is not array or slice", type_name(other))),
+        };
+        let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let start = self.start.unwrap_or(0);
+        let start = if start < 0 { start + length } else { start };
+        let end = self.end.unwrap_or(length);
+        let end = if end < 0 || (end == 0 && self.is_index) { end + length } else { end };
+        if start == end {
+            return Ok(Vec::new());
+        }
+        let outside =
+            |index: i64| Err(format!("array index out of bounds: index {index}, length {length}"));
+        match (usize::try_from(start), usize::try_from(end), self.step.unwrap_or(1)) {
+            (Ok(from), _, _) if from >= items.len() => outside(start),
+            (Err(_), ..) => outside(start),
+            (_, Ok(to), _) if to > items.len() => outside(end - 1),
+            (_, Err(_), _) => outside(end - 1),
+            (Ok(from), Ok(to), _) if from > to => {
+                Err(format!("starting index {start} is greater than ending index {end}"))
+            }
+            (Ok(from), Ok(to), step) => match usize::try_from(step) {
+                Ok(step @ 1..) => Ok(items[from..to].iter().step_by(step).collect()),
+                _ => Err("step must be > 0".to_owned()),
+            },
+        }
+    }
+}
+
+fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+    match value {
+        Value::Object(fields) => Box::new(fields.values()),
+        Value::Array(items) => Box::new(items.iter()),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+/// Compares as Go templates do: both of the same basic type.
+fn compare(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
+    let order = match (left, right) {
+        (Value::Bool(left), Value::Bool(right)) => match operator {
+            "==" | "!=" => Some(left.cmp(right)),
+            _ => return Err("invalid type for comparison".to_owned()),
+        },
+        (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+        (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
+            (Some(left), Some(right)) => Some(left.cmp(&right)),
+            (None, None) => left.as_f64().partial_cmp(&right.as_f64()),
+            _ => return Err("incompatible types for comparison".to_owned()),
+        },
+        (Value::Null | Value::Array(_) | Value::Object(_), _)
+        | (_, Value::Null | Value::Array(_) | Value::Object(_)) => {
+            return Err("invalid type for comparison".to_owned());
+        }
+        _ => return Err("incompatible types for comparison".to_owned()),
+    };
+    Ok(order.is_some_and(|order| match operator {
+        "<" => order.is_lt(),
+        ">" => order.is_gt(),
+        "==" => order.is_eq(),
+        "!=" => order.is_ne(),
+        "<=" => order.is_le(),
+        _ => order.is_ge(),
+    }))
+}
+
+/// Go's name of the type that client-go reads a value into.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! A JSONPath of a ManifestWork and the object that it is about, in JSON, with a NUL byte in between.
+//!
+//! Every value found is part of the object or of the path. Once the path is removed from the object, it is found there
+//! no more.
+
+#![cfg_attr(fuzzing, no_main)]
+
+use apiclient::{client::USUAL_OBJECT, json};
+use fuzz::{HUGE, assert_one_line, bounded, expand, parts};
+use klusterlet_agent::JsonPath;
+
+/// The parsed path, the values found, which are references, and the lists of a step in between.
+const OVERHEAD: usize = 16 << 20;
+
+fuzz::target!(run);
+
+fn run(data: &[u8]) {
+    let [Some(path), Some(object)] = parts::<2>(data) else { return };
+    let Ok(path) = String::from_utf8(expand(path, 8192)) else { return };
+    let text = expand(object, HUGE);
+    let Ok(mut object) = json::parse(&text, USUAL_OBJECT) else { return };
+    let length = path.len() + text.len();
+    let parsed = match bounded(length, OVERHEAD, || JsonPath::parse(&path)) {
+        Ok(parsed) => parsed,
+        Err(error) => return assert_one_line(&error.escape_debug().to_string(), 6 * 8192),
+    };
+    let before = object.clone();
+    let found = bounded(length, OVERHEAD, || parsed.find(&before).map(|found| found.len()));
+    let removed = bounded(length, OVERHEAD, || parsed.remove(&mut object));
+    if removed.is_err() || found.is_err() {
+        assert_eq!(object, before, "an error changes nothing");
+    } else if object != before {
+        assert!(found.is_ok_and(|found| found > 0), "nothing was there");
+        assert!(parsed.find(&object).is_ok_and(|found| found.is_empty()), "it is still there");
+    }
+}
