@@ -33,6 +33,7 @@ use crate::{
     lock::lock,
     memory,
     resource::Target,
+    watch::encoded,
 };
 
 pub use self::{
@@ -203,6 +204,21 @@ impl Client {
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
         let query = self.field_manager_query();
         self.object(&ApiRequest { query, ..ApiRequest::patch(*target, kind, patch) })
+    }
+
+    /// Server-side apply as `field_manager`; a field of another manager is a conflict unless `force` takes it over.
+    pub fn apply(
+        &self,
+        target: &Target<'_>,
+        object: &Value,
+        field_manager: &str,
+        force: bool,
+    ) -> Result<Value> {
+        let query = format!("fieldManager={}&force={force}", encoded(field_manager));
+        // Twice does no harm.
+        let repeatable = true;
+        let request = ApiRequest::patch(*target, Patch::Apply, object);
+        self.object(&ApiRequest { query, repeatable, ..request })
     }
 
     /// Asks what [`patch`](Self::patch) would make of an object, with all checks and defaults of the server; stores

@@ -27,6 +27,7 @@ use self::{
     list_watch::ListWatch,
 };
 
+pub(crate) use self::list::encoded;
 pub use self::list_watch::{Selection, list};
 
 /// The margin for a server that does not end a watch in time.

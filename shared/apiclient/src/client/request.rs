@@ -189,6 +189,8 @@ pub enum Patch {
     Json,
     /// RFC 7386.
     Merge,
+    /// Server-side apply: the fields that one manager wants.
+    Apply,
 }
 
 impl Patch {
@@ -196,6 +198,8 @@ impl Patch {
         match self {
             Self::Json => "application/json-patch+json",
             Self::Merge => "application/merge-patch+json",
+            // JSON is YAML.
+            Self::Apply => "application/apply-patch+yaml",
         }
     }
 }

@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
 }
 
 /// Escaped for a query.
-pub(super) fn encoded(token: &str) -> String {
+pub(crate) fn encoded(token: &str) -> String {
     let mut text = String::new();
     for byte in token.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
