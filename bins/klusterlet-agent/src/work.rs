@@ -8,6 +8,7 @@ pub(crate) mod conditions;
 mod controller;
 pub(crate) mod duty;
 pub(crate) mod eviction;
+mod go_format;
 mod hub_identity;
 mod io;
 pub(crate) mod jsonpath;
@@ -15,11 +16,13 @@ mod manifest;
 mod merge;
 pub(crate) mod objects;
 mod ownership;
+mod prepared;
 mod prune;
 mod reconcile;
 mod record;
 mod records;
 mod report;
+mod server_side_apply;
 mod watches;
 
 #[cfg(test)]

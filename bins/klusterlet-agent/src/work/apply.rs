@@ -3,6 +3,7 @@
 use apiclient::{
     api::ObjectMeta,
     error::{Error, Result},
+    resource::Target,
 };
 use serde_json::{Value, json};
 
@@ -10,12 +11,39 @@ use super::{
     io::{ServedKind, Side, WorkIo},
     manifest::{Manifest, Strategy},
     merge::{Intent, difference, merge, without_nulls},
-    objects::{AppliedManifestWork, uid},
+    objects::{AppliedManifestWork, ServerSideApplyConfig, uid},
     ownership::with_owner,
+    prepared::prepared,
+    server_side_apply::Required,
 };
 
 /// Attempts while others write the same object.
 const MAX_ATTEMPTS: usize = 4;
+
+/// Why a manifest is not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ApplyError {
+    /// Another field manager owns a field, in the server's words.
+    Conflict(String),
+    IgnoreFields(String),
+    Failed(String),
+}
+
+impl ApplyError {
+    /// The reason and the message of condition Applied.
+    pub(crate) fn condition(&self) -> (&'static str, String) {
+        match self {
+            Self::Conflict(why) => ("ApplyConflict", format!("Failed to apply manifest: {why}")),
+            Self::IgnoreFields(why) => {
+                let message = format!("Failed to process ignoreFields: {why}");
+                ("AppliedManifestSSAIgnoreFieldError", message)
+            }
+            Self::Failed(why) => {
+                ("AppliedManifestFailed", format!("Failed to apply manifest: {why}"))
+            }
+        }
+    }
+}
 
 /// How a manifest is applied.
 pub(crate) struct ApplyOptions<'a> {
@@ -31,54 +59,90 @@ pub(crate) fn apply(
     manifest: &Manifest,
     kind: &ServedKind,
     options: &ApplyOptions<'_>,
-) -> Result<(Value, bool)> {
+) -> std::result::Result<(Value, bool), ApplyError> {
+    let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
+    let way = way(&manifest.object, options)?;
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match apply_once(io, manifest, kind, options) {
+        match apply_once(io, &target, &way, options) {
             Err(Error::Conflict(_) | Error::AlreadyExists(_)) if attempts < MAX_ATTEMPTS => {}
-            result => return result,
+            Err(Error::Conflict(error)) if matches!(way, Way::Apply(..)) => {
+                let words = error.split_once(": 409: ").map_or(&*error, |(_, words)| words);
+                return Err(ApplyError::Conflict(words.to_owned()));
+            }
+            result => return result.map_err(|error| ApplyError::Failed(error.to_string())),
         }
     }
 }
 
+/// What a strategy does with a manifest.
+enum Way<'a> {
+    Merge(Value),
+    Create(Value),
+    Apply(Required, &'a ServerSideApplyConfig),
+    Read,
+}
+
+fn way<'a>(
+    manifest: &Value,
+    options: &'a ApplyOptions<'_>,
+) -> std::result::Result<Way<'a>, ApplyError> {
+    Ok(match &options.strategy {
+        Strategy::Update => Way::Merge(prepared(manifest)),
+        Strategy::CreateOnly => Way::Create(prepared(manifest)),
+        Strategy::ServerSideApply(config) => {
+            let required = Required::new(manifest, config).map_err(ApplyError::IgnoreFields)?;
+            Way::Apply(required, config)
+        }
+        Strategy::ReadOnly => Way::Read,
+        Strategy::Unsupported(reason) => return Err(ApplyError::Failed(reason.clone())),
+    })
+}
+
 fn apply_once(
     io: &mut dyn WorkIo,
-    manifest: &Manifest,
-    kind: &ServedKind,
+    target: &Target<'_>,
+    way: &Way<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<(Value, bool)> {
-    if let Strategy::Unsupported(reason) = &options.strategy {
-        return Err(Error::Invalid(reason.clone()));
-    }
-    let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
-    let live = match io.get(Side::Managed, &target) {
-        Err(Error::NotFound(_)) if options.strategy != Strategy::ReadOnly => {
-            let created =
-                io.create(Side::Managed, &target, &new_object(&manifest.object, options))?;
-            return Ok((created, true));
-        }
-        live => live?,
+    let before = match io.get(Side::Managed, target) {
+        Ok(live) => Some(live),
+        Err(Error::NotFound(_)) if !matches!(way, Way::Read) => None,
+        Err(error) => return Err(error),
     };
-    let mut wanted = match options.strategy {
-        Strategy::Update => merge(&manifest.object, &live, options.intent),
-        Strategy::CreateOnly => live.clone(),
-        Strategy::ReadOnly | Strategy::Unsupported(_) => return Ok((live, false)),
+    let mut live = match (way, before.clone()) {
+        (Way::Merge(manifest) | Way::Create(manifest), None) => {
+            return Ok((io.create(Side::Managed, target, &new_object(manifest, options))?, true));
+        }
+        (Way::Apply(required, config), before) => {
+            let wanted = match &before {
+                Some(live) => required.against(live, options.intent),
+                None => Some(required.original()),
+            };
+            match wanted {
+                Some(wanted) => io.apply(target, &with_owners(wanted, options), config)?,
+                None => before.unwrap_or_default(),
+            }
+        }
+        (_, before) => before.unwrap_or_default(),
+    };
+    let mut wanted = match way {
+        Way::Merge(manifest) => merge(manifest, &live, options.intent),
+        Way::Create(_) | Way::Apply(..) => live.clone(),
+        Way::Read => return Ok((live, false)),
     };
     let references = with_owner(&live, options.owner, options.owned);
     if !(references.is_empty() && live["metadata"]["ownerReferences"].is_null()) {
         wanted["metadata"]["ownerReferences"] = references.into();
     }
-    match difference(&live, &wanted) {
-        None => Ok((live, false)),
-        Some(patch) => {
-            let patched = io.patch(Side::Managed, &target, &guarded(patch, &live))?;
-            // The server may drop all of it, such as empty lists.
-            let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
-            let is_written = version(&patched) != version(&live);
-            Ok((patched, is_written))
-        }
+    if let Some(patch) = difference(&live, &wanted) {
+        live = io.patch(Side::Managed, target, &guarded(patch, &live))?;
     }
+    // The server may drop all of a change, such as empty lists.
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let is_written = before.is_none_or(|before| version(&before) != version(&live));
+    Ok((live, is_written))
 }
 
 /// The patch for this very version of `live`.
@@ -103,6 +167,11 @@ fn new_object(manifest: &Value, options: &ApplyOptions<'_>) -> Value {
             map.retain(|key, _| !key.ends_with('-'));
         }
     }
+    with_owners(object, options)
+}
+
+/// The object with its owner from the start: an object without one might be left behind.
+fn with_owners(mut object: Value, options: &ApplyOptions<'_>) -> Value {
     let references = with_owner(&json!({}), options.owner, options.owned);
     if !references.is_empty() {
         object["metadata"]["ownerReferences"] = references.into();

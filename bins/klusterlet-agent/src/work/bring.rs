@@ -1,6 +1,9 @@
 //! The manifests of a work are applied, and what it no longer names is taken away.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use apiclient::{
     error::{Error, Result},
@@ -9,7 +12,7 @@ use apiclient::{
 use serde_json::Value;
 
 use super::{
-    apply::{ApplyOptions, apply},
+    apply::{ApplyError, ApplyOptions, apply},
     apply_order::rank,
     conditions::{self, Availability},
     io::{Side, WorkIo},
@@ -69,7 +72,7 @@ pub(crate) fn bring(
 /// The outcome for a manifest.
 pub(crate) struct ManifestOutcome {
     uid: Option<String>,
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<ApplyError>,
     pub(crate) available: Availability,
 }
 
@@ -85,7 +88,8 @@ fn apply_manifest(
         Err(error) => {
             let message = "Resource meta is incomplete".to_owned();
             let available = Availability::Unknown("IncompleteResourceMeta", message);
-            return ManifestOutcome { uid: None, error: Some(error.clone()), available };
+            let error = Some(ApplyError::Failed(error.clone()));
+            return ManifestOutcome { uid: None, error, available };
         }
     };
     let object = manifest.identifier();
@@ -95,17 +99,21 @@ fn apply_manifest(
         let (uid, available) = look(io, &target);
         return ManifestOutcome { uid, error: None, available };
     }
+    let strategy = match work.spec.executor {
+        Some(_) => Strategy::Unsupported("an executor is not supported".to_owned()),
+        None => strategy(&work.spec.manifest_configs, &object),
+    };
+    let mut hasher = DefaultHasher::new();
+    (manifest.digest, &strategy).hash(&mut hasher);
+    let digest = hasher.finish();
     let is_same = digests.get(&object).map_or_else(
         || conditions::was_applied(known, generation(&work.metadata)),
-        |digest| *digest == manifest.digest,
+        |known| *known == digest,
     );
     let options = ApplyOptions {
         owner: record,
         owned: goes_with_work(work.spec.delete_option.as_ref(), &object),
-        strategy: match work.spec.executor {
-            Some(_) => Strategy::Unsupported("an executor is not supported".to_owned()),
-            None => strategy(&work.spec.manifest_configs, &object),
-        },
+        strategy,
         intent: if is_same { Intent::Unchanged } else { Intent::Edited },
     };
     match apply(io, manifest, kind, &options) {
@@ -113,12 +121,12 @@ fn apply_manifest(
             if written && is_same {
                 io.drift_mended(&object);
             }
-            digests.insert(object, manifest.digest);
+            digests.insert(object, digest);
             ManifestOutcome { uid: uid_of(&live), error: None, available: Availability::Yes }
         }
         Err(error) => {
             let (uid, available) = look(io, &target);
-            ManifestOutcome { uid, error: Some(error.to_string()), available }
+            ManifestOutcome { uid, error: Some(error), available }
         }
     }
 }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::{
     duty::WorkDuty,
     io::{ServedKind, Side, WorkEvent, WorkIo},
-    objects::{ManifestWork, ResourceIdentifier, group_resource, uid},
+    objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig, group_resource, uid},
     report::work_target,
 };
 
@@ -126,6 +126,18 @@ impl WorkIo for Clients {
         let patched = self.client(side).patch(target, Patch::Merge, patch)?;
         self.note(side, target, &patched);
         Ok(patched)
+    }
+
+    fn apply(
+        &mut self,
+        target: &Target<'_>,
+        object: &Value,
+        config: &ServerSideApplyConfig,
+    ) -> Result<Value> {
+        let client = self.client(Side::Managed);
+        let applied = client.apply(target, object, config.field_manager(), config.force)?;
+        self.note(Side::Managed, target, &applied);
+        Ok(applied)
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {

@@ -1,6 +1,9 @@
 //! Conditions of a ManifestWork and of its manifests: upstream's types, reasons and messages.
 
-use super::objects::{ManifestCondition, WorkCondition};
+use super::{
+    apply::ApplyError,
+    objects::{ManifestCondition, WorkCondition},
+};
 
 pub(crate) const APPLIED: &str = "Applied";
 pub(crate) const AVAILABLE: &str = "Available";
@@ -16,10 +19,10 @@ pub(crate) enum Availability {
     Unknown(&'static str, String),
 }
 
-/// Sets the three conditions of a manifest; `applied` is the cause of a failure.
+/// Sets the three conditions of a manifest.
 pub(crate) fn set_manifest(
     manifest: &mut ManifestCondition,
-    applied: Result<(), &str>,
+    failure: Option<&ApplyError>,
     available: &Availability,
     has_feedback_rules: bool,
     (generation, now): (i64, &str),
@@ -34,9 +37,9 @@ pub(crate) fn set_manifest(
     let conditions = &mut manifest.conditions;
     // Readers of upstream's statuses expect it first.
     set(conditions, new(AVAILABLE, status, reason, message, None), now);
-    let (status, reason, message) = match applied {
-        Ok(()) => ("True", "AppliedManifestComplete", "Apply manifest complete".to_owned()),
-        Err(why) => ("False", "AppliedManifestFailed", format!("Failed to apply manifest: {why}")),
+    let (status, (reason, message)) = match failure {
+        None => ("True", ("AppliedManifestComplete", "Apply manifest complete".to_owned())),
+        Some(error) => ("False", error.condition()),
     };
     let known = conditions.iter().find(|condition| condition.kind == APPLIED);
     let moved = known.is_some_and(|known| known.observed_generation != Some(generation));
@@ -146,22 +149,26 @@ fn set(conditions: &mut Vec<WorkCondition>, mut condition: WorkCondition, now: &
 mod tests {
     use super::*;
 
-    fn manifest(applied: Result<(), &str>, available: &Availability) -> ManifestCondition {
+    fn failed() -> ApplyError {
+        ApplyError::Failed("no".to_owned())
+    }
+
+    fn manifest(failure: Option<ApplyError>, available: &Availability) -> ManifestCondition {
         let mut manifest = ManifestCondition::default();
-        set_manifest(&mut manifest, applied, available, false, (1, "t1"));
+        set_manifest(&mut manifest, failure.as_ref(), available, false, (1, "t1"));
         manifest
     }
 
     #[test]
     fn applied_moves_with_the_generation_and_available_does_not() {
-        let mut manifest = manifest(Ok(()), &Availability::Yes);
+        let mut manifest = manifest(None, &Availability::Yes);
         assert!(was_applied(Some(&manifest), 1) && !was_applied(Some(&manifest), 2));
-        set_manifest(&mut manifest, Ok(()), &Availability::Yes, false, (2, "t2"));
+        set_manifest(&mut manifest, None, &Availability::Yes, false, (2, "t2"));
         let [available, applied, feedback] = &*manifest.conditions else { panic!("three") };
         assert_eq!((&*available.kind, &*available.last_transition_time), ("Available", "t1"));
         assert_eq!((&*applied.last_transition_time, applied.observed_generation), ("t2", Some(2)));
         assert_eq!(feedback.reason, "NoStatusFeedbackSynced");
-        set_manifest(&mut manifest, Err("no"), &Availability::No, true, (2, "t3"));
+        set_manifest(&mut manifest, Some(&failed()), &Availability::No, true, (2, "t3"));
         assert_eq!(manifest.conditions[2].reason, "StatusFeedbackSyncFailed");
         assert_eq!(manifest.conditions[1].message, "Failed to apply manifest: no");
         assert!(!was_applied(Some(&manifest), 2) && !was_applied(None, 0));
@@ -176,15 +183,15 @@ mod tests {
         let unknown = Availability::Unknown("FetchingResourceFailed", "x".into());
         for (manifests, applied, available, message) in [
             (vec![], "", "Unknown", "cannot get any available resource "),
-            (vec![manifest(Ok(()), &yes)], "True", "True", "All resources are available"),
+            (vec![manifest(None, &yes)], "True", "True", "All resources are available"),
             (
-                vec![manifest(Ok(()), &yes), manifest(Err("x"), &unknown)],
+                vec![manifest(None, &yes), manifest(Some(failed()), &unknown)],
                 "False",
                 "Unknown",
                 "1 of 2 resources have unknown status",
             ),
             (
-                vec![manifest(Err("x"), &unknown), manifest(Ok(()), &no)],
+                vec![manifest(Some(failed()), &unknown), manifest(None, &no)],
                 "False",
                 "False",
                 "1 of 2 resources are not available",

@@ -7,7 +7,7 @@ use apiclient::{
 };
 use serde_json::Value;
 
-use super::objects::{ManifestWork, ResourceIdentifier};
+use super::objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig};
 
 /// The cluster that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +45,14 @@ pub(crate) trait WorkIo {
 
     /// A JSON merge patch.
     fn patch(&mut self, side: Side, target: &Target<'_>, patch: &Value) -> Result<Value>;
+
+    /// Server-side apply on the managed cluster; `Conflict` if another field manager owns a field, unless forced.
+    fn apply(
+        &mut self,
+        target: &Target<'_>,
+        object: &Value,
+        config: &ServerSideApplyConfig,
+    ) -> Result<Value>;
 
     /// With propagation Background.
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()>;

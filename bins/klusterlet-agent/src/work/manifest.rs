@@ -2,12 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     io::{ServedKind, WorkIo},
-    objects::{ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier},
+    objects::{
+        ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier, ServerSideApplyConfig,
+    },
 };
 
 /// A manifest, with the kind that the cluster serves for it or the reason why it cannot be applied.
@@ -20,10 +21,11 @@ pub(crate) struct Manifest {
 }
 
 /// How an existing object is brought up to date.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
     Update,
     CreateOnly,
+    ServerSideApply(ServerSideApplyConfig),
     ReadOnly,
     /// What this agent does not do, with the reason.
     Unsupported(String),
@@ -59,46 +61,13 @@ impl Manifest {
         }
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        Self { object: prepared(object, &meta), meta, digest: hasher.finish(), kind }
+        Self { object, meta, digest: hasher.finish(), kind }
     }
 
     pub(crate) fn identifier(&self) -> ResourceIdentifier {
         let ManifestResourceMeta { group, resource, namespace, name, .. } = self.meta.clone();
         ResourceIdentifier { group, resource, namespace, name }
     }
-}
-
-/// The object without what belongs to the server, and with stringData where the server puts it.
-fn prepared(mut object: Value, meta: &ManifestResourceMeta) -> Value {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        for field in
-            ["uid", "resourceVersion", "generation", "managedFields", "selfLink", "ownerReferences"]
-        {
-            metadata.remove(field);
-        }
-        metadata.remove("creationTimestamp");
-    }
-    let is_secret = meta.group.is_empty()
-        && meta.kind == "Secret"
-        && (object["data"].is_null() || object["data"].is_object());
-    if let (true, Some(plain)) = (is_secret, texts(&object["stringData"])) {
-        if object["data"].is_null() {
-            object["data"] = json!({});
-        }
-        for (key, value) in plain {
-            object["data"][key] = BASE64_STANDARD.encode(value).into();
-        }
-        if let Value::Object(fields) = &mut object {
-            fields.remove("stringData");
-        }
-    }
-    object
-}
-
-/// The entries of a map of texts; `None` if it is none, which the server is to refuse.
-fn texts(map: &Value) -> Option<Vec<(String, String)>> {
-    let entries = map.as_object()?.iter();
-    entries.map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// Whether a name cannot change the path of a request (apimachinery `pkg/api/validation/path`). Names of roles may
@@ -120,10 +89,13 @@ pub(crate) fn has_feedback_rules(
 /// The first matching option with a strategy decides (ocm `helpers.go:369-411`).
 pub(crate) fn strategy(configs: &[ManifestConfigOption], object: &ResourceIdentifier) -> Strategy {
     let mut matching = configs.iter().filter(|config| matches(&config.resource_identifier, object));
-    let kind = matching.find_map(|config| config.update_strategy.as_ref()).map(|s| &*s.kind);
-    match kind.unwrap_or("Update") {
+    let Some(strategy) = matching.find_map(|config| config.update_strategy.as_ref()) else {
+        return Strategy::Update;
+    };
+    match &*strategy.kind {
         "Update" | "" => Strategy::Update,
         "CreateOnly" => Strategy::CreateOnly,
+        "ServerSideApply" => Strategy::ServerSideApply(strategy.server_side_apply.clone()),
         "ReadOnly" => Strategy::ReadOnly,
         other => Strategy::Unsupported(format!("the update strategy {other} is not supported")),
     }
@@ -150,6 +122,7 @@ fn wildcard(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::objects::UpdateStrategy;
 
     #[test]
     fn wildcards_stand_for_any_text() {
@@ -177,7 +150,7 @@ mod tests {
                 ..Default::default()
             },
             update_strategy: kind
-                .map(|kind| super::super::objects::UpdateStrategy { kind: kind.into() }),
+                .map(|kind| UpdateStrategy { kind: kind.into(), ..Default::default() }),
             ..Default::default()
         };
         let configs = [option("a", None), option("a*", Some("CreateOnly")), option("*", Some("X"))];
@@ -197,14 +170,5 @@ mod tests {
         for bad in ["..", ".", "a/b", "a?b", "a%2fb", "a#b", "a b"] {
             assert!(!is_segment(bad), "{bad}");
         }
-    }
-
-    #[test]
-    fn string_data_is_compared_as_data() {
-        let meta = ManifestResourceMeta { kind: "Secret".into(), ..Default::default() };
-        let secret = json!({"metadata": {"uid": "u"}, "stringData": {"a": "hi"}});
-        assert_eq!(prepared(secret, &meta), json!({"metadata": {}, "data": {"a": "aGk="}}));
-        let odd = json!({"metadata": {}, "stringData": {"a": 5}});
-        assert_eq!(prepared(odd.clone(), &meta), odd, "the server refuses it");
     }
 }

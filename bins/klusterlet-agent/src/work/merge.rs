@@ -5,12 +5,13 @@
 
 use serde_json::{Map, Value};
 
+use super::server_side_apply::SPEC_HASH;
+
 /// The field manager of every work agent.
 pub(crate) const FIELD_MANAGER: &str = "work-agent";
 
 /// Annotations of the Go agent that no manifest names.
-const KEPT_ANNOTATIONS: [&str; 2] =
-    ["operator.openshift.io/spec-hash", "open-cluster-management.io/config-spec-hash"];
+const KEPT_ANNOTATIONS: [&str; 2] = ["operator.openshift.io/spec-hash", SPEC_HASH];
 
 /// Whether the manifest is the one that was applied before: only an edited one takes anything away. A create also
 /// sets the server's defaults, which look like fields that were named before.
@@ -22,14 +23,14 @@ pub(crate) enum Intent {
 
 /// The fields of a place in the object, by FieldsV1.
 #[derive(Clone, Default)]
-struct Owners<'a> {
+pub(crate) struct Owners<'a> {
     ours: Vec<&'a Value>,
     others: Vec<&'a Value>,
 }
 
 /// The object as the manifest wants it: `live` with the changes that are needed.
 pub(crate) fn merge(manifest: &Value, live: &Value, intent: Intent) -> Value {
-    let owners = Owners::of(live);
+    let owners = Owners::of(live, FIELD_MANAGER);
     let mut merged = live.clone();
     let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let (wanted, present) = (fields(manifest), fields(live));
@@ -185,21 +186,35 @@ fn prune(live: &Value, owners: &Owners<'_>) -> Option<Value> {
 }
 
 impl<'a> Owners<'a> {
-    fn of(live: &'a Value) -> Self {
+    pub(crate) fn of(live: &'a Value, field_manager: &str) -> Self {
         let entries = live["metadata"]["managedFields"].as_array();
         let mut owners = Self::default();
         for entry in entries.into_iter().flatten() {
-            let is_ours = entry["manager"] == FIELD_MANAGER && entry["subresource"].is_null();
+            let is_ours = entry["manager"] == field_manager && entry["subresource"].is_null();
             let side = if is_ours { &mut owners.ours } else { &mut owners.others };
             side.push(&entry["fieldsV1"]);
         }
         owners
     }
 
-    fn child(&self, key: &str) -> Self {
+    pub(crate) fn child(&self, key: &str) -> Self {
         let get =
             |fields: &[&'a Value]| fields.iter().filter_map(|fields| fields.get(key)).collect();
         Self { ours: get(&self.ours), others: get(&self.others) }
+    }
+
+    /// The owners within the item of a keyed list that both values are.
+    pub(crate) fn item(&self, wanted: &Value, live: &Value) -> Option<Self> {
+        let is_item = |key: &&&str| {
+            let fields = key.strip_prefix("k:").map(serde_json::from_str::<Map<String, Value>>);
+            let Some(Ok(fields)) = fields else { return false };
+            fields.iter().all(|(name, value)| live[name] == *value && wanted[name] == *value)
+        };
+        self.keys("k:").iter().find(is_item).map(|key| self.child(key))
+    }
+
+    pub(crate) fn has_ours(&self) -> bool {
+        !self.ours.is_empty()
     }
 
     fn are_ours(&self) -> bool {

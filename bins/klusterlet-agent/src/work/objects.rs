@@ -4,7 +4,7 @@ use apiclient::{api::ObjectMeta, resource::Resource};
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::Value;
 
-use super::conditions::COMPLETE;
+use super::{conditions::COMPLETE, merge::FIELD_MANAGER};
 
 pub(crate) static MANIFEST_WORKS: Resource =
     Resource::v1("work.open-cluster-management.io", "manifestworks", "ManifestWork");
@@ -52,7 +52,7 @@ pub(crate) struct ManifestsTemplate {
     pub(crate) manifests: Vec<Box<str>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOption {
     pub(crate) propagation_policy: String,
@@ -60,7 +60,7 @@ pub(crate) struct DeleteOption {
     pub(crate) selectively_orphans: SelectivelyOrphan,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SelectivelyOrphan {
     #[serde(deserialize_with = "null_as_default")]
@@ -68,7 +68,7 @@ pub(crate) struct SelectivelyOrphan {
 }
 
 /// An object by what does not change at a conversion; in a ManifestConfigOption the names may hold `*`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ResourceIdentifier {
     pub(crate) group: String,
@@ -84,11 +84,6 @@ impl ResourceIdentifier {
     pub(crate) fn kind(&self) -> Kind {
         (self.group.clone(), self.resource.clone())
     }
-
-    fn length(&self) -> usize {
-        let texts = [&self.group, &self.resource, &self.namespace, &self.name];
-        size_of::<ManifestConfigOption>() + texts.map(String::len).into_iter().sum::<usize>()
-    }
 }
 
 /// A kind as people write it, such as `deployments.apps`.
@@ -96,20 +91,49 @@ pub(crate) fn group_resource(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ManifestConfigOption {
     pub(crate) resource_identifier: ResourceIdentifier,
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(skip_serializing, deserialize_with = "null_as_default")]
     pub(crate) feedback_rules: Vec<IgnoredAny>,
     pub(crate) update_strategy: Option<UpdateStrategy>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct UpdateStrategy {
     #[serde(rename = "type")]
     pub(crate) kind: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) server_side_apply: ServerSideApplyConfig,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServerSideApplyConfig {
+    pub(crate) force: bool,
+    field_manager: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) ignore_fields: Vec<IgnoreField>,
+}
+
+impl ServerSideApplyConfig {
+    pub(crate) fn field_manager(&self) -> &str {
+        if self.field_manager.is_empty() { FIELD_MANAGER } else { &self.field_manager }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct IgnoreField {
+    pub(crate) condition: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) json_paths: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) json_pointers: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) jq_path_expressions: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -225,14 +249,11 @@ impl ManifestWork {
     /// The work as it is kept, without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
         keep_what_is_read(&mut self.metadata);
-        let manifests = self.spec.workload.manifests.iter().map(|manifest| manifest.len());
-        let rules = self.spec.delete_option.iter();
-        let rules = rules.flat_map(|option| &option.selectively_orphans.orphaning_rules);
-        let configs = self.spec.manifest_configs.iter().map(|config| &config.resource_identifier);
-        let identifiers = configs.chain(rules).map(ResourceIdentifier::length);
-        let trees = serde_json::to_string(&(&self.metadata.other, &self.status));
-        let trees = trees.map_or(0, |text| TREE_FACTOR * text.len());
-        self.length = trees + manifests.chain(identifiers).sum::<usize>();
+        let ManifestWorkSpec { workload, delete_option, manifest_configs, .. } = &self.spec;
+        let manifests = workload.manifests.iter().map(|manifest| manifest.len());
+        let trees = (&self.metadata.other, &self.status, delete_option, manifest_configs);
+        let trees = serde_json::to_string(&trees).map_or(0, |text| TREE_FACTOR * text.len());
+        self.length = trees + manifests.sum::<usize>();
         self
     }
 

@@ -29,20 +29,28 @@ pub(crate) fn report(
     let of = |(manifest, applied): &(Manifest, ManifestOutcome)| {
         let known = known_condition(work, manifest).cloned().unwrap_or_default();
         let mut condition = ManifestCondition { resource_meta: manifest.meta.clone(), ..known };
-        let error = applied.error.as_deref().map_or(Ok(()), Err);
         let rules = has_feedback_rules(&work.spec.manifest_configs, &manifest.identifier());
-        conditions::set_manifest(&mut condition, error, &applied.available, rules, at);
+        conditions::set_manifest(
+            &mut condition,
+            applied.error.as_ref(),
+            &applied.available,
+            rules,
+            at,
+        );
         condition
     };
     status.resource_status.manifests = results.iter().map(of).collect();
     conditions::set_work(&mut status.conditions, &status.resource_status.manifests, at);
     let (before, after) = (applied(&work.status), applied(&status));
     write_status(io, work, &status)?;
-    let error = results.iter().find_map(|(_, applied)| applied.error.as_deref());
+    let error = results.iter().find_map(|(_, applied)| applied.error.as_ref());
     match after {
         after if after == before => {}
         Some("True") => io.tell(work, &WorkEvent::Applied),
-        _ => io.tell(work, &WorkEvent::ApplyFailed(error.unwrap_or_default())),
+        _ => {
+            let message = error.map(|error| error.condition().1).unwrap_or_default();
+            io.tell(work, &WorkEvent::ApplyFailed(&message));
+        }
     }
     Ok(())
 }

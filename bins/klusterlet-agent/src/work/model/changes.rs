@@ -27,6 +27,8 @@ pub(super) enum Spec {
     Both,
     SecondAlone,
     FirstEdited,
+    /// By server-side apply.
+    FirstApplied,
     Orphan,
     /// The first manifest has a kind that is not served.
     Unknown,
@@ -39,7 +41,13 @@ impl World {
             return changes;
         }
         if let Some(work) = self.work().filter(|work| !work.is_deleting()) {
-            let specs = [Spec::SecondAlone, Spec::FirstEdited, Spec::Orphan, Spec::Unknown];
+            let specs = [
+                Spec::SecondAlone,
+                Spec::FirstEdited,
+                Spec::FirstApplied,
+                Spec::Orphan,
+                Spec::Unknown,
+            ];
             let others = specs.into_iter().filter(|spec| *spec != self.spec);
             changes.extend(others.map(Change::Edit));
             changes.push(Change::DeleteWork);
@@ -112,6 +120,7 @@ impl Spec {
             Self::Both | Self::Orphan => [Some("1"), Some("1")],
             Self::SecondAlone | Self::Unknown => [None, Some("1")],
             Self::FirstEdited => [Some("2"), Some("1")],
+            Self::FirstApplied => [Some("3"), Some("1")],
         }
     }
 
@@ -128,6 +137,13 @@ impl Spec {
         }
         manifests.extend(second.map(|data| manifest("b", "ConfigMap", data)));
         let option = (self == Self::Orphan).then(|| json!({"propagationPolicy": "Orphan"}));
-        json!({"workload": {"manifests": manifests}, "deleteOption": option})
+        let configs = (self == Self::FirstApplied).then(|| {
+            let first = json!({"resource": "configmaps", "namespace": "n", "name": "a"});
+            let strategy = json!({"type": "ServerSideApply"});
+            json!([{"resourceIdentifier": first, "updateStrategy": strategy}])
+        });
+        json!({
+            "workload": {"manifests": manifests}, "deleteOption": option, "manifestConfigs": configs,
+        })
     }
 }

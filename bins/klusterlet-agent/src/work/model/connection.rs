@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{changes::Change, world::World};
 use crate::work::{
     io::{ServedKind, Side, WorkEvent, WorkIo},
-    objects::{ManifestWork, ResourceIdentifier},
+    objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig},
     reconcile::Digests,
 };
 
@@ -138,6 +138,29 @@ impl WorkIo for Connection {
             }
             world.put(&key, object.clone());
             Ok(world.objects.get(&key).cloned().unwrap_or(object))
+        })
+    }
+
+    /// Without owners of fields: what is applied is merged.
+    fn apply(
+        &mut self,
+        target: &Target<'_>,
+        object: &Value,
+        _: &ServerSideApplyConfig,
+    ) -> Result<Value> {
+        self.send(|world| {
+            let key = key(target);
+            let before = world.objects.get(&key).cloned();
+            let mut applied = before.clone().unwrap_or_default();
+            let version = &object["metadata"]["resourceVersion"];
+            if !version.is_null() && *version != applied["metadata"]["resourceVersion"] {
+                return Err(Error::Conflict("changed".into()));
+            }
+            merge_patch(&mut applied, object);
+            if before.as_ref() != Some(&applied) {
+                world.put(&key, applied);
+            }
+            existing(world, &key)
         })
     }
 

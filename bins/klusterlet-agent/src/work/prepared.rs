@@ -1,0 +1,68 @@
+//! A manifest without what belongs to the server.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value};
+
+/// Fields of metadata that the server or the agent sets.
+const SERVER_FIELDS: [&str; 6] =
+    ["uid", "resourceVersion", "generation", "managedFields", "selfLink", "ownerReferences"];
+
+/// The object as it can be compared with a live one: with stringData where the server puts it.
+pub(crate) fn prepared(manifest: &Value) -> Value {
+    let mut object = without_server_fields(manifest.clone());
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("creationTimestamp");
+    }
+    if object["apiVersion"] == "v1"
+        && object["kind"] == "Secret"
+        && let Value::Object(fields) = &mut object
+    {
+        fold_string_data(fields);
+    }
+    object
+}
+
+pub(crate) fn without_server_fields(mut object: Value) -> Value {
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.retain(|field, _| !SERVER_FIELDS.contains(&&**field));
+    }
+    object
+}
+
+/// Leaves what the server is to refuse.
+fn fold_string_data(secret: &mut Map<String, Value>) {
+    let mut data = match secret.get("data") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(data)) => data.clone(),
+        Some(_) => return,
+    };
+    let Some(Value::Object(plain)) = secret.get("stringData") else { return };
+    for (key, value) in plain {
+        let Some(text) = value.as_str() else { return };
+        data.insert(key.clone(), BASE64_STANDARD.encode(text).into());
+    }
+    secret.remove("stringData");
+    secret.insert("data".to_owned(), data.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn string_data_is_compared_as_data() {
+        let secret = |data: Value| {
+            let mut secret =
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u"}});
+            secret.as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
+            prepared(&secret)
+        };
+        let folded = secret(json!({"stringData": {"a": "hi"}}));
+        assert_eq!((&folded["data"], &folded["metadata"]), (&json!({"a": "aGk="}), &json!({})));
+        assert_eq!(folded.get("stringData"), None);
+        let odd = secret(json!({"stringData": {"a": 5}}));
+        assert_eq!(odd["stringData"], json!({"a": 5}), "the server refuses it");
+    }
+}

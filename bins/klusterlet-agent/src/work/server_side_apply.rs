@@ -1,0 +1,221 @@
+//! Strategy ServerSideApply: what is applied to an object, and what ignoreFields leave to this cluster.
+//!
+//! An annotation holds the hash of what was applied, as the Go agent writes and compares it (ocm `server_side_apply.go`).
+//! As long as it fits, drift of all other fields is mended.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    go_format::go_format,
+    jsonpath::JsonPath,
+    merge::{Intent, Owners, difference, merge},
+    objects::ServerSideApplyConfig,
+    prepared::{prepared, without_server_fields},
+};
+
+/// The hash of what was applied.
+pub(crate) const SPEC_HASH: &str = "open-cluster-management.io/config-spec-hash";
+
+/// A manifest as it is applied.
+pub(crate) struct Required {
+    /// All that the manifest names, with the annotation.
+    original: Value,
+    hash: Option<String>,
+    ignored: Vec<IgnoredField>,
+    field_manager: String,
+}
+
+struct IgnoredField {
+    /// Only what the spoke changed is ignored; otherwise, all that is there.
+    on_spoke_change: bool,
+    place: Place,
+}
+
+enum Place {
+    Path(JsonPath),
+    /// RFC 6901.
+    Pointer(String),
+}
+
+impl Required {
+    /// # Errors
+    /// What is wrong with the ignoreFields.
+    pub(crate) fn new(manifest: &Value, config: &ServerSideApplyConfig) -> Result<Self, String> {
+        let ignored = ignored_fields(config)?;
+        let mut original = manifest.clone();
+        if let Some(metadata) = metadata(&mut original) {
+            metadata.remove("uid");
+        }
+        remove_null_creation_timestamps(&mut original);
+        let mut hash = None;
+        if !config.ignore_fields.is_empty() {
+            let mut hashed = original.clone();
+            ignored
+                .iter()
+                .filter(|field| !field.on_spoke_change)
+                .for_each(|f| f.remove(&mut hashed));
+            let digest = format!("{:x}", md5::compute(go_format(&hashed)));
+            annotate(&mut original, &digest);
+            hash = Some(digest);
+        }
+        let original = without_server_fields(original);
+        Ok(Self { original, hash, ignored, field_manager: config.field_manager().to_owned() })
+    }
+
+    /// What is applied where the object is not there.
+    pub(crate) fn original(&self) -> Value {
+        self.original.clone()
+    }
+
+    /// What is applied to `live`; `None` if it holds all of it.
+    pub(crate) fn against(&self, live: &Value, intent: Intent) -> Option<Value> {
+        let intent = match &self.hash {
+            Some(hash) if live["metadata"]["annotations"][SPEC_HASH] == **hash => Intent::Unchanged,
+            Some(_) => Intent::Edited,
+            None => intent,
+        };
+        let mut required = self.original.clone();
+        for field in &self.ignored {
+            if intent == Intent::Unchanged || !field.on_spoke_change {
+                field.remove(&mut required);
+            }
+        }
+        let is_kept =
+            keep(&mut required, &self.original, live, &Owners::of(live, &self.field_manager));
+        let has_all =
+            difference(live, &merge(&prepared(&required), live, Intent::Unchanged)).is_none();
+        if intent == Intent::Unchanged && has_all {
+            return None;
+        }
+        if is_kept {
+            // Of this very version: another writer's value must not be taken back.
+            required["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        }
+        Some(required)
+    }
+}
+
+/// An ignored field that this manager owns keeps its value: the server would remove it otherwise. Returns whether any does.
+fn keep(required: &mut Value, original: &Value, live: &Value, owners: &Owners<'_>) -> bool {
+    match (required, original, live) {
+        (Value::Object(required), Value::Object(original), Value::Object(live)) => {
+            let mut is_kept = false;
+            for (key, value) in original {
+                let (owners, Some(live)) = (owners.child(&format!("f:{key}")), live.get(key))
+                else {
+                    continue;
+                };
+                if let Some(required) = required.get_mut(key) {
+                    is_kept |= keep(required, value, live, &owners);
+                } else if owners.has_ours() {
+                    required.insert(key.clone(), live.clone());
+                    is_kept = true;
+                }
+            }
+            is_kept
+        }
+        (Value::Array(required), Value::Array(original), Value::Array(live))
+            if required.len() == original.len() =>
+        {
+            let items = required.iter_mut().zip(original);
+            items.fold(false, |is_kept, (required, original)| {
+                let item = live.iter().find_map(|live| Some((live, owners.item(original, live)?)));
+                item.is_some_and(|(live, owners)| keep(required, original, live, &owners))
+                    || is_kept
+            })
+        }
+        _ => false,
+    }
+}
+
+fn ignored_fields(config: &ServerSideApplyConfig) -> Result<Vec<IgnoredField>, String> {
+    let mut ignored = Vec::new();
+    for field in &config.ignore_fields {
+        if !field.jq_path_expressions.is_empty() {
+            return Err("jq path expressions are not supported by this agent".to_owned());
+        }
+        let on_spoke_change = field.condition == "OnSpokeChange";
+        for path in &field.json_paths {
+            match path_of(path) {
+                Ok(path) => {
+                    ignored.push(IgnoredField { on_spoke_change, place: Place::Path(path) })
+                }
+                // As upstream, which applies the manifest all the same.
+                Err(error) => {
+                    log::warn!(path = path, error = error; "the path of ignoreFields is left out")
+                }
+            }
+        }
+        for pointer in &field.json_pointers {
+            if !pointer.starts_with('/') {
+                return Err(format!("a JSON pointer must start with /, got {pointer:?}"));
+            }
+            ignored.push(IgnoredField { on_spoke_change, place: Place::Pointer(pointer.clone()) });
+        }
+    }
+    Ok(ignored)
+}
+
+/// A path whose last segment follows a dot: upstream parses what stands before it.
+fn path_of(path: &str) -> Result<JsonPath, String> {
+    let (parents, _) = path.rsplit_once('.').ok_or("a path must have a dot")?;
+    JsonPath::parse(parents)?;
+    JsonPath::parse(path)
+}
+
+impl IgnoredField {
+    fn remove(&self, object: &mut Value) {
+        match &self.place {
+            // What does not fit the object is not there.
+            Place::Path(path) => drop(path.remove(object)),
+            Place::Pointer(pointer) => remove_pointer(object, pointer),
+        }
+    }
+}
+
+fn remove_pointer(object: &mut Value, pointer: &str) {
+    let Some((parents, last)) = pointer.rsplit_once('/') else { return };
+    match object.pointer_mut(parents) {
+        Some(Value::Object(fields)) => {
+            fields.remove(&last.replace("~1", "/").replace("~0", "~"));
+        }
+        Some(Value::Array(items)) => {
+            if let Some(at) = last.parse().ok().filter(|at| *at < items.len()) {
+                items.remove(at);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn metadata(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    object.get_mut("metadata")?.as_object_mut()
+}
+
+fn annotate(object: &mut Value, hash: &str) {
+    let Some(metadata) = metadata(object) else { return };
+    let annotations = metadata.entry("annotations").or_insert(Value::Null);
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    annotations[SPEC_HASH] = hash.into();
+}
+
+/// Of each metadata, also of a template's.
+fn remove_null_creation_timestamps(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::Object(metadata)) = fields.get_mut("metadata")
+                && metadata.get("creationTimestamp") == Some(&Value::Null)
+            {
+                metadata.remove("creationTimestamp");
+            }
+            fields.values_mut().for_each(remove_null_creation_timestamps);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_null_creation_timestamps),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;
