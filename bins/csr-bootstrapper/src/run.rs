@@ -53,7 +53,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the
 /// lead, and with `-once` the reason why there is no credential.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
-    settings.log_dropped();
+    for (level, line) in &settings.ignored {
+        log::log!(*level, "{line}");
+    }
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);
     if let Some(limit) = settings.once {

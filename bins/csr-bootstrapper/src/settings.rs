@@ -6,17 +6,15 @@ mod values;
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use apiclient::{
-    election,
+    election::ElectionTiming,
     resource::{valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
-use sidecar::flags::Flags;
+use log::Level;
+use sidecar::{flags::Flags, leadership};
 
 pub(crate) use self::table::table;
-use self::{
-    table::{BOOTSTRAP_SECRET, IGNORED, REFUSED},
-    values::ANNOTATIONS,
-};
+use self::table::{BOOTSTRAP_SECRET, IGNORED, REFUSED};
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
@@ -44,56 +42,45 @@ impl KubeClientDriver {
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The program's namespace: of all Secrets, Events and the election's Lease.
+    /// Of all Secrets, Events and the election's Lease.
     pub(crate) namespace: String,
-    /// The sources of the bootstrap kubeconfigs: one, or several in the order of preference.
+    /// One, or several in the order of preference.
     pub(crate) bootstraps: Vec<BootstrapSource>,
-    /// The time without a heartbeat after which a hub is given up, if one of several hubs is selected.
+    /// With several hubs: the time without a heartbeat after which one is left.
     pub(crate) hub_connection_timeout: Option<Duration>,
     /// The Secret for the hub's credential.
     pub(crate) hub_secret: String,
     /// The directory with the Secret's files, if readiness includes them.
     pub(crate) hub_directory: Option<PathBuf>,
-    /// Whether this program writes these files.
     pub(crate) write_files: bool,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
     /// The files that a kubeconfig of the hub or the spoke may name.
     pub(crate) reach: Reach,
-    /// Kubeconfig of the cluster whose health is reported, if it is not the local one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     /// https URLs of the spoke's API server.
     pub(crate) external_urls: Vec<String>,
-    /// Annotations for the ManagedCluster; all keys are Open Cluster Management's.
+    /// For the ManagedCluster; all keys are Open Cluster Management's.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// The other keys: dropped as in upstream, and logged once there is a log.
-    pub(crate) dropped_annotations: Vec<String>,
-    /// The flags that were given and have no effect, each with the reason.
-    pub(crate) ignored_flags: Vec<(&'static str, &'static str)>,
+    /// What is ignored of the command line, and why: logged once there is a log.
+    pub(crate) ignored: Vec<(Level, String)>,
     /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
-    /// Whether the availability of add-ons is reported.
     pub(crate) addon_management: bool,
-    /// How agents of add-ons get their credential for the hub's API server.
     pub(crate) addon_driver: KubeClientDriver,
-    /// Whether namespaces are labelled for the hub.
     pub(crate) managed_namespaces: bool,
-    /// Whether the resources of the cluster's nodes are reported.
     pub(crate) report_capacity: bool,
-    /// The kinds of claims that are reported.
     pub(crate) claim_kinds: Vec<ClaimKind>,
-    /// The choice of claims that are reported.
     pub(crate) claim_rules: ClaimRules,
     /// The endpoint by HTTPS, if there is one.
     pub(crate) https: Option<HttpsSettings>,
-    /// The times of the leader election, if there is one.
-    pub(crate) election: Option<election::ElectionTiming>,
+    pub(crate) election: Option<ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
     pub(crate) once: Option<Duration>,
 }
 
-/// The source of the bootstrap kubeconfig.
+/// The source of a bootstrap kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BootstrapSource {
     File(PathBuf),
@@ -124,9 +111,9 @@ impl fmt::Display for BootstrapSource {
 /// The namespace without a flag, POD_NAMESPACE and a service account (ocm
 /// `pkg/common/options/agent.go:23`).
 pub const NAMESPACE: &str = "open-cluster-management-agent";
-/// Suffix of the Secret for a pending request, after the name of the credential's.
+/// Suffixes, after the name of the credential's Secret, of those for a pending request and for the registrations of
+/// add-ons.
 const PENDING: &str = "-pending";
-/// Suffix of the Secret for the registrations of add-ons.
 const REGISTRATIONS: &str = "-addons";
 
 impl Settings {
@@ -139,20 +126,24 @@ impl Settings {
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        check_refused(flags)?;
+        if let Some((name, reason)) = REFUSED.iter().find(|(name, _)| flags.is_given(name)) {
+            return Err(format!("-{name} has no meaning here: {reason}"));
+        }
         values::check_registration_auth(flags.text("registration-auth"))?;
         let once = flags.once()?;
-        let election = sidecar::leadership::timing(flags)?;
-        let (annotations, dropped_annotations) = values::annotations(flags)?;
+        let election = leadership::timing(flags)?;
         let enabled = values::feature_gates(flags)?;
         let several_hubs = enabled["MultipleHubs"];
+        let given = IGNORED.iter().filter(|(name, _)| flags.is_given(name));
+        let mut ignored: Vec<_> = given
+            .map(|(name, reason)| (Level::Info, format!("-{name} is ignored: {reason}")))
+            .collect();
+        let annotations = values::annotations(flags, &mut ignored)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
             bootstraps: values::bootstraps(flags, several_hubs)?,
-            hub_connection_timeout: several_hubs
-                .then(|| values::hub_connection_timeout(flags))
-                .transpose()?,
+            hub_connection_timeout: values::hub_connection_timeout(flags, several_hubs)?,
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
             write_files: flags.switch("write-files") && once.is_none(),
@@ -162,8 +153,7 @@ impl Settings {
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: values::external_urls(flags)?,
             annotations,
-            dropped_annotations,
-            ignored_flags: ignored_flags(flags),
+            ignored,
             expiration: values::expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: enabled["AddonManagement"],
@@ -182,41 +172,26 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The Secret for a pending request.
     pub(crate) fn pending_secret(&self) -> String {
         format!("{}{PENDING}", self.hub_secret)
     }
 
-    /// The Secret for the registrations of add-ons.
     pub(crate) fn registrations_secret(&self) -> String {
         format!("{}{REGISTRATIONS}", self.hub_secret)
     }
 
-    /// The Secrets that this program writes in its own namespace.
-    fn written_secrets(&self) -> [String; 3] {
-        [self.hub_secret.clone(), self.pending_secret(), self.registrations_secret()]
+    /// Returns whether the program itself writes this Secret of its own namespace.
+    fn writes_secret(&self, name: &str) -> bool {
+        name.strip_prefix(&self.hub_secret)
+            .is_some_and(|suffix| ["", PENDING, REGISTRATIONS].contains(&suffix))
     }
 
     /// Returns whether a Secret of this name in the program's own namespace is the program's own. The Secret of
     /// the bootstrap kubeconfig may be mounted as a file.
     pub(crate) fn has_own_secret(&self, name: &str) -> bool {
-        let is_bootstrap =
-            |source: &BootstrapSource| matches!(source, BootstrapSource::Secret(it) if it == name);
         name == BOOTSTRAP_SECRET
-            || self.written_secrets().iter().any(|own| own == name)
-            || self.bootstraps.iter().any(is_bootstrap)
-    }
-
-    /// Logs the dropped annotations and ignored flags, once there is a log.
-    pub(crate) fn log_dropped(&self) {
-        for (name, reason) in &self.ignored_flags {
-            log::info!("-{name} is ignored: {reason}");
-        }
-        for key in &self.dropped_annotations {
-            log::warn!(
-                "-cluster-annotations: {key} is dropped, it does not start with {ANNOTATIONS}"
-            );
-        }
+            || self.writes_secret(name)
+            || self.bootstraps.iter().any(|source| source.name() == name)
     }
 
     fn check_names(&self) -> Result<(), String> {
@@ -232,29 +207,17 @@ impl Settings {
                 self.hub_secret
             ));
         }
-        for bootstrap in &self.bootstraps {
-            let BootstrapSource::Secret(name) = bootstrap else { continue };
-            let problem = if !valid_name(name) {
-                "is not a valid object name"
-            } else if self.written_secrets().contains(name) {
-                "is a Secret that this program writes"
-            } else {
-                continue;
-            };
-            return Err(format!("-bootstrap-kubeconfig-secret {name:?} {problem}"));
+        let names = self.bootstraps.iter().map(BootstrapSource::name);
+        for name in names.filter(|name| !name.is_empty()) {
+            let flag = format!("-bootstrap-kubeconfig-secret {name:?}");
+            if !valid_name(name) {
+                return Err(format!("{flag} is not a valid object name"));
+            }
+            if self.writes_secret(name) {
+                return Err(format!("{flag} is a Secret that this program writes"));
+            }
         }
         Ok(())
-    }
-}
-
-fn ignored_flags(flags: &Flags) -> Vec<(&'static str, &'static str)> {
-    IGNORED.into_iter().filter(|(name, _)| flags.is_given(name)).collect()
-}
-
-fn check_refused(flags: &Flags) -> Result<(), String> {
-    match REFUSED.iter().find(|(name, _)| flags.is_given(name)) {
-        Some((name, reason)) => Err(format!("-{name} has no meaning here: {reason}")),
-        None => Ok(()),
     }
 }
 

@@ -80,6 +80,14 @@ pub const fn flag(
     Flag { name, kind, default, help }
 }
 
+/// Rows of a table: name, kind and default of each flag, and its help.
+#[macro_export]
+macro_rules! flag_rows {
+    ($($name:literal $kind:ident $default:expr => $help:literal;)*) => {
+        [$($crate::flags::flag($name, $crate::flags::FlagKind::$kind, $default, $help)),*]
+    };
+}
+
 /// A row for a `String` flag without a default.
 pub const fn text(name: &'static str, help: &'static str) -> Flag {
     flag(name, FlagKind::String, "", help)

@@ -3,7 +3,8 @@
 //! that have no effect here, and this program's own.
 
 use sidecar::{
-    flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag, list, switch, text},
+    flag_rows,
+    flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag},
     leadership,
 };
 
@@ -14,8 +15,7 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
 /// All flags, with the defaults of this command line.
 pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
-    let mut table = registration();
-    table.extend(program());
+    let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));
     let hidden = IGNORED.iter().chain(&REFUSED);
     table.extend(hidden.map(|(name, reason)| flag(name, FlagKind::Hidden, "", reason)));
@@ -41,152 +41,66 @@ pub(super) const AGENT_DEFAULTS: [(&str, &str); 4] = [
     ("write-files", "true"),
 ];
 
-/// The identity of the cluster and its agent on the hub, and the way there.
-fn registration() -> Vec<Flag> {
-    vec![
-        flag(
-            "addon-kubeclient-registration-auth",
-            FlagKind::String,
-            "csr",
-            "How agents of add-ons authenticate to the hub's API server: csr or token.",
-        ),
-        flag(
-            "addon-token-expiration-seconds",
-            FlagKind::Int,
-            "31536000",
-            "Lifetime of the tokens to request for add-ons, at least 600.",
-        ),
-        text(
-            "agent-id",
-            "Last part of the agent's user name on the hub (default: as stored, else generated).",
-        ),
-        text(
-            "bootstrap-kubeconfig",
-            "File with the bootstrap kubeconfig, instead of the Secret; re-read when it changes.",
-        ),
-        flag(
-            "bootstrap-kubeconfig-secret",
-            FlagKind::List,
-            BOOTSTRAP_SECRET,
-            "Secret with the bootstrap kubeconfig, in the program's namespace; several with feature MultipleHubs, in order of preference.",
-        ),
-        list(
-            "bootstrap-kubeconfigs",
-            "With feature MultipleHubs: files with the bootstrap kubeconfigs, in order of preference, instead of the Secrets.",
-        ),
-        flag(
-            "client-cert-expiration-seconds",
-            FlagKind::Int,
-            "0",
-            "Lifetime of the certificate to request, at least 3600; 0 leaves it to the hub.",
-        ),
-        list(
-            "cluster-annotations",
-            "Annotations k=v,... of the ManagedCluster; only keys that start with agent.open-cluster-management.io.",
-        ),
-        text(
-            "cluster-name",
-            "Name of the cluster on the hub (default: as stored, else generated).",
-        ),
-        list(
-            "feature-gates",
-            "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false).",
-        ),
-        flag(
-            "hub-connection-timeout-seconds",
-            FlagKind::Int,
-            "600",
-            "With feature MultipleHubs: seconds without a heartbeat on the hub before another one is selected.",
-        ),
-        text(
-            "hub-kubeconfig-dir",
-            "Directory for the files of -hub-kubeconfig-secret, written with -write-files or by hub-kubeconfig-dumper: names are read there too, and /readyz waits for the credential to arrive there (default: none).",
-        ),
-        flag(
-            "hub-kubeconfig-secret",
-            FlagKind::String,
-            "hub-kubeconfig-secret",
-            "Secret for the hub kubeconfig, certificate and key, in the program's namespace.",
-        ),
-        flag(
-            "managed-namespaces",
-            FlagKind::Bool,
-            "true",
-            "Create and label the namespaces that the hub's cluster sets manage.",
-        ),
-        flag(
-            "max-custom-cluster-claims",
-            FlagKind::Int,
-            "20",
-            "ClusterClaims to report besides the reserved ones.",
-        ),
-        flag(
-            "registration-auth",
-            FlagKind::String,
-            "csr",
-            "How to register; only csr is supported.",
-        ),
-        flag(
-            "report-capacity",
-            FlagKind::Bool,
-            "true",
-            "Report what the cluster's nodes have together: capacity and allocatable.",
-        ),
-        list(
-            "reserved-cluster-claim-suffixes",
-            "Ends of names of ClusterClaims that are always reported.",
-        ),
-        text("spoke-cluster-name", "Same as -cluster-name."),
-        list(
-            "spoke-external-server-urls",
-            "https URLs of this cluster's API server, for the ManagedCluster.",
-        ),
-    ]
-}
+/// The registration agent's flags that have an effect, then this program's own.
+fn own() -> Vec<Flag> {
+    flag_rows! {
+        "addon-kubeclient-registration-auth" String "csr" =>
+            "How agents of add-ons authenticate to the hub's API server: csr or token.";
+        "addon-token-expiration-seconds" Int "31536000" =>
+            "Lifetime of the tokens to request for add-ons, at least 600.";
+        "agent-id" String "" =>
+            "Last part of the agent's user name on the hub (default: as stored, else generated).";
+        "bootstrap-kubeconfig" String "" =>
+            "File with the bootstrap kubeconfig, instead of the Secret; re-read when it changes.";
+        "bootstrap-kubeconfig-secret" List BOOTSTRAP_SECRET =>
+            "Secret with the bootstrap kubeconfig, in the program's namespace; several with feature MultipleHubs, in order of preference.";
+        "bootstrap-kubeconfigs" List "" =>
+            "With feature MultipleHubs: files with the bootstrap kubeconfigs, in order of preference, instead of the Secrets.";
+        "client-cert-expiration-seconds" Int "0" =>
+            "Lifetime of the certificate to request, at least 3600; 0 leaves it to the hub.";
+        "cluster-annotations" List "" =>
+            "Annotations k=v,... of the ManagedCluster; only keys that start with agent.open-cluster-management.io.";
+        "cluster-name" String "" =>
+            "Name of the cluster on the hub (default: as stored, else generated).";
+        "feature-gates" List "" =>
+            "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false).";
+        "hub-connection-timeout-seconds" Int "600" =>
+            "With feature MultipleHubs: seconds without a heartbeat on the hub before another one is selected.";
+        "hub-kubeconfig-dir" String "" =>
+            "Directory for the files of -hub-kubeconfig-secret, written with -write-files or by hub-kubeconfig-dumper: names are read there too, and /readyz waits for the credential to arrive there (default: none).";
+        "hub-kubeconfig-secret" String "hub-kubeconfig-secret" =>
+            "Secret for the hub kubeconfig, certificate and key, in the program's namespace.";
+        "managed-namespaces" Bool "true" =>
+            "Create and label the namespaces that the hub's cluster sets manage.";
+        "max-custom-cluster-claims" Int "20" =>
+            "ClusterClaims to report besides the reserved ones.";
+        "registration-auth" String "csr" => "How to register; only csr is supported.";
+        "report-capacity" Bool "true" =>
+            "Report what the cluster's nodes have together: capacity and allocatable.";
+        "reserved-cluster-claim-suffixes" List "" =>
+            "Ends of names of ClusterClaims that are always reported.";
+        "spoke-cluster-name" String "" => "Same as -cluster-name.";
+        "spoke-external-server-urls" List "" =>
+            "https URLs of this cluster's API server, for the ManagedCluster.";
 
-/// The program's clusters, election and endpoint.
-fn program() -> Vec<Flag> {
-    vec![
-        flag(
-            "cluster-healthcheck-period",
-            FlagKind::Duration,
-            "1m",
-            "Interval between health checks of this cluster's API server.",
-        ),
-        switch("disable-leader-election", "Do not elect a leader (single replica)."),
-        text(
-            "listen",
-            "Address and port for the endpoints by HTTPS too, with a self-signed certificate of this start (default: none).",
-        ),
-        switch(
-            "once",
-            "Exit once the Secret holds a valid certificate, for an init container; no leader election.",
-        ),
-        text(
-            "spoke-kubeconfig",
-            "Kubeconfig of the cluster that joins, if it is not the local one.",
-        ),
-        list(
-            "tls-cipher-suites",
-            "With -listen: cipher suites of TLS 1.2, by Go's names; those for an ECDSA key count (default: all of them).",
-        ),
-        flag(
-            "tls-min-version",
-            FlagKind::String,
-            "VersionTLS12",
-            "With -listen: VersionTLS12 or VersionTLS13.",
-        ),
-        flag(
-            "wait-timeout",
-            FlagKind::Seconds,
-            "24h",
-            "With -once: how long to wait for a valid certificate; 0 checks once.",
-        ),
-        switch(
-            "write-files",
-            "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does; not with -once.",
-        ),
-    ]
+        "cluster-healthcheck-period" Duration "1m" =>
+            "Interval between health checks of this cluster's API server.";
+        "disable-leader-election" Bool "false" => "Do not elect a leader (single replica).";
+        "listen" String "" =>
+            "Address and port for the endpoints by HTTPS too, with a self-signed certificate of this start (default: none).";
+        "once" Bool "false" =>
+            "Exit once the Secret holds a valid certificate, for an init container; no leader election.";
+        "spoke-kubeconfig" String "" =>
+            "Kubeconfig of the cluster that joins, if it is not the local one.";
+        "tls-cipher-suites" List "" =>
+            "With -listen: cipher suites of TLS 1.2, by Go's names; those for an ECDSA key count (default: all of them).";
+        "tls-min-version" String "VersionTLS12" => "With -listen: VersionTLS12 or VersionTLS13.";
+        "wait-timeout" Seconds "24h" =>
+            "With -once: how long to wait for a valid certificate; 0 checks once.";
+        "write-files" Bool "false" =>
+            "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does; not with -once.";
+    }
+    .into()
 }
 
 /// Flags of the registration agent that are accepted and ignored, each with the reason.

@@ -2,7 +2,11 @@
 
 use sidecar::flags::{Invocation, parse};
 
-use super::{table::AGENT_DEFAULTS, values::is_https, *};
+use super::{
+    table::AGENT_DEFAULTS,
+    values::{ANNOTATIONS, is_https},
+    *,
+};
 use crate::command::CommandForm;
 
 mod agent;
@@ -176,7 +180,9 @@ fn only_annotations_of_the_agents_are_kept() {
     let expected = [("", "d"), ("/a", "1=2"), ("/c", "")]
         .map(|(key, value)| (format!("{ANNOTATIONS}{key}"), value.to_owned()));
     assert_eq!(settings.annotations, expected.into());
-    assert_eq!(settings.dropped_annotations, ["b"]);
+    let dropped =
+        format!("-cluster-annotations: b is dropped, it does not start with {ANNOTATIONS}");
+    assert_eq!(settings.ignored, [(Level::Warn, dropped)]);
     assert!(refusal("-cluster-annotations a").ends_with("\"a\" is not key=value"));
     let bad = "-cluster-annotations agent.open-cluster-management.io/a/b=1";
     assert!(refusal(bad).ends_with("is not a key of an annotation"));

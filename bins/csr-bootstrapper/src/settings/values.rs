@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use apiclient::resource::valid_key;
 use kubeconfig::server_url;
+use log::Level;
 use sidecar::flags::Flags;
 
 use super::{BootstrapSource, KubeClientDriver};
@@ -39,14 +40,14 @@ pub(super) fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool
     let mut gates = BTreeMap::from(FEATURE_GATES);
     for gate in flags.list("feature-gates") {
         let (name, value) = gate.split_once('=').unwrap_or((gate, ""));
-        let (name, enabled) = (name.trim(), value.trim().parse());
-        match (gates.get_mut(name), enabled) {
-            (_, Err(_)) => {
-                return Err(format!("-feature-gates: {gate:?} is not Name=true or Name=false"));
-            }
-            (Some(gate), Ok(enabled)) => *gate = enabled,
-            (None, _) => return Err(format!("-feature-gates: the agent has no feature {name:?}")),
-        }
+        let enabled = value
+            .trim()
+            .parse()
+            .map_err(|_| format!("-feature-gates: {gate:?} is not Name=true or Name=false"))?;
+        let name = name.trim();
+        let known = gates.get_mut(name);
+        *known.ok_or_else(|| format!("-feature-gates: the agent has no feature {name:?}"))? =
+            enabled;
     }
     Ok(gates)
 }
@@ -59,21 +60,20 @@ pub(super) fn claim_kinds(enabled: &BTreeMap<&str, bool>) -> Vec<ClaimKind> {
     kinds.into_iter().filter(|(name, _)| enabled[name]).map(|(_, kind)| kind).collect()
 }
 
-/// The sources of the bootstrap kubeconfigs: several, or one.
+/// The sources of the bootstrap kubeconfigs: several, or one. Files go before Secrets.
 pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSource>, String> {
-    let files = match (several, flags.some("bootstrap-kubeconfig")) {
-        (true, _) => flags.list("bootstrap-kubeconfigs"),
-        (false, _) if flags.some("bootstrap-kubeconfigs").is_some() => {
-            return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
-        }
-        (false, file) => file.into_iter().collect(),
+    let file = if several { "bootstrap-kubeconfigs" } else { "bootstrap-kubeconfig" };
+    if !several && flags.some("bootstrap-kubeconfigs").is_some() {
+        return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
+    }
+    let mut sources: Vec<_> = match (several, flags.some(file)) {
+        (false, Some(file)) => vec![BootstrapSource::File(file.into())],
+        _ => flags.list(file).into_iter().map(|it| BootstrapSource::File(it.into())).collect(),
     };
-    let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
-    let secrets = secrets.map(|name| BootstrapSource::Secret(name.to_owned()));
-    let sources: Vec<_> = match files.is_empty() {
-        true => secrets.collect(),
-        false => files.into_iter().map(|file| BootstrapSource::File(file.into())).collect(),
-    };
+    if sources.is_empty() {
+        let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
+        sources = secrets.map(|name| BootstrapSource::Secret(name.to_owned())).collect();
+    }
     match (several, sources.len()) {
         // Upstream's sentence (ocm `pkg/registration/spoke/options.go`, Validate).
         (true, 0 | 1) => {
@@ -90,35 +90,43 @@ pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSo
     }
 }
 
-pub(super) fn hub_connection_timeout(flags: &Flags) -> Result<Duration, String> {
+pub(super) fn hub_connection_timeout(
+    flags: &Flags,
+    several: bool,
+) -> Result<Option<Duration>, String> {
+    if !several {
+        return Ok(None);
+    }
     let seconds = flags.number_in("hub-connection-timeout-seconds", 1..=MAX_SECONDS)?;
-    Ok(Duration::from_secs(seconds.into()))
+    Ok(Some(Duration::from_secs(seconds.into())))
 }
 
 /// The value of a name's flag, without white space around it.
-fn name<'a>(flags: &'a Flags, flag: &str) -> Option<&'a str> {
-    flags.some(flag).map(str::trim).filter(|name| !name.is_empty())
+fn name(
+    flags: &Flags,
+    flag: &str,
+    valid: fn(&str) -> Result<(), &'static str>,
+) -> Result<Option<String>, String> {
+    let name = flags.text(flag).trim();
+    if name.is_empty() {
+        return Ok(None);
+    }
+    valid(name).map_err(|what| format!("-{flag} {name:?} {what}"))?;
+    Ok(Some(name.to_owned()))
 }
 
 pub(super) fn cluster_name(flags: &Flags) -> Result<Option<String>, String> {
-    let names = ["cluster-name", "spoke-cluster-name"].map(|flag| (flag, name(flags, flag)));
-    if let [(_, Some(one)), (_, Some(other))] = names
-        && one != other
-    {
-        return Err(format!("-cluster-name {one:?} and -spoke-cluster-name {other:?} differ"));
-    }
-    for (flag, name) in names {
-        if let Some(name) = name {
-            valid_cluster(name).map_err(|what| format!("-{flag} {name:?} {what}"))?;
+    let name = |flag| name(flags, flag, valid_cluster);
+    match (name("cluster-name")?, name("spoke-cluster-name")?) {
+        (Some(one), Some(other)) if one != other => {
+            Err(format!("-cluster-name {one:?} and -spoke-cluster-name {other:?} differ"))
         }
+        (one, other) => Ok(one.or(other)),
     }
-    Ok(names.iter().find_map(|(_, name)| name.map(str::to_owned)))
 }
 
 pub(super) fn agent_id(flags: &Flags) -> Result<Option<String>, String> {
-    let Some(name) = name(flags, "agent-id") else { return Ok(None) };
-    valid_agent(name).map_err(|what| format!("-agent-id {name:?} {what}"))?;
-    Ok(Some(name.to_owned()))
+    name(flags, "agent-id", valid_agent)
 }
 
 pub(super) fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {
@@ -136,35 +144,34 @@ pub(super) fn is_https(url: &str) -> bool {
     url.contains("://") && server_url(url).is_some_and(|url| url.starts_with("https://"))
 }
 
-/// Annotations for the ManagedCluster, and the keys of the others.
-pub(super) type Annotations = (BTreeMap<String, String>, Vec<String>);
-
-pub(super) fn annotations(flags: &Flags) -> Result<Annotations, String> {
-    let (mut kept, mut dropped) = Annotations::default();
+/// Annotations for the ManagedCluster; those with other keys are dropped, as in upstream.
+pub(super) fn annotations(
+    flags: &Flags,
+    ignored: &mut Vec<(Level, String)>,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut annotations = BTreeMap::new();
     for pair in flags.list("cluster-annotations") {
-        let Some((key, value)) = pair.split_once('=') else {
-            return Err(format!("-cluster-annotations: {pair:?} is not key=value"));
-        };
-        let key = key.trim();
+        let split = pair.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        let (key, value) =
+            split.ok_or_else(|| format!("-cluster-annotations: {pair:?} is not key=value"))?;
         if !key.starts_with(ANNOTATIONS) {
-            dropped.push(key.to_owned());
+            let why = format!("is dropped, it does not start with {ANNOTATIONS}");
+            ignored.push((Level::Warn, format!("-cluster-annotations: {key} {why}")));
         } else if !valid_key(key) {
             // An invalid key would cause the whole ManagedCluster to be rejected.
             return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
         } else {
-            kept.insert(key.to_owned(), value.trim().to_owned());
+            annotations.insert(key.to_owned(), value.to_owned());
         }
     }
-    Ok((kept, dropped))
+    Ok(annotations)
 }
 
 pub(super) fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
     let most = flags.number("max-custom-cluster-claims");
     let max_custom = usize::try_from(most)
         .map_err(|_| format!("-max-custom-cluster-claims is 0 or more, not {most}"))?;
-    let suffixes = flags.list("reserved-cluster-claim-suffixes");
-    // An empty one would make each claim a reserved one.
-    let suffixes = suffixes.into_iter().filter(|suffix| !suffix.is_empty());
+    let suffixes = flags.list("reserved-cluster-claim-suffixes").into_iter();
     Ok(ClaimRules { max_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
 }
 
@@ -192,11 +199,9 @@ pub(super) fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
 /// The lifetime of certificates; 0 leaves it to the hub.
 pub(super) fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
     let name = "client-cert-expiration-seconds";
-    match flags.number(name) {
-        0 => Ok(None),
-        _ => flags
-            .number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS)
-            .map(Some)
-            .map_err(|error| error.replacen("is from", "is 0 or from", 1)),
+    if flags.number(name) == 0 {
+        return Ok(None);
     }
+    let seconds = flags.number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS);
+    seconds.map(Some).map_err(|error| error.replacen("is from", "is 0 or from", 1))
 }
