@@ -9,7 +9,7 @@ mod status;
 
 pub(crate) use self::{
     conditions::accepted,
-    lease::{lease_period, run as run_heartbeat},
+    lease::run as run_heartbeat,
     spec::{MANAGED_CLUSTERS, accepts_client, follow, introduce},
     status::run as run_status,
 };

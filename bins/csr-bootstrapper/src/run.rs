@@ -138,7 +138,7 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
     if agent.settings.hub_connection_timeout.is_some() {
         let (names, pending) = (names.clone(), stored.hub());
         runtime::spawn_with("hubs", agent, move |agent| {
-            hub_selection::run(agent, &names, pending);
+            hub_selection::run(agent, &names, pending.as_deref());
         })?;
     }
     if agent.settings.once.is_none() {

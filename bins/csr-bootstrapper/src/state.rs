@@ -49,6 +49,7 @@ pub(crate) struct HubSession {
     /// The hub that it leads to.
     pub(crate) hub: Hub,
     pub(crate) names: AgentNames,
+    pub(crate) started: Instant,
     /// Raised when no credential is valid any more, or at the end.
     pub(crate) stop: Stop,
     pub(crate) managed_cluster: Store<Arc<Value>>,
@@ -72,6 +73,7 @@ impl HubSession {
             client,
             hub,
             names,
+            started: Instant::now(),
             stop,
             managed_cluster: Store::new(1),
             // The hub may have managed as many before as it manages.

@@ -4,13 +4,12 @@ use std::time::Instant;
 
 use apiclient::{
     client::{Client, Timeouts},
-    error::{Error, Result},
+    error::Error,
     resource::Resource,
 };
 use kubeconfig::config::ClusterConfig;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::HubAnswer;
 use crate::{
     agent::Agent,
     certificate::csr::CSRS,
@@ -20,43 +19,20 @@ use crate::{
 static REVIEWS: Resource =
     Resource::v1("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
 
-/// Asks a hub about the cluster of this name with its bootstrap identity: first what upstream asks (ocm
-/// `pkg/common/helpers/ssar.go`, GetBootstrapSSARs), then for its ManagedCluster. One that leaves a request without an
-/// answer is not asked further.
-pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubAnswer {
-    answer(agent, config, |client| ask(client, cluster))
+/// Asks a hub about the cluster of this name with its bootstrap identity.
+///
+/// # Errors
+/// The reason why it would not register the cluster.
+pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> Result<(), String> {
+    let client = agent.requester_client("the hub", config).map_err(|error| error.to_string())?;
+    let answer = ask(&client, cluster);
+    client.close();
+    answer
 }
 
-/// Asks the hub of the credential with that, for the ManagedCluster alone.
-pub(super) fn check_credential(agent: &Agent, config: ClusterConfig, cluster: &str) -> HubAnswer {
-    answer(agent, config, |client| {
-        Ok(acceptance(&client.get(&MANAGED_CLUSTERS.cluster_object(cluster))?))
-    })
-}
-
-fn answer(
-    agent: &Agent,
-    config: ClusterConfig,
-    ask: impl FnOnce(&Client) -> Result<HubAnswer>,
-) -> HubAnswer {
-    let answer = agent.requester_client("the hub", config).and_then(|client| {
-        let answer = ask(&client);
-        client.close();
-        answer
-    });
-    answer.unwrap_or_else(|error| match error {
-        Error::Unreachable(_) | Error::Unavailable { .. } | Error::BadPeer(_) => {
-            HubAnswer::Unreachable(error.to_string())
-        }
-        _ => HubAnswer::Refused(error.to_string()),
-    })
-}
-
-fn acceptance(cluster: &Value) -> HubAnswer {
-    if accepts_client(cluster) { HubAnswer::Valid } else { HubAnswer::NotAccepted }
-}
-
-fn ask(client: &Client, cluster: &str) -> Result<HubAnswer> {
+/// First asks what upstream asks (ocm `pkg/common/helpers/ssar.go`, GetBootstrapSSARs), then for the ManagedCluster.
+/// The first request without an answer is the last one.
+fn ask(client: &Client, cluster: &str) -> Result<(), String> {
     let until = Instant::now() + Timeouts::REQUEST;
     for (resource, verbs) in
         [(&MANAGED_CLUSTERS, &["create", "get"][..]), (&CSRS, &["create", "get", "list", "watch"])]
@@ -65,28 +41,24 @@ fn ask(client: &Client, cluster: &str) -> Result<HubAnswer> {
             // Each request has its own time limit; all together have not much more.
             if Instant::now() >= until {
                 let seconds = Timeouts::REQUEST.as_secs();
-                let message = format!("the hub takes more than {seconds} s for a few requests");
-                return Ok(HubAnswer::Unreachable(message));
+                return Err(format!("the hub takes more than {seconds} s for a few requests"));
             }
-            if !may(client, resource, verb)? {
-                let message = format!("it does not let this identity {verb} {}", resource.plural);
-                return Ok(HubAnswer::Refused(message));
+            let review = json!({
+                "apiVersion": REVIEWS.api_version(), "kind": REVIEWS.kind,
+                "spec": {"resourceAttributes": {
+                    "group": resource.group, "resource": resource.plural, "verb": verb,
+                }},
+            });
+            let answer = client.create(&REVIEWS.everywhere(), &review);
+            if answer.map_err(|error| error.to_string())?["status"]["allowed"] != true {
+                return Err(format!("it does not let this identity {verb} {}", resource.plural));
             }
         }
     }
     match client.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
-        Err(Error::NotFound(_)) => Ok(HubAnswer::Valid),
-        answer => Ok(acceptance(&answer?)),
+        Err(Error::NotFound(_)) => Ok(()),
+        Ok(cluster) if accepts_client(&cluster) => Ok(()),
+        Ok(_) => Err("the hub does not accept the cluster".into()),
+        Err(error) => Err(error.to_string()),
     }
-}
-
-fn may(client: &Client, resource: &Resource, verb: &str) -> Result<bool> {
-    let review = json!({
-        "apiVersion": REVIEWS.api_version(), "kind": REVIEWS.kind,
-        "spec": {"resourceAttributes": {
-            "group": resource.group, "resource": resource.plural, "verb": verb,
-        }},
-    });
-    let answer = client.create(&REVIEWS.everywhere(), &review)?;
-    Ok(answer["status"]["allowed"] == true)
 }

@@ -7,19 +7,14 @@ use apiclient::{
     stop::Stop,
 };
 use log::Level;
-use serde_json::Value;
 
-use super::{
-    HubAnswer, HubStatus, HubTimer,
-    check::{check, check_credential},
-    order,
-};
+use super::{HubState, HubTimer, check::check, others};
 use crate::{
     agent::Agent,
-    certificate::validate::{self, Validation},
+    certificate::validate::{self, validate},
     hub::Hub,
     identity::AgentNames,
-    managedcluster::{accepts_client, lease_period},
+    managedcluster::accepts_client,
 };
 
 /// The longest wait between two selections without a result.
@@ -27,7 +22,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Selects a hub, and another one when that has to be, until the end of the process. `pending` is the server of the
 /// request that an earlier process left.
-pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<String>) {
+pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<&str>) {
     let (Some(timeout), now) = (agent.settings.hub_connection_timeout, Instant::now()) else {
         return;
     };
@@ -47,7 +42,7 @@ struct HubController<'a> {
     agent: &'a Agent,
     names: &'a AgentNames,
     /// The server of the pending request, until a hub is selected.
-    pending: Option<String>,
+    pending: Option<&'a str>,
     timer: HubTimer,
     backoff: Backoff,
     not_before: Instant,
@@ -64,16 +59,17 @@ impl HubController<'_> {
             self.backoff.succeeded();
             self.not_before = now;
         }
-        let hub = self.observe();
-        match self.timer.due(&hub, now).map(|due| due.max(self.not_before)) {
+        let selected = self.agent.selected_hub().map(|(_, server)| server);
+        let state = self.observe(selected.as_deref());
+        match self.timer.due(state, now).map(|due| due.max(self.not_before)) {
             Some(due) if due > now => due,
             Some(_) => {
-                self.select(&hub);
+                self.select(state, selected.as_deref());
                 Instant::now()
             }
             None => {
                 // The next outage is another one.
-                if self.agent.read(|state| state.selection_error.is_some()) {
+                if self.agent.selection_error().is_some() {
                     self.backoff.succeeded();
                     self.agent.update(|state| state.selection_error = None);
                 }
@@ -82,125 +78,110 @@ impl HubController<'_> {
         }
     }
 
-    fn observe(&self) -> HubStatus {
-        let (agent, heartbeat) = (self.agent, self.agent.heartbeat());
-        let selected = agent.selected_hub().map(|(_, server)| server);
+    fn observe(&self, selected: Option<&str>) -> HubState {
+        let agent = self.agent;
+        let Some(selected) = selected else {
+            let unread = (0..agent.bootstraps.len()).any(|index| agent.source(index).is_none());
+            return HubState::NotSelected { unread };
+        };
         let session = agent.session().filter(|session| !session.stop.raised());
-        let session = session.filter(|session| selected.as_deref() == Some(session.hub.url()));
-        let cluster = session.as_ref().and_then(|session| session.managed_cluster());
-        HubStatus {
-            selected,
-            unread: (0..agent.bootstraps.len()).any(|index| agent.source(index).is_none()),
-            connected: session.is_some(),
-            denied: cluster.as_ref().is_some_and(|cluster| !accepts_client(cluster)),
-            renewed: heartbeat.renewed.map(|at| at.instant),
-            failing: heartbeat.failures > 0 || cluster.is_none(),
-            period: lease_period(cluster.as_deref().unwrap_or(&Value::Null)),
+        let Some(session) = session.filter(|session| session.hub.url() == selected) else {
+            return HubState::Joining;
+        };
+        let (cluster, heartbeat) = (session.managed_cluster(), agent.heartbeat());
+        let denied = cluster.as_ref().is_some_and(|cluster| !accepts_client(cluster));
+        if heartbeat.renewed.is_none_or(|at| at.instant < session.started) {
+            HubState::Joined { denied }
+        } else if denied {
+            HubState::Denied
+        } else if heartbeat.failures > 0 || cluster.is_none() {
+            HubState::Failing
+        } else {
+            HubState::Works
         }
     }
 
-    /// Asks the hubs one by one until the answer of one will do.
-    fn select(&mut self, hub: &HubStatus) {
+    /// Selects the hub of the pending request or of the credential if none is selected, else the first other one that
+    /// would register the cluster.
+    fn select(&mut self, state: HubState, selected: Option<&str>) {
+        let agent = self.agent;
         let servers: Vec<_> =
-            (0..self.agent.bootstraps.len()).map(|index| self.agent.server(index)).collect();
-        let selected = hub.selected.as_deref();
-        let joining = if hub.connected { None } else { selected.or(self.pending.as_deref()) };
-        let joining = joining.map(str::to_owned);
-        let credential = if selected.is_none() { self.credential() } else { None };
-        let used = credential.as_ref().map(|(server, _)| server.as_str());
+            (0..agent.bootstraps.len()).map(|index| agent.server(index)).collect();
+        if selected.is_none()
+            && let Some(index) = self.hub_before(&servers)
+        {
+            return self.selected(index, "");
+        }
         let mut reasons = Vec::new();
-        for index in order(&servers, selected, [joining.as_deref(), used]) {
-            let server = &servers[index];
-            let credential = credential.as_ref().filter(|(of, _)| server.as_ref() == Some(of));
-            let validation = credential.map(|(_, validation)| validation);
-            let answer = self.check(index, validation);
-            if self.agent.stop.raised() {
+        for index in others(&servers, selected) {
+            let answer = match agent.source(index) {
+                Some(Ok(bootstrap)) => check(agent, bootstrap.config.clone(), &self.names.cluster),
+                _ => continue,
+            };
+            if agent.stop.raised() {
                 return;
             }
-            let is_usable = validation.is_some_and(|it| it.usable().is_some());
-            match server {
-                Some(server) if answer.will_do(joining.as_ref() == Some(server), is_usable) => {
-                    return self.selected(index, server, hub, &reasons);
-                }
-                _ => reasons.push(format!("{}: {answer}", self.agent.settings.bootstraps[index])),
-            }
+            let Err(reason) = answer else {
+                return self.selected(index, &self.why(state, selected));
+            };
+            reasons.push(format!("{}: {reason}", agent.settings.bootstraps[index]));
         }
-        self.none_selected(self.reasons(&reasons));
+        let sources = agent.settings.bootstraps.iter().enumerate();
+        reasons.extend(sources.filter_map(|(index, source)| {
+            Some(format!("{source}: {}", agent.source(index)?.err()?))
+        }));
+        self.none_selected(reasons.join("; "));
     }
 
-    /// The server of the credential, and what the credential is worth.
-    fn credential(&self) -> Option<(String, Validation)> {
-        let data = validate::content(self.agent.credential_secret().as_deref()).ok()?;
-        let server = Hub::of_secret("", &data).ok()?.url().to_owned();
-        Some((server, validate::validate(&data, None, self.names, self.agent.clocks())))
+    /// The hub that an earlier process joined or used. Only the timeout decides about that: it may be restarting.
+    fn hub_before(&self, servers: &[Option<String>]) -> Option<usize> {
+        let index = |server: &str| servers.iter().position(|it| it.as_deref() == Some(server));
+        self.pending.and_then(index).or_else(|| {
+            let data = validate::content(self.agent.credential_secret().as_deref()).ok()?;
+            validate(&data, None, self.names, self.agent.clocks()).usable()?;
+            index(Hub::of_secret("", &data).ok()?.url())
+        })
     }
 
-    /// Asks with a valid credential first, if there is one for that hub: bootstrap tokens expire while it works.
-    fn check(&self, index: usize, credential: Option<&Validation>) -> HubAnswer {
-        let config = credential.and_then(|it| it.usable()?.config.clone());
-        let answer = config.map(|it| check_credential(self.agent, it, &self.names.cluster));
-        match (answer, self.agent.source(index)) {
-            (Some(answer), _) if !matches!(answer, HubAnswer::Refused(_)) => answer,
-            (_, Some(Ok(bootstrap))) => {
-                check(self.agent, bootstrap.config.clone(), &self.names.cluster)
+    /// Why the hub `before` is left, at the end of a sentence.
+    fn why(&self, state: HubState, before: Option<&str>) -> String {
+        let (Some(before), seconds) = (before, self.timer.timeout.as_secs()) else {
+            return String::new();
+        };
+        match state {
+            HubState::Denied | HubState::Joined { denied: true } => {
+                format!(": hub {before} does not accept the cluster")
             }
-            _ => HubAnswer::Refused("there is no valid kubeconfig any more".into()),
+            HubState::Joining => format!(": hub {before} issued no certificate for {seconds} s"),
+            _ => format!(": hub {before} took no heartbeat for {seconds} s"),
         }
     }
 
-    /// Selects the hub at `server`, after others were not selected for these `reasons`.
-    fn selected(&mut self, index: usize, server: &str, hub: &HubStatus, reasons: &[String]) {
+    fn selected(&mut self, index: usize, why: &str) {
+        let Some(server) = self.agent.server(index) else { return };
+        let source = &self.agent.settings.bootstraps[index];
+        let message = format!("{source} is selected, for hub {server}{why}");
         self.agent.update(|state| {
-            state.selected_hub = Some((index, server.to_owned()));
+            state.selected_hub = Some((index, server));
             state.selection_error = None;
         });
         self.pending = None;
-        self.timer.selected(Instant::now());
-        let why = match &hub.selected {
-            Some(before) if before == server => {
-                // No other will do: it is not asked again at once.
-                self.back_off();
-                return;
-            }
-            None => String::new(),
-            Some(before) if hub.denied => format!(": hub {before} does not accept the cluster"),
-            Some(before) if hub.connected => {
-                let seconds = self.timer.timeout.as_secs();
-                format!(": hub {before} took no heartbeat for {seconds} s")
-            }
-            Some(_) => format!(": {}", self.reasons(reasons)),
-        };
+        self.timer.since = Instant::now();
         self.backoff.succeeded();
-        let source = &self.agent.settings.bootstraps[index];
-        let message = format!("{source} is selected, for hub {server}{why}");
         self.agent.record_event("BootstrapSelected", false, &message);
     }
 
-    /// Reports once that no hub will do.
+    /// Reports once that no hub will do, and puts the next selection off, longer each time.
     fn none_selected(&mut self, error: String) {
-        let retry_in = seconds(self.back_off());
+        let (now, none) = (Instant::now(), Error::Unreachable(String::new()));
+        let wait = self.backoff.failed(&none, now, fastrand::f64()).wait;
+        self.not_before = now + wait;
         if self.agent.read(|state| state.selection_error.as_ref() != Some(&error)) {
+            let retry_in = seconds(wait);
             log_object!(Level::Warn, self.agent.credential(), error = error, retry_in = retry_in;
                 "no hub can be selected"
             );
             self.agent.update(|state| state.selection_error = Some(error));
         }
-    }
-
-    /// Puts the next selection off, longer each time.
-    fn back_off(&mut self) -> Duration {
-        let (now, none) = (Instant::now(), Error::Unreachable(String::new()));
-        let wait = self.backoff.failed(&none, now, fastrand::f64()).wait;
-        self.not_before = now + wait;
-        wait
-    }
-
-    /// `reasons`, and those why other sources have no valid bootstrap kubeconfig.
-    fn reasons(&self, reasons: &[String]) -> String {
-        let sources = self.agent.settings.bootstraps.iter().enumerate();
-        let invalid = sources.filter_map(|(index, source)| {
-            Some(format!("{source}: {}", self.agent.source(index)?.err()?))
-        });
-        reasons.iter().cloned().chain(invalid).collect::<Vec<_>>().join("; ")
     }
 }

@@ -90,16 +90,12 @@ fn renew(
 
 /// The renewal period that `cluster` asks for; `None` if the hub does not accept it.
 fn period_of(cluster: &Value) -> Option<Duration> {
-    accepted(cluster).then(|| lease_period(cluster))
-}
-
-/// The renewal period that `cluster` asks for.
-pub(crate) fn lease_period(cluster: &Value) -> Duration {
     let seconds = cluster["spec"]["leaseDurationSeconds"].as_i64();
     // The field is an int32; more would overflow a clock.
     let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    seconds.filter(|seconds| *seconds > 0).map_or(DEFAULT_PERIOD, Duration::from_secs)
+    let period = seconds.filter(|seconds| *seconds > 0).map_or(DEFAULT_PERIOD, Duration::from_secs);
+    accepted(cluster).then_some(period)
 }
 
 /// Starts, stops or changes the renewal as `wanted`.
