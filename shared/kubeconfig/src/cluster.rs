@@ -17,9 +17,7 @@ use crate::{
     types::Cluster,
 };
 
-/// The cluster of the current context.
 pub struct CurrentCluster {
-    /// Its name in the kubeconfig.
     pub name: String,
     /// Its fields, as written, but for the scheme of the proxy.
     pub cluster: Cluster,
@@ -34,7 +32,7 @@ impl CurrentCluster {
         if name.is_empty() {
             return Err(nothing());
         }
-        let mut cluster = document.entry::<Cluster>(&name).ok_or_else(nothing)??;
+        let mut cluster = document.entry::<Cluster>("cluster", &name).ok_or_else(nothing)??;
         server(&cluster, None)?;
         cluster.value.proxy_url = proxy(&cluster)?.unwrap_or_default();
         let authority = match authority(&cluster) {

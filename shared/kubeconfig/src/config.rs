@@ -11,13 +11,12 @@ use zeroize::Zeroizing;
 pub struct ClusterConfig {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
-    /// Without meaning for `http://`.
     pub trust: Trust,
     /// Name to verify and to send as SNI instead of the host of `server`.
     pub server_name: Option<String>,
     pub identity: Option<KeyPair>,
     pub auth: Auth,
-    /// Impersonation headers, name and value.
+    /// Headers, name and value.
     pub impersonate: Vec<(String, String)>,
     /// `proxy-url` of the kubeconfig; `None` leaves the choice to the environment.
     pub proxy: Option<String>,

@@ -6,6 +6,7 @@ use base64::{
     Engine, alphabet,
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
@@ -13,12 +14,8 @@ use crate::{
     error::{ConfigError, Result},
     files::{NamedFiles, Reach, read_limited},
     secret::Data,
-    types::{ConfigEntry, typed},
-    yaml::{self, YamlError},
+    yaml,
 };
-
-/// Memory limit of a kubeconfig: some 1,000 clusters, contexts and users, or one large authority.
-const MAX_MEMORY: usize = 3 << 20;
 
 /// Go's decoder does not mind bits beyond the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -32,7 +29,7 @@ pub(crate) struct Kubeconfig<'a> {
     files: NamedFiles<'a>,
     /// Empty if there is none.
     pub(crate) current_context: String,
-    /// By kind and name, without fields that are null.
+    /// By kind (`cluster`, `context` or `user`) and name.
     entries: BTreeMap<(&'static str, String), Map<String, Value>>,
 }
 
@@ -64,14 +61,14 @@ impl<'a> Kubeconfig<'a> {
     fn parse(source: String, bytes: &[u8], files: NamedFiles<'a>) -> Result<Self> {
         let (current_context, entries) = (String::new(), BTreeMap::new());
         let mut document = Self { source, files, current_context, entries };
-        match parse(bytes).and_then(|root| document.fill(root)) {
+        match yaml::parse(bytes).and_then(|root| document.fill(root)) {
             Ok(()) => Ok(document),
             Err(what) => Err(document.fail(&what)),
         }
     }
 
     fn fill(&mut self, root: Value) -> result::Result<(), String> {
-        let mut root = fields(root).ok_or("is not a map of fields")?;
+        let mut root = map(Some(root)).ok_or("is not a map of fields")?;
         for (field, known) in [("apiVersion", "v1"), ("kind", "Config")] {
             if !text(root.remove(field)).is_some_and(|found| found.is_empty() || found == known) {
                 return Err(format!("is not a kubeconfig: its {field} is not {known}"));
@@ -87,9 +84,7 @@ impl<'a> Kubeconfig<'a> {
             };
             for item in items {
                 let (name, fields) = entry(kind, item).ok_or_else(|| {
-                    format!(
-                        "has a {kind} that is not a name and a map of fields (without merge keys)"
-                    )
+                    format!("has a {kind} that is not a name and a map of fields")
                 })?;
                 // client-go refuses a name twice, used or not (api/v1/conversion.go:39).
                 if self.entries.insert((kind, name.clone()), fields).is_some() {
@@ -100,10 +95,14 @@ impl<'a> Kubeconfig<'a> {
         Ok(())
     }
 
-    /// The entry of that name in the list `clusters`, `contexts` or `users`.
-    pub(crate) fn entry<T: ConfigEntry>(&'a self, name: &str) -> Option<Result<NamedEntry<'a, T>>> {
-        let ((_, name), fields) = self.entries.get_key_value(&(T::KIND, name.to_owned()))?;
-        let mut entry = NamedEntry { document: Some(self), name, value: T::default() };
+    /// The `cluster`, `context` or `user` of that name.
+    pub(crate) fn entry<T: Default + DeserializeOwned>(
+        &'a self,
+        kind: &'static str,
+        name: &str,
+    ) -> Option<Result<NamedEntry<'a, T>>> {
+        let ((kind, name), fields) = self.entries.get_key_value(&(kind, name.to_owned()))?;
+        let mut entry = NamedEntry { document: Some(self), kind, name, value: T::default() };
         match typed(fields) {
             Ok(value) => entry.value = value,
             Err(what) => return Some(Err(entry.fail(&what))),
@@ -118,25 +117,21 @@ impl<'a> Kubeconfig<'a> {
     pub(crate) fn nothing(&self) -> ConfigError {
         self.fail("has no configuration: no current-context with a cluster")
     }
-
-    pub(crate) fn no_context(&self) -> ConfigError {
-        self.fail(&format!("has no context {:?}, which is its current one", self.current_context))
-    }
 }
 
 /// A cluster, context or user; the default is a missing one, without fields.
 #[derive(Default)]
 pub(crate) struct NamedEntry<'a, T> {
     document: Option<&'a Kubeconfig<'a>>,
+    kind: &'static str,
     pub(crate) name: &'a str,
     pub(crate) value: T,
 }
 
-impl<T: ConfigEntry> NamedEntry<'_, T> {
-    /// An error about this entry.
+impl<T> NamedEntry<'_, T> {
     pub(crate) fn fail(&self, what: &str) -> ConfigError {
         let source = self.document.map_or("kubeconfig", |document| &document.source);
-        ConfigError::of_entry(source, &format!("{} {:?}", T::KIND, self.name), what)
+        ConfigError::of_entry(source, &format!("{} {:?}", self.kind, self.name), what)
     }
 
     /// The bytes of `data`, the field `field-data`, or of the file `name`, that of `field`. A BOM before PEM
@@ -176,37 +171,34 @@ impl<T: ConfigEntry> NamedEntry<'_, T> {
     }
 }
 
-/// Parses the text of a kubeconfig, YAML or JSON. The error, a predicate, has only the place: a parser's own
-/// words may quote a credential.
-pub fn parse(bytes: &[u8]) -> result::Result<Value, String> {
-    let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.contains('\0') {
-        return Err("has a NUL byte".into());
-    }
-    yaml::parse(text, MAX_MEMORY).map_err(|error| match error {
-        YamlError::Syntax(line, column) => format!("is not YAML: line {line}, column {column}"),
-        YamlError::Unusual => {
-            "is not one YAML document of maps, lists and texts, without tags".into()
-        }
-        YamlError::TooLarge => format!("needs more than {} KiB of memory", MAX_MEMORY >> 10),
+/// The typed form of `fields`, or the sentence about a field of another type: serde's would quote the value.
+fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, String> {
+    T::deserialize(fields).map_err(|_| {
+        let alone =
+            |(key, value): (&String, &Value)| Map::from_iter([(key.clone(), value.clone())]);
+        let wrong = fields.iter().find(|field| T::deserialize(&alone(*field)).is_err());
+        let field = wrong.map_or("a field", |(field, _)| field);
+        let kind = match field {
+            "insecure-skip-tls-verify" => "true or false",
+            "as-groups" => "a list of texts",
+            "as-user-extra" => "a map of lists of texts",
+            _ => "text",
+        };
+        format!("is unusable: {field} is not {kind}")
     })
 }
 
 fn entry(kind: &str, item: Value) -> Option<(String, Map<String, Value>)> {
-    let mut item = fields(item)?;
-    Some((text(item.remove("name"))?, fields(item.remove(kind).unwrap_or_default())?))
+    let mut item = map(Some(item))?;
+    Some((text(item.remove("name"))?, map(item.remove(kind))?))
 }
 
-/// The fields that are not null. The merge key `<<` is not resolved: ignoring it would silently lose fields.
-fn fields(value: Value) -> Option<Map<String, Value>> {
+/// A map or nothing, which is the empty map.
+fn map(value: Option<Value>) -> Option<Map<String, Value>> {
     match value {
-        Value::Null => Some(Map::new()),
-        Value::Object(mut map) if !map.contains_key("<<") => {
-            map.retain(|_, value| !value.is_null());
-            Some(map)
-        }
-        _ => None,
+        None | Some(Value::Null) => Some(Map::new()),
+        Some(Value::Object(map)) => Some(map),
+        Some(_) => None,
     }
 }
 

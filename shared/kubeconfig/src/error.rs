@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// The sentence about a configuration that cannot be used, and its predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     sentence: String,

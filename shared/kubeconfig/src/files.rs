@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     os::unix::fs::FileTypeExt,
-    path::{Component, Path, PathBuf},
+    path::{Component, Path, PathBuf, absolute},
 };
 
 use zeroize::Zeroizing;
@@ -14,11 +14,9 @@ use crate::secret::Data;
 /// The size limit of a kubeconfig, which has a few KiB, and of each file that it names.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The meaning of the file names in a kubeconfig.
 pub(crate) enum NamedFiles<'a> {
     /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
     Directory(PathBuf, Reach),
-    /// Keys of the same Secret.
     Keys(&'a Data),
 }
 
@@ -46,7 +44,6 @@ pub fn referenced_key(path: &str) -> Option<&str> {
 }
 
 impl NamedFiles<'_> {
-    /// The content of the file or key `name`, the value of `field`.
     pub(crate) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>, String> {
         let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);
         let from_disk = |path: &Path| read_limited(path).map_err(|error| error.to_string());
@@ -73,17 +70,12 @@ impl NamedFiles<'_> {
 /// Returns whether `name` leads to a file in `directory` or below, by its components alone: links there are
 /// the directory owner's.
 fn is_beside(name: &str, directory: &Path) -> bool {
-    let inside = |path: &Path| {
-        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    let (Ok(path), Ok(directory)) = (absolute(directory.join(name)), absolute(directory)) else {
+        return false;
     };
-    let Ok(directory) = std::path::absolute(directory) else { return false };
-    let path = Path::new(name);
+    let is_inside = |rest: &Path| rest.components().all(|it| matches!(it, Component::Normal(_)));
     // Everything is below the root.
-    directory.parent().is_some()
-        && match path.is_absolute() {
-            true => path.strip_prefix(directory).is_ok_and(inside),
-            false => inside(path),
-        }
+    directory.parent().is_some() && path.strip_prefix(&directory).is_ok_and(is_inside)
 }
 
 /// Returns whether a file belongs to the pod's own identity, wherever the kubeconfig is.
@@ -92,7 +84,6 @@ fn is_of_account(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| folders.any(|folder| path.starts_with(folder)))
 }
 
-/// Reads a file up to the limit.
 pub(crate) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     // Opening a pipe would wait for a writer.
     if fs::metadata(path)?.file_type().is_fifo() {

@@ -19,18 +19,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::de::DeserializeOwned;
+
 pub use self::{
     cluster::{CurrentCluster, server_url},
-    document::parse,
     files::{Reach, referenced_key},
     incluster::in_cluster,
     types::Cluster,
     user::check_pair,
-    yaml::quoted,
+    yaml::{parse, quoted},
 };
 use self::{
     document::{Kubeconfig, NamedEntry},
-    types::{AuthInfo, ConfigEntry, Context},
+    types::{AuthInfo, Context},
 };
 
 use crate::{
@@ -56,7 +57,6 @@ impl Env<'static> {
 }
 
 impl Env<'_> {
-    /// A variable that is set and not empty.
     fn get(&self, name: &str) -> Option<OsString> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
@@ -97,7 +97,7 @@ pub fn from_file(path: &Path, reach: Reach) -> Result<ClusterConfig> {
     settled(path, || only(existing(path, reach)?, None))
 }
 
-/// Reads exactly this file, as [`from_file`] does, with the cluster as it is written there.
+/// As [`from_file`], with the cluster as it is written there.
 pub fn cluster_from_file(path: &Path, reach: Reach) -> Result<(CurrentCluster, ClusterConfig)> {
     settled(path, || {
         let document = existing(path, reach)?;
@@ -105,7 +105,6 @@ pub fn cluster_from_file(path: &Path, reach: Reach) -> Result<(CurrentCluster, C
     })
 }
 
-/// The cluster as it is written in the key `kubeconfig` of the Secret `name`.
 pub fn cluster_from_secret(name: &str, data: &Data) -> Result<CurrentCluster> {
     CurrentCluster::of(&Kubeconfig::of_secret(name, data)?)
 }
@@ -124,13 +123,13 @@ pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
 pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     let documents = [Kubeconfig::of_secret(name, data)?];
     let context = current_context(&documents)?.value;
-    let cluster = find::<Cluster>(&documents, &context.cluster)?;
+    let cluster = find::<Cluster>(&documents, "cluster", &context.cluster)?;
     let cluster = cluster.ok_or_else(|| documents[0].nothing())?;
     cluster::server(&cluster, None)?;
     if !Path::new(&cluster.value.certificate_authority).is_absolute() {
         cluster::trust(&cluster)?;
     }
-    user::check(&find::<AuthInfo>(&documents, &context.user)?.unwrap_or_default())
+    user::check(&find::<AuthInfo>(&documents, "user", &context.user)?.unwrap_or_default())
 }
 
 /// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account.
@@ -168,13 +167,13 @@ fn only(document: Kubeconfig<'_>, master: Option<&str>) -> Result<ClusterConfig>
 /// client-go distinguishes from a wrong one (client_config.go:459-478).
 fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<ClusterConfig>> {
     let Context { cluster, user, namespace } = current_context(documents)?.value;
-    let cluster = find::<Cluster>(documents, &cluster)?;
+    let cluster = find::<Cluster>(documents, "cluster", &cluster)?;
     if cluster.is_none() && master.is_none() {
         return Ok(None);
     }
     let cluster = cluster.unwrap_or_default();
     // A missing user is anonymous, not an error (client_config.go:510-519).
-    let user = find::<AuthInfo>(documents, &user)?.unwrap_or_default();
+    let user = find::<AuthInfo>(documents, "user", &user)?.unwrap_or_default();
     let mut config = ClusterConfig {
         server: cluster::server(&cluster, master)?,
         trust: Trust::System,
@@ -200,15 +199,18 @@ fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<
 fn current_context<'a>(documents: &'a [Kubeconfig<'a>]) -> Result<NamedEntry<'a, Context>> {
     let named = documents.iter().find(|document| !document.current_context.is_empty());
     let Some(document) = named else { return Ok(NamedEntry::default()) };
-    find(documents, &document.current_context)?.ok_or_else(|| document.no_context())
+    let name = &document.current_context;
+    find(documents, "context", name)?
+        .ok_or_else(|| document.fail(&format!("has no context {name:?}, which is its current one")))
 }
 
 /// The first file that defines a name defines all of it (loader.go:193-196).
-fn find<'a, T: ConfigEntry>(
+fn find<'a, T: Default + DeserializeOwned>(
     documents: &'a [Kubeconfig<'a>],
+    kind: &'static str,
     name: &str,
 ) -> Result<Option<NamedEntry<'a, T>>> {
-    documents.iter().find_map(|document| document.entry(name)).transpose()
+    documents.iter().find_map(|document| document.entry(kind, name)).transpose()
 }
 
 #[cfg(test)]

@@ -41,7 +41,6 @@ pub(crate) fn check(user: &NamedEntry<'_, AuthInfo>) -> Result<()> {
     identity(user).map(drop)
 }
 
-/// The impersonation headers.
 pub(crate) fn impersonation(user: &NamedEntry<'_, AuthInfo>) -> Result<Vec<(String, String)>> {
     let AuthInfo { impersonate, impersonate_uid: uid, .. } = &user.value;
     let AuthInfo { impersonate_groups: groups, impersonate_user_extra: extra, .. } = &user.value;
@@ -81,7 +80,6 @@ fn auth(user: &NamedEntry<'_, AuthInfo>) -> Result<Auth> {
     }
 }
 
-/// The token in a file, without the white space around it.
 pub(crate) fn file_token(bytes: &[u8]) -> Option<Zeroizing<String>> {
     let token = str::from_utf8(bytes).ok()?.trim();
     (!token.is_empty()).then(|| token.to_owned().into())

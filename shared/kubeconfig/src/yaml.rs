@@ -5,41 +5,12 @@ use std::{borrow::Cow, collections::BTreeMap};
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 use serde_json::{Map, Value};
 
+/// Some 1,000 clusters, contexts and users, or one large authority.
+const MAX_MEMORY: usize = 3 << 20;
 /// Nothing that people write is nested deeper.
 const MAX_DEPTH: usize = 64;
 /// Lines that begin with `%`: one says the version, others name tags, which are refused.
 const MAX_DIRECTIVES: usize = 8;
-
-/// The reason why a text is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum YamlError {
-    /// Not YAML, from this line and column on; both count from 1.
-    Syntax(usize, usize),
-    /// Several documents, tags, or a key that is no text.
-    Unusual,
-    /// It needs more memory than its limit.
-    TooLarge,
-}
-
-/// The value in `text`, which may cost at most `limit` bytes of memory: the YAML 1.2 core schema, without tags
-/// and merge keys.
-pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
-    let directives = text.lines().filter(|line| line.starts_with('%'));
-    if directives.count() > MAX_DIRECTIVES {
-        return Err(YamlError::Unusual);
-    }
-    let (parser, anchors) = (Parser::new_from_str(text), BTreeMap::new());
-    let mut reader = Reader { parser, left: limit, anchors };
-    let mut root = None;
-    loop {
-        match reader.event()? {
-            Event::StreamEnd => return Ok(root.unwrap_or_default()),
-            Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
-            event if root.is_none() => root = Some(reader.value(event, 0)?),
-            _ => return Err(YamlError::Unusual),
-        }
-    }
-}
 
 /// Charged for each event, which takes time too. It covers an item of a list with room for twice as many; those of
 /// a key and its value cover an entry of a `BTreeMap` whose nodes are half empty.
@@ -47,78 +18,91 @@ const EVENT: usize = 96;
 /// The first node of a `BTreeMap`, with room for eleven entries.
 const MAP: usize = 672;
 
-/// A text as the allocator rounds it up.
-fn text_cost(text: &str) -> usize {
-    16 + text.len() + text.len() / 4
-}
+const UNUSUAL: &str = "is not one YAML document of maps, lists and texts, without tags";
 
-/// What was charged for `value`.
-fn cost(value: &Value) -> usize {
-    EVENT
-        + match value {
-            Value::String(text) => text_cost(text),
-            Value::Array(items) => EVENT + items.iter().map(cost).sum::<usize>(),
-            Value::Object(map) => {
-                let entry = |(key, value): (&String, _)| EVENT + text_cost(key) + cost(value);
-                EVENT + MAP + map.iter().map(entry).sum::<usize>()
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+/// Parses the text of a kubeconfig, YAML 1.2 without tags and merge keys. Entries that are null are absent. The error,
+/// a predicate, has only the place: a parser's own words may quote a credential.
+pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.contains('\0') {
+        return Err("has a NUL byte".into());
+    }
+    if text.lines().filter(|line| line.starts_with('%')).count() > MAX_DIRECTIVES {
+        return Err(UNUSUAL.into());
+    }
+    let (parser, anchors) = (Parser::new_from_str(text), BTreeMap::new());
+    let mut reader = Reader { parser, left: MAX_MEMORY, anchors };
+    let mut root = None;
+    loop {
+        match reader.event()? {
+            Event::StreamEnd => return Ok(root.unwrap_or_default()),
+            Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
+            event if root.is_none() => root = Some(reader.value(event, 0)?),
+            _ => return Err(UNUSUAL.into()),
         }
+    }
 }
 
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// What is left of the limit. Memory is charged before it is taken.
+    /// What is left of the budget. Memory is charged before it is taken.
     left: usize,
-    /// By the number that the parser gives them.
-    anchors: BTreeMap<usize, Value>,
+    /// By the number that the parser gives them, with what was charged for them.
+    anchors: BTreeMap<usize, (Value, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    fn charge(&mut self, bytes: usize) -> Result<(), YamlError> {
-        self.left = self.left.checked_sub(bytes).ok_or(YamlError::TooLarge)?;
+    fn charge(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.left.checked_sub(bytes);
+        self.left =
+            left.ok_or_else(|| format!("needs more than {} KiB of memory", MAX_MEMORY >> 10))?;
         Ok(())
     }
 
-    fn event(&mut self) -> Result<Event<'a>, YamlError> {
+    fn event(&mut self) -> Result<Event<'a>, String> {
         self.charge(EVENT)?;
-        match self.parser.next() {
-            Some(Ok((event, _))) => Ok(event),
-            Some(Err(error)) => {
-                Err(YamlError::Syntax(error.marker().line(), error.marker().col() + 1))
+        match self.parser.next().ok_or(UNUSUAL)? {
+            Ok((event, _)) => Ok(event),
+            Err(error) => {
+                let (line, column) = (error.marker().line(), error.marker().col() + 1);
+                Err(format!("is not YAML: line {line}, column {column}"))
             }
-            None => Err(YamlError::Unusual),
         }
     }
 
     /// The value that begins with `event`.
-    fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, YamlError> {
+    fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, String> {
+        let before = self.left;
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.charge(text_cost(&text))?;
+                // The allocator rounds it up.
+                self.charge(16 + text.len() + text.len() / 4)?;
                 (scalar(&text, style, tag.as_deref())?, anchor)
             }
             Event::Alias(anchor) => {
-                self.charge(self.anchors.get(&anchor).map_or(0, cost))?;
-                (self.anchors.get(&anchor).cloned().ok_or(YamlError::Unusual)?, 0)
+                let cost = self.anchors.get(&anchor).ok_or(UNUSUAL)?.1;
+                self.charge(cost)?;
+                (self.anchors[&anchor].0.clone(), 0)
             }
-            _ if depth >= MAX_DEPTH => return Err(YamlError::Unusual),
+            _ if depth >= MAX_DEPTH => return Err(UNUSUAL.into()),
             Event::SequenceStart(_, anchor, tag) if is_known(tag.as_deref()) => {
                 (self.list(depth)?, anchor)
             }
             Event::MappingStart(_, anchor, tag) if is_known(tag.as_deref()) => {
                 (self.map(depth)?, anchor)
             }
-            _ => return Err(YamlError::Unusual),
+            _ => return Err(UNUSUAL.into()),
         };
         if anchor != 0 {
-            self.charge(MAP + cost(&value))?;
-            self.anchors.insert(anchor, value.clone());
+            let cost = EVENT + before - self.left;
+            self.charge(MAP + cost)?;
+            self.anchors.insert(anchor, (value.clone(), cost));
         }
         Ok(value)
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, YamlError> {
+    fn list(&mut self, depth: usize) -> Result<Value, String> {
         let mut list = Vec::new();
         loop {
             match self.event()? {
@@ -128,16 +112,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value, YamlError> {
+    fn map(&mut self, depth: usize) -> Result<Value, String> {
         self.charge(MAP)?;
         let mut map = Map::new();
         loop {
             let key = match self.event()? {
                 Event::MappingEnd => return Ok(Value::Object(map)),
-                event => text_of(self.value(event, depth + 1)?).ok_or(YamlError::Unusual)?,
+                event => text_of(self.value(event, depth + 1)?).ok_or(UNUSUAL)?,
             };
+            if key == "<<" {
+                // To ignore it would silently lose fields.
+                return Err("has a merge key (<<), which is not supported".into());
+            }
             let event = self.event()?;
-            map.insert(key, self.value(event, depth + 1)?);
+            match self.value(event, depth + 1)? {
+                Value::Null => drop(map.remove(&key)),
+                value => drop(map.insert(key, value)),
+            }
         }
     }
 }
@@ -147,9 +138,9 @@ fn is_known(tag: Option<&Tag>) -> bool {
 }
 
 /// The value of a scalar, if plain one of the core schema (YAML 1.2.2, 10.3.2).
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, YamlError> {
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let is_text = match tag {
-        _ if !is_known(tag) => return Err(YamlError::Unusual),
+        _ if !is_known(tag) => return Err(UNUSUAL.into()),
         None => style != ScalarStyle::Plain,
         Some(tag) => tag.is_yaml_core_schema_tag("str"),
     };
