@@ -95,7 +95,7 @@ impl App {
 /// Works until `stop` is raised.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
-    diagnostics::serve(flags, None, stop, Reporter(app.clone()))?;
+    diagnostics::serve(flags, None, Reporter(app.clone()))?;
     if stop.wait(settings.startup_delay) {
         return Ok(End::Stopped);
     }

@@ -2,16 +2,12 @@
 //! and later. Flags and their values are those of Kubernetes' servers (component-base `cli/flag/ciphersuites_flag.go`,
 //! library-go `pkg/config/serving/options.go`).
 
-use std::{
-    io::{self, Read, Write},
-    net::TcpStream,
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use apiclient::error::{Error, Result};
 use rustls::{
-    CipherSuite, DEFAULT_VERSIONS, ServerConfig, ServerConnection, StreamOwned,
-    SupportedCipherSuite, SupportedProtocolVersion,
+    CipherSuite, DEFAULT_VERSIONS, ServerConfig, ServerConnection, Stream, SupportedCipherSuite,
+    SupportedProtocolVersion,
     crypto::{CryptoProvider, ring::default_provider},
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     server::NoServerSessionStorage,
@@ -19,13 +15,11 @@ use rustls::{
     version::TLS13,
 };
 use sidecar::{
-    diagnostics::{ClientStream, HttpListener},
+    diagnostics::{Answer, Connection, HttpListener},
     flags::Flags,
 };
 use zeroize::Zeroizing;
 
-/// Bytes of a response that wait in a TLS connection: one record.
-const MAX_BUFFERED: usize = 16 << 10;
 /// The cipher suites of TLS 1.2 that go with the certificate's key, by Go's names.
 const SUITES: [(&str, CipherSuite); 3] = [
     (
@@ -94,11 +88,13 @@ impl HttpsSettings {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;
         let config = Arc::new(config);
-        HttpListener::bind(("address", "-listen"), (&self.host, self.port), move |socket| {
+        let session = Arc::new(move |mut client: &Connection, answer: &mut Answer<'_>| {
             let mut tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
-            tls.set_buffer_limit(Some(MAX_BUFFERED));
-            Ok(Box::new(TlsStream(StreamOwned::new(tls, socket))))
-        })
+            answer(&mut Stream::new(&mut tls, &mut client))?;
+            tls.send_close_notify();
+            tls.complete_io(&mut client).map(drop)
+        });
+        HttpListener::bind(("address", "-listen"), (&self.host, self.port), session)
     }
 
     fn server_config(
@@ -137,39 +133,6 @@ fn versions(provider: &CryptoProvider) -> &'static [&'static SupportedProtocolVe
     match provider.cipher_suites.iter().all(|suite| suite.tls13().is_some()) {
         true => &ONLY_TLS13,
         false => DEFAULT_VERSIONS,
-    }
-}
-
-/// A client's TLS over its socket.
-struct TlsStream(StreamOwned<ServerConnection, TcpStream>);
-
-impl Read for TlsStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Write for TlsStream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl ClientStream for TlsStream {
-    fn socket(&self) -> &TcpStream {
-        &self.0.sock
-    }
-
-    fn wants_write(&self) -> bool {
-        self.0.conn.wants_write()
-    }
-
-    fn close(&mut self) {
-        self.0.conn.send_close_notify();
     }
 }
 

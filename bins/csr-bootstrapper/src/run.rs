@@ -82,7 +82,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         }
         None => None,
     };
-    diagnostics::serve(flags, https, &agent.stop, report)?;
+    diagnostics::serve(flags, https, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }

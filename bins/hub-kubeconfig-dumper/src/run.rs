@@ -42,7 +42,7 @@ const MAX_BACKOFF_ONCE: Duration = Duration::from_secs(2);
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
-        diagnostics::serve(flags, None, stop, Reporter(dumper.clone()))?;
+        diagnostics::serve(flags, None, Reporter(dumper.clone()))?;
     }
     let ended = start(&dumper)?;
     stop.wait_until_raised();

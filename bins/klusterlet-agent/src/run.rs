@@ -81,7 +81,7 @@ fn lead(
         requests: requests.clone(),
         started: SystemTime::now(),
     };
-    diagnostics::serve(flags, https, &duty.stop, report)?;
+    diagnostics::serve(flags, https, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }

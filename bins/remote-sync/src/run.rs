@@ -59,7 +59,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     let started = SystemTime::now();
     let status =
         Reporter { controller: controller.clone(), leadership: leadership.clone(), started };
-    diagnostics::serve(flags, None, &controller.stop, status)?;
+    diagnostics::serve(flags, None, status)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }

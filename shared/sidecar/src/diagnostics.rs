@@ -1,28 +1,28 @@
-//! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint,
-//! one request a connection. Single-threaded, non-blocking.
+//! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint, one
+//! request a connection, a thread for each connection.
 
 mod connection;
+mod http;
 mod listener;
 
 use std::{
-    io::{self, ErrorKind},
+    io,
+    sync::{Arc, Condvar, Mutex, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
-
-use apiclient::{error::Result, stop::Stop};
+use apiclient::{error::Result, lock::lock};
 
 use crate::{flags::Flags, runtime};
 
-use self::connection::HttpConnection;
-pub use self::{connection::ClientStream, listener::HttpListener};
+use self::connection::Stream;
+pub use self::{
+    connection::{Answer, Connection},
+    listener::HttpListener,
+};
 
 /// The report of a program on itself.
-pub trait Report: Send + Sync + 'static {
+pub trait Report: Send + 'static {
     /// `Err` with the reason when the process is broken and must be restarted; never because a
     /// server is away.
     fn healthy(&self) -> std::result::Result<(), String>;
@@ -48,119 +48,87 @@ pub fn stuck(beat: Option<Instant>, timeout: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > timeout)
 }
 
-/// Beyond it, a connection of the address with the most connections is closed: many from one address do not keep
-/// the kubelet waiting.
+/// Beyond it, the oldest connection is closed: silent clients do not keep the kubelet waiting.
 const MAX_CONNECTIONS: usize = 64;
 /// Bytes of responses that clients are slow to read, all together.
 const MAX_UNSENT: usize = 2 << 20;
-/// The longest delay until the end of the process is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Serves `report` where -metrics-host and -metrics-port say, and at `more`, in a thread of its own.
-pub fn serve(
-    flags: &Flags,
-    more: Option<HttpListener>,
-    stop: &Stop,
-    report: impl Report,
-) -> Result<()> {
+/// Serves `report` where -metrics-host and -metrics-port say, and at `more`, until the end of the process.
+pub fn serve(flags: &Flags, more: Option<HttpListener>, report: impl Report) -> Result<()> {
     let mut listeners: Vec<_> = more.into_iter().collect();
     match u16::try_from(flags.number("metrics-port")) {
         Ok(0) | Err(_) => {}
-        Ok(port) => listeners.push(plain(flags.text("metrics-host"), port)?),
+        Ok(port) => listeners.push(HttpListener::plain(flags.text("metrics-host"), port)?),
     }
-    if listeners.is_empty() { Ok(()) } else { start(listeners, stop, report) }
+    start(listeners, report)
 }
 
-fn plain(host: &str, port: u16) -> Result<HttpListener> {
-    let names = ("metrics address", "-metrics-host");
-    HttpListener::bind(names, (host, port), |socket| Ok(Box::new(socket)))
-}
-
-fn start(listeners: Vec<HttpListener>, stop: &Stop, report: impl Report) -> Result<()> {
-    let (stop, mut server) = (stop.clone(), Server { listeners, connections: Vec::new(), report });
-    runtime::spawn("endpoint", move || {
-        while !stop.raised() {
-            if server.poll().is_err() {
-                // Out of memory or descriptors: no reason to spin.
-                stop.wait(POLL_INTERVAL);
-            }
-        }
+fn start(listeners: Vec<HttpListener>, report: impl Report) -> Result<()> {
+    let report = Mutex::new(Box::new(report) as Box<dyn Report>);
+    let server = Arc::new(Server { report, open: Mutex::default(), closed: Condvar::new() });
+    listeners.into_iter().try_for_each(|listener| {
+        let server = server.clone();
+        runtime::spawn("endpoint", move || listener.run(&server))
     })
 }
 
-struct Server<R> {
-    listeners: Vec<HttpListener>,
+struct Server {
+    /// Locked while a response is made: clients that wait for one cost no memory.
+    report: Mutex<Box<dyn Report>>,
     /// The oldest first.
-    connections: Vec<HttpConnection>,
-    report: R,
+    open: Mutex<Vec<Arc<Connection>>>,
+    /// A connection has ended.
+    closed: Condvar,
 }
 
-impl<R: Report> Server<R> {
-    /// Waits for something to do, and does it.
-    fn poll(&mut self) -> io::Result<()> {
-        let ready = self.wait()?;
-        let (accepts, active) = ready.split_at(self.listeners.len());
-        let (now, mut active) = (Instant::now(), active.iter());
-        self.connections.retain_mut(|connection| {
-            let idle = active.next() != Some(&true);
-            now < connection.deadline && (idle || connection.advance(&self.report))
-        });
-        while self.connections.iter().map(HttpConnection::unsent_bytes).sum::<usize>() > MAX_UNSENT
-        {
-            self.evict();
+impl Server {
+    /// Makes room for the connection.
+    fn admit(self: &Arc<Self>, connection: Connection) -> Client {
+        let connection = Arc::new(connection);
+        let mut open = lock(&self.open);
+        while open.len() >= MAX_CONNECTIONS {
+            open[0].close();
+            open = self.closed.wait(open).unwrap_or_else(|e| e.into_inner());
         }
-        let mut accepted = Ok(());
-        for (place, _) in accepts.iter().enumerate().filter(|(_, ready)| **ready) {
-            // A failure of one listener does not keep the other waiting.
-            accepted = self.accept(place).and(accepted);
-        }
-        accepted
+        open.push(connection.clone());
+        Client { server: self.clone(), connection }
     }
 
-    /// Returns which of the listeners and the connections, in this order, can go on.
-    fn wait(&self) -> io::Result<Vec<bool>> {
-        let listeners = self.listeners.iter();
-        let mut polled: Vec<_> =
-            listeners.map(|listener| PollFd::new(&listener.socket, PollFlags::IN)).collect();
-        polled.extend(self.connections.iter().map(|connection| {
-            let wanted = if connection.sends() { PollFlags::OUT } else { PollFlags::IN };
-            PollFd::new(connection.socket(), wanted)
-        }));
-        match poll(&mut polled, Timespec::try_from(POLL_INTERVAL).ok().as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {
-                Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
+    fn response(&self, request: &str, connection: &Connection) -> Vec<u8> {
+        let report = lock(&self.report);
+        let response = http::response(request, &**report);
+        connection.unsent.store(response.len(), Relaxed);
+        let open = lock(&self.open);
+        let mut unsent: usize = open.iter().map(|it| it.unsent.load(Relaxed)).sum();
+        for oldest in open.iter().filter(|it| it.unsent.load(Relaxed) > 0) {
+            if unsent <= MAX_UNSENT {
+                break;
             }
-            Err(error) => Err(error.into()),
+            unsent -= oldest.unsent.swap(0, Relaxed);
+            oldest.close();
         }
+        response
     }
+}
 
-    /// Accepts a connection; a complete request is answered at once.
-    fn accept(&mut self, place: usize) -> io::Result<()> {
-        let listener = &self.listeners[place];
-        let (socket, address) = match listener.socket.accept() {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-            accepted => accepted?,
-        };
-        socket.set_nonblocking(true)?;
-        let mut connection = HttpConnection::new((listener.stream)(socket)?, address.ip());
-        if connection.advance(&self.report) {
-            if self.connections.len() >= MAX_CONNECTIONS {
-                self.evict();
-            }
-            self.connections.push(connection);
-        }
-        Ok(())
+/// A client, until the end of its connection.
+struct Client {
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+}
+
+impl Client {
+    fn answer(&self, stream: &mut dyn Stream) -> io::Result<()> {
+        let request = http::read_request(stream)?;
+        stream.write_all(&self.server.response(&request, &self.connection))?;
+        stream.flush()
     }
+}
 
-    /// Closes the oldest connection of the address that has most of them.
-    fn evict(&mut self) {
-        let count = |address| self.connections.iter().filter(|it| it.address == address).count();
-        let places = 0..self.connections.len();
-        // Of equals the last one counts: from behind, that is the oldest.
-        let place = places.rev().max_by_key(|place| count(self.connections[*place].address));
-        if let Some(place) = place {
-            self.connections.remove(place);
-        }
+impl Drop for Client {
+    fn drop(&mut self) {
+        lock(&self.server.open).retain(|it| !Arc::ptr_eq(it, &self.connection));
+        self.server.closed.notify_all();
     }
 }
 

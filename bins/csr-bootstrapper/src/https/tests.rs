@@ -1,14 +1,14 @@
 use std::{
-    net::{Shutdown, TcpListener},
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
     thread,
     time::Duration,
 };
 
-use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, pki_types::ServerName};
 
 use super::*;
 use crate::certificate::csr::self_signed;
-use apiclient::stop::Stop;
 use sidecar::{
     diagnostics::{Report, serve},
     flags::{Flag, FlagKind, Invocation, flag, parse},
@@ -42,8 +42,7 @@ fn slow_half_closed_client_gets_the_whole_response() {
     let (certificate, key) = self_signed().unwrap();
     let listener = settings.listen(certificate.clone(), key).unwrap();
     let Ok(Invocation::Run(flags)) = parse("x", &TABLE, []) else { panic!() };
-    let stop = Stop::default();
-    serve(&flags, Some(listener), &stop, Large).unwrap();
+    serve(&flags, Some(listener), Large).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(certificate.into()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
@@ -61,5 +60,4 @@ fn slow_half_closed_client_gets_the_whole_response() {
     client.read_to_string(&mut response).unwrap();
     let (_, body) = response.split_once("\r\n\r\n").unwrap();
     assert_eq!(body.len(), LARGE);
-    stop.raise();
 }

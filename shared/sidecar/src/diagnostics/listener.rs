@@ -1,18 +1,30 @@
 //! Listening socket of the endpoint: on both versions of IP unless one is named.
 
 use std::{
-    io::{self, ErrorKind},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    sync::Arc,
+    thread,
+    time::Duration,
 };
 
-use apiclient::error::{Error, Result};
+use apiclient::{
+    error::{Error, Result},
+    thread::start_thread,
+};
 
-use super::connection::ClientStream;
+use super::{Answer, Connection, Server};
 
-/// A bound socket, and what makes a client's stream of a connection.
+/// Passes a client's stream, its socket or TLS over it, to the function that answers.
+type Session = dyn Fn(&Connection, &mut Answer<'_>) -> io::Result<()> + Send + Sync;
+
+/// Out of memory or descriptors: no reason to spin.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A bound socket, and the way its clients are spoken to.
 pub struct HttpListener {
-    pub(super) socket: TcpListener,
-    pub(super) stream: Box<dyn Fn(TcpStream) -> io::Result<Box<dyn ClientStream>> + Send>,
+    socket: TcpListener,
+    session: Arc<Session>,
 }
 
 impl HttpListener {
@@ -20,49 +32,60 @@ impl HttpListener {
     pub fn bind(
         (what, flag): (&str, &str),
         (host, port): (&str, u16),
-        stream: impl Fn(TcpStream) -> io::Result<Box<dyn ClientStream>> + Send + 'static,
+        session: Arc<Session>,
     ) -> Result<Self> {
-        let address = parse(host).ok_or_else(|| {
+        let addresses = addresses(host).ok_or_else(|| {
             Error::bad_config(format!("{flag} {host:?} is neither an IP address nor localhost"))
         })?;
-        let socket = listen_on(address, port).map_err(|e| {
-            let shown = match address {
-                None => format!(":{port}"),
-                Some(address) => SocketAddr::new(address, port).to_string(),
+        let addresses: Vec<_> =
+            addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect();
+        let socket = TcpListener::bind(&*addresses).map_err(|e| {
+            let shown = match &*addresses {
+                [address] => address.to_string(),
+                _ => format!(":{port}"),
             };
             Error::bad_config(format!("{what} {shown} cannot be served: {e}"))
         })?;
-        Ok(Self { socket, stream: Box::new(stream) })
+        Ok(Self { socket, session })
     }
-}
 
-/// The address of -metrics-host; `Some(None)` for every address of this host. No name service: a look-up could
-/// outlast a SIGTERM.
-fn parse(host: &str) -> Option<Option<IpAddr>> {
-    match host {
-        "" => Some(None),
-        "localhost" => Some(Some(Ipv4Addr::LOCALHOST.into())),
-        host => {
-            let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
-            // As in Go, `0.0.0.0` means both versions too (golang/go#17615): the kubelet probes the first address
-            // of a pod, whichever version that is.
-            Some(Some(address).filter(|address| !address.is_unspecified()))
+    pub(super) fn plain(host: &str, port: u16) -> Result<Self> {
+        let names = ("metrics address", "-metrics-host");
+        let session = |mut client: &Connection, answer: &mut Answer<'_>| answer(&mut client);
+        Self::bind(names, (host, port), Arc::new(session))
+    }
+
+    /// Accepts connections until the end of the process.
+    pub(super) fn run(&self, server: &Arc<Server>) {
+        loop {
+            if self.accept(server).is_err() {
+                thread::sleep(RETRY_INTERVAL);
+            }
         }
     }
+
+    fn accept(&self, server: &Arc<Server>) -> io::Result<()> {
+        let client = server.admit(Connection::new(self.socket.accept()?.0));
+        let session = self.session.clone();
+        start_thread("client", move || {
+            // An error ends the connection, as success does.
+            let _ = session(&client.connection, &mut |stream| client.answer(stream));
+        })
+    }
 }
 
-/// Linux accepts IPv4 at the unspecified address of IPv6, too, unless net.ipv6.bindv6only is set.
-fn listen_on(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
-    let listener = match address {
-        Some(address) => TcpListener::bind((address, port)),
-        None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
-            // A host without IPv6.
-            Err(error) if error.kind() != ErrorKind::AddrInUse => {
-                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
-            }
-            bound => bound,
-        },
-    }?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+/// The addresses of -metrics-host, of which the first that can be bound counts. No name service: a look-up could
+/// outlast a SIGTERM.
+fn addresses(host: &str) -> Option<Vec<IpAddr>> {
+    let address = match host.trim_matches(['[', ']']) {
+        "" => Ipv6Addr::UNSPECIFIED.into(),
+        "localhost" => Ipv4Addr::LOCALHOST.into(),
+        host => host.parse::<IpAddr>().ok()?,
+    };
+    // As in Go, `0.0.0.0` means both versions too (golang/go#17615): the kubelet probes the first address of a pod,
+    // whichever version that is. The second is for hosts without IPv6.
+    Some(match address.is_unspecified() {
+        true => vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
+        false => vec![address],
+    })
 }

@@ -45,7 +45,7 @@ fn served() -> u16 {
 
 fn serve(host: &str, report: impl Report) -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    start(vec![plain(host, free).unwrap()], &Stop::default(), report).unwrap();
+    start(vec![HttpListener::plain(host, free).unwrap()], report).unwrap();
     free
 }
 
@@ -133,10 +133,10 @@ fn a_taken_port_is_a_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     for (host, shown) in [("127.0.0.1", "127.0.0.1:"), ("0.0.0.0", ":")] {
-        let error = plain(host, port).err().unwrap().to_string();
+        let error = HttpListener::plain(host, port).err().unwrap().to_string();
         let expected = format!("metrics address {shown}{port} cannot be served");
         assert!(error.contains(&expected), "{error}");
     }
-    let error = plain("example.com", port).err().unwrap().to_string();
+    let error = HttpListener::plain("example.com", port).err().unwrap().to_string();
     assert!(error.contains("neither an IP address nor localhost"), "{error}");
 }
