@@ -39,15 +39,13 @@ impl Spoke {
         self.start_go("registration", more)
     }
 
-    /// The same with the work agent in one process, as a Klusterlet of the mode Singleton has it; None where the
-    /// control plane was built without it.
-    pub fn start_go_singleton(&self, more: &[&str]) -> Option<Sidecar> {
-        go("registration-operator").is_file().then(|| {
-            let kubeconfig = self.directory.path().join("hub-kubeconfig/kubeconfig");
-            let config = format!("--workload-source-config={}", kubeconfig.display());
-            let work = ["--workload-source-driver=kube", &config, "--status-sync-interval=60s"];
-            self.start_go("registration-operator", &[&work, more].concat())
-        })
+    /// The same with the work agent in one process, as a Klusterlet of the mode Singleton has it, from this file: OCM's
+    /// or ours.
+    pub fn start_singleton(&self, file: &Path, more: &[&str]) -> Sidecar {
+        let kubeconfig = self.directory.path().join("hub-kubeconfig/kubeconfig");
+        let config = format!("--workload-source-config={}", kubeconfig.display());
+        let work = ["--workload-source-driver=kube", &config, "--status-sync-interval=60s"];
+        self.start_agent(file, &[&work, more].concat())
     }
 
     /// OCM's work agent, with the hub kubeconfig in a file: the dumper's.
@@ -67,7 +65,11 @@ impl Spoke {
     }
 
     fn start_go(&self, program: &str, more: &[&str]) -> Sidecar {
-        let mut command = bare(&go(program));
+        self.start_agent(&go(program), more)
+    }
+
+    fn start_agent(&self, file: &Path, more: &[&str]) -> Sidecar {
+        let mut command = bare(file);
         command
             .arg("agent")
             .arg("--kubeconfig")

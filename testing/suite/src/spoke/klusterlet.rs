@@ -74,7 +74,7 @@ pub fn asset(name: &str) -> PathBuf {
 }
 
 /// Runs the operator, once for all tests of a program; the control plane ends it.
-pub fn operate(managed: &Cluster) {
+pub fn operate(managed: &Cluster) -> &'static Sidecar {
     static OPERATOR: OnceLock<Sidecar> = OnceLock::new();
     OPERATOR.get_or_init(|| {
         let namespace = "open-cluster-management";
@@ -91,7 +91,7 @@ pub fn operate(managed: &Cluster) {
                 .is_err_and(|error| matches!(error, Error::NotFound(_)))
         });
         start(namespace, &managed.kubeconfig)
-    });
+    })
 }
 
 fn start(namespace: &str, kubeconfig: &Path) -> Sidecar {

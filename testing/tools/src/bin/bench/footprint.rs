@@ -1,13 +1,14 @@
 //! What an agent takes on each cluster, OCM's own beside ours: the same two real servers, the same tasks, one after
 //! the other joined to the same hub.
 
-use std::path::Path;
+use std::{os::unix::fs::symlink, path::Path};
 
+use serde_json::json;
 use suite::{
     ocm::{self, AVAILABLE, Bootstrap},
     pause,
     sidecar::program,
-    spoke::{Spoke, go::go},
+    spoke::{Spoke, go::go, klusterlet::operate},
 };
 use tools::{
     figures,
@@ -30,30 +31,40 @@ pub(crate) fn measure() -> bool {
     ocm::serve_claims(&go_spoke.managed);
     ocm::serve_applied_works(&go_spoke.managed);
     let registration = go_spoke.start_go_agent(&GO_FLAGS);
-    let single_spoke = Spoke::for_go("footprint-single", Bootstrap::Auto);
-    let singleton = single_spoke.start_go_singleton(&GO_FLAGS);
+    let singleton_spoke = Spoke::for_go("footprint-singleton", Bootstrap::Auto);
+    let singleton = singleton_spoke.start_singleton(&go("registration-operator"), &GO_FLAGS);
+    let agent_spoke = Spoke::for_go("footprint-agent", Bootstrap::Auto);
+    let namespace = format!("--namespace={}", agent_spoke.namespace);
+    let own_flags = [&GO_FLAGS[..], &[&namespace, "--metrics-port=0", "-v=0"]].concat();
+    // By this name it takes the operator's command line.
+    let name = agent_spoke.directory.path().join("registration-operator");
+    symlink(program("klusterlet-agent"), &name).expect("a link as at the image's root");
+    let agent = agent_spoke.start_singleton(&name, &own_flags);
     let spoke = Spoke::auto("footprint");
     let bootstrapper = spoke.start(&FLAGS);
     let (dumper, kubeconfig) = spoke.start_dumper(&[]);
-    let joined = [Some(&go_spoke), singleton.is_some().then_some(&single_spoke), Some(&spoke)];
-    for spoke in joined.into_iter().flatten() {
+    for spoke in [&go_spoke, &singleton_spoke, &agent_spoke, &spoke] {
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     }
     dumper.wait_for_code("/readyz", 200);
     let mut work = spoke.start_work_agent(&kubeconfig);
+    // It has one Klusterlet, as on each cluster.
+    let operated = Spoke::for_klusterlet("footprint");
+    operated.install(&operated.namespace, &json!({}));
+    let operator = operate(&operated.managed);
     pause(SETTLING);
-    let mut rows = vec![head()];
-    rows.push(row("registration agent", &go("registration"), measure::memory(&registration)));
-    if let Some(singleton) = &singleton {
-        let name = "registration and work agent in one (`--singleton`)";
-        rows.push(row(name, &go("registration-operator"), measure::memory(singleton)));
-    }
-    for (name, sidecar) in [("csr-bootstrapper", &bootstrapper), ("hub-kubeconfig-dumper", &dumper)]
-    {
-        rows.push(row(name, &program(name), measure::memory(sidecar)));
-    }
     assert!(work.alive(), "{}", work.log());
-    rows.push(row("work agent", &go("work"), measure::memory(&work)));
+    let own = |name: &str, sidecar| row(name, &program(name), measure::memory(sidecar));
+    let rows = [
+        head(),
+        row("OCM's registration agent", &go("registration"), measure::memory(&registration)),
+        row("OCM's work agent", &go("work"), measure::memory(&work)),
+        row("both in one (Singleton)", &go("registration-operator"), measure::memory(&singleton)),
+        row("OCM's klusterlet operator", &go("registration-operator"), measure::memory(operator)),
+        own("klusterlet-agent", &agent),
+        own("csr-bootstrapper", &bootstrapper),
+        own("hub-kubeconfig-dumper", &dumper),
+    ];
     table::print(&rows);
     let when = format!("{}, {}.\n\n", figures::today(), machine());
     figures::publish("footprint", &(when + &table::text(&rows)));
