@@ -7,29 +7,31 @@ use std::{
     process::{Command, Stdio},
 };
 
-use apiclient::resource::Resource;
 use serde_json::{Value, json};
 use suite::{
-    cluster::resource,
     eventually,
     needs::{Need, needs},
     ocm::{replica_sets, serve_applied_works, works},
     sidecar::VERBOSE,
-    spoke::Spoke,
+    spoke::{
+        Spoke,
+        klusterlet::{klusterlets, operate},
+    },
     within,
 };
 
 use crate::{placement::Chooser, support::joined};
 
-/// The name of the replica set, of its ManifestWorks, and of what they bring.
-const NAME: &str = "my-agent";
+/// The name of the replica set, and of its ManifestWorks.
+const NAME: &str = "klusterlet-image";
+const IMAGE: &str = "example.com/spoke-sidecars:v1";
 
-/// Applies the example of manifests/, for the clusters of the chooser's set; what it brings goes to the agent's namespace.
+/// Applies the example of manifests/, for the clusters of the chooser's set and the spoke's own Klusterlet.
 fn apply(spoke: &Spoke, chooser: &Chooser<'_>) {
     let file = "../../manifests/hub/manifestworkreplicaset.yaml";
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
     let text = text.expect("the manifest").replace("global", chooser.set());
-    let text = text.replace(": open-cluster-management-agent", &format!(": {}", spoke.namespace));
+    let text = text.replace("name: klusterlet\n", &format!("name: {}\n", spoke.klusterlet()));
     let text = ["name", "namespace"].iter().fold(text, |text, field| {
         text.replace(
             &format!("{field}: spoke-sidecars\n"),
@@ -49,32 +51,29 @@ fn is_true(object: &Value, kind: &str) -> bool {
     conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// The Role of the dumper has a name of its own.
-fn brought() -> [(Resource, String); 4] {
-    let rbac = |plural, kind| resource("rbac.authorization.k8s.io", plural, kind);
-    let rights = format!("{NAME}-hub-kubeconfig-dumper");
-    [
-        (resource("", "serviceaccounts", "ServiceAccount"), NAME.to_owned()),
-        (rbac("roles", "Role"), rights.clone()),
-        (rbac("rolebindings", "RoleBinding"), rights),
-        (resource("apps", "deployments", "Deployment"), NAME.to_owned()),
-    ]
-}
-
+/// The Klusterlet keeps all its other fields, and stays when the replica set goes.
 #[test]
-fn work_of_a_replica_set_arrives_and_goes() {
-    if !needs(Need::Real, "OCM's work manager and work agent are there") {
+fn replica_set_changes_one_field_of_the_klusterlet() {
+    if !needs(Need::Real, "OCM's operator, work manager and work agent are there") {
         return;
     }
     let (spoke, _agent) = joined("work", &[]);
-    let has_sidecars = spoke.managed.minor() >= 29;
-    if !needs(Need::Found(has_sidecars), "native sidecars are there as of Kubernetes 1.29") {
-        return;
-    }
+    operate(&spoke.managed);
+    // The definition demands the prefix.
+    let namespace = format!("open-cluster-management-{}", spoke.namespace);
+    let kind = klusterlets();
+    let klusterlet = kind.cluster_object(spoke.klusterlet());
+    let spec =
+        json!({"clusterName": spoke.cluster, "namespace": namespace, "imagePullSpec": "old"});
+    let api = kind.api_version();
+    let metadata = json!({"name": spoke.klusterlet()});
+    let object =
+        json!({"apiVersion": api, "kind": "Klusterlet", "metadata": metadata, "spec": spec});
+    spoke.managed.create(&kind.everywhere(), &object);
     serve_applied_works(&spoke.managed);
     let (_dumper, kubeconfig) = spoke.start_dumper(&VERBOSE);
     eventually("the dumper writes the kubeconfig", || kubeconfig.is_file());
-    let agent = spoke.start_work_agent(&kubeconfig);
+    let _agent = spoke.start_work_agent(&kubeconfig);
     let chooser = Chooser::new(&spoke);
     apply(&spoke, &chooser);
 
@@ -86,20 +85,18 @@ fn work_of_a_replica_set_arrives_and_goes() {
     within(60, "the work agent says that it is applied", || {
         hub.get(&work).is_some_and(|work| is_true(&work, "Applied"))
     });
-    let find =
-        |(kind, name): &(Resource, String)| spoke.managed.get(&kind.object(&spoke.namespace, name));
-    for one in &brought() {
-        assert!(find(one).is_some(), "no {} {}:\n{}", one.0.kind, one.1, agent.log());
+    let live = || spoke.managed.get(&klusterlet).expect("the Klusterlet")["spec"].clone();
+    let mut wanted = spec;
+    wanted["imagePullSpec"] = json!(IMAGE);
+    for (field, value) in wanted.as_object().expect("fields") {
+        assert_eq!(&live()[field], value, "{field}");
     }
-    let deployment = find(&brought()[3]).expect("the Deployment");
-    let sidecar = &deployment["spec"]["template"]["spec"]["initContainers"][0];
-    assert_eq!(sidecar["name"], "hub-kubeconfig-dumper");
     within(60, "the replica set counts it", || {
         let set = hub.get(&set).expect("the replica set");
         set["status"]["summary"]["applied"] == json!(1) && is_true(&set, "ManifestworkApplied")
     });
 
     hub.delete(&set);
-    within(60, "all of it goes", || brought().iter().all(|one| find(one).is_none()));
-    within(60, "so does the ManifestWork", || hub.get(&work).is_none());
+    within(60, "the ManifestWork goes", || hub.get(&work).is_none());
+    assert_eq!(live()["imagePullSpec"], json!(IMAGE));
 }
