@@ -40,6 +40,18 @@ fn links_lead_to_a_file_and_a_heading() {
     }
 }
 
+#[test]
+fn runbooks_of_alerts_are_headings() {
+    let rules = page("manifests/monitoring/prometheusrule.yaml");
+    let runbooks: Vec<_> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("runbook: ")).collect();
+    assert_eq!(runbooks.len(), rules.matches("- alert: ").count());
+    for runbook in runbooks {
+        let (name, anchor) = runbook.split_once('#').expect("a heading");
+        assert!(anchors(&page(name)).contains(anchor), "{runbook}");
+    }
+}
+
 /// SECURITY.md names the tests that try each of its promises.
 #[test]
 fn security_names_tests_that_exist() {

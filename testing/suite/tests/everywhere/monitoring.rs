@@ -1,4 +1,4 @@
-//! manifests/monitoring: a Prometheus that scrapes the four programs has an answer to each query of the dashboard, and
+//! manifests/monitoring: a Prometheus that scrapes all programs has an answer to each query of the dashboard, and
 //! the series of each alert with the labels that its text names.
 
 use std::{
@@ -18,7 +18,7 @@ use suite::{
     sidecar::{Sidecar, bare, free_port},
     spoke::Spoke,
     sync::{self, BUDGETS, Setting},
-    within,
+    within, work,
 };
 use tempfile::TempDir;
 
@@ -173,8 +173,14 @@ fn prometheus_has_the_series_of_alerts_and_panels() {
     stage.own.cluster.faults().deny("create", "poddisruptionbudgets", "");
     stage.source(&BUDGETS, "one").create_number(1);
     let rejected = Stage::start(&stage);
+    let works = work::Stage::new();
+    works.apply(&[
+        json!({"apiVersion": "example.com/v1", "kind": "Unknown", "metadata": {"name": "x"}}),
+    ]);
+    let applying = works.start(&[]);
     let mut scraped: Vec<_> = PROGRAMS.into_iter().zip(&programs).collect();
     scraped.extend([("csr-bootstrapper", &waiting), ("remote-sync", &rejected)]);
+    scraped.push(("klusterlet-agent", &applying));
     let prometheus = Prometheus::scraping(&scraped);
     let all_are_up = || (prometheus.query("up == 1").len() == scraped.len()).then_some(());
     within(PATIENCE, "all are scraped", all_are_up);
@@ -187,7 +193,7 @@ fn prometheus_has_the_series_of_alerts_and_panels() {
     }
     let rules = rules();
     let alerts = rules["groups"][0]["rules"].as_array().expect("rules");
-    assert_eq!(alerts.len(), 6);
+    assert_eq!(alerts.len(), 12);
     for alert in alerts {
         let expression = alert["expr"].as_str().expect("an expression");
         let found = selectors(expression);
