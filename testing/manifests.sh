@@ -15,7 +15,7 @@ on managed apply -k networkpolicy
 on managed apply -k klusterlet-agent
 
 # An overlay changes the cluster's name and the image.
-kubectl kustomize examples/overlay | grep -c 'spoke-sidecars:v0.1.0$\|=berlin-1$' | grep -qx 2
+kubectl kustomize examples/overlay | grep -c 'spoke-sidecars:v0.1.0$\|value: berlin-1$' | grep -qx 2
 on managed apply --dry-run=server -k examples/overlay
 
 on hub create namespace cluster1
@@ -25,6 +25,7 @@ on hub apply --server-side -f "$E2E_ASSETS/crds"
 on hub wait --for=condition=Established crd --all
 on hub apply -k hub
 on hub apply -k remote-sync/addon
+on hub apply -k addon-lease-controller/hub
 on hub apply -f hub/manifestworkreplicaset.yaml
 
 # PodMonitor and PrometheusRule as Prometheus Operator defines them. Of its module only these files are used, and the sum
@@ -38,6 +39,7 @@ on managed apply --server-side -f "$definitions/monitoring.coreos.com_podmonitor
     -f "$definitions/monitoring.coreos.com_prometheusrules.yaml"
 on managed wait --for=condition=Established crd --all
 on managed apply -k monitoring
+on managed apply -k monitoring/operator
 
 # Components, in Deployments of others.
 fail() { echo "manifests.sh: $*" >&2; exit 1; }
@@ -75,11 +77,11 @@ check lease-app "$pod.containers[2].env[0].value" foreign-addon
 check lease-app "$pod.containers[2].terminationMessagePolicy" FallbackToLogsOnError
 may lease-reader -n foreign update leases.coordination.k8s.io/foreign-addon
 may lease-reader -n foreign watch pods
-# The dumper last: it waits for what the other one writes.
-check agent-app "$pod.initContainers[*].name" "csr-bootstrapper hub-kubeconfig-dumper prepare"
+check agent-app "$pod.initContainers[*].name" "csr-bootstrapper prepare"
+check agent-app "$pod.initContainers[0].args[4]" -write-files
 check agent-app "$pod.initContainers[0].env[0].value" cluster7
 check agent-app "$pod.initContainers[*].terminationMessagePolicy" \
-    "FallbackToLogsOnError FallbackToLogsOnError File"
+    "FallbackToLogsOnError File"
 check agent-app "$pod.containers[0].volumeMounts[1].mountPath" /spoke/hub-kubeconfig
 check agent-app "$pod.containers[0].volumeMounts[1].readOnly" true
 may agent-reader -n foreign update secrets/hub-kubeconfig-secret

@@ -3,7 +3,6 @@
 
 use std::fs;
 
-use serde_json::json;
 use suite::ocm::Hub;
 
 use crate::{AGENTS, Terminal, root};
@@ -25,7 +24,7 @@ fn each_base_and_component_survives_an_outage() {
     ));
     the_dumper_is_sidecar_or_init_container(&terminal);
     csr_bootstrapper_is_an_agent_in_one_pod(&terminal);
-    add_on_has_a_lease_on_both_clusters(&terminal, &hub);
+    add_on_is_available(&terminal, &hub);
     components_are_in_deployments_of_others(&terminal, &hub);
     csr_bootstrapper_is_hosted(&terminal);
     terminal.follow_program("remote-sync", "remote-sync");
@@ -74,22 +73,17 @@ fn csr_bootstrapper_is_an_agent_in_one_pod(terminal: &Terminal) {
     assert_eq!(terminal.requests(), before);
 }
 
-/// csr-bootstrapper gets the add-on its credential for the hub.
-fn add_on_has_a_lease_on_both_clusters(terminal: &Terminal, hub: &Hub) {
+/// csr-bootstrapper reports the add-on as available.
+fn add_on_is_available(terminal: &Terminal, hub: &Hub) {
     terminal.run(
         "kubectl --context cluster1 apply -k manifests/addon-lease-controller
-        kubectl --context hub apply -k manifests/addon-lease-controller/hub
         kubectl kustomize manifests/csr-bootstrapper/addons |
             sed 's/open-cluster-management-agent-addon/my-addon/' | kubectl --context cluster1 apply -f -",
     );
     hub.add_addon("cluster1", "my-addon", "my-addon");
-    let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
-    hub.set_addon_status("cluster1", "my-addon", &json!({"registrations": registrations}));
-    hub.approve_next("cluster1");
     terminal.roll_out("my-addon", "my-addon");
     terminal.run(
-        "kubectl --context cluster1 -n my-addon get lease my-addon
-        kubectl --context hub -n cluster1 get lease my-addon",
+        "kubectl --context hub -n cluster1 wait managedclusteraddon/my-addon --for condition=Available --timeout 120s",
     );
 }
 
