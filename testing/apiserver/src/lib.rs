@@ -25,6 +25,7 @@ mod identity;
 mod kinds;
 mod listener;
 mod lock;
+mod managed_fields;
 mod metadata;
 mod objects;
 mod patch;

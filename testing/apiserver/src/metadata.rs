@@ -93,10 +93,10 @@ pub(crate) fn keep_metadata(current: &Value, next: &mut Value) {
         "generation",
         "generateName",
         "resourceVersion",
+        "managedFields",
     ] {
         set(&mut next["metadata"], key, current["metadata"].get(key));
     }
-    set(&mut next["metadata"], "managedFields", None);
 }
 
 /// Increments the generation on any change outside metadata, and outside status if that is a

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     controllers,
     delete::{self, DeleteOptions},
-    kinds,
+    kinds, managed_fields,
     metadata::count_generation,
     resources::Resource,
     server::Server,
@@ -62,6 +62,9 @@ impl Server {
             let before = object.clone();
             let changed = change(object);
             count_generation(&resource, &before, object);
+            if object["metadata"]["managedFields"].is_array() {
+                managed_fields::update(Some(&before), object, "test");
+            }
             changed
         })
     }

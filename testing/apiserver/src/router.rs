@@ -86,7 +86,11 @@ fn serve(
         _ => false,
     };
     let dry_run = is_dry_run(target, &call.query)?;
-    let write = Write { cluster, resource, target, user, dry_run };
+    let given = call.query.text("fieldManager");
+    let agent = request.header("user-agent").unwrap_or_default();
+    let manager = given.or_else(|| agent.split('/').next()).unwrap_or_default();
+    let (is_managed, force) = (given.is_some(), call.query.flag("force"));
+    let write = Write { cluster, resource, target, user, dry_run, manager, is_managed, force };
     let form = || Form::new(request, target.verb == "list");
     let answer = match (target.verb, target.name.is_empty()) {
         _ if !has_subresource => no_subresource(cluster, resource, target),

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::resources::{Resource, qualified};
+use crate::{
+    managed_fields::Conflict,
+    resources::{Resource, qualified},
+};
 
 /// A failed request.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +137,24 @@ impl Status {
             status.message = format!("object is being deleted: {}", status.message);
         }
         status
+    }
+
+    pub(crate) fn apply_conflict(conflicts: &[Conflict]) -> Self {
+        let one = |conflict: &Conflict| {
+            let Conflict { manager, field } = conflict;
+            let message = format!("conflict with {manager:?}");
+            json!({"reason": "FieldManagerConflict", "message": message, "field": field})
+        };
+        let first = &conflicts[0];
+        let count = conflicts.len();
+        let message = format!(
+            "Apply failed with {count} conflict{}: conflict{} with {:?}: {}",
+            if count == 1 { "" } else { "s" },
+            if count == 1 { "" } else { "s" },
+            first.manager,
+            first.field,
+        );
+        Self::new(409, "Conflict", message).with("causes", conflicts.iter().map(one).collect())
     }
 
     /// The answer to a POST of a kind whose definition is being deleted.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     cluster::Cluster,
     http::{Answer, Incoming},
-    kinds,
+    kinds, managed_fields,
     metadata::{
         count_generation, finalizers, generate_name, keep_metadata, restrict_to_subresource, stamp,
         text,
@@ -28,6 +28,12 @@ pub(crate) struct Write<'a> {
     pub(crate) target: &'a Target,
     pub(crate) user: &'a User,
     pub(crate) dry_run: bool,
+    /// The field manager.
+    pub(crate) manager: &'a str,
+    /// The client has named the manager: from now on the object's fields have owners.
+    pub(crate) is_managed: bool,
+    /// An apply takes fields from other managers.
+    pub(crate) force: bool,
 }
 
 impl Write<'_> {
@@ -84,6 +90,9 @@ impl Write<'_> {
             return Err(Status::forbidden(group, plural, name, why));
         }
         stamp(self.resource, &mut object);
+        if self.is_managed {
+            managed_fields::update(None, &mut object, self.manager);
+        }
         Ok(object)
     }
 
@@ -148,12 +157,15 @@ impl Write<'_> {
             return Err(Status::invalid_kind(&resource.group, &resource.plural, name, &[cause]));
         }
         self.check_version(current, version)?;
-        self.replace(current, object)
+        self.replace(current, object, false)
     }
 
     pub(crate) fn patch(&self, request: &Incoming) -> Result<Answer, Status> {
         let media = request.header("content-type").unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
+        if media == "application/apply-patch+yaml" && self.target.subresource.is_empty() {
+            return self.apply(request);
+        }
         let is_list = media == "application/json-patch+json";
         let is_merge = media == "application/merge-patch+json";
         // Strategic merge patches are treated as merge patches; custom resources accept none.
@@ -171,9 +183,42 @@ impl Write<'_> {
             let current =
                 current.ok_or_else(|| Status::not_found(self.resource, &self.target.name))?;
             let object = self.patched(current, &change, is_list)?;
-            self.replace(current, object)
+            self.replace(current, object, false)
         })?;
         Ok(Answer::json(200, &self.present(done)))
+    }
+
+    /// Server-side apply, which also creates.
+    fn apply(&self, request: &Incoming) -> Result<Answer, Status> {
+        if !self.is_managed {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(Status::invalid_kind("meta.k8s.io", "PatchOptions", "", &[cause]));
+        }
+        let (mut applied, name) = (self.read_object(&request.body)?, &self.target.name);
+        applied["metadata"]["name"] = name.clone().into();
+        let key = self.key(name);
+        if self.cluster.store.get(&key).is_none() {
+            self.check_namespace(name)?;
+        }
+        let mut created = false;
+        let done = self.cluster.transact(&key, |current| {
+            let Some(current) = current else {
+                created = true;
+                let mut object = self.prepare_new(applied.clone())?;
+                object["metadata"]["managedFields"] = json!([]);
+                let object = self.apply_to(&object, &applied)?;
+                return Ok(self.outcome(Outcome::Put(object)));
+            };
+            self.check_version(current, text(&applied, "/metadata/resourceVersion"))?;
+            let object = self.apply_to(current, &applied)?;
+            self.replace(current, object, true)
+        })?;
+        Ok(Answer::json(if created { 201 } else { 200 }, &self.present(done)))
+    }
+
+    fn apply_to(&self, current: &Value, applied: &Value) -> Result<Value, Status> {
+        managed_fields::apply(current, applied, self.manager, self.force)
+            .map_err(|conflicts| Status::apply_conflict(&conflicts))
     }
 
     fn patched(&self, current: &Value, change: &Value, is_list: bool) -> Result<Value, Status> {
@@ -212,7 +257,13 @@ impl Write<'_> {
     }
 
     /// Replaces the current state by the new one, as far as this subresource may change it.
-    fn replace(&self, stored: &Value, mut object: Value) -> Result<Outcome, Status> {
+    fn replace(
+        &self,
+        stored: &Value,
+        mut object: Value,
+        is_applied: bool,
+    ) -> Result<Outcome, Status> {
+        let owners = object["metadata"]["managedFields"].clone();
         kinds::decode(self.resource, &mut object)?;
         let mut current = stored.clone();
         self.resource.shape(&mut current);
@@ -222,6 +273,11 @@ impl Write<'_> {
         kinds::validate(self.resource, &next, Some(current))?;
         keep_metadata(current, &mut next);
         self.check_finalizers(current, &next)?;
+        if is_applied {
+            next["metadata"]["managedFields"] = owners;
+        } else if self.is_managed || next["metadata"]["managedFields"].is_array() {
+            managed_fields::update(Some(current), &mut next, self.manager);
+        }
         if next == *stored {
             return Ok(Outcome::Answer(next));
         }
@@ -262,7 +318,11 @@ impl Write<'_> {
         if !request.is_json() {
             return Err(Status::unsupported("application/json"));
         }
-        let mut object = parse(&request.body)?;
+        self.read_object(&request.body)
+    }
+
+    fn read_object(&self, body: &[u8]) -> Result<Value, Status> {
+        let mut object = parse(body)?;
         if !object.is_object() {
             return Err(Status::bad_request("the body is not an object"));
         }
