@@ -132,6 +132,13 @@ impl Stage {
         self.managed.list(API, "appliedmanifestworks", "")
     }
 
+    /// Condition Applied of a manifest of the work `w`.
+    pub fn manifest_applied(&self, ordinal: usize) -> Value {
+        let manifest = &self.work("w")["status"]["resourceStatus"]["manifests"][ordinal];
+        let conditions = manifest["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|one| one["type"] == "Applied").unwrap_or_default()
+    }
+
     /// Waits until the present spec has this status of Applied.
     #[track_caller]
     pub fn wait_for_applied(&self, name: &str, status: &str) {

@@ -3,5 +3,6 @@
 mod both;
 mod faults;
 mod process;
+mod server_side_apply;
 mod smoke;
 mod works;
