@@ -54,7 +54,7 @@ demo-sync: dist ## Watch a hub's objects survive outages and an empty hub; KEEP=
 TEST := cargo test --locked --workspace --no-fail-fast
 SCENARIOS := $(addprefix --test ,$(subst -,_,$(BINS)))
 
-check: ## Format, clippy, dependencies, names
+check: ## Format, clippy, dependencies, names, prose
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo deny --locked check bans licenses sources
@@ -62,6 +62,7 @@ check: ## Format, clippy, dependencies, names
 	! cargo tree --locked $(BINS:%=-p %) -e normal,build --prefix none | grep -F /testing/
 	! grep '^source = ' Cargo.lock | grep -vF '"registry+https://github.com/rust-lang/crates.io-index"'
 	testing/names.sh
+	testing/prose.sh
 
 test: ## Unit tests, models, and the scenarios that guard what users would lose; debug builds, needs no Go
 	cargo build --locked --workspace

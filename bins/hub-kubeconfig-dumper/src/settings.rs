@@ -31,7 +31,7 @@ pub(crate) fn table() -> Vec<Flag> {
         ),
         text(
             "file-mode",
-            "Permissions of the files, octal (default: those of the previous file, 0600 for a new one).",
+            "Permissions of the files, octal (default: the previous file's, 0600 for a new file).",
         ),
         text(
             "flattened-kubeconfig",

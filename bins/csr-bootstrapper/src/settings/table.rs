@@ -87,13 +87,13 @@ fn own() -> Vec<Flag> {
             "Interval between health checks of this cluster's API server.";
         "disable-leader-election" Bool "false" => "Do not elect a leader (single replica).";
         "listen" String "" =>
-            "Address and port for the endpoints by HTTPS too, with a self-signed certificate of this start (default: none).";
+            "Also serve the endpoints by HTTPS on this address:port, with a self-signed certificate made at the start (default: none).";
         "once" Bool "false" =>
             "Exit once the Secret holds a valid certificate, for an init container; no leader election.";
         "spoke-kubeconfig" String "" =>
             "Kubeconfig of the cluster that joins, if it is not the local one.";
         "tls-cipher-suites" List "" =>
-            "With -listen: cipher suites of TLS 1.2, by Go's names; those for an ECDSA key count (default: all of them).";
+            "With -listen: TLS 1.2 cipher suites, by Go's names; suites for other keys than ECDSA are ignored (default: all).";
         "tls-min-version" String "VersionTLS12" => "With -listen: VersionTLS12 or VersionTLS13.";
         "wait-timeout" Seconds "24h" =>
             "With -once: how long to wait for a valid certificate; 0 checks once.";

@@ -26,7 +26,7 @@ fn objects() -> Vec<Flag> {
             "adopt",
             FlagKind::String,
             "equal",
-            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies.",
+            "Whether to adopt an unmanaged object with the target's name: never, equal (only with the source's content) or always.",
         ),
         flag(
             "annotation-prefix",
@@ -46,7 +46,7 @@ fn objects() -> Vec<Flag> {
         ),
         list(
             "ignore-field",
-            "KIND:POINTER: a field that a new target gets and the target's side owns then, as in deployments.apps:/spec/replicas.",
+            "KIND:POINTER of a field to set on creation and then ignore, as in deployments.apps:/spec/replicas.",
         ),
         text(
             "local-namespace-suffix",
@@ -72,7 +72,7 @@ fn objects() -> Vec<Flag> {
             "track",
             FlagKind::String,
             "source",
-            "What a source is given beside its status: source: a finalizer and annotations; target: nothing, all is recorded on the target.",
+            "Where the bookkeeping is kept: source (finalizer and annotations on the source) or target (the source gets its status alone).",
         ),
     ]
 }
@@ -185,7 +185,7 @@ fn program() -> Vec<Flag> {
             "wait-timeout",
             FlagKind::Seconds,
             "0",
-            "With -once: how long to wait for clusters and kinds that are not available, and for an -orphan-grace that is no longer; 0 checks once.",
+            "With -once: how long to wait for unavailable clusters and kinds; 0 checks once. Orphans are deleted only if -orphan-grace is no longer.",
         ),
     ]
 }
