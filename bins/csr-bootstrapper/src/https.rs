@@ -6,9 +6,9 @@ use std::{io, sync::Arc};
 
 use apiclient::error::{Error, Result};
 use rustls::{
-    CipherSuite, DEFAULT_VERSIONS, ServerConfig, ServerConnection, Stream, SupportedCipherSuite,
+    DEFAULT_VERSIONS, ServerConfig, ServerConnection, Stream, SupportedCipherSuite,
     SupportedProtocolVersion,
-    crypto::{CryptoProvider, ring::default_provider},
+    crypto::ring::default_provider,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     server::NoServerSessionStorage,
     sign::{CertifiedKey, SingleCertAndKey},
@@ -18,23 +18,8 @@ use sidecar::{
     diagnostics::{Answer, Connection, HttpListener},
     flags::Flags,
 };
-use zeroize::Zeroizing;
 
-/// The cipher suites of TLS 1.2 that go with the certificate's key, by Go's names.
-const SUITES: [(&str, CipherSuite); 3] = [
-    (
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
-];
+use crate::certificate::csr::self_signed;
 
 static ONLY_TLS13: [&SupportedProtocolVersion; 1] = [&TLS13];
 
@@ -82,9 +67,17 @@ impl HttpsSettings {
         }
     }
 
-    /// Listens with this certificate and its key, in DER and PKCS #8.
-    pub fn listen(&self, certificate: Vec<u8>, key: Zeroizing<Vec<u8>>) -> Result<HttpListener> {
-        let config = self.server_config(certificate, &key).map_err(|error| {
+    /// Listens with a self-signed certificate of this start.
+    ///
+    /// # Errors
+    /// `BadConfig` if that, or the address, cannot be used.
+    pub fn listen(&self) -> Result<HttpListener> {
+        let (certificate, key) = self_signed()?;
+        self.listen_with(certificate, &key)
+    }
+
+    fn listen_with(&self, certificate: Vec<u8>, key: &[u8]) -> Result<HttpListener> {
+        let config = self.server_config(certificate, key).map_err(|error| {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;
         let config = Arc::new(config);
@@ -107,7 +100,11 @@ impl HttpsSettings {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let key = provider.key_provider.load_private_key(key.clone_key())?;
         let certificate = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
-        let versions = versions(&provider);
+        // Without a suite for it, TLS 1.2 is not spoken.
+        let versions = match provider.cipher_suites.iter().all(|suite| suite.tls13().is_some()) {
+            true => &ONLY_TLS13[..],
+            false => DEFAULT_VERSIONS,
+        };
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)?
             .with_no_client_auth()
@@ -118,21 +115,12 @@ impl HttpsSettings {
         Ok(config)
     }
 
-    /// As in Go, the suites of TLS 1.3 are not for choice.
+    /// Returns whether clients may use a suite that goes with the certificate's key. As in Go, the suites of TLS 1.3 are
+    /// not for choice.
     fn allows(&self, suite: &SupportedCipherSuite) -> bool {
-        let known = |(name, known): &(&str, CipherSuite)| {
-            *known == suite.suite()
-                && (self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == name))
-        };
-        suite.tls13().is_some() || !self.only_tls13 && SUITES.iter().any(known)
-    }
-}
-
-/// Without a suite for it, TLS 1.2 is not spoken.
-fn versions(provider: &CryptoProvider) -> &'static [&'static SupportedProtocolVersion] {
-    match provider.cipher_suites.iter().all(|suite| suite.tls13().is_some()) {
-        true => &ONLY_TLS13,
-        false => DEFAULT_VERSIONS,
+        let name = suite.suite().as_str().unwrap_or_default();
+        let is_wanted = self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == name);
+        suite.tls13().is_some() || !self.only_tls13 && name.contains("_ECDSA_") && is_wanted
     }
 }
 

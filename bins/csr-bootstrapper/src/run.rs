@@ -32,10 +32,12 @@ use crate::{
     addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{CertificateManager, csr::self_signed, ready, store::StoredRequest},
+    certificate::{CertificateManager, ready, store::StoredRequest},
     claim,
     duty::{self, Program},
-    files, hub_selection,
+    files,
+    https::HttpsSettings,
+    hub_selection,
     identity::{self, AgentNames},
     managedcluster,
     report::Reporter,
@@ -75,13 +77,7 @@ pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) ->
 /// Works as soon as this replica leads, until the end of the process.
 fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let report = Reporter { agent: agent.clone(), leadership: leadership.clone() };
-    let https = match &agent.settings.https {
-        Some(https) => {
-            let (certificate, key) = self_signed()?;
-            Some(https.listen(certificate, key)?)
-        }
-        None => None,
-    };
+    let https = agent.settings.https.as_ref().map(HttpsSettings::listen).transpose()?;
     diagnostics::serve(flags, https, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());

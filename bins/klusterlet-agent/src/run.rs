@@ -7,7 +7,7 @@ use std::{
 };
 
 use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
-use csr_bootstrapper::{Program, certificate::csr::self_signed};
+use csr_bootstrapper::{Program, https::HttpsSettings};
 use sidecar::{
     diagnostics,
     flags::Flags,
@@ -66,13 +66,7 @@ fn lead(
     leadership: &Arc<Leadership>,
     flags: &Flags,
 ) -> Result<()> {
-    let https = match &settings.https {
-        Some(https) => {
-            let (certificate, key) = self_signed()?;
-            Some(https.listen(certificate, key)?)
-        }
-        None => None,
-    };
+    let https = settings.https.as_ref().map(HttpsSettings::listen).transpose()?;
     let requests = RequestMetrics::default();
     let report = Reporter {
         duty: duty.clone(),

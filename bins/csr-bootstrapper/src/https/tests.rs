@@ -8,7 +8,6 @@ use std::{
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, pki_types::ServerName};
 
 use super::*;
-use crate::certificate::csr::self_signed;
 use sidecar::{
     diagnostics::{Report, serve},
     flags::{Flag, FlagKind, Invocation, flag, parse},
@@ -40,7 +39,7 @@ fn slow_half_closed_client_gets_the_whole_response() {
     let (host, suites) = ("127.0.0.1".into(), Vec::new());
     let settings = HttpsSettings { host, port: free, only_tls13: false, suites };
     let (certificate, key) = self_signed().unwrap();
-    let listener = settings.listen(certificate.clone(), key).unwrap();
+    let listener = settings.listen_with(certificate.clone(), &key).unwrap();
     let Ok(Invocation::Run(flags)) = parse("x", &TABLE, []) else { panic!() };
     serve(&flags, Some(listener), Large).unwrap();
     let mut roots = RootCertStore::empty();
