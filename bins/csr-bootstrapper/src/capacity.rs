@@ -5,6 +5,7 @@ mod quantity;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt::Write,
+    sync::Arc,
 };
 
 use apiclient::{api::Node, log_object, reflector::Store, resource::Resource, watch::Selection};
@@ -42,11 +43,20 @@ pub(crate) fn store() -> Store<NodeResources> {
     Store::new(MAX_NODES).weighing_at_most(MAX_TOTAL_LENGTH, |node| node.len())
 }
 
-/// Keeps the resources of the spoke's nodes up to date, until the end of the process.
+/// Keeps the capacity up to date with the spoke's nodes, until the end of the process.
 pub(crate) fn follow(agent: &Agent) {
     let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
-    let mut wake = || agent.stop.wake();
-    agent.nodes.run(agent.spoke(), &selection, &agent.stop, &mut resources, &mut wake);
+    let (nodes, mut was_known) = (&agent.nodes, true);
+    let mut on_change = || {
+        let Some(sum) = nodes.read(sum) else { return };
+        let capacity = sum.filter(|_| nodes.is_complete());
+        let is_known = capacity.is_some();
+        if std::mem::replace(&mut was_known, is_known) && !is_known {
+            log_unknown(agent);
+        }
+        agent.update(|state| state.capacity = capacity.map(Arc::new));
+    };
+    nodes.run(agent.spoke(), &selection, &agent.stop, &mut resources, &mut on_change);
 }
 
 /// The resources of `node`; `None` if they cannot be read. One that takes no pods has nothing allocatable.
@@ -96,29 +106,6 @@ fn add<'a>(sums: &mut BTreeMap<&'a str, Quantity>, list: &'a str) -> Option<()> 
         }
     }
     Some(())
-}
-
-/// The capacity as of a revision of the nodes.
-#[derive(Default)]
-pub(crate) struct CapacityCache {
-    revision: u64,
-    capacity: Option<Capacity>,
-}
-
-impl CapacityCache {
-    /// The sum over all nodes; `None` while one is not known, which is logged when it begins.
-    pub(crate) fn get(&mut self, agent: &Agent) -> Option<&Capacity> {
-        let revision = agent.nodes.revision();
-        if self.revision != revision {
-            let was_unknown = self.revision > 0 && self.capacity.is_none();
-            self.revision = revision;
-            self.capacity = agent.nodes.read(sum).flatten().filter(|_| agent.nodes.is_complete());
-            if self.capacity.is_none() && !was_unknown {
-                log_unknown(agent);
-            }
-        }
-        self.capacity.as_ref()
-    }
 }
 
 fn log_unknown(agent: &Agent) {

@@ -42,25 +42,22 @@ impl Condition {
 
 /// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
 /// `lastTransitionTime` changes with the status alone.
-pub(crate) fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {
-    let [kind, status, reason, message] = condition;
+pub(crate) fn set(conditions: &mut Vec<Value>, kind: &str, wanted: &Condition, now: SystemTime) {
     let found = conditions.iter().position(|condition| condition["type"] == kind);
     let index = found.unwrap_or_else(|| {
         conditions.push(json!({"type": kind}));
         conditions.len() - 1
     });
     let condition = &mut conditions[index];
-    if condition["status"] != status {
-        condition["status"] = json!(status);
+    if condition["status"] != *wanted.status {
+        condition["status"] = json!(wanted.status);
         condition["lastTransitionTime"] = json!(seconds_time(now));
     }
-    condition["reason"] = json!(reason);
-    condition["message"] = json!(message);
+    condition["reason"] = json!(wanted.reason);
+    condition["message"] = json!(wanted.message);
 }
 
 /// Returns whether the condition of this type has this status.
-pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
+pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {
+    Condition::of(object, kind).is_some_and(|condition| condition.status == status)
 }

@@ -5,14 +5,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use apiclient::{
     api::PartialObjectMetadata,
-    backoff::Backoff,
-    client::Patch,
-    controller,
+    client::{Client, Patch},
     error::{Error, Result},
     log_object,
     resource::{NAMESPACES, valid_label},
@@ -26,7 +24,7 @@ use sidecar::runtime;
 
 use crate::{
     agent::{Agent, PAGE},
-    conditions::set,
+    conditions::{Condition, set},
     digest::sha256,
     state::HubSession,
 };
@@ -38,40 +36,41 @@ const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
 const MAX_LABEL_NAME: usize = 63;
 
-/// The longest wait between two attempts to find the first namespace.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-
-/// The writes of the hub's label in one session.
+/// The namespaces with the label of a session's hub, and the writes of it.
 pub(crate) struct ManagedNamespaces {
+    agent: Arc<Agent>,
+    session: Arc<HubSession>,
     label: String,
+    /// One namespace at least was managed, and all are watched since.
+    is_watched: bool,
+    has_looked: bool,
     /// By the namespace's name.
     writer: StatusWriter<String>,
     failures: BTreeMap<String, String>,
 }
 
 impl ManagedNamespaces {
-    /// Starts to watch the namespaces with the label of the session's hub.
-    pub(crate) fn start(agent: &Arc<Agent>, session: &Arc<HubSession>) -> Self {
-        let label = label(&session.client.config().server);
-        let (agent, session, selector) = (agent.clone(), session.clone(), format!("{label}=true"));
-        if let Err(error) =
-            runtime::spawn("namespaces", move || follow(&agent, &session, &selector))
-        {
-            log::warn!(error:% = error; "the hub's namespaces are not watched");
+    pub(crate) fn new(agent: &Arc<Agent>, session: &Arc<HubSession>) -> Self {
+        Self {
+            agent: agent.clone(),
+            session: session.clone(),
+            label: label(&session.client.config().server),
+            is_watched: false,
+            has_looked: false,
+            writer: StatusWriter::default(),
+            failures: BTreeMap::new(),
         }
-        Self { label, writer: StatusWriter::default(), failures: BTreeMap::new() }
     }
 
     /// Labels a namespace if that is due; returns when to come again.
-    pub(crate) fn reconcile(
-        &mut self,
-        agent: &Agent,
-        session: &HubSession,
-        cluster: &Value,
-    ) -> Instant {
+    pub(crate) fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (now, wanted) = (Instant::now(), wanted(cluster));
         let later = now + Stop::SLICE;
-        let Some(labelled) = labelled(session) else { return later };
+        // Most clusters never have one.
+        if !self.is_watched && (!wanted.is_empty() || self.finds_any()) {
+            self.is_watched = self.watch();
+        }
+        let Some(labelled) = self.labelled() else { return later };
         self.writer.retain(|name| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name) && !labelled.contains(name));
         for name in wanted.intersection(&labelled) {
@@ -81,7 +80,7 @@ impl ManagedNamespaces {
         for (name, managed) in due(&wanted, &labelled) {
             let not_before = self.writer.pace(name).not_before;
             if not_before <= now {
-                self.write(agent, session, name, managed);
+                self.write(name, managed);
                 return now;
             }
             until = until.min(not_before);
@@ -89,13 +88,51 @@ impl ManagedNamespaces {
         until
     }
 
-    fn write(&mut self, agent: &Agent, session: &HubSession, name: &String, managed: bool) {
-        let (target, revision) = (NAMESPACES.cluster_object(name), session.namespaces.revision());
-        match put_label(agent, name, &self.label, managed) {
+    /// Returns whether an earlier process left the label on a namespace; lists them until there is an answer.
+    fn finds_any(&mut self) -> bool {
+        let mut any = false;
+        if !self.has_looked {
+            let (spoke, selector) = (self.agent.spoke(), selector(&self.label));
+            let listed = watch::list(spoke, &selection(&selector), &self.session.stop, &mut |_| {
+                any = true;
+                ControlFlow::Break(())
+            });
+            // Without the right nobody wants namespaces to be managed.
+            self.has_looked = matches!(listed, Ok(_) | Err(Error::Forbidden(_)));
+        }
+        any
+    }
+
+    /// Starts to watch the namespaces with the label, until the end of the session; returns whether it does.
+    fn watch(&self) -> bool {
+        let (agent, session) = (self.agent.clone(), self.session.clone());
+        let selector = selector(&self.label);
+        let spawned = runtime::spawn("namespaces", move || {
+            let mut parse = |_: PartialObjectMetadata| Some(());
+            let (client, selection) = (agent.spoke(), selection(&selector));
+            let mut wake = || agent.stop.wake();
+            session.namespaces.run(client, &selection, &session.stop, &mut parse, &mut wake);
+        });
+        spawned
+            .inspect_err(
+                |error| log::warn!(error:% = error; "the hub's namespaces are not watched"),
+            )
+            .is_ok()
+    }
+
+    /// The names of the namespaces with the label, once they are known.
+    fn labelled(&self) -> Option<BTreeSet<String>> {
+        self.session.namespaces.read(|all| all.keys().cloned().collect())
+    }
+
+    fn write(&mut self, name: &String, managed: bool) {
+        let namespaces = &self.session.namespaces;
+        let (target, revision) = (NAMESPACES.cluster_object(name), namespaces.revision());
+        match put_label(self.agent.spoke(), name, &self.label, managed) {
             Ok(()) => {
                 self.writer.wrote(name);
                 self.failures.remove(name);
-                session.namespaces.put(revision, name, managed.then_some(()));
+                namespaces.put(revision, name, managed.then_some(()));
                 let what = if managed { "managed" } else { "no longer managed" };
                 log_object!(Level::Info, target; "the namespace is {what} by the hub");
             }
@@ -108,66 +145,13 @@ impl ManagedNamespaces {
     }
 
     /// The `managedNamespaces` of the cluster's status with the results; `None` if the hub has them.
-    pub(crate) fn status(
-        &self,
-        session: &HubSession,
-        cluster: &Value,
-        now: SystemTime,
-    ) -> Option<Value> {
-        let labelled = labelled(session).unwrap_or_default();
-        status(cluster, (&labelled, &self.failures), now)
+    pub(crate) fn status(&self, cluster: &Value, now: SystemTime) -> Option<Value> {
+        status(cluster, (&self.labelled().unwrap_or_default(), &self.failures), now)
     }
 }
 
-/// The names of the namespaces with the label, once they are known.
-fn labelled(session: &HubSession) -> Option<BTreeSet<String>> {
-    session.namespaces.read(|all| all.keys().cloned().collect())
-}
-
-/// Keeps the session's namespaces up to date, from the first on: most clusters never have one.
-fn follow(agent: &Agent, session: &HubSession, selector: &str) {
-    if is_needed(agent, session, selector) {
-        let mut parse = |_: PartialObjectMetadata| Some(());
-        let (client, selection) = (agent.spoke(), selection(selector));
-        let mut wake = || agent.stop.wake();
-        session.namespaces.run(client, &selection, &session.stop, &mut parse, &mut wake);
-    }
-}
-
-/// Waits until the hub manages a namespace, unless it managed one before; `false` at the end of the session.
-fn is_needed(agent: &Agent, session: &HubSession, selector: &str) -> bool {
-    let (mut is_needed, mut backoff) = (false, Backoff::new(MAX_BACKOFF));
-    let mut list_at = Some(Instant::now());
-    controller::run(&agent.stop, || {
-        let now = Instant::now();
-        if session.stop.raised() {
-            return None;
-        }
-        is_needed = session.managed_cluster().is_some_and(|cluster| !wanted(&cluster).is_empty());
-        if !is_needed && list_at.is_some_and(|at| at <= now) {
-            list_at = match any(agent, session, selector) {
-                Ok(any) => {
-                    is_needed = any;
-                    None
-                }
-                // Without the right nobody wants namespaces to be managed.
-                Err(Error::Forbidden(_)) => None,
-                Err(error) => Some(now + backoff.failed(&error, now, fastrand::f64()).wait),
-            };
-        }
-        (!is_needed).then(|| list_at.unwrap_or(now + Stop::SLICE))
-    });
-    is_needed
-}
-
-/// Returns whether a namespace has the label now.
-fn any(agent: &Agent, session: &HubSession, selector: &str) -> Result<bool> {
-    let mut any = false;
-    watch::list(agent.spoke(), &selection(selector), &session.stop, &mut |_| {
-        any = true;
-        ControlFlow::Break(())
-    })?;
-    Ok(any)
+fn selector(label: &str) -> String {
+    format!("{label}=true")
 }
 
 fn selection(selector: &str) -> Selection<'_> {
@@ -201,17 +185,17 @@ fn due<'a>(
 }
 
 /// Labels a namespace; creates one that the hub manages.
-fn put_label(agent: &Agent, name: &str, label: &str, managed: bool) -> Result<()> {
+fn put_label(spoke: &Client, name: &str, label: &str, managed: bool) -> Result<()> {
     let (target, value) = (NAMESPACES.cluster_object(name), if managed { "true" } else { "false" });
     let labels = json!({label: value});
     let patch = json!({"metadata": {"labels": labels}});
-    match agent.spoke().patch(&target, Patch::Merge, &patch) {
+    match spoke.patch(&target, Patch::Merge, &patch) {
         Err(Error::NotFound(_)) if managed => {
             let new = json!({
                 "apiVersion": NAMESPACES.api_version(), "kind": NAMESPACES.kind,
                 "metadata": {"name": name, "labels": labels},
             });
-            agent.spoke().create(&target.siblings(), &new).map(drop)
+            spoke.create(&target.siblings(), &new).map(drop)
         }
         Ok(_) | Err(Error::NotFound(_)) => Ok(()),
         Err(error) => Err(error),
@@ -229,15 +213,15 @@ fn status(
     for namespace in &mut all {
         let name = namespace["name"].as_str().unwrap_or_default();
         let condition = match failures.get(name) {
-            Some(error) => ["False", "NamespaceApplyFailed", error],
+            Some(error) => Condition::new("False", "NamespaceApplyFailed", error.clone()),
             None if labelled.contains(name) => {
-                ["True", "NamespaceApplied", "Namespace successfully applied and managed"]
+                let message = "Namespace successfully applied and managed".to_owned();
+                Condition::new("True", "NamespaceApplied", message)
             }
             None => continue,
         };
         let mut conditions = namespace["conditions"].as_array().cloned().unwrap_or_default();
-        let [status, reason, message] = condition;
-        set(&mut conditions, ["NamespaceAvailable", status, reason, message], now);
+        set(&mut conditions, "NamespaceAvailable", &condition, now);
         namespace["conditions"] = Value::Array(conditions);
     }
     let all = Value::Array(all);

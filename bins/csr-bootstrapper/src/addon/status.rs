@@ -85,8 +85,8 @@ impl AddOnStatus {
         let mut patch = Map::new();
         let before = status["conditions"].as_array().cloned().unwrap_or_default();
         let mut conditions = before.clone();
-        for (kind, Condition { status, reason, message }) in &self.conditions {
-            set(&mut conditions, [kind, status, reason, message], now);
+        for (kind, condition) in &self.conditions {
+            set(&mut conditions, kind, condition, now);
         }
         if conditions != before {
             patch.insert("conditions".into(), json!(conditions));

@@ -40,61 +40,40 @@ pub(crate) fn differences(
     spoke: SpokeStatus<'_>,
     now: SystemTime,
 ) -> Map<String, Value> {
-    let SpokeStatus { health, version, rotated, claims, capacity, namespaces } = spoke;
+    let known = &cluster["status"];
     let accepted = accepted(cluster) && !clocks_differ(cluster);
-    let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let joined = || Condition::new("True", "ManagedClusterJoined", "Managed cluster joined".into());
+    let wanted = [
+        (JOINED, accepted.then(joined)),
+        (AVAILABLE, spoke.health.condition().filter(|_| accepted)),
+        ("ClusterCertificateRotated", spoke.rotated.map(Rotated::condition)),
+    ];
+    let before = known["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
-    for (kind, Condition { status, reason, message }) in wanted(accepted, health, rotated) {
-        set(&mut conditions, [kind, &status, &reason, &message], now);
+    for (kind, condition) in wanted {
+        if let Some(condition) = condition {
+            set(&mut conditions, kind, &condition, now);
+        }
     }
     let mut status = Map::new();
     if conditions != before {
         status.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    let version = version.filter(|_| accepted && *health == ApiServerHealth::Ok);
-    if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
+    if !accepted {
+        return status;
+    }
+    let version = spoke.version.filter(|_| *spoke.health == ApiServerHealth::Ok);
+    if let Some(version) = version.filter(|version| known["version"]["kubernetes"] != *version) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
     }
     // None at all is as good as an empty list.
-    let known = cluster["status"]["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
-    if let Some(claims) = claims.filter(|claims| accepted && known != *claims) {
-        status.insert("clusterClaims".to_owned(), json!(claims));
+    let claims = known["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(wanted) = spoke.claims.filter(|wanted| claims != *wanted) {
+        status.insert("clusterClaims".to_owned(), json!(wanted));
     }
-    if let Some(capacity) = capacity.filter(|_| accepted) {
-        status.extend(capacity.differences(&cluster["status"]));
-    }
-    if let Some(namespaces) = namespaces.filter(|_| accepted) {
-        status.insert("managedNamespaces".to_owned(), namespaces);
-    }
+    status.extend(spoke.capacity.map(|it| it.differences(known)).unwrap_or_default());
+    status.extend(spoke.namespaces.map(|it| ("managedNamespaces".to_owned(), it)));
     status
-}
-
-/// Our conditions, by type.
-fn wanted(
-    accepted: bool,
-    health: &ApiServerHealth,
-    rotated: Option<&Rotated>,
-) -> impl Iterator<Item = (&'static str, Condition)> {
-    let joined = || Condition::new("True", "ManagedClusterJoined", "Managed cluster joined".into());
-    let available = match health {
-        ApiServerHealth::Unknown => None,
-        ApiServerHealth::Ok => {
-            let message = "Managed cluster is available".into();
-            Some(Condition::new("True", "ManagedClusterAvailable", message))
-        }
-        ApiServerHealth::Failing(message) => {
-            let reason = "ManagedClusterKubeAPIServerUnavailable";
-            Some(Condition::new("False", reason, message.clone()))
-        }
-    };
-    let rotated = rotated.map(Rotated::condition);
-    [
-        (JOINED, accepted.then(joined)),
-        (AVAILABLE, available.filter(|_| accepted)),
-        ("ClusterCertificateRotated", rotated),
-    ]
-    .into_iter()
-    .filter_map(|(kind, condition)| Some((kind, condition?)))
 }
 
 /// Returns whether the hub finds that this agent's clock differs from its own.

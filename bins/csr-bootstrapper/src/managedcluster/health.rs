@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use apiclient::{client::Client, json, log_line::quoted};
 
+use crate::conditions::Condition;
+
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
 const FAILURE_THRESHOLD: Duration = Duration::from_secs(20);
@@ -22,6 +24,20 @@ pub(crate) enum ApiServerHealth {
     Ok,
     /// With the message for the condition.
     Failing(String),
+}
+
+impl ApiServerHealth {
+    /// The condition to report, if there is one.
+    pub(super) fn condition(&self) -> Option<Condition> {
+        let (status, reason, message) = match self {
+            Self::Unknown => return None,
+            Self::Ok => ("True", "ManagedClusterAvailable", "Managed cluster is available"),
+            Self::Failing(message) => {
+                ("False", "ManagedClusterKubeAPIServerUnavailable", message.as_str())
+            }
+        };
+        Some(Condition::new(status, reason, message.to_owned()))
+    }
 }
 
 /// The probes of the spoke so far.
@@ -60,15 +76,8 @@ impl Probes {
         if code != 200 {
             return;
         }
-        match spoke.text("/version") {
-            Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
-            Ok((code, _)) => {
-                let error = format!("the answer has status code {code}");
-                log::debug!(server = spoke.name(), error = error; "the version cannot be read");
-            }
-            Err(error) => {
-                log::debug!(server = spoke.name(), error:% = error; "the version cannot be read");
-            }
+        if let Ok((200, text)) = spoke.text("/version") {
+            self.version = git_version(&text).or_else(|| self.version.take());
         }
     }
 
