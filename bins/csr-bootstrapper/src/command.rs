@@ -1,102 +1,85 @@
-//! Command line: this program's own, or that of the registration agent, `/registration agent`, which the klusterlet
-//! operator runs (ocm `cmd/registration/main.go`).
+//! Command line: a program's own, or upstream's, which names a program of upstream's and its subcommand for agents
+//! (ocm `cmd/registration/main.go`).
 
 use std::{ffi::OsString, path::Path};
 
-/// The command lines that there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommandForm {
-    /// Flags alone.
-    Own,
-    /// `registration agent` and flags: with the registration agent's defaults.
-    Agent,
-}
-
-/// Name of upstream's program, and its subcommand for agents.
-const REGISTRATION: &str = "registration";
 const AGENT: &str = "agent";
 
-/// The form of a command line, and its flags.
-///
-/// # Errors
-/// One sentence about a subcommand of upstream's program that is not here, in the second place.
-pub(crate) fn command(
-    words: impl IntoIterator<Item = OsString>,
-) -> (CommandForm, Result<Vec<OsString>, String>) {
-    let mut words = words.into_iter().peekable();
-    let mut is_registration = words.next().is_some_and(|program| is_named(&program));
-    // With an entry point the whole of upstream's command line comes behind it.
-    is_registration |= words.next_if(is_named).is_some();
-    let form = match is_registration || words.peek().is_some_and(|word| word == AGENT) {
-        true => CommandForm::Agent,
-        false => CommandForm::Own,
-    };
-    let is_agent = words.next_if(|word| form == CommandForm::Agent && word == AGENT).is_some();
-    let asks = |word: &OsString| {
-        ["-h", "-help", "--help", "-version", "--version"].iter().any(|flag| word == flag)
-    };
-    let refused = match words.peek() {
-        _ if is_agent || form == CommandForm::Own => None,
-        Some(flag) if asks(flag) => None,
-        Some(word) => {
-            Some(format!("{REGISTRATION} has the subcommand {AGENT} alone here, not {word:?}"))
-        }
-        None => Some(format!("{REGISTRATION} needs its subcommand {AGENT}")),
-    };
-    (form, refused.map_or_else(|| Ok(words.collect()), Err))
+/// The beginning of a command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// The program of upstream's that it names.
+    pub program: Option<&'static str>,
+    /// It has the subcommand for agents.
+    pub is_agent: bool,
 }
 
-/// Returns whether a program's path or name is that of upstream's.
-fn is_named(word: &OsString) -> bool {
-    Path::new(word).file_name().is_some_and(|name| name == REGISTRATION)
+impl Command {
+    /// Splits a command line into this and its flags; `programs` are upstream's.
+    ///
+    /// # Errors
+    /// One sentence about another subcommand of upstream's program, in the second place.
+    pub fn split(
+        words: impl IntoIterator<Item = OsString>,
+        programs: &[&'static str],
+    ) -> (Self, Result<Vec<OsString>, String>) {
+        let upstream = |word: &OsString| {
+            let name = Path::new(word).file_name()?;
+            programs.iter().copied().find(|program| name == *program)
+        };
+        let mut words = words.into_iter().peekable();
+        let mut program = words.next().and_then(|word| upstream(&word));
+        // With an entry point the whole of upstream's command line comes behind it.
+        if let Some(word) = words.next_if(|word| upstream(word).is_some()) {
+            program = upstream(&word);
+        }
+        let is_agent = words.next_if(|word| word == AGENT).is_some();
+        let words: Vec<_> = words.collect();
+        let asks = |word: &OsString| {
+            ["-h", "-help", "--help", "-version", "--version"].iter().any(|flag| word == flag)
+        };
+        let refused = match (program, words.first()) {
+            (Some(program), word) if !is_agent && !word.is_some_and(asks) => {
+                let got = word.map_or_else(|| "none".to_owned(), |word| format!("{word:?}"));
+                Err(format!("the subcommand of {program} must be {AGENT}, got {got}"))
+            }
+            _ => Ok(()),
+        };
+        (Self { program, is_agent }, refused.map(|()| words))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn split(line: &str) -> (CommandForm, Result<Vec<OsString>, String>) {
-        command(line.split(' ').map(OsString::from))
-    }
-
     #[test]
-    fn the_agent_is_called_as_upstreams() {
-        for line in [
-            "/registration agent --v=2",
-            "registration agent --v=2",
-            "/usr/local/bin/csr-bootstrapper /registration agent --v=2",
-            "csr-bootstrapper registration agent --v=2",
-            "csr-bootstrapper agent --v=2",
+    fn command_is_upstreams_or_flags_alone() {
+        let programs = ["registration"];
+        for (line, program, is_agent, flags) in [
+            ("/registration agent --v=2", Some(programs[0]), true, Ok("--v=2")),
+            ("registration agent --v=2", Some(programs[0]), true, Ok("--v=2")),
+            ("/bin/csr /registration agent --v=2", Some(programs[0]), true, Ok("--v=2")),
+            ("/bin/csr registration agent", Some(programs[0]), true, Ok("")),
+            ("csr agent --v=2", None, true, Ok("--v=2")),
+            ("csr -v 2", None, false, Ok("-v 2")),
+            ("csr", None, false, Ok("")),
+            // A value is no subcommand.
+            ("csr -cluster-name agent", None, false, Ok("-cluster-name agent")),
+            // Text is printed.
+            ("/registration -h", Some(programs[0]), false, Ok("-h")),
+            ("/registration --version", Some(programs[0]), false, Ok("--version")),
+            // Upstream's program also has the hub's side.
+            ("/registration controller --v=2", Some(programs[0]), false, Err("\"controller\"")),
+            ("csr registration --v=2", Some(programs[0]), false, Err("\"--v=2\"")),
+            ("/registration", Some(programs[0]), false, Err("none")),
         ] {
-            assert_eq!(split(line), (CommandForm::Agent, Ok(vec!["--v=2".into()])), "{line}");
+            let (command, split) = Command::split(line.split(' ').map(OsString::from), &programs);
+            assert_eq!(command, Command { program, is_agent }, "{line}");
+            let expected = flags
+                .map(|flags| flags.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+                .map_err(|got| format!("the subcommand of registration must be agent, got {got}"));
+            assert_eq!(split, expected, "{line}");
         }
-        assert_eq!(split("/registration agent"), (CommandForm::Agent, Ok(vec![])));
-        for flag in ["-h", "--help", "--version"] {
-            let asked = split(&format!("/registration {flag}"));
-            assert_eq!(asked, (CommandForm::Agent, Ok(vec![flag.into()])), "text is printed");
-        }
-    }
-
-    #[test]
-    fn flags_alone_are_this_programs_own() {
-        let own = (CommandForm::Own, Ok(vec!["-v".into(), "2".into()]));
-        assert_eq!(split("/usr/local/bin/csr-bootstrapper -v 2"), own);
-        assert_eq!(split("csr-bootstrapper"), (CommandForm::Own, Ok(vec![])));
-        // A value is no subcommand.
-        let named = (CommandForm::Own, Ok(vec!["-cluster-name".into(), "agent".into()]));
-        assert_eq!(split("csr-bootstrapper -cluster-name agent"), named);
-    }
-
-    /// Upstream's program also has the hub's side.
-    #[test]
-    fn other_subcommands_are_refused_in_a_sentence() {
-        for other in ["controller", "webhook-server", "hub", "--bootstrap-kubeconfig=x"] {
-            let refused =
-                format!("registration has the subcommand agent alone here, not {other:?}");
-            assert_eq!(split(&format!("/registration {other}")).1, Err(refused.clone()));
-            assert_eq!(split(&format!("csr-bootstrapper registration {other}")).1, Err(refused));
-        }
-        let refused = "registration needs its subcommand agent".to_owned();
-        assert_eq!(split("/registration").1, Err(refused));
     }
 }

@@ -8,7 +8,7 @@ mod capacity;
 pub mod certificate;
 mod claim;
 pub mod clocks;
-mod command;
+pub mod command;
 mod conditions;
 pub mod digest;
 mod duty;
@@ -31,6 +31,7 @@ use sidecar::{
     runtime,
 };
 
+use self::command::Command;
 pub use self::{
     duty::{Duty, Program},
     run::run,
@@ -39,8 +40,8 @@ pub use self::{
 
 /// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
-    let (form, arguments) = command::command(env::args_os());
-    let table = settings::table(form);
+    let (command, arguments) = Command::split(env::args_os(), &["registration"]);
+    let table = settings::table(command != Command::default());
     let name = env!("CARGO_PKG_NAME");
     let check = |flags: &Flags| Settings::new(flags).map(Invocation::Run);
     runtime::main_with(name, &table, arguments, check, |settings, flags, stop| {
@@ -52,5 +53,5 @@ pub fn main() -> ExitCode {
 
 /// The registration agent's flags, with its defaults; klusterlet-agent has them too.
 pub fn agent_flags() -> Vec<Flag> {
-    settings::table(command::CommandForm::Agent)
+    settings::table(true)
 }

@@ -1,12 +1,13 @@
 //! Command lines: upstream's, by the file names in the image, and this program's own.
 
-use std::{ffi::OsString, path::Path};
+use std::ffi::OsString;
+
+use csr_bootstrapper::command::Command;
 
 /// Upstream's programs that this one stands in for: the operator runs `/work agent` in modes Default and Hosted.
 const WORK: &str = "work";
 /// In modes Singleton and SingletonHosted (ocm `klusterlet-agent-deployment.yaml`).
 const OPERATOR: &str = "registration-operator";
-const AGENT: &str = "agent";
 
 /// The flag of the work agent that names a kubeconfig which another program keeps.
 const SOURCE: &str = "workload-source-config";
@@ -26,41 +27,20 @@ pub(crate) enum Duties {
 pub(crate) fn command(
     words: impl IntoIterator<Item = OsString>,
 ) -> (Duties, Result<Vec<OsString>, String>) {
-    let mut words = words.into_iter().peekable();
-    let mut program = words.next().and_then(|word| upstream(&word));
-    // With an entry point the whole of upstream's command line comes behind it.
-    program =
-        words.next_if(|word| upstream(word).is_some()).and_then(|word| upstream(&word)).or(program);
-    let is_agent = words.next_if(|word| word == AGENT).is_some();
-    let words: Vec<_> = words.collect();
+    let (Command { program, .. }, flags) = Command::split(words, &[WORK, OPERATOR]);
+    let names_source = || flags.iter().flatten().any(names_source);
     let duties = match program {
         Some(WORK) => Duties::Work,
-        None if words.iter().any(names_source) => Duties::Work,
+        None if names_source() => Duties::Work,
         _ => Duties::Both,
     };
-    let asks = |word: &OsString| {
-        ["-h", "-help", "--help", "-version", "--version"].iter().any(|flag| word == flag)
-    };
-    let refused = match (program, words.first()) {
-        (Some(program), word) if !is_agent && !word.is_some_and(asks) => {
-            let got = word.map_or_else(|| "none".to_owned(), |word| format!("{word:?}"));
-            Err(format!("the subcommand of {program} must be {AGENT}, got {got}"))
-        }
-        _ => Ok(()),
-    };
-    (duties, refused.map(|()| words))
+    (duties, flags)
 }
 
 fn names_source(word: &OsString) -> bool {
     let flag = word.to_str().and_then(|word| word.strip_prefix('-'));
     let name = flag.map(|flag| flag.strip_prefix('-').unwrap_or(flag));
     name.is_some_and(|name| name.split('=').next() == Some(SOURCE))
-}
-
-/// The program of upstream's that a path or name is of.
-fn upstream(word: &OsString) -> Option<&'static str> {
-    let name = Path::new(word).file_name()?;
-    [WORK, OPERATOR].into_iter().find(|program| name == *program)
 }
 
 #[cfg(test)]

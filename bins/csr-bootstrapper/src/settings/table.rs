@@ -8,13 +8,11 @@ use sidecar::{
     leadership,
 };
 
-use crate::command::CommandForm;
-
 /// The Secret with the bootstrap kubeconfig without a flag, and for the klusterlet operator.
 pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
-/// All flags, with the defaults of this command line.
-pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
+/// All flags, with the defaults of this program's own command line or those of `registration agent`.
+pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));
     let hidden = IGNORED.iter().chain(&REFUSED);
@@ -22,7 +20,7 @@ pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
     table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
-    if form == CommandForm::Agent {
+    if is_agent {
         for flag in &mut table {
             let default = AGENT_DEFAULTS.iter().find(|(name, _)| *name == flag.name);
             flag.default = default.map_or(flag.default, |(_, default)| default);

@@ -1,5 +1,7 @@
 //! Command lines and their settings. Rows of upstream's tables are named by its test.
 
+use std::ffi::OsString;
+
 use sidecar::flags::{Invocation, parse};
 
 use super::{
@@ -7,20 +9,32 @@ use super::{
     values::{ANNOTATIONS, is_https},
     *,
 };
-use crate::command::CommandForm;
 
-mod agent;
-
-fn settings(line: &str) -> Result<Settings, String> {
-    let arguments = line.split_whitespace().map(Into::into);
-    let Invocation::Run(flags) = parse("x", &table(CommandForm::Own), arguments)? else {
-        panic!("help")
-    };
-    Settings::check(&flags, flags.some("namespace").or(Some("agent")).map(str::to_owned))
+fn parsed(is_agent: bool, line: &str, namespace: Option<&str>) -> Result<Settings, String> {
+    let arguments = line.split_whitespace().map(OsString::from);
+    let Invocation::Run(flags) = parse("x", &table(is_agent), arguments)? else { panic!("help") };
+    Settings::check(&flags, flags.some("namespace").or(namespace).map(str::to_owned))
 }
 
-fn refusal(line: &str) -> String {
-    settings(line).map(|_| ()).expect_err(line)
+/// Of this program's own command line.
+fn settings(line: &str) -> Result<Settings, String> {
+    parsed(false, line, Some("agent"))
+}
+
+/// Of the command line that the klusterlet operator renders in mode Default (ocm v1.2.0,
+/// `manifests/klusterlet/management/klusterlet-registration-deployment.yaml`).
+fn agent(more: &str) -> Result<Settings, String> {
+    let always =
+        "--spoke-cluster-name=cluster1 --bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig ";
+    parsed(true, &format!("{always}{more}"), None)
+}
+
+fn files<const N: usize>(files: [&str; N]) -> Vec<BootstrapSource> {
+    files.map(|file| BootstrapSource::File(file.into())).into()
+}
+
+fn secrets<const N: usize>(names: [&str; N]) -> Vec<BootstrapSource> {
+    names.map(|name| BootstrapSource::Secret(name.into())).into()
 }
 
 /// ocm `pkg/registration/spoke/spokeagent_test.go:48`, default completed options.
@@ -28,8 +42,7 @@ fn refusal(line: &str) -> String {
 fn defaults_are_those_of_the_registration_agent() {
     let settings = settings("").unwrap();
     assert_eq!(settings.namespace, "agent");
-    let secret = BootstrapSource::Secret("bootstrap-hub-kubeconfig".into());
-    assert_eq!(settings.bootstraps, [secret]);
+    assert_eq!(settings.bootstraps, secrets(["bootstrap-hub-kubeconfig"]));
     assert_eq!(settings.hub_connection_timeout, None);
     assert_eq!(settings.hub_secret, "hub-kubeconfig-secret");
     assert_eq!(settings.pending_secret(), "hub-kubeconfig-secret-pending");
@@ -38,111 +51,226 @@ fn defaults_are_those_of_the_registration_agent() {
     assert!(settings.external_urls.is_empty() && settings.annotations.is_empty());
     assert_eq!((settings.expiration, settings.once), (None, None));
     assert_eq!(settings.healthcheck_period, Duration::from_secs(60));
+    assert_eq!((settings.addon_management, settings.claim_kinds.len()), (true, 1));
+    assert_eq!(settings.claim_rules, ClaimRules { max_custom: 20, reserved_suffixes: vec![] });
     let election = settings.election.unwrap();
     let seconds = [election.lease, election.renew, election.retry].map(|time| time.as_secs());
     assert_eq!(seconds, [137, 107, 26]);
-    let default =
-        |name: &str| table(CommandForm::Own).iter().find(|flag| flag.name == name).unwrap().default;
-    assert_eq!((default("metrics-host"), default("metrics-port")), ("0.0.0.0", "8385"));
+    assert_eq!(parsed(false, "", None).unwrap().namespace, NAMESPACE);
 }
 
 #[test]
-fn the_namespace_has_upstreams_default() {
-    let Ok(Invocation::Run(flags)) = parse("x", &table(CommandForm::Own), []) else {
-        panic!("help")
-    };
-    let settings = Settings::check(&flags, None).unwrap();
-    assert_eq!(settings.namespace, "open-cluster-management-agent");
+fn defaults_of_the_agent_are_its_volumes() {
+    let settings = agent("").unwrap();
+    assert_eq!((&*settings.namespace, settings.cluster_name), (NAMESPACE, Some("cluster1".into())));
+    assert_eq!(settings.bootstraps, files(["/spoke/bootstrap/kubeconfig"]));
+    assert_eq!(settings.hub_directory, Some("/spoke/hub-kubeconfig".into()));
+    assert!(settings.write_files && settings.election.is_some() && settings.https.is_some());
+    assert!(settings.ignored.is_empty() && settings.once.is_none());
+    let names: Vec<_> = table(false).iter().map(|flag| flag.name).collect();
+    assert!(AGENT_DEFAULTS.iter().all(|(name, _)| names.contains(name)));
+    assert_eq!(parsed(true, "", None).unwrap().bootstraps, settings.bootstraps);
 }
 
-#[test]
-fn the_file_goes_before_the_secret() {
-    let file = |line: &str| settings(line).unwrap().bootstraps;
-    let expected = [BootstrapSource::File("/b/kubeconfig".into())];
-    assert_eq!(file("-bootstrap-kubeconfig /b/kubeconfig"), expected);
-    let both = "--bootstrap-kubeconfig=/b/kubeconfig --bootstrap-kubeconfig-secret=x";
-    assert_eq!(file(both), expected);
-}
-
-/// ocm `pkg/registration/spoke/spokeagent_test.go:48`.
-#[test]
-fn upstreams_rows_of_validate() {
-    // No bootstrap kubeconfig: here neither file nor Secret is needed for it.
-    assert_eq!(
-        refusal("-bootstrap-kubeconfig-secret="),
-        "-bootstrap-kubeconfig-secret is required"
-    );
-    // Invalid external server URLs: upstream's sentence is in ours.
-    let line = "-spoke-external-server-urls https://127.0.0.1:64433 \
-        -spoke-external-server-urls http://127.0.0.1:8080";
-    assert!(refusal(line).contains("\"http://127.0.0.1:8080\" is invalid"));
-    // Invalid cluster healthcheck period.
-    for period in ["0", "0s", "-1m", "25h"] {
-        let refusal = refusal(&format!("-cluster-healthcheck-period {period}"));
-        assert!(refusal.starts_with("-cluster-healthcheck-period is a time above zero"));
-    }
-    assert!(refusal("-client-cert-expiration-seconds 3599").contains("is 0 or from 3600 to"));
-    let seconds = |line: &str| settings(line).unwrap().expiration;
-    assert_eq!(seconds("-client-cert-expiration-seconds 3600"), Some(3600));
-    assert_eq!(seconds("-client-cert-expiration-seconds 0"), None);
-    // AWS, with its other flags.
-    assert!(refusal("-registration-auth awsirsa -hub-cluster-arn x").contains("by CSR alone"));
-    // MultipleHubs enabled, but bootstrapkubeconfigs is empty.
-    let gate = "-feature-gates MultipleHubs=true ";
-    let too_few = ["", "-bootstrap-kubeconfigs a", "-bootstrap-kubeconfig-secret a"];
-    for line in too_few.map(|more| format!("{gate}{more}")) {
-        assert!(refusal(&line).starts_with("expect at least 2 bootstrap kubeconfigs"), "{line}");
-    }
-    // MultipleHubs enabled with 2 bootstrapkubeconfigs.
-    let line = "-bootstrap-kubeconfigs=/spoke/hub1/kubeconfig --bootstrap-kubeconfigs=/spoke/hub2/kubeconfig";
-    let settings = settings(&format!("{gate}{line}")).unwrap();
-    let files = ["/spoke/hub1/kubeconfig", "/spoke/hub2/kubeconfig"];
-    assert_eq!(settings.bootstraps, files.map(|file| BootstrapSource::File(file.into())));
-    assert_eq!(settings.hub_connection_timeout, Some(Duration::from_secs(600)));
-    assert_eq!(refusal(line), "-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true");
-}
+/// Whether a flag does what upstream's does.
+type Acts = fn(&Settings) -> bool;
 
 #[test]
-fn several_hubs_may_have_secrets_too_in_the_order_of_the_flags() {
-    let gate = "-feature-gates MultipleHubs=true ";
-    let secrets = "-bootstrap-kubeconfig-secret=b,a -bootstrap-kubeconfig-secret c";
-    let settings =
-        settings(&format!("{gate}{secrets} -hub-connection-timeout-seconds 180")).unwrap();
-    let expected = ["b", "a", "c"].map(|name| BootstrapSource::Secret(name.into()));
-    assert_eq!(settings.bootstraps, expected);
-    assert_eq!(settings.hub_connection_timeout, Some(Duration::from_secs(180)));
-    assert!(refusal(secrets).contains("several need -feature-gates MultipleHubs=true"));
-    let written = format!("{gate}-bootstrap-kubeconfig-secret a,hub-kubeconfig-secret");
-    assert!(refusal(&written).contains("a Secret that this program writes"));
-    for seconds in ["0", "-1", "2147483648"] {
-        let line = format!("{gate}{secrets} -hub-connection-timeout-seconds {seconds}");
-        assert!(refusal(&line).starts_with("-hub-connection-timeout-seconds is from 1"), "{line}");
-    }
-}
-
-/// ocm `pkg/common/options/agent_test.go:71` and `options_test.go`, TestValidate.
-#[test]
-fn the_clusters_name_is_that_of_a_namespace() {
-    let name = |line: &str| settings(line).unwrap().cluster_name;
-    assert_eq!(name("-cluster-name test-cluster").as_deref(), Some("test-cluster"));
-    assert_eq!(name("-spoke-cluster-name cluster-1").as_deref(), Some("cluster-1"));
-    assert_eq!(name("-cluster-name a -spoke-cluster-name a").as_deref(), Some("a"));
-    assert_eq!(name("-cluster-name="), None);
-    let expected = "-cluster-name \"a\" and -spoke-cluster-name \"b\" differ";
-    assert_eq!(refusal("-cluster-name a -spoke-cluster-name b"), expected);
-    let long = "a".repeat(64);
-    for bad in ["test-cluster-!@#", "test.cluster", "A", "-a", "a_b", "a:b", &long] {
-        let refusal = refusal(&format!("-spoke-cluster-name={bad}"));
-        assert!(refusal.starts_with(&format!("-spoke-cluster-name {bad:?} is not")), "{refusal}");
+fn each_flag_of_the_operator_acts() {
+    let rows: [(&str, Acts); 24] = [
+        ("--feature-gates=AddonManagement=false", |it| !it.addon_management),
+        ("--feature-gates=AddonManagement=true,ClusterClaim=false", |it| {
+            it.addon_management && it.claim_kinds.is_empty()
+        }),
+        ("--feature-gates=ClusterProperty=true", |it| {
+            it.claim_kinds == [ClaimKind::ClusterClaim, ClaimKind::ClusterProperty]
+        }),
+        ("--feature-gates=V1beta1CSRAPICompatibility=true", |_| true),
+        ("--spoke-cluster-name=", |it| it.cluster_name.is_none()),
+        ("--cluster-name=cluster1", |it| it.cluster_name.as_deref() == Some("cluster1")),
+        ("--spoke-external-server-urls=https://a:6443,https://b", |it| {
+            it.external_urls == ["https://a:6443", "https://b"]
+        }),
+        ("--client-cert-expiration-seconds=3600", |it| it.expiration == Some(3600)),
+        ("--client-cert-expiration-seconds=0", |it| it.expiration.is_none()),
+        ("--cluster-annotations=agent.open-cluster-management.io/a=b=c", |it| {
+            it.annotations["agent.open-cluster-management.io/a"] == "b=c"
+        }),
+        ("--max-custom-cluster-claims=0", |it| it.claim_rules.max_custom == 0),
+        ("--reserved-cluster-claim-suffixes=a.io,,b.io", |it| {
+            it.claim_rules.reserved_suffixes == ["a.io", "b.io"]
+        }),
+        ("--registration-auth=csr", |_| true),
+        ("--addon-kubeclient-registration-auth=csr", |it| it.addon_driver == KubeClientDriver::Csr),
+        ("--addon-kubeclient-registration-auth=token", |it| {
+            it.addon_driver == KubeClientDriver::Token { lifetime: 31_536_000 }
+        }),
+        ("--addon-kubeclient-registration-auth= --addon-token-expiration-seconds=600", |it| {
+            it.addon_driver == KubeClientDriver::Csr
+        }),
+        ("--tls-min-version=VersionTLS12", |it| it.https.is_some()),
+        (
+            "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            |it| it.https.is_some(),
+        ),
+        ("--listen=0.0.0.0:9443", |it| it.https.is_some()),
+        ("--agent-id=5e9c", |it| it.agent_id.as_deref() == Some("5e9c")),
+        ("--disable-leader-election", |it| it.election.is_none()),
+        ("--once", |it| it.once == Some(Duration::from_secs(86_400)) && it.election.is_none()),
+        ("--once --wait-timeout=90", |it| it.once == Some(Duration::from_secs(90))),
+        ("--once --wait-timeout=0", |it| it.once == Some(Duration::ZERO)),
+    ];
+    for (flags, acts) in rows {
+        let settings = agent(flags).unwrap_or_else(|refusal| panic!("{flags}: {refusal}"));
+        assert!(acts(&settings) && settings.ignored.is_empty(), "{flags}");
     }
 }
 
 #[test]
-fn the_agents_name_fits_into_the_common_name() {
-    let name = |line: &str| settings(line).unwrap().agent_id;
-    assert_eq!(name("-agent-id 5e9c").as_deref(), Some("5e9c"));
-    assert_eq!(name("-agent-id="), None);
-    assert!(refusal("-agent-id a:b").starts_with("-agent-id \"a:b\" is not"));
+fn bootstrap_kubeconfigs_are_files_or_secrets_in_order() {
+    let gate = "-feature-gates MultipleHubs=true";
+    for (line, expected) in [
+        ("-bootstrap-kubeconfig /a", files(["/a"])),
+        ("-bootstrap-kubeconfig=/a --bootstrap-kubeconfig-secret=x", files(["/a"])),
+        ("-bootstrap-kubeconfig-secret x", secrets(["x"])),
+        (
+            &format!("{gate} -bootstrap-kubeconfigs /a -bootstrap-kubeconfigs /b"),
+            files(["/a", "/b"]),
+        ),
+        (
+            &format!("{gate} -bootstrap-kubeconfig-secret=b,a -bootstrap-kubeconfig-secret c"),
+            secrets(["b", "a", "c"]),
+        ),
+    ] {
+        let settings = settings(line).unwrap();
+        assert_eq!(settings.bootstraps, expected, "{line}");
+        let timeout = line.contains(gate).then_some(Duration::from_secs(600));
+        assert_eq!(settings.hub_connection_timeout, timeout);
+    }
+    let own = settings("-bootstrap-kubeconfig-secret b").unwrap();
+    for (name, is_own) in [
+        ("b", true),
+        ("bootstrap-hub-kubeconfig", true),
+        ("hub-kubeconfig-secret", true),
+        ("hub-kubeconfig-secret-pending", true),
+        ("hub-kubeconfig-secret-addons", true),
+        ("hub-kubeconfig-secret-", false),
+        ("", false),
+        ("other", false),
+    ] {
+        assert_eq!(own.has_own_secret(name), is_own, "{name}");
+    }
+}
+
+/// Also ocm `pkg/registration/spoke/spokeagent_test.go:48`, `pkg/common/options/agent_test.go:71` and the Validate of
+/// `pkg/registration/register/factory/options.go` and `token/options.go`.
+#[test]
+fn flags_that_make_no_sense_are_refused_in_a_sentence() {
+    let long = format!("-spoke-cluster-name={}", "a".repeat(64));
+    let times = "-leader-election-lease-duration=900ms -leader-election-renew-deadline=500ms \
+        -leader-election-retry-period=100ms";
+    for (line, sentence) in [
+        // Neither a file nor a Secret is left.
+        ("-bootstrap-kubeconfig-secret=", "-bootstrap-kubeconfig-secret is required"),
+        ("-bootstrap-kubeconfig-secret A", "-bootstrap-kubeconfig-secret \"A\" is not a valid"),
+        ("-bootstrap-kubeconfig-secret a,b", "-bootstrap-kubeconfig-secret: several need"),
+        (
+            "-bootstrap-kubeconfig-secret hub-kubeconfig-secret",
+            "-bootstrap-kubeconfig-secret \"hub-kubeconfig-secret\" is a Secret that this program",
+        ),
+        (
+            "-bootstrap-kubeconfig-secret x-pending -hub-kubeconfig-secret x",
+            "-bootstrap-kubeconfig-secret \"x-pending\" is a Secret that this program",
+        ),
+        ("-bootstrap-kubeconfigs a", "-bootstrap-kubeconfigs needs -feature-gates"),
+        ("-feature-gates MultipleHubs=true", "expect at least 2 bootstrap kubeconfigs"),
+        (
+            "-feature-gates MultipleHubs=true -bootstrap-kubeconfigs a",
+            "expect at least 2 bootstrap kubeconfigs",
+        ),
+        (
+            "-feature-gates MultipleHubs=true -bootstrap-kubeconfigs a,b -hub-connection-timeout-seconds 0",
+            "-hub-connection-timeout-seconds is from 1 to 2147483647, not 0",
+        ),
+        ("-feature-gates Other=true", "-feature-gates: the agent has no feature \"Other\""),
+        ("-feature-gates A", "-feature-gates: \"A\" is not Name=true or Name=false"),
+        ("-feature-gates A=yes", "-feature-gates: \"A=yes\" is not Name=true or Name=false"),
+        ("-hub-kubeconfig-secret ../x", "-hub-kubeconfig-secret \"../x\" is not a valid"),
+        ("-hub-kubeconfig-secret=", "-hub-kubeconfig-secret is required"),
+        ("-namespace a.b", "the namespace \"a.b\" is not a valid name"),
+        ("-write-files", "-write-files needs -hub-kubeconfig-dir"),
+        ("-wait-timeout 90", "-wait-timeout belongs to -once"),
+        ("-cluster-name a -spoke-cluster-name b", "-cluster-name \"a\" and -spoke-cluster-name"),
+        ("-spoke-cluster-name test.cluster", "-spoke-cluster-name \"test.cluster\" is not"),
+        ("-cluster-name a:b", "-cluster-name \"a:b\" is not the name of a namespace"),
+        (&long, "-spoke-cluster-name \"aaa"),
+        ("-agent-id a:b", "-agent-id \"a:b\" is not an agent's name"),
+        (
+            "-spoke-external-server-urls https://127.0.0.1:64433,http://127.0.0.1:8080",
+            "-spoke-external-server-urls: \"http://127.0.0.1:8080\" is invalid",
+        ),
+        ("-cluster-healthcheck-period 0s", "-cluster-healthcheck-period is a time above zero"),
+        (
+            "-client-cert-expiration-seconds 3599",
+            "-client-cert-expiration-seconds is 0 or from 3600",
+        ),
+        ("-max-custom-cluster-claims -1", "-max-custom-cluster-claims is 0 or more, not -1"),
+        ("-cluster-annotations a", "-cluster-annotations: \"a\" is not key=value"),
+        (
+            "-cluster-annotations agent.open-cluster-management.io/a/b=1",
+            "-cluster-annotations: \"agent.open-cluster-management.io/a/b\" is not a key",
+        ),
+        ("-registration-auth CSR", "-registration-auth is csr, not \"CSR\""),
+        (
+            "-registration-auth grpc",
+            "-registration-auth is csr, not \"grpc\", which needs a hub behind",
+        ),
+        (
+            "-registration-auth awsirsa",
+            "-registration-auth is csr, not \"awsirsa\", which needs the AWS",
+        ),
+        ("-registration-auth awsirsa -hub-cluster-arn x", "-hub-cluster-arn has no meaning here"),
+        ("-grpc-config x", "-grpc-config has no meaning here: registration is by CSR alone"),
+        ("-hub-kubeconfig /x", "-hub-kubeconfig has no meaning here"),
+        ("-config=/etc/config.yaml", "-config has no meaning here"),
+        ("-tls-min-version=TLS1.2", "-tls-min-version is VersionTLS12 or VersionTLS13"),
+        (
+            "-addon-kubeclient-registration-auth x",
+            "-addon-kubeclient-registration-auth is csr or token, not \"x\"",
+        ),
+        (
+            "-addon-token-expiration-seconds 599",
+            "-addon-token-expiration-seconds is from 600 to 2147483647, not 599",
+        ),
+        (times, "-leader-election-lease-duration is at least 1s"),
+    ] {
+        let refusal = settings(line).map(drop).expect_err(line);
+        assert!(refusal.starts_with(sentence), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn ignored_flags_and_annotations_are_logged_with_a_reason() {
+    let annotations = "-cluster-annotations agent.open-cluster-management.io/a=1,b=3";
+    let dropped =
+        format!("-cluster-annotations: b is dropped, it does not start with {ANNOTATIONS}");
+    let settings = settings(annotations).unwrap();
+    assert_eq!(settings.annotations.len(), 1);
+    assert_eq!(settings.ignored, [(Level::Warn, dropped)]);
+    for (flag, reason) in [
+        ("--kube-api-qps=50.5", "requests are few"),
+        ("--kube-api-burst=100", "requests are few"),
+        ("--hub-kube-api-qps=50", "requests are few"),
+        ("--hub-kube-api-burst=100", "requests are few"),
+        ("--terminate-on-files=/spoke/config/kubeconfig", "without a restart"),
+        ("--vmodule=a=2", "-v is for all"),
+        ("--log-flush-frequency=5s", "lines are written at once"),
+    ] {
+        let ignored = agent(flag).unwrap().ignored;
+        let [(Level::Info, why)] = &ignored[..] else { panic!("{flag}: {ignored:?}") };
+        let name = flag.split('=').next().unwrap_or_default();
+        assert!(why.starts_with(&format!("{} is", &name[1..])) && why.contains(reason), "{why}");
+    }
 }
 
 #[test]
@@ -167,161 +295,14 @@ fn urls_are_https_with_a_host() {
     ] {
         assert!(!is_https(bad), "{bad}");
     }
-    let line =
-        "-spoke-external-server-urls https://a,https://b -spoke-external-server-urls https://c";
-    assert_eq!(settings(line).unwrap().external_urls, ["https://a", "https://b", "https://c"]);
-}
-
-#[test]
-fn only_annotations_of_the_agents_are_kept() {
-    let line = "-cluster-annotations agent.open-cluster-management.io/a=1=2,b=3 \
-        -cluster-annotations agent.open-cluster-management.io/c=,agent.open-cluster-management.io=d";
-    let settings = settings(line).unwrap();
-    let expected = [("", "d"), ("/a", "1=2"), ("/c", "")]
-        .map(|(key, value)| (format!("{ANNOTATIONS}{key}"), value.to_owned()));
-    assert_eq!(settings.annotations, expected.into());
-    let dropped =
-        format!("-cluster-annotations: b is dropped, it does not start with {ANNOTATIONS}");
-    assert_eq!(settings.ignored, [(Level::Warn, dropped)]);
-    assert!(refusal("-cluster-annotations a").ends_with("\"a\" is not key=value"));
-    let bad = "-cluster-annotations agent.open-cluster-management.io/a/b=1";
-    assert!(refusal(bad).ends_with("is not a key of an annotation"));
-}
-
-#[test]
-fn a_leader_is_elected_by_client_gos_rules() {
-    assert!(settings("-disable-leader-election").unwrap().election.is_none());
-    assert!(settings("-once").unwrap().election.is_none());
-    let line = |lease, renew, retry| {
-        settings(&format!(
-            "-leader-election-lease-duration {lease} -leader-election-renew-deadline {renew} \
-            -leader-election-retry-period {retry}"
-        ))
-        .map(|settings| settings.election.map(|timing| timing.lease.as_secs()))
-    };
-    // Upstream's times for single nodes.
-    assert_eq!(line("4m30s", "240s", "1m"), Ok(Some(270)));
-    for (lease, renew, retry, sentence) in [
-        ("0s", "107s", "26s", "-leader-election-lease-duration is a time above zero"),
-        ("107s", "107s", "26s", "-leader-election-lease-duration is longer than"),
-        ("137s", "31s", "26s", "-leader-election-renew-deadline is longer than 1.2 times"),
-        ("137s", "107s", "0", "-leader-election-retry-period is a time above zero"),
-        ("900ms", "500ms", "100ms", "-leader-election-lease-duration is at least 1s"),
-    ] {
-        let refusal = line(lease, renew, retry).unwrap_err();
-        assert!(refusal.starts_with(sentence), "{refusal}");
-    }
-}
-
-#[test]
-fn once_waits_a_day_unless_something_else_is_said() {
-    let once = |line: &str| settings(line).map(|settings| settings.once);
-    assert_eq!(once("-once"), Ok(Some(Duration::from_secs(86_400))));
-    assert_eq!(once("-once -wait-timeout 90"), Ok(Some(Duration::from_secs(90))));
-    assert_eq!(once("-once -wait-timeout 2m"), Ok(Some(Duration::from_secs(120))));
-    assert_eq!(once("-once -wait-timeout 0"), Ok(Some(Duration::ZERO)));
-    assert_eq!(once("-wait-timeout 90"), Err("-wait-timeout belongs to -once".into()));
-    assert!(once("-once -wait-timeout -1").is_err());
-}
-
-#[test]
-fn what_makes_no_sense_is_refused_in_a_sentence() {
-    for (line, sentence) in [
-        ("-hub-kubeconfig-secret ../x", "-hub-kubeconfig-secret \"../x\" is not a valid"),
-        ("-hub-kubeconfig-secret=", "-hub-kubeconfig-secret is required"),
-        ("-bootstrap-kubeconfig-secret A", "-bootstrap-kubeconfig-secret \"A\" is not a valid"),
-        (
-            "-bootstrap-kubeconfig-secret hub-kubeconfig-secret",
-            "-bootstrap-kubeconfig-secret \"hub-kubeconfig-secret\" is a Secret that this program",
-        ),
-        (
-            "-bootstrap-kubeconfig-secret x-pending -hub-kubeconfig-secret x",
-            "-bootstrap-kubeconfig-secret \"x-pending\" is a Secret that this program",
-        ),
-        ("-namespace a.b", "the namespace \"a.b\" is not a valid name"),
-    ] {
-        let refusal = refusal(line);
-        assert!(refusal.starts_with(sentence), "{line}: {refusal}");
-    }
-}
-
-#[test]
-fn flags_of_the_registration_agent_are_never_silently_eaten() {
-    assert!(settings("-registration-auth csr").is_ok() && settings("-registration-auth=").is_ok());
-    for (other, why) in [
-        ("grpc", ", which needs a hub behind a gRPC broker"),
-        ("awsirsa", ", which needs the AWS CLI and a hub on AWS EKS"),
-        ("token", ""),
-        ("CSR", ""),
-    ] {
-        let refusal = refusal(&format!("-registration-auth {other}"));
-        assert_eq!(refusal, format!("-registration-auth is csr, not {other:?}{why}"));
-    }
-    for (line, reason) in [
-        ("--grpc-config x", "by CSR alone"),
-        ("--hub-kubeconfig /spoke/hub-kubeconfig/kubeconfig", "-hub-kubeconfig-secret"),
-    ] {
-        let refusal = refusal(line);
-        assert!(refusal.contains("has no meaning here") && refusal.contains(reason), "{refusal}");
-    }
-}
-
-/// ocm `pkg/registration/register/factory/options.go` and `token/options.go`, Validate.
-#[test]
-fn agents_of_add_ons_authenticate_by_csr_or_token() {
-    let driver = |line: &str| settings(line).map(|settings| settings.addon_driver);
-    let auth = "--addon-kubeclient-registration-auth";
-    for line in ["".to_owned(), format!("{auth}="), format!("{auth}=csr")] {
-        assert_eq!(driver(&line), Ok(KubeClientDriver::Csr));
-    }
-    let token = |lifetime| Ok(KubeClientDriver::Token { lifetime });
-    assert_eq!(driver(&format!("{auth} token")), token(31_536_000));
-    assert_eq!(driver(&format!("{auth} token -addon-token-expiration-seconds 600")), token(600));
-    let refused = "-addon-kubeclient-registration-auth is csr or token, not \"x\"";
-    assert_eq!(driver(&format!("{auth} x")), Err(refused.to_owned()));
-    let refused = "-addon-token-expiration-seconds is from 600 to 2147483647, not 599";
-    assert_eq!(driver("-addon-token-expiration-seconds 599"), Err(refused.to_owned()));
 }
 
 #[test]
 fn the_readme_shows_the_flags_as_they_are() {
-    let help = sidecar::flags::help("csr-bootstrapper", &table(CommandForm::Own));
+    let help = sidecar::flags::help("csr-bootstrapper", &table(false));
     let block = format!("<!-- flags:csr-bootstrapper -->\n```text\n{help}```\n<!-- end -->");
     assert!(
         include_str!("../../REFERENCE.md").contains(&block),
         "REFERENCE.md should hold\n{block}"
     );
-}
-
-#[test]
-fn feature_gates_are_upstreams_and_name_what_is_missing() {
-    let management = |gates: &[&str]| {
-        let gates: Vec<_> = gates.iter().map(|gate| format!("-feature-gates={gate}")).collect();
-        settings(&gates.join(" ")).map(|settings| settings.addon_management)
-    };
-    assert_eq!(management(&[]), Ok(true));
-    assert_eq!(management(&["AddonManagement=true,ClusterClaim=false"]), Ok(true));
-    assert_eq!(management(&["AddonManagement=true", "AddonManagement=false"]), Ok(false));
-    let claims = |line: &str| settings(line).map(|settings| settings.claim_rules);
-    let kinds = |line: &str| settings(line).map(|settings| settings.claim_kinds);
-    let (claim, property) = (ClaimKind::ClusterClaim, ClaimKind::ClusterProperty);
-    let rules = ClaimRules { max_custom: 20, reserved_suffixes: Vec::new() };
-    assert_eq!((claims(""), kinds("")), (Ok(rules), Ok(vec![claim])));
-    assert_eq!(kinds("-feature-gates ClusterClaim=false"), Ok(vec![]));
-    assert_eq!(kinds("-feature-gates ClusterProperty=true"), Ok(vec![claim, property]));
-    let reserved_suffixes = vec!["a.io".to_owned(), "b.io".to_owned()];
-    let line = "-max-custom-cluster-claims 0 -reserved-cluster-claim-suffixes a.io,,b.io";
-    assert_eq!(claims(line), Ok(ClaimRules { max_custom: 0, reserved_suffixes }));
-    let refused = "-max-custom-cluster-claims is 0 or more, not -1";
-    assert_eq!(claims("-max-custom-cluster-claims -1"), Err(refused.to_owned()));
-    for (gates, sentence) in [
-        ("Other=true", "-feature-gates: the agent has no feature \"Other\""),
-        ("AddonManagement", "-feature-gates: \"AddonManagement\" is not Name=true or Name=false"),
-        (
-            "AddonManagement=yes",
-            "-feature-gates: \"AddonManagement=yes\" is not Name=true or Name=false",
-        ),
-    ] {
-        assert_eq!(management(&[gates]), Err(sentence.to_owned()));
-    }
 }
