@@ -65,16 +65,12 @@ pub(crate) struct Agent {
     /// Requests in sessions with a hub, and by other requesters.
     pub(crate) session_requests: RequestMetrics,
     pub(crate) other_requests: RequestMetrics,
-    /// The status of the Lease on the hub.
     pub(crate) heartbeat: Mutex<RenewalStatus>,
     state: Mutex<SharedState>,
 }
 
 impl Agent {
     /// Puts the parts together; nothing runs yet.
-    ///
-    /// # Errors
-    /// `BadConfig` when the kubeconfig of the management cluster or of the spoke cannot be used.
     pub(crate) fn new(
         settings: &Settings,
         flags: &Flags,
@@ -107,7 +103,6 @@ impl Agent {
         })
     }
 
-    /// The cluster that joins the hub.
     pub(crate) fn spoke(&self) -> &Client {
         self.spoke.as_ref().unwrap_or(&self.management)
     }
@@ -124,7 +119,6 @@ impl Agent {
         Ok(client.limited_to(HUB_OBJECT))
     }
 
-    /// Reads the shared state.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&SharedState) -> T) -> T {
         read(&lock(&self.state))
     }
@@ -145,17 +139,14 @@ impl Agent {
         lock(&self.heartbeat).clone()
     }
 
-    /// Records that the certificate loop runs.
     pub(crate) fn beat(&self) {
         self.report(|status| status.beat = Some(Instant::now()));
     }
 
-    /// The current session, if there is a valid credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         self.read(|state| state.session.clone())
     }
 
-    /// Begins a session, or ends it with `None`.
     pub(crate) fn set_session(&self, session: Option<Arc<HubSession>>) {
         let ended = self.update(|state| {
             let ended = std::mem::replace(&mut state.session, session);
@@ -197,10 +188,8 @@ impl Agent {
 
     /// The clocks for the credential: its hub's, or else that of the requester's hub.
     pub(crate) fn clocks(&self) -> Clocks {
-        let (session, requester) =
-            self.read(|state| (state.session.clone(), state.requester.clone()));
-        let session = session.and_then(|session| session.client.clock());
-        let requester = || requester.and_then(|csrs| csrs.client.clock());
+        let session = self.session().and_then(|session| session.client.clock());
+        let requester = || self.read(|state| state.requester.as_ref()?.client.clock());
         Clocks::new(SystemTime::now(), Instant::now(), session.or_else(requester))
     }
 
@@ -212,7 +201,6 @@ impl Agent {
         }
     }
 
-    /// The Secret with the hub's credential.
     pub(crate) fn credential(&self) -> Target<'_> {
         SECRETS.object(&self.settings.namespace, &self.settings.hub_secret)
     }
@@ -236,7 +224,6 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// The last error of each watch.
     pub(crate) fn watch_errors(&self) -> Vec<String> {
         let (session, requester) =
             self.read(|state| (state.session.clone(), state.requester.clone()));

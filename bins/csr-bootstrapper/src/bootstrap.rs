@@ -16,7 +16,6 @@ use crate::{agent::Agent, hub::Hub, settings::BootstrapSource};
 /// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A valid bootstrap kubeconfig.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
@@ -26,7 +25,6 @@ pub(crate) struct BootstrapKubeconfig {
 /// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why there is no valid one.
 pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, String>;
 
-/// Why no bootstrap kubeconfig is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BootstrapError {
     /// With the reason, once the source was read.
@@ -127,28 +125,19 @@ impl Agent {
         self.server(index).is_none_or(|it| it == server).then_some((index, server))
     }
 
-    /// The reason why no hub can be selected, in a sentence.
     pub(crate) fn selection_error(&self) -> Option<String> {
         let error = self.read(|state| state.selection_error.clone())?;
         Some(format!("no hub can be selected: {error}"))
     }
 
     /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
-    ///
-    /// # Errors
-    /// There is none.
     pub(crate) fn bootstrap(
         &self,
     ) -> std::result::Result<Arc<BootstrapKubeconfig>, BootstrapError> {
-        let index = match self.settings.hub_connection_timeout {
-            None => 0,
-            Some(_) => match self.selected_hub() {
-                Some((index, _)) => index,
-                None => {
-                    let error = self.read(|state| state.selection_error.clone());
-                    return Err(BootstrapError::NotSelected(error));
-                }
-            },
+        let is_selected = self.settings.hub_connection_timeout.is_some();
+        let selected = if is_selected { self.selected_hub() } else { Some((0, String::new())) };
+        let Some((index, _)) = selected else {
+            return Err(BootstrapError::NotSelected(self.read(|it| it.selection_error.clone())));
         };
         let source = self.source(index).ok_or(BootstrapError::Invalid(None))?;
         source.map_err(|error| BootstrapError::Invalid(Some(error)))

@@ -34,10 +34,8 @@ const RESERVED: [&str; 4] = [
     "product.open-cluster-management.io",
 ];
 
-/// Values of claims, by name.
 pub(crate) type Claims = BTreeMap<String, String>;
 
-/// A kind whose objects are claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ClaimKind {
     /// OCM's own.
@@ -155,10 +153,6 @@ fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
     }
 }
 
-/// Returns whether the server has this kind.
-///
-/// # Errors
-/// As the server says.
 fn is_served(client: &Client, resource: &Resource) -> Result<bool> {
     let path = format!("/apis/{}", resource.api_version());
     match client.document(&path) {

@@ -36,9 +36,6 @@ pub struct HttpsSettings {
 
 impl HttpsSettings {
     /// The flags' values; `None` without an address.
-    ///
-    /// # Errors
-    /// One sentence that names the flag.
     pub fn of(flags: &Flags) -> std::result::Result<Option<Self>, String> {
         let only_tls13 = match flags.text("tls-min-version") {
             // A minimum: nothing older than 1.2 is spoken anyway.
@@ -68,9 +65,6 @@ impl HttpsSettings {
     }
 
     /// Listens with a self-signed certificate of this start.
-    ///
-    /// # Errors
-    /// `BadConfig` if that, or the address, cannot be used.
     pub fn listen(&self) -> Result<HttpListener> {
         let (certificate, key) = self_signed()?;
         self.listen_with(certificate, &key)

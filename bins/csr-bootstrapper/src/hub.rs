@@ -6,22 +6,17 @@ use std::fmt;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::{CurrentCluster, error::Result, quoted, secret::Data};
 
-/// The cluster of the current context.
+/// The cluster of the current context, with its fields as written.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Hub {
-    /// Its name in the kubeconfig.
     pub name: String,
-    /// Its URL, as written.
     pub(crate) server: String,
-    /// `proxy-url`.
     pub(crate) proxy: Option<String>,
-    /// The file that `certificate-authority` names, as written.
+    /// The file that `certificate-authority` names.
     pub(crate) authority_file: Option<String>,
     /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
     pub(crate) authority: Option<Vec<u8>>,
-    /// `tls-server-name`.
     pub server_name: Option<String>,
-    /// `insecure-skip-tls-verify`.
     pub insecure: bool,
 }
 

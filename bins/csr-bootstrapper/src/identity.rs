@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use apiclient::{
@@ -28,7 +28,6 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Size limit of a file: that of a Secret.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The agent's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentNames {
     pub cluster: String,
@@ -36,17 +35,14 @@ pub struct AgentNames {
 }
 
 impl AgentNames {
-    /// The user on the hub: the common name of the certificate.
     pub fn user(&self) -> String {
         format!("{PREFIX}{}:{}", self.cluster, self.agent)
     }
 
-    /// The subject of its certificate.
     pub fn subject(&self) -> Subject {
         Subject { user: self.user(), groups: self.groups().into(), units: Vec::new() }
     }
 
-    /// The requests for its certificate.
     pub fn csr_template(&self) -> CsrTemplate {
         CsrTemplate {
             subject: self.subject(),
@@ -70,14 +66,10 @@ pub fn said(data: &Data, key: &str, name: &str) -> bool {
     data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
 }
 
-/// The random bytes for new names.
 pub type RandomBytes = [u8; 26];
 
 /// New random bytes. Two clusters of one name would replace each other on the hub, and a cheaper source,
 /// such as a clock, may be the same on many machines of one image.
-///
-/// # Errors
-/// `BadConfig` if the system provides none.
 pub fn random() -> Result<RandomBytes> {
     let mut bytes = RandomBytes::default();
     let filled = SystemRandom::new().fill(&mut bytes);
@@ -105,10 +97,8 @@ pub fn resolve(
     (AgentNames { cluster, agent }, ignored)
 }
 
-/// Checks that `name` can be a cluster's: its namespace on the hub has the same name.
-///
-/// # Errors
-/// The problem, as the predicate of a sentence about the name.
+/// Checks that `name` can be a cluster's: its namespace on the hub has the same name. The error is the predicate of a
+/// sentence about the name.
 pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     match valid_label(name) {
         true => Ok(()),
@@ -116,11 +106,8 @@ pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     }
 }
 
-/// Checks that `name` can be an agent's. Upstream accepts any name; with a colon the hub would recognise no
-/// request, as it splits the user there.
-///
-/// # Errors
-/// The problem, as the predicate of a sentence about the name.
+/// The same for an agent's. Upstream accepts any name; with a colon the hub would recognise no request, as it splits
+/// the user there.
 pub fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
     let printable = !name.chars().any(|c| c.is_control() || c == ':');
     match printable && (1..=253).contains(&name.len()) && name.trim() == name {
@@ -158,14 +145,11 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The files of `directory`; unreadable ones are left out.
+/// The credential's files in `directory`; unreadable ones are left out.
 pub fn in_directory(directory: &Path) -> Data {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let named =
-        |path: PathBuf| Some((path.file_name()?.to_str()?.to_owned(), read(&path).ok()?.into()));
-    // Names with two dots are hub-kubeconfig-dumper's own.
-    paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")).collect()
+    let names = ["kubeconfig", "tls.crt", "tls.key", CLUSTER_NAME, AGENT_NAME].into_iter();
+    let content = |name: &str| Some((name.to_owned(), read(&directory.join(name)).ok()?.into()));
+    names.filter_map(content).collect()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -41,7 +41,6 @@ pub(crate) struct SharedState {
     pub(crate) status: CertificateStatus,
     /// What the spoke's nodes have together, while it is known.
     pub(crate) capacity: Option<Arc<Capacity>>,
-    /// The current session, if there is a valid credential.
     pub(crate) session: Option<Arc<HubSession>>,
 }
 
@@ -63,7 +62,7 @@ pub(crate) struct HubSession {
 }
 
 impl HubSession {
-    /// With nothing known yet; `wakes` is woken when a CSR changes.
+    /// `wakes` is woken when a CSR changes.
     pub(crate) fn new(
         client: Client,
         hub: Hub,
@@ -86,7 +85,6 @@ impl HubSession {
         }
     }
 
-    /// The ManagedCluster in its last known state.
     pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
         match self.managed_cluster.get(&self.names.cluster) {
             Lookup::Object(cluster) => Some(cluster),
@@ -98,13 +96,11 @@ impl HubSession {
 /// The result of the last rotation, for condition ClusterCertificateRotated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rotated {
-    /// With the sentence about the certificate.
     Done(String),
     /// The hub has too many requests already.
     Halted,
     /// No CSR could be created, with the first error of the outage: one outage has one message.
     NotCreated(String),
-    /// With the sentence about the failure.
     Failed(String),
 }
 
@@ -123,7 +119,6 @@ impl Rotated {
         matches!(self, Self::Done(_))
     }
 
-    /// The condition ClusterCertificateRotated.
     pub(crate) fn condition(&self) -> Condition {
         let (status, reason) = match self {
             Self::Done(_) => ("True", "ClientCertificateUpdated"),
@@ -150,7 +145,6 @@ pub(crate) struct CertificateStatus {
     pub(crate) trouble: Option<String>,
     /// The progress towards a valid one.
     pub(crate) detail: Option<String>,
-    /// Requests that were posted.
     pub(crate) posted: u64,
     /// Requests that ended, by upstream's reason.
     pub(crate) ended: BTreeMap<&'static str, u64>,
@@ -175,7 +169,6 @@ impl Default for CertificateStatus {
 }
 
 impl CertificateStatus {
-    /// Counts the end of a request.
     pub(crate) fn count_end(&mut self, how: &'static str) {
         *self.ended.entry(how).or_default() += 1;
     }

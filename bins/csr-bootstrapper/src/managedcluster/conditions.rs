@@ -91,228 +91,144 @@ pub(crate) fn accepted(cluster: &Value) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use apiclient::time::seconds_time;
-
     use super::*;
 
     const BEFORE: &str = "2026-11-21T11:39:01Z";
+    const NOW: &str = "2027-01-15T08:00:00Z";
+    const UNAVAILABLE: &str = "ManagedClusterKubeAPIServerUnavailable";
+    const WELL: SpokeStatus<'_> = SpokeStatus {
+        health: &ApiServerHealth::Ok,
+        version: Some("v1.34.3"),
+        rotated: None,
+        claims: None,
+        capacity: None,
+        namespaces: None,
+    };
 
-    fn now() -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
-    }
-
-    fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    fn at(time: &str, kind: &str, status: &str, reason: &str, message: &str) -> Value {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": BEFORE})
-    }
-
-    fn spoke<'a>(health: &'a ApiServerHealth, version: &'a str) -> SpokeStatus<'a> {
-        SpokeStatus {
-            health,
-            version: Some(version),
-            rotated: None,
-            claims: None,
-            capacity: None,
-            namespaces: None,
-        }
-    }
-
-    /// The object on the hub after these conditions were written.
-    fn cluster(conditions: Vec<Value>) -> Value {
-        json!({
-            "metadata": {"name": "cluster1", "uid": "u-1", "resourceVersion": "295"},
-            "spec": {"hubAcceptsClient": true},
-            "status": {"conditions": conditions, "version": {"kubernetes": "v1.34.3"}},
-        })
+            "lastTransitionTime": time})
     }
 
     fn hub_accepted() -> Value {
         let message = "Accepted by hub cluster admin";
-        condition("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", message)
+        at(BEFORE, "HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", message)
     }
 
-    fn joined() -> Value {
-        condition(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
+    fn joined(time: &str) -> Value {
+        at(time, JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
     }
 
-    fn available() -> Value {
-        let message = "Managed cluster is available";
-        condition(AVAILABLE, "True", "ManagedClusterAvailable", message)
+    fn available(time: &str) -> Value {
+        at(time, AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
     }
 
-    fn patch(
-        cluster: &Value,
-        spoke: SpokeStatus<'_>,
-        rotated: Option<&Rotated>,
-        now: SystemTime,
-    ) -> Option<Value> {
-        let status = differences(cluster, SpokeStatus { rotated, ..spoke }, now);
-        (!status.is_empty()).then(|| json!({"status": status}))
+    /// The object on the hub with these conditions.
+    fn cluster(conditions: &[Value]) -> Value {
+        let status = json!({"conditions": conditions, "version": {"kubernetes": "v1.34.3"}});
+        json!({"metadata": {"name": "cluster1"}, "spec": {"hubAcceptsClient": true}, "status": status})
     }
 
-    fn patched(
-        cluster: &Value,
-        health: &ApiServerHealth,
-        rotated: Option<&Rotated>,
-    ) -> Option<Value> {
-        patch(cluster, spoke(health, "v1.34.3"), rotated, now())
-    }
-
-    /// The condition of this type in a patch.
-    fn said(patch: &Value, kind: &str) -> Value {
-        let conditions = patch["status"]["conditions"].as_array().unwrap();
-        conditions.iter().find(|condition| condition["type"] == kind).cloned().unwrap_or_default()
+    fn differences(cluster: &Value, spoke: SpokeStatus<'_>) -> Value {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        Value::Object(super::differences(cluster, spoke, now))
     }
 
     #[test]
     fn joining_the_first_patch_is_the_one_that_the_go_agent_sends() {
-        let clock = condition("ManagedClusterConditionClockSynced", "True", "Synced", "synced");
-        let mut cluster = cluster(vec![hub_accepted(), clock.clone()]);
+        let clock = at(BEFORE, "ManagedClusterConditionClockSynced", "True", "Synced", "synced");
+        let mut cluster = cluster(&[hub_accepted(), clock.clone()]);
         cluster["status"]["version"] = json!({});
-        let at = |mut condition: Value| {
-            condition["lastTransitionTime"] = json!(seconds_time(now()));
-            condition
-        };
         let expected = json!({
-            "status": {
-                "conditions": [hub_accepted(), clock, at(joined()), at(available())],
-                "version": {"kubernetes": "v1.34.3"},
-            },
+            "conditions": [hub_accepted(), clock, joined(NOW), available(NOW)],
+            "version": {"kubernetes": "v1.34.3"},
         });
-        assert_eq!(patched(&cluster, &ApiServerHealth::Ok, None), Some(expected));
+        assert_eq!(differences(&cluster, WELL), expected);
     }
 
     #[test]
-    fn joining_before_acceptance_nothing_is_said() {
-        let denied = condition("HubAcceptedManagedCluster", "False", "HubClusterAdminDenied", "");
-        for conditions in [vec![], vec![denied]] {
-            assert_eq!(patched(&cluster(conditions), &ApiServerHealth::Ok, None), None);
+    fn joining_nothing_is_written_before_acceptance_or_twice() {
+        let denied = at(BEFORE, "HubAcceptedManagedCluster", "False", "HubClusterAdminDenied", "");
+        let differ = at(BEFORE, "ManagedClusterConditionClockSynced", "False", "", "");
+        let known = [hub_accepted(), joined(BEFORE), available(BEFORE)];
+        for conditions in [&[][..], &[denied], &[hub_accepted(), differ], &known] {
+            let claims = [json!({"name": "id.k8s.io", "value": "a"})];
+            let claims = Some(&claims[..]).filter(|_| conditions.len() < 3);
+            let spoke = SpokeStatus { claims, ..WELL };
+            assert_eq!(differences(&cluster(conditions), spoke), json!({}));
         }
     }
 
     #[test]
-    fn joining_what_is_said_already_is_not_written() {
-        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        for health in [ApiServerHealth::Ok, ApiServerHealth::Unknown] {
-            assert_eq!(patched(&cluster, &health, None), None);
+    fn available_follows_the_health() {
+        let failing = ApiServerHealth::Failing("etcd".into());
+        let ill = |time| at(time, AVAILABLE, "False", UNAVAILABLE, "etcd");
+        let lost = at(BEFORE, AVAILABLE, "Unknown", "ManagedClusterLeaseUpdateStopped", "stopped");
+        let earlier = at(BEFORE, AVAILABLE, "False", UNAVAILABLE, "old");
+        for (before, health, after) in [
+            (&available(BEFORE), &failing, Some(ill(NOW))),
+            // Another message is no transition.
+            (&earlier, &failing, Some(ill(BEFORE))),
+            (&earlier, &ApiServerHealth::Ok, Some(available(NOW))),
+            (&lost, &ApiServerHealth::Ok, Some(available(NOW))),
+            // Not without a look.
+            (&lost, &ApiServerHealth::Unknown, None),
+        ] {
+            let cluster = cluster(&[hub_accepted(), before.clone(), joined(BEFORE)]);
+            // The version of an unhealthy spoke stays.
+            let version = Some(if *health == ApiServerHealth::Ok { "v1.34.3" } else { "v1.35.0" });
+            let expected = after.map_or_else(
+                || json!({}),
+                |after| json!({"conditions": [hub_accepted(), after, joined(BEFORE)]}),
+            );
+            assert_eq!(differences(&cluster, SpokeStatus { health, version, ..WELL }), expected);
         }
     }
 
     #[test]
-    fn available_is_false_and_the_version_stays_while_ill() {
-        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        let ill =
-            ApiServerHealth::Failing("The kube-apiserver is not ok, status code: 500, etcd".into());
-        let patch = patch(&cluster, spoke(&ill, "v1.35.0"), None, now()).unwrap();
-        let told = said(&patch, AVAILABLE);
-        assert_eq!(told["status"], "False");
-        assert_eq!(told["reason"], "ManagedClusterKubeAPIServerUnavailable");
-        assert_eq!(told["message"], "The kube-apiserver is not ok, status code: 500, etcd");
-        assert_eq!(told["lastTransitionTime"], seconds_time(now()));
-        assert_eq!(said(&patch, JOINED), joined(), "the others are as they were");
-        assert!(patch["status"]["version"].is_null());
-    }
-
-    #[test]
-    fn available_another_message_is_no_transition() {
-        let reason = "ManagedClusterKubeAPIServerUnavailable";
-        let conditions =
-            vec![hub_accepted(), joined(), condition(AVAILABLE, "False", reason, "old")];
-        let patch =
-            patched(&cluster(conditions), &ApiServerHealth::Failing("new".into()), None).unwrap();
-        assert_eq!(said(&patch, AVAILABLE), condition(AVAILABLE, "False", reason, "new"));
-    }
-
-    #[test]
-    fn available_after_the_hub_lost_sight_of_the_cluster() {
-        let reason = "ManagedClusterLeaseUpdateStopped";
-        let unknown = condition(AVAILABLE, "Unknown", reason, "stopped updating its lease.");
-        let cluster = cluster(vec![hub_accepted(), unknown, joined()]);
-        assert_eq!(patched(&cluster, &ApiServerHealth::Unknown, None), None, "not without a look");
-        let patch = patched(&cluster, &ApiServerHealth::Ok, None).unwrap();
-        let told = said(&patch, AVAILABLE);
-        assert_eq!(
-            (&told["status"], &told["reason"]),
-            (&json!("True"), &json!("ManagedClusterAvailable"))
-        );
-        assert_eq!(patch["status"]["conditions"][1], told, "in place");
-    }
-
-    #[test]
-    fn a_version_that_is_new_is_written_alone() {
-        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        let patch = patch(&cluster, spoke(&ApiServerHealth::Ok, "v1.35.0"), None, now()).unwrap();
-        assert_eq!(patch["status"], json!({"version": {"kubernetes": "v1.35.0"}}));
-    }
-
-    #[test]
-    fn the_rotation_is_told_also_before_acceptance() {
-        for (good, reason) in
-            [(true, "ClientCertificateUpdated"), (false, "ClientCertificateUpdateFailed")]
-        {
-            let message = "what happened".to_owned();
-            let rotated = if good { Rotated::Done(message) } else { Rotated::Failed(message) };
-            for conditions in [vec![], vec![hub_accepted(), joined(), available()]] {
-                let cluster = cluster(conditions);
-                let patch = patched(&cluster, &ApiServerHealth::Ok, Some(&rotated)).unwrap();
-                let told = said(&patch, "ClusterCertificateRotated");
-                let status = if good { "True" } else { "False" };
-                assert_eq!(told["status"], status);
-                assert_eq!(
-                    (&told["reason"], &told["message"]),
-                    (&json!(reason), &json!("what happened"))
-                );
+    fn rotation_is_reported_before_acceptance_and_while_the_clocks_differ() {
+        let differ = at(BEFORE, "ManagedClusterConditionClockSynced", "False", "", "");
+        let message = "what happened".to_owned();
+        for (rotated, status, reason) in [
+            (Rotated::Done(message.clone()), "True", "ClientCertificateUpdated"),
+            (Rotated::Failed(message.clone()), "False", "ClientCertificateUpdateFailed"),
+        ] {
+            let wanted = at(NOW, "ClusterCertificateRotated", status, reason, &message);
+            for before in [vec![], vec![hub_accepted(), differ.clone()]] {
+                let spoke = SpokeStatus { rotated: Some(&rotated), ..WELL };
+                let after = [before.clone(), vec![wanted.clone()]].concat();
+                assert_eq!(differences(&cluster(&before), spoke), json!({"conditions": after}));
             }
         }
     }
 
     #[test]
-    fn nothing_but_the_rotation_is_said_while_the_clocks_differ() {
-        let differ = |status: &str| {
-            let kind = "ManagedClusterConditionClockSynced";
-            cluster(vec![hub_accepted(), condition(kind, status, "", "")])
-        };
-        assert_eq!(patched(&differ("False"), &ApiServerHealth::Ok, None), None);
-        assert!(patched(&differ("True"), &ApiServerHealth::Ok, None).is_some());
-        // People with bad clocks look for exactly this.
-        let rotated = Rotated::Failed("no".into());
-        let patch = patched(&differ("False"), &ApiServerHealth::Ok, Some(&rotated)).unwrap();
-        assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");
-        assert_eq!(said(&patch, JOINED), Value::Null);
-    }
-
-    #[test]
-    fn only_the_condition_counts_as_acceptance() {
-        let status = |status: &str| {
-            json!({"spec": {"hubAcceptsClient": true},
-                "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": status}]}})
-        };
-        assert!(accepted(&status("True")));
-        for not in [cluster(vec![]), status("False"), status("Unknown"), json!({}), json!(null)] {
-            assert!(!accepted(&not), "{not}");
+    fn version_and_claims_are_written_when_they_change() {
+        let mut cluster = cluster(&[hub_accepted(), joined(BEFORE), available(BEFORE)]);
+        let newer = SpokeStatus { version: Some("v1.35.0"), ..WELL };
+        assert_eq!(differences(&cluster, newer), json!({"version": {"kubernetes": "v1.35.0"}}));
+        let one = json!([{"name": "id.k8s.io", "value": "a"}]);
+        for (known, claims, written) in [
+            (json!(null), &one, true),
+            // None at all is as good as an empty list.
+            (json!(null), &json!([]), false),
+            (json!([]), &json!([]), false),
+            (one.clone(), &one, false),
+            (one.clone(), &json!([]), true),
+        ] {
+            cluster["status"]["clusterClaims"] = known;
+            let spoke = SpokeStatus { claims: claims.as_array().map(Vec::as_slice), ..WELL };
+            let expected = if written { json!({"clusterClaims": claims}) } else { json!({}) };
+            assert_eq!(differences(&cluster, spoke), expected);
         }
     }
 
     #[test]
-    fn claim_is_written_when_it_changes() {
-        let claims = [json!({"name": "id.k8s.io", "value": "a"})];
-        let mut known = cluster(vec![hub_accepted(), joined(), available()]);
-        let told = |known: &Value, health: &ApiServerHealth, claims: &[Value]| {
-            let spoke = SpokeStatus { claims: Some(claims), ..spoke(health, "v1.34.3") };
-            let patch = patch(known, spoke, None, now())?;
-            Some(patch["status"]["clusterClaims"].clone()).filter(|claims| !claims.is_null())
-        };
-        let ok = &ApiServerHealth::Ok;
-        assert_eq!(told(&known, ok, &claims), Some(json!(claims)));
-        let reported = &ApiServerHealth::Unknown;
-        assert_eq!(told(&known, reported, &claims), Some(json!(claims)));
-        assert_eq!(told(&known, ok, &[]), None, "none is as good as an empty list");
-        known["status"]["clusterClaims"] = json!(claims);
-        assert_eq!(told(&known, ok, &claims), None);
-        assert_eq!(told(&known, ok, &[]), Some(json!([])), "the last one is gone");
-        known["status"]["clusterClaims"] = json!([]);
-        assert_eq!(told(&known, ok, &[]), None);
-        let unaccepted = cluster(vec![]);
-        assert_eq!(told(&unaccepted, ok, &claims), None);
+    fn only_the_condition_counts_as_acceptance() {
+        let status = |status| cluster(&[at(BEFORE, "HubAcceptedManagedCluster", status, "", "")]);
+        assert!(accepted(&status("True")));
+        for not in [cluster(&[]), status("False"), status("Unknown"), json!({}), json!(null)] {
+            assert!(!accepted(&not), "{not}");
+        }
     }
 }

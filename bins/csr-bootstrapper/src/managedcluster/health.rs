@@ -1,6 +1,9 @@
 //! Probes of the spoke's API server, for its health and its version.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use apiclient::{client::Client, json, log_line::quoted};
 
@@ -84,35 +87,28 @@ impl Probes {
     /// Records an answer at `now`.
     fn record(&mut self, code: u16, text: &str, now: Instant) {
         self.probed = Some(now);
-        let same = std::mem::replace(&mut self.code, code) == code;
+        let is_same = mem::replace(&mut self.code, code) == code;
         if code == 200 {
             self.failing_since = None;
-            self.set_health(ApiServerHealth::Ok);
+            if let ApiServerHealth::Failing(_) = mem::replace(&mut self.health, ApiServerHealth::Ok)
+            {
+                log::info!("the spoke's API server is healthy again");
+            }
             return;
         }
         let since = *self.failing_since.get_or_insert(now);
         let message =
             format!("The kube-apiserver is not ok, status code: {code}, {}", quoted(text));
         log::debug!(error = message; "a probe of the spoke's API server failed");
-        match &self.health {
+        self.health = match mem::take(&mut self.health) {
             // Only the wording may differ: no reason for another write each time.
-            ApiServerHealth::Failing(_) if same => {}
-            _ if now < since + FAILURE_THRESHOLD => self.health = ApiServerHealth::Unknown,
-            _ => self.set_health(ApiServerHealth::Failing(message)),
-        }
-    }
-
-    fn set_health(&mut self, health: ApiServerHealth) {
-        let before = std::mem::replace(&mut self.health, health);
-        match (&before, &self.health) {
-            (ApiServerHealth::Failing(_), ApiServerHealth::Ok) => {
-                log::info!("the spoke's API server is healthy again")
+            health @ ApiServerHealth::Failing(_) if is_same => health,
+            _ if now < since + FAILURE_THRESHOLD => ApiServerHealth::Unknown,
+            _ => {
+                log::warn!(error = message; "the spoke's API server is not healthy");
+                ApiServerHealth::Failing(message)
             }
-            (before, ApiServerHealth::Failing(message)) if *before != self.health => {
-                log::warn!(error = message; "the spoke's API server is not healthy")
-            }
-            _ => {}
-        }
+        };
     }
 }
 

@@ -33,7 +33,6 @@ pub(crate) fn run(agent: &Agent) {
     }
 }
 
-/// Renews it as long as `session` lasts.
 fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
     let mut renewal = None;
     let mut generation = session.client.generation();
@@ -127,7 +126,6 @@ fn follow(
     }
 }
 
-/// The Lease's name in a sentence.
 fn what(lease: &Target<'_>) -> String {
     format!("Lease {}/{LEASE} on the hub", lease.namespace.unwrap_or_default())
 }

@@ -17,15 +17,11 @@ use serde_json::{Value, json};
 
 use crate::{agent::Agent, identity::AgentNames};
 
-/// `cluster.open-cluster-management.io/v1` ManagedCluster.
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
 
 /// Introduces this cluster to the hub with the identity of `client`: `true` if it created the
 /// ManagedCluster, `false` if there is one. Accepting it is up to the hub.
-///
-/// # Errors
-/// As the server says; a bootstrap identity may lack the rights and still obtain its credential.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
     match client.get(&target) {
@@ -71,14 +67,11 @@ pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
 /// Upstream counts the entries; this compares their content, so that a rotated authority arrives (ocm
 /// `pkg/registration/spoke/registration/creating_controller.go:99`).
 pub(crate) fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option<Value> {
-    if urls.is_empty() {
+    let spec = &existing["spec"];
+    if urls.is_empty() || !(spec.is_object() || spec.is_null()) {
         return None;
     }
     let mut cluster = existing.clone();
-    // A field cannot be set in anything but a map; a hub would reject that anyway.
-    if !(cluster["spec"].is_object() || cluster["spec"].is_null()) {
-        cluster["spec"] = json!({});
-    }
     let configs = &existing["spec"]["managedClusterClientConfigs"];
     let mut configs = configs.as_array().cloned().unwrap_or_default();
     let bundle = ca_bundle.map(|pem| json!(BASE64_STANDARD.encode(pem)));
@@ -199,11 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_where_one_belongs_is_replaced() {
+    fn spec_without_fields_is_left_alone() {
         for odd in [json!("x"), json!(7), json!([])] {
             let cluster = json!({"metadata": {"name": "x"}, "spec": odd});
-            let new = wanted(&cluster, &urls(&[URL]), None).unwrap();
-            assert_eq!(new["spec"]["managedClusterClientConfigs"][0]["url"], URL);
+            assert_eq!(wanted(&cluster, &urls(&[URL]), None), None);
         }
     }
 }
