@@ -12,7 +12,7 @@ use apiclient::{api::Node, log_object, reflector::Store, resource::Resource, wat
 use log::Level;
 use serde_json::{Map, Value, json};
 
-use self::quantity::Quantity;
+use self::quantity::{Quantity, same};
 use crate::agent::{Agent, PAGE};
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
@@ -24,6 +24,7 @@ const MAX_TOTAL_LENGTH: usize = 8 << 20;
 /// Names of resources in a sum; nodes without special devices have six.
 const MAX_RESOURCES: usize = 256;
 
+/// Quantities by name of the resource.
 type ResourceList = BTreeMap<String, String>;
 
 /// Capacity and allocatable of a node, a line each of names and quantities: a tenth of the maps' memory.
@@ -137,7 +138,7 @@ impl Capacity {
 }
 
 fn changed(ours: &ResourceList, reported: &Value) -> Map<String, Value> {
-    let differs = |(name, ours): &(&String, &String)| reported[name.as_str()] != **ours;
+    let differs = |(name, ours): &(&String, &String)| !same(&reported[name.as_str()], ours);
     ours.iter().filter(differs).map(|(name, ours)| (name.clone(), json!(ours))).collect()
 }
 
@@ -229,6 +230,10 @@ mod tests {
             (
                 json!({"capacity": {"cpu": "64", "memory": "128Mi"}, "allocatable": {"cpu": "31", "memory": "64Mi"}}),
                 json!({"allocatable": {"cpu": "32"}}),
+            ),
+            (
+                json!({"capacity": {"cpu": 64, "memory": "131072Ki"}, "allocatable": {"cpu": "32e0", "memory": "64Mi"}}),
+                json!({}),
             ),
             (
                 json!({"capacity": {"cpu": "64", "memory": "128Mi", "gpu": "1"}, "allocatable": {"cpu": "32", "memory": "64Mi", "gpu": "1"}}),

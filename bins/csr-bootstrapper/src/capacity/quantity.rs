@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 /// Suffixes of 10^-9 to 10^18.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 /// The position of `m` among them.
@@ -84,6 +86,17 @@ fn without_factors(mut number: i128, factor: i128, most: usize) -> (i128, usize)
         (number, times) = (number / factor, times + 1);
     }
     (number, times)
+}
+
+/// Returns whether `reported` is the quantity `ours`, however it is written.
+pub(super) fn same(reported: &Value, ours: &str) -> bool {
+    let reported = match reported {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return false,
+    };
+    let milli = |text: &str| Quantity::parse(text).map(|quantity| quantity.milli);
+    reported == ours || milli(&reported).is_some_and(|reported| milli(ours) == Some(reported))
 }
 
 #[cfg(test)]
@@ -199,5 +212,20 @@ mod tests {
         assert_eq!(Quantity::parse(&long), None);
         assert_eq!(Quantity::parse(&format!("0.{long}")), None);
         assert_eq!(Quantity::parse(&"0".repeat(10_000)).map(|zero| zero.milli), Some(0));
+    }
+
+    #[test]
+    fn the_same_quantity_may_be_written_in_many_ways() {
+        for (reported, ours) in
+            [("1Gi", "1073741824"), ("1024Mi", "1Gi"), ("2", "2000m"), ("2e3", "2k")]
+        {
+            assert!(same(&reported.into(), ours), "{reported} {ours}");
+        }
+        assert!(same(&7.into(), "7") && same(&1.5.into(), "1500m"));
+        assert!(same(&"odd".into(), "odd"));
+        for reported in [Value::Null, "8".into(), "odd".into(), 8.into(), serde_json::json!(["7"])]
+        {
+            assert!(!same(&reported, "7"), "{reported}");
+        }
     }
 }
