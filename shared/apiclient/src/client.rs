@@ -62,6 +62,7 @@ pub struct Client {
     inner: Arc<Inner>,
     largest: usize,
     field_manager: &'static str,
+    impersonated: Option<Arc<str>>,
 }
 
 /// The default memory limit for an object, in bytes: a Secret of 1 MiB is 1.34 MiB in base64, and the maps
@@ -154,7 +155,8 @@ impl Client {
             requests,
             peer: Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT, field_manager: "" })
+        let inner = Arc::new(inner);
+        Ok(Self { inner, largest: USUAL_OBJECT, field_manager: "", impersonated: None })
     }
 
     /// A handle with its own memory limit for each object, in bytes.
@@ -168,6 +170,12 @@ impl Client {
     #[must_use]
     pub fn managing_as(&self, field_manager: &'static str) -> Self {
         Self { field_manager, ..self.clone() }
+    }
+
+    /// A handle whose requests have the rights of this user alone.
+    #[must_use]
+    pub fn impersonating(&self, user: &str) -> Self {
+        Self { impersonated: Some(user.into()), ..self.clone() }
     }
 
     /// Returns whether this is a handle of the same client.

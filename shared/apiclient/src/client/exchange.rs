@@ -115,7 +115,7 @@ impl Client {
                 let state = self.state();
                 (
                     state.transport.agent().clone(),
-                    state.transport.request(request)?,
+                    state.transport.request(request, self.impersonated.as_deref())?,
                     state.generation,
                 )
             };

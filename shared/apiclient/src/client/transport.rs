@@ -114,13 +114,23 @@ impl Transport {
         self.agent.shutdown();
     }
 
-    pub(crate) fn request(&self, request: &ApiRequest<'_>) -> Result<Request<Vec<u8>>> {
+    /// The message for a request; `impersonated` stands in for the user of the config, impersonated or not.
+    pub(crate) fn request(
+        &self,
+        request: &ApiRequest<'_>,
+        impersonated: Option<&str>,
+    ) -> Result<Request<Vec<u8>>> {
         let mut builder = Request::builder()
             .method(request.method.clone())
             .uri(format!("{}{}", self.config.server, request.path()))
             .header(header::ACCEPT, request.accept);
-        for (name, value) in &self.headers {
+        let is_replaced =
+            |name: &HeaderName| impersonated.is_some() && name.as_str().starts_with("impersonate-");
+        for (name, value) in self.headers.iter().filter(|(name, _)| !is_replaced(name)) {
             builder = builder.header(name, value);
+        }
+        if let Some(user) = impersonated {
+            builder = builder.header("Impersonate-User", user);
         }
         if let Some((content_type, _)) = &request.body {
             builder = builder.header(header::CONTENT_TYPE, *content_type);
