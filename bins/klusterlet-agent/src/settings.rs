@@ -14,7 +14,10 @@ use sidecar::{
     leadership,
 };
 
-use crate::{command::Duties, work::eviction::Evict};
+use crate::{
+    command::Duties,
+    work::{eviction::Evict, feedback::RawLimit},
+};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct WorkSettings {
     pub(crate) reach: Reach,
     pub(crate) evict: Evict,
     pub(crate) grace_period: Duration,
+    pub(crate) status_sync_interval: Duration,
+    pub(crate) raw_limit: RawLimit,
     /// The flags that were given and have no effect, each with the reason.
     ignored_flags: Vec<(&'static str, &'static str)>,
 }
@@ -52,11 +57,12 @@ pub(crate) struct AloneSettings {
 const LEFT_OUT: [&str; 2] = ["once", "wait-timeout"];
 
 /// Flags that the work agent has too.
-const SHARED: [&str; 20] = [
+const SHARED: [&str; 21] = [
     "agent-id",
     "cluster-name",
     "config",
     "disable-leader-election",
+    "feature-gates",
     "hub-kube-api-burst",
     "hub-kube-api-qps",
     "kube-api-burst",
@@ -76,23 +82,22 @@ const SHARED: [&str; 20] = [
 ];
 
 /// Flags of the work agent that are accepted and ignored, each with the reason.
-const IGNORED: [(&str, &str); 6] = [
+const IGNORED: [(&str, &str); 4] = [
     ("cloudevents-client-codecs", FROM_KUBE),
     ("cloudevents-client-id", FROM_KUBE),
-    ("max-feedback-watch", NO_FEEDBACK),
-    ("max-json-raw-length", NO_FEEDBACK),
-    ("status-sync-interval", "watches report changes at once."),
+    ("max-feedback-watch", "the watches that find changes of others serve feedback too."),
     ("workload-agent-workers", "requests are few, and sent one after the other."),
 ];
 /// Those that have no effect in the work duty alone.
-const IGNORED_ALONE: [(&str, &str); 3] = [
-    ("feature-gates", NO_FEEDBACK),
-    ("hub-kubeconfig", OF_REGISTRATION),
-    ("hub-kubeconfig-dir", OF_REGISTRATION),
-];
+const IGNORED_ALONE: [(&str, &str); 2] =
+    [("hub-kubeconfig", OF_REGISTRATION), ("hub-kubeconfig-dir", OF_REGISTRATION)];
 const FROM_KUBE: &str = "works come from the hub's API server.";
-const NO_FEEDBACK: &str = "this version reports no feedback values and has no gates for works.";
 const OF_REGISTRATION: &str = "the hub's kubeconfig is that of -workload-source-config.";
+
+/// The gate of values that are lists or maps.
+const RAW_FEEDBACK: &str = "RawFeedbackJsonString";
+const WORK_FEATURES: &str = "Features Name=true|false,...: RawFeedbackJsonString reports feedback values that are lists or maps, as JSON (default false).";
+const FEATURES: &str = "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false), RawFeedbackJsonString reports feedback values of works that are lists or maps, as JSON (default false).";
 
 /// The flag table of a command line for these duties.
 pub(crate) fn table(duties: Duties) -> Vec<Flag> {
@@ -105,6 +110,9 @@ pub(crate) fn table(duties: Duties) -> Vec<Flag> {
         };
         is_here && common.iter().all(|other| other.name != flag.name)
     });
+    for flag in table.iter_mut().filter(|flag| flag.name == "feature-gates") {
+        flag.help = if duties == Duties::Both { FEATURES } else { WORK_FEATURES };
+    }
     table.extend(common);
     table.extend([
         flag(
@@ -118,6 +126,18 @@ pub(crate) fn table(duties: Duties) -> Vec<Flag> {
             FlagKind::String,
             "after",
             "What happens after this time: after evicts, unless more than one and more than a tenth of the works are absent together; all evicts however many are; never evicts none.",
+        ),
+        flag(
+            "max-json-raw-length",
+            FlagKind::Int,
+            "1024",
+            "With feature RawFeedbackJsonString: the longest feedback value as JSON, in bytes.",
+        ),
+        flag(
+            "status-sync-interval",
+            FlagKind::Duration,
+            "10s",
+            "Interval between reports of feedback values and condition rules, unless feedbackScrapeType is Watch, and between reads of kinds that cannot be watched.",
         ),
         flag(
             "workload-source-config",
@@ -179,6 +199,8 @@ impl WorkSettings {
             reach: flags.reach(),
             evict: evict(flags.text("evict"))?,
             grace_period: flags.duration("appliedmanifestwork-eviction-grace-period"),
+            status_sync_interval: flags.period("status-sync-interval")?,
+            raw_limit: raw_limit(flags)?,
             ignored_flags: given.copied().collect(),
         })
     }
@@ -215,6 +237,15 @@ impl AloneSettings {
             election: (!flags.switch("disable-leader-election")).then_some(election),
         })
     }
+}
+
+/// The longest raw value, if there are any. Registration checks the other gates.
+fn raw_limit(flags: &Flags) -> Result<RawLimit, String> {
+    let limit = flags.number_in("max-json-raw-length", 0..=u32::MAX)?;
+    let gates = flags.list("feature-gates").into_iter().filter_map(|gate| gate.split_once('='));
+    let gate = gates.rev().find(|(name, _)| *name == RAW_FEEDBACK);
+    let is_on = gate.is_some_and(|(_, value)| value == "true");
+    Ok(usize::try_from(limit).ok().filter(|_| is_on))
 }
 
 /// The kubeconfig among the files that registration writes.
@@ -296,9 +327,9 @@ mod tests {
         assert!(settings.https.is_some() && settings.election.is_some());
         let mut ignored = ignored(&settings.work);
         ignored.sort_unstable();
-        let expected =
-            ["feature-gates", "kube-api-qps", "status-sync-interval", "terminate-on-files"];
-        assert_eq!(ignored, expected);
+        assert_eq!(ignored, ["kube-api-qps", "terminate-on-files"]);
+        assert_eq!(settings.work.status_sync_interval, Duration::from_secs(60));
+        assert_eq!(settings.work.raw_limit, None);
     }
 
     /// Those of mode SingletonHosted, with all that a Klusterlet may set (ocm `klusterlet-agent-deployment.yaml`).
@@ -324,7 +355,8 @@ mod tests {
         assert_eq!(work.hub_kubeconfig, PathBuf::from("/spoke/hub-kubeconfig/kubeconfig"));
         assert_eq!(work.spoke_kubeconfig, Some("/spoke/config/kubeconfig".into()));
         assert_eq!(work.grace_period, Duration::from_secs(600));
-        assert_eq!(ignored(&work), ["status-sync-interval"], "registration logs the others");
+        assert!(ignored(&work).is_empty(), "registration logs the others");
+        assert_eq!(work.raw_limit, Some(1024));
     }
 
     #[test]

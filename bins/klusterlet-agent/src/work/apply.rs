@@ -8,6 +8,7 @@ use apiclient::{
 use serde_json::{Value, json};
 
 use super::{
+    executor::{check_delete, denial},
     io::{ServedKind, Side, WorkIo},
     manifest::{Manifest, Strategy},
     merge::{Intent, difference, merge, without_nulls},
@@ -26,6 +27,8 @@ pub(crate) enum ApplyError {
     /// Another field manager owns a field, in the server's words.
     Conflict(String),
     IgnoreFields(String),
+    /// The executor lacks a right.
+    Denied(String),
     Failed(String),
 }
 
@@ -38,7 +41,7 @@ impl ApplyError {
                 let message = format!("Failed to process ignoreFields: {why}");
                 ("AppliedManifestSSAIgnoreFieldError", message)
             }
-            Self::Failed(why) => {
+            Self::Denied(why) | Self::Failed(why) => {
                 ("AppliedManifestFailed", format!("Failed to apply manifest: {why}"))
             }
         }
@@ -47,6 +50,7 @@ impl ApplyError {
 
 /// How a manifest is applied.
 pub(crate) struct ApplyOptions<'a> {
+    pub(crate) side: Side<'a>,
     pub(crate) owner: &'a AppliedManifestWork,
     pub(crate) owned: bool,
     pub(crate) strategy: Strategy,
@@ -62,6 +66,16 @@ pub(crate) fn apply(
 ) -> std::result::Result<(Value, bool), ApplyError> {
     let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
     let way = way(&manifest.object, options)?;
+    let failed = |error: Error| match (error, options.side) {
+        (Error::Forbidden(why), Side::ManagedAs(_)) => ApplyError::Denied(denial(&target, &why)),
+        (error, _) => ApplyError::Failed(error.to_string()),
+    };
+    if let Side::ManagedAs(account) = options.side
+        && options.owned
+        && !matches!(way, Way::Read)
+    {
+        check_delete(io, account, &target).map_err(failed)?;
+    }
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -71,7 +85,7 @@ pub(crate) fn apply(
                 let words = error.split_once(": 409: ").map_or(&*error, |(_, words)| words);
                 return Err(ApplyError::Conflict(words.to_owned()));
             }
-            result => return result.map_err(|error| ApplyError::Failed(error.to_string())),
+            result => return result.map_err(failed),
         }
     }
 }
@@ -106,14 +120,14 @@ fn apply_once(
     way: &Way<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<(Value, bool)> {
-    let before = match io.get(Side::Managed, target) {
+    let before = match io.get(options.side, target) {
         Ok(live) => Some(live),
         Err(Error::NotFound(_)) if !matches!(way, Way::Read) => None,
         Err(error) => return Err(error),
     };
     let mut live = match (way, before.clone()) {
         (Way::Merge(manifest) | Way::Create(manifest), None) => {
-            return Ok((io.create(Side::Managed, target, &new_object(manifest, options))?, true));
+            return Ok((io.create(options.side, target, &new_object(manifest, options))?, true));
         }
         (Way::Apply(required, config), before) => {
             let wanted = match &before {
@@ -121,7 +135,9 @@ fn apply_once(
                 None => Some(required.original()),
             };
             match wanted {
-                Some(wanted) => io.apply(target, &with_owners(wanted, options), config)?,
+                Some(wanted) => {
+                    io.apply(options.side, target, &with_owners(wanted, options), config)?
+                }
                 None => before.unwrap_or_default(),
             }
         }
@@ -137,7 +153,7 @@ fn apply_once(
         wanted["metadata"]["ownerReferences"] = references.into();
     }
     if let Some(patch) = difference(&live, &wanted) {
-        live = io.patch(Side::Managed, target, &guarded(patch, &live))?;
+        live = io.patch(options.side, target, &guarded(patch, &live))?;
     }
     // The server may drop all of a change, such as empty lists.
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();

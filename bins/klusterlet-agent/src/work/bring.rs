@@ -5,33 +5,33 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use apiclient::{
-    error::{Error, Result},
-    resource::{Resource, Target},
-};
+use apiclient::error::{Error, Result};
 use serde_json::Value;
 
 use super::{
     apply::{ApplyError, ApplyOptions, apply},
     apply_order::rank,
     conditions::{self, Availability},
+    executor::ManifestWorkExecutor,
     io::{Side, WorkIo},
-    manifest::{Manifest, Strategy, strategy},
+    manifest::{Manifest, scrape, strategy},
     merge::Intent,
     objects::{
-        AppliedManifestResourceMeta, AppliedManifestWork, ManifestWork, ResourceIdentifier,
-        generation,
+        AppliedManifestResourceMeta, AppliedManifestWork, ManifestCondition, ManifestWork,
+        ResourceIdentifier, generation,
     },
     ownership::goes_with_work,
     prune::prune,
-    reconcile::{Digests, Progress},
+    reconcile::{Digests, Progress, WorkAgent},
     record::{merged, write_record},
-    report::{known_condition, report},
+    report::{known_condition, manifest_condition, report},
+    watches::Followed,
 };
 
 /// Applies all manifests, takes away what is no longer among them, and reports.
 pub(crate) fn bring(
     io: &mut dyn WorkIo,
+    agent: &WorkAgent,
     work: &ManifestWork,
     record: AppliedManifestWork,
     digests: &mut Digests,
@@ -44,36 +44,78 @@ pub(crate) fn bring(
     let intents = merged(recorded, &wanted);
     let record = write_record(io, &record, intents)?;
     manifests.sort_by_key(|manifest| rank(&manifest.meta.kind));
-    let mut results: Vec<(Manifest, ManifestOutcome)> = manifests
+    let mut results: Vec<(Manifest, Outcome)> = manifests
         .into_iter()
         .map(|manifest| {
-            let applied = apply_manifest(io, work, &record, &manifest, digests);
-            (manifest, applied)
+            let attempt = apply_manifest(io, work, &record, &manifest, digests);
+            let outcome = Outcome::of(io, (agent, work), &manifest, &attempt);
+            (manifest, outcome)
         })
         .collect();
     results.sort_by_key(|(manifest, _)| manifest.meta.ordinal);
     let left = prune_unwanted(io, work, &record, &results);
-    let is_pending = !left.is_empty() || results.iter().any(|(_, applied)| applied.error.is_some());
-    let with_uid = results.iter().filter_map(|(manifest, applied)| {
+    let is_pending = !left.is_empty() || results.iter().any(|(_, outcome)| outcome.has_failed);
+    let with_uid = results.iter().filter_map(|(manifest, outcome)| {
         let mut entry = intended(manifest)?;
         let entries = record.status.applied_resources.iter();
         let known = entries.clone().find(|known| known.identifier() == entry.identifier());
-        entry.uid = applied.uid.clone().or_else(|| known.map(|known| known.uid.clone()))?;
+        entry.uid = outcome.uid.clone().or_else(|| known.map(|known| known.uid.clone()))?;
         Some(entry)
     });
     let mut entries = merged(&left, &with_uid.collect::<Vec<_>>());
     entries.sort();
     write_record(io, &record, entries)?;
     digests.retain(|object, _| wanted.iter().any(|entry| entry.identifier() == *object));
-    report(io, work, &results)?;
+    report(io, work, results.into_iter().map(|(_, outcome)| outcome.condition).collect())?;
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
 
-/// The outcome for a manifest.
-pub(crate) struct ManifestOutcome {
+/// What a pass did with a manifest.
+pub(crate) struct Attempt {
+    /// `None` if it was not tried.
+    pub(crate) applied: Option<std::result::Result<(), ApplyError>>,
+    /// The object, or why there is none.
+    pub(crate) object: std::result::Result<Value, Availability>,
+}
+
+/// What is left of an attempt once its object, which may be large, has been reported.
+struct Outcome {
     uid: Option<String>,
-    pub(crate) error: Option<ApplyError>,
-    pub(crate) available: Availability,
+    has_failed: bool,
+    condition: ManifestCondition,
+}
+
+impl Outcome {
+    fn of(
+        io: &dyn WorkIo,
+        (agent, work): (&WorkAgent, &ManifestWork),
+        manifest: &Manifest,
+        attempt: &Attempt,
+    ) -> Self {
+        Self {
+            uid: attempt.object.as_ref().ok().and_then(uid_of),
+            has_failed: matches!(attempt.applied, Some(Err(_))),
+            condition: manifest_condition(io, work, manifest, attempt, agent.raw_limit),
+        }
+    }
+}
+
+/// Reports what the objects of a complete work are like, and applies none.
+pub(crate) fn observe(
+    io: &mut dyn WorkIo,
+    agent: &WorkAgent,
+    work: &ManifestWork,
+) -> Result<Progress> {
+    let texts = work.spec.workload.manifests.iter().enumerate();
+    let conditions = texts.map(|(ordinal, text)| {
+        let manifest = Manifest::read(io, ordinal, text);
+        let object = look(io, &manifest);
+        let attempt = Attempt { applied: None, object };
+        Outcome::of(io, (agent, work), &manifest, &attempt).condition
+    });
+    let conditions = conditions.collect();
+    report(io, work, conditions)?;
+    Ok(Progress::Done)
 }
 
 fn apply_manifest(
@@ -82,27 +124,13 @@ fn apply_manifest(
     record: &AppliedManifestWork,
     manifest: &Manifest,
     digests: &mut Digests,
-) -> ManifestOutcome {
-    let kind = match &manifest.kind {
-        Ok(kind) => kind,
-        Err(error) => {
-            let message = "Resource meta is incomplete".to_owned();
-            let available = Availability::Unknown("IncompleteResourceMeta", message);
-            let error = Some(ApplyError::Failed(error.clone()));
-            return ManifestOutcome { uid: None, error, available };
-        }
-    };
-    let object = manifest.identifier();
+) -> Attempt {
     let known = known_condition(work, manifest);
-    let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
-    if conditions::is_complete(known) {
-        let (uid, available) = look(io, &target);
-        return ManifestOutcome { uid, error: None, available };
+    if conditions::is_complete(known) && manifest.kind.is_ok() {
+        return Attempt { applied: Some(Ok(())), object: look(io, manifest) };
     }
-    let strategy = match work.spec.executor {
-        Some(_) => Strategy::Unsupported("an executor is not supported".to_owned()),
-        None => strategy(&work.spec.manifest_configs, &object),
-    };
+    let object = manifest.identifier();
+    let strategy = strategy(&work.spec.manifest_configs, &object);
     let mut hasher = DefaultHasher::new();
     (manifest.digest, &strategy).hash(&mut hasher);
     let digest = hasher.finish();
@@ -110,37 +138,44 @@ fn apply_manifest(
         || conditions::was_applied(known, generation(&work.metadata)),
         |known| *known == digest,
     );
-    let options = ApplyOptions {
-        owner: record,
-        owned: goes_with_work(work.spec.delete_option.as_ref(), &object),
-        strategy,
-        intent: if is_same { Intent::Unchanged } else { Intent::Edited },
-    };
-    match apply(io, manifest, kind, &options) {
+    let account = work.spec.executor.as_ref().map(ManifestWorkExecutor::account).transpose();
+    let applied = account.map_err(ApplyError::Failed).and_then(|account| {
+        let kind = manifest.kind.as_ref().map_err(|error| ApplyError::Failed(error.clone()))?;
+        let options = ApplyOptions {
+            side: account.map_or(Side::Managed, Side::ManagedAs),
+            owner: record,
+            owned: goes_with_work(work.spec.delete_option.as_ref(), &object),
+            strategy,
+            intent: if is_same { Intent::Unchanged } else { Intent::Edited },
+        };
+        apply(io, manifest, kind, &options)
+    });
+    match applied {
         Ok((live, written)) => {
             if written && is_same {
                 io.drift_mended(&object);
             }
             digests.insert(object, digest);
-            ManifestOutcome { uid: uid_of(&live), error: None, available: Availability::Yes }
+            Attempt { applied: Some(Ok(())), object: Ok(live) }
         }
-        Err(error) => {
-            let (uid, available) = look(io, &target);
-            ManifestOutcome { uid, error: Some(error), available }
-        }
+        Err(error) => Attempt { applied: Some(Err(error)), object: look(io, manifest) },
     }
 }
 
-/// The uid of an object that is not applied now, and whether it is there.
-fn look(io: &mut dyn WorkIo, target: &Target<'_>) -> (Option<String>, Availability) {
-    match io.get(Side::Managed, target) {
-        Ok(live) => (uid_of(&live), Availability::Yes),
-        Err(Error::NotFound(_)) => (None, Availability::No),
-        Err(error) => {
+/// An object that is not applied now, or why it is not there.
+fn look(io: &mut dyn WorkIo, manifest: &Manifest) -> std::result::Result<Value, Availability> {
+    let Ok(kind) = &manifest.kind else {
+        let message = "Resource meta is incomplete".to_owned();
+        return Err(Availability::Unknown("IncompleteResourceMeta", message));
+    };
+    let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
+    io.get(Side::Managed, &target).map_err(|error| match error {
+        Error::NotFound(_) => Availability::No,
+        error => {
             let message = format!("Failed to fetch resource: {error}");
-            (None, Availability::Unknown("FetchingResourceFailed", message))
+            Availability::Unknown("FetchingResourceFailed", message)
         }
-    }
+    })
 }
 
 fn uid_of(live: &Value) -> Option<String> {
@@ -168,7 +203,7 @@ fn prune_unwanted(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
     record: &AppliedManifestWork,
-    results: &[(Manifest, ManifestOutcome)],
+    results: &[(Manifest, Outcome)],
 ) -> Vec<AppliedManifestResourceMeta> {
     let wanted: BTreeSet<ResourceIdentifier> =
         results.iter().map(|(manifest, _)| manifest.identifier()).collect();
@@ -188,12 +223,13 @@ fn prune_unwanted(
 }
 
 /// The objects of a work, as far as their kinds are served.
-pub(crate) fn objects(
-    io: &mut dyn WorkIo,
-    work: &ManifestWork,
-) -> Vec<(ResourceIdentifier, Resource)> {
+pub(crate) fn objects(io: &mut dyn WorkIo, work: &ManifestWork) -> Vec<Followed> {
     let manifests = work.spec.workload.manifests.iter();
     let read = manifests.map(|text| Manifest::read(io, 0, text));
-    read.filter_map(|manifest| Some((manifest.identifier(), manifest.kind.ok()?.resource)))
-        .collect()
+    read.filter_map(|manifest| {
+        let object = manifest.identifier();
+        let scrape = scrape(&work.spec.manifest_configs, &object);
+        Some(Followed { object, resource: manifest.kind.ok()?.resource, scrape })
+    })
+    .collect()
 }

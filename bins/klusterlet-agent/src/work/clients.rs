@@ -45,17 +45,18 @@ impl Clients {
     }
 
     /// The client for a request. Each takes its time-out at most, and a loop that sends one is not stuck.
-    pub(super) fn client(&self, side: Side) -> &Client {
+    pub(super) fn client(&self, side: Side<'_>) -> Client {
         self.duty.change(|status| status.beat = Some(Instant::now()));
         match side {
-            Side::Hub => &self.hub,
-            Side::Managed => &self.managed,
+            Side::Hub => self.hub.clone(),
+            Side::Managed => self.managed.clone(),
+            Side::ManagedAs(account) => self.managed.impersonating(&account.user_name()),
         }
     }
 
     /// Notes an own write, so that its echo is not taken for a change.
-    fn note(&self, side: Side, target: &Target<'_>, object: &Value) {
-        if side == Side::Managed {
+    fn note(&self, side: Side<'_>, target: &Target<'_>, object: &Value) {
+        if side != Side::Hub {
             self.duty.watches.wrote(target.resource, object);
         }
     }
@@ -73,7 +74,7 @@ impl Clients {
                 return kind;
             }
         }
-        let kinds = read_version(self.client(Side::Managed), api_version);
+        let kinds = read_version(&self.client(Side::Managed), api_version);
         let kind = kinds.as_deref().map(found).map_err(Clone::clone);
         // Manifests may name any number of versions that nobody serves.
         self.discovered.retain(|_, (read, kinds)| {
@@ -97,7 +98,7 @@ impl WorkIo for Clients {
     }
 
     fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>> {
-        for version in versions(self.client(Side::Managed), group)? {
+        for version in versions(&self.client(Side::Managed), group)? {
             // The server has just listed the version: a 404 is an error.
             let found = self.find(&version, |served| served.resource.plural == plural)?;
             if found.is_some() {
@@ -107,22 +108,22 @@ impl WorkIo for Clients {
         Ok(None)
     }
 
-    fn get(&mut self, side: Side, target: &Target<'_>) -> Result<Value> {
+    fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value> {
         let result = self.client(side).get(target);
-        if side == Side::Managed && matches!(result, Err(Error::NotServed(_))) {
+        if side != Side::Hub && matches!(result, Err(Error::NotServed(_))) {
             // Its definition may be gone.
             self.discovered.remove(&target.resource.api_version());
         }
         result
     }
 
-    fn create(&mut self, side: Side, target: &Target<'_>, object: &Value) -> Result<Value> {
+    fn create(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
         let created = self.client(side).create(target, object)?;
         self.note(side, target, &created);
         Ok(created)
     }
 
-    fn patch(&mut self, side: Side, target: &Target<'_>, patch: &Value) -> Result<Value> {
+    fn patch(&mut self, side: Side<'_>, target: &Target<'_>, patch: &Value) -> Result<Value> {
         let patched = self.client(side).patch(target, Patch::Merge, patch)?;
         self.note(side, target, &patched);
         Ok(patched)
@@ -130,13 +131,14 @@ impl WorkIo for Clients {
 
     fn apply(
         &mut self,
+        side: Side<'_>,
         target: &Target<'_>,
         object: &Value,
         config: &ServerSideApplyConfig,
     ) -> Result<Value> {
-        let client = self.client(Side::Managed);
+        let client = self.client(side);
         let applied = client.apply(target, object, config.field_manager(), config.force)?;
-        self.note(Side::Managed, target, &applied);
+        self.note(side, target, &applied);
         Ok(applied)
     }
 
@@ -160,7 +162,7 @@ impl WorkIo for Clients {
         let level = if warning { Level::Warn } else { Level::Info };
         log_object!(level, target, event = reason; "{message}");
         let event = CoreEvent { source: env!("CARGO_PKG_NAME"), reason, message, warning };
-        if let Err(error) = event.write(self.client(Side::Hub), &target, Some(uid(&work.metadata)))
+        if let Err(error) = event.write(&self.client(Side::Hub), &target, Some(uid(&work.metadata)))
         {
             log_object!(Level::Debug, target, error:% = error; "the Event is not written");
         }

@@ -2,13 +2,14 @@
 
 use super::{
     apply::ApplyError,
+    feedback::Feedback,
     objects::{ManifestCondition, WorkCondition},
 };
 
 pub(crate) const APPLIED: &str = "Applied";
 pub(crate) const AVAILABLE: &str = "Available";
 pub(crate) const COMPLETE: &str = "Complete";
-const FEEDBACK: &str = "StatusFeedbackSynced";
+pub(crate) const FEEDBACK: &str = "StatusFeedbackSynced";
 
 /// Whether an applied object is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +20,11 @@ pub(crate) enum Availability {
     Unknown(&'static str, String),
 }
 
-/// Sets the three conditions of a manifest.
+/// Sets whether a manifest is available and, if it was tried, applied.
 pub(crate) fn set_manifest(
-    manifest: &mut ManifestCondition,
-    failure: Option<&ApplyError>,
+    conditions: &mut Vec<WorkCondition>,
+    applied: Option<&Result<(), ApplyError>>,
     available: &Availability,
-    has_feedback_rules: bool,
     (generation, now): (i64, &str),
 ) {
     let (status, reason, message) = match available {
@@ -34,28 +34,46 @@ pub(crate) fn set_manifest(
         }
         Availability::Unknown(reason, cause) => ("Unknown", *reason, cause.clone()),
     };
-    let conditions = &mut manifest.conditions;
     // Readers of upstream's statuses expect it first.
     set(conditions, new(AVAILABLE, status, reason, message, None), now);
-    let (status, (reason, message)) = match failure {
-        None => ("True", ("AppliedManifestComplete", "Apply manifest complete".to_owned())),
-        Some(error) => ("False", error.condition()),
+    let (status, (reason, message)) = match applied {
+        None => return,
+        Some(Ok(())) => ("True", ("AppliedManifestComplete", "Apply manifest complete".to_owned())),
+        Some(Err(error)) => ("False", error.condition()),
     };
     let known = conditions.iter().find(|condition| condition.kind == APPLIED);
     let moved = known.is_some_and(|known| known.observed_generation != Some(generation));
     set(conditions, new(APPLIED, status, reason, message, Some(generation)), now);
-    if moved && let Some(condition) = conditions.iter_mut().find(|c| c.kind == APPLIED) {
-        condition.last_transition_time = now.to_owned();
+    if moved {
+        touch(conditions, APPLIED, now);
     }
-    let (status, reason, message) = match has_feedback_rules {
-        false => ("True", "NoStatusFeedbackSynced", String::new()),
-        true => (
-            "False",
-            "StatusFeedbackSyncFailed",
-            "Sync status feedback failed with error feedback rules are not supported".to_owned(),
-        ),
+}
+
+/// Sets whether the feedback values of a manifest are read; `None` if it has no rules. A changed value moves the time.
+pub(crate) fn set_feedback(
+    conditions: &mut Vec<WorkCondition>,
+    feedback: Option<&Feedback>,
+    has_changed: bool,
+    now: &str,
+) {
+    let (status, reason, message) = match feedback.map(|feedback| &feedback.error) {
+        None => ("True", "NoStatusFeedbackSynced", String::new()),
+        Some(None) => ("True", "StatusFeedbackSynced", String::new()),
+        Some(Some(error)) => {
+            let message = format!("Sync status feedback failed with error {error}");
+            ("False", "StatusFeedbackSyncFailed", message)
+        }
     };
     set(conditions, new(FEEDBACK, status, reason, message, None), now);
+    if has_changed {
+        touch(conditions, FEEDBACK, now);
+    }
+}
+
+fn touch(conditions: &mut [WorkCondition], kind: &str, now: &str) {
+    if let Some(condition) = conditions.iter_mut().find(|condition| condition.kind == kind) {
+        condition.last_transition_time = now.to_owned();
+    }
 }
 
 /// Sets the conditions of a work that follow from those of its manifests.
@@ -115,7 +133,7 @@ pub(crate) fn is_complete(manifest: Option<&ManifestCondition>) -> bool {
     conditions.any(|condition| condition.kind == COMPLETE && condition.status == "True")
 }
 
-fn new(
+pub(super) fn new(
     kind: &str,
     status: &str,
     reason: &str,
@@ -134,7 +152,7 @@ fn new(
 
 /// SetStatusCondition (apimachinery `pkg/api/meta/conditions.go`): the place stays, and the time changes with the
 /// status alone.
-fn set(conditions: &mut Vec<WorkCondition>, mut condition: WorkCondition, now: &str) {
+pub(super) fn set(conditions: &mut Vec<WorkCondition>, mut condition: WorkCondition, now: &str) {
     now.clone_into(&mut condition.last_transition_time);
     let Some(known) = conditions.iter_mut().find(|known| known.kind == condition.kind) else {
         return conditions.push(condition);
@@ -155,7 +173,8 @@ mod tests {
 
     fn manifest(failure: Option<ApplyError>, available: &Availability) -> ManifestCondition {
         let mut manifest = ManifestCondition::default();
-        set_manifest(&mut manifest, failure.as_ref(), available, false, (1, "t1"));
+        let applied = failure.map_or(Ok(()), Err);
+        set_manifest(&mut manifest.conditions, Some(&applied), available, (1, "t1"));
         manifest
     }
 
@@ -163,18 +182,34 @@ mod tests {
     fn applied_moves_with_the_generation_and_available_does_not() {
         let mut manifest = manifest(None, &Availability::Yes);
         assert!(was_applied(Some(&manifest), 1) && !was_applied(Some(&manifest), 2));
-        set_manifest(&mut manifest, None, &Availability::Yes, false, (2, "t2"));
-        let [available, applied, feedback] = &*manifest.conditions else { panic!("three") };
+        set_manifest(&mut manifest.conditions, Some(&Ok(())), &Availability::Yes, (2, "t2"));
+        let [available, applied] = &*manifest.conditions else { panic!("two") };
         assert_eq!((&*available.kind, &*available.last_transition_time), ("Available", "t1"));
         assert_eq!((&*applied.last_transition_time, applied.observed_generation), ("t2", Some(2)));
-        assert_eq!(feedback.reason, "NoStatusFeedbackSynced");
-        set_manifest(&mut manifest, Some(&failed()), &Availability::No, true, (2, "t3"));
-        assert_eq!(manifest.conditions[2].reason, "StatusFeedbackSyncFailed");
+        let error = Err(failed());
+        set_manifest(&mut manifest.conditions, Some(&error), &Availability::No, (2, "t3"));
+        set_manifest(&mut manifest.conditions, None, &Availability::No, (3, "t3"));
         assert_eq!(manifest.conditions[1].message, "Failed to apply manifest: no");
         assert!(!was_applied(Some(&manifest), 2) && !was_applied(None, 0));
         assert!(!is_complete(Some(&manifest)));
         set(&mut manifest.conditions, new(COMPLETE, "True", "", String::new(), None), "t4");
         assert!(is_complete(Some(&manifest)));
+    }
+
+    #[test]
+    fn feedback_moves_with_its_values() {
+        let (mut conditions, mut feedback) = (Vec::new(), Feedback::default());
+        set_feedback(&mut conditions, None, false, "t1");
+        assert_eq!(conditions[0].reason, "NoStatusFeedbackSynced");
+        set_feedback(&mut conditions, Some(&feedback), true, "t2");
+        let [condition] = &*conditions else { panic!("one") };
+        assert_eq!(
+            (&*condition.reason, &*condition.last_transition_time),
+            ("StatusFeedbackSynced", "t2")
+        );
+        feedback.error = Some("x".to_owned());
+        set_feedback(&mut conditions, Some(&feedback), false, "t3");
+        assert_eq!(conditions[0].message, "Sync status feedback failed with error x");
     }
 
     #[test]

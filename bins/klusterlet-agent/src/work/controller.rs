@@ -20,14 +20,13 @@ use super::{
     hub_identity::HubIdentity,
     objects::{MANIFEST_WORKS, ManifestWork},
     reconcile::{Digests, Progress, WorkAgent, reconcile},
+    watches::Scrape,
 };
 
 /// The longest wait before a work that failed is tried again.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Changes of applied objects begin a pass of their work this often at most: another writer may undo each write.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// Objects of kinds that cannot be watched are read this often.
-const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// Keys of passes over records begin with this. Names of works hold no space.
 pub(super) const RECORD_PREFIX: &str = "record ";
 
@@ -67,9 +66,11 @@ impl WorkController {
                 stop.raise();
                 return None;
             }
-            for work in self.duty.watches.take_changed() {
+            let interval = self.duty.settings.status_sync_interval;
+            for (work, scrape) in self.duty.watches.take_changed() {
+                let spacing = if scrape == Scrape::Poll { interval } else { MIN_INTERVAL };
                 if let Some(pass) = self.passes.get_mut(&work) {
-                    pass.hasten(Instant::now());
+                    pass.hasten(Instant::now(), spacing);
                 }
             }
             self.pass_works();
@@ -139,7 +140,7 @@ impl WorkController {
         let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.digests);
         pass.settle(&result, &MANIFEST_WORKS.object(&self.agent.cluster, name));
         if self.duty.watches.needs_polling(name) && pass.due.is_none() {
-            pass.due = Some(Instant::now() + POLL_INTERVAL);
+            pass.due = Some(Instant::now() + self.duty.settings.status_sync_interval);
         }
     }
 }
@@ -155,9 +156,9 @@ impl Pass {
         self.ended.is_some() && self.backoff.failures() == 0
     }
 
-    /// An applied object has changed.
-    fn hasten(&mut self, now: Instant) {
-        let earliest = self.ended.map_or(now, |ended| now.max(ended + MIN_INTERVAL));
+    /// An applied object has changed: another pass, so long after the last one at least.
+    fn hasten(&mut self, now: Instant, spacing: Duration) {
+        let earliest = self.ended.map_or(now, |ended| now.max(ended + spacing));
         self.due = Some(self.due.map_or(earliest, |due| due.min(earliest)));
     }
 
@@ -189,13 +190,13 @@ mod tests {
     #[test]
     fn change_of_an_object_hastens_a_pass_and_two_are_a_second_apart() {
         let (now, mut pass) = (Instant::now(), Pass::new(0));
-        pass.hasten(now);
+        pass.hasten(now, MIN_INTERVAL);
         assert_eq!(pass.due, Some(now), "none has ended yet");
         (pass.ended, pass.due) = (Some(now), Some(now + MAX_BACKOFF));
-        pass.hasten(now);
+        pass.hasten(now, MIN_INTERVAL);
         assert_eq!(pass.due, Some(now + MIN_INTERVAL), "sooner than a failure says");
         (pass.ended, pass.due) = (Some(now), None);
-        pass.hasten(now + POLL_INTERVAL);
-        assert_eq!(pass.due, Some(now + POLL_INTERVAL), "at once after a calm time");
+        pass.hasten(now + MAX_BACKOFF, MIN_INTERVAL);
+        assert_eq!(pass.due, Some(now + MAX_BACKOFF), "at once after a calm time");
     }
 }

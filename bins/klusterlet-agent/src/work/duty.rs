@@ -171,6 +171,7 @@ impl WorkDuty {
         let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file, reach)?)));
         let (timeouts, requests) = (Timeouts::default(), requests.clone());
         let client = Client::counting("the hub", config, reload, timeouts, requests)?;
-        Ok((client, WorkAgent { cluster: cluster.to_owned(), hub_hash, agent_id }))
+        let (cluster, raw_limit) = (cluster.to_owned(), self.settings.raw_limit);
+        Ok((client, WorkAgent { cluster, hub_hash, agent_id, raw_limit }))
     }
 }

@@ -7,13 +7,18 @@ use apiclient::{
 };
 use serde_json::Value;
 
-use super::objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig};
+use super::{
+    executor::ServiceAccount,
+    objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig},
+};
 
-/// The cluster that a request goes to.
+/// The cluster that a request goes to, and on whose behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Side {
+pub(crate) enum Side<'a> {
     Hub,
     Managed,
+    /// The managed cluster, with the rights of a work's executor.
+    ManagedAs(&'a ServiceAccount),
 }
 
 /// A kind as the managed cluster serves it.
@@ -39,16 +44,17 @@ pub(crate) trait WorkIo {
     /// A recorded resource in a version that is served now; `None` only if discovery succeeded without it.
     fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>>;
 
-    fn get(&mut self, side: Side, target: &Target<'_>) -> Result<Value>;
+    fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value>;
 
-    fn create(&mut self, side: Side, target: &Target<'_>, object: &Value) -> Result<Value>;
+    fn create(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value>;
 
     /// A JSON merge patch.
-    fn patch(&mut self, side: Side, target: &Target<'_>, patch: &Value) -> Result<Value>;
+    fn patch(&mut self, side: Side<'_>, target: &Target<'_>, patch: &Value) -> Result<Value>;
 
-    /// Server-side apply on the managed cluster; `Conflict` if another field manager owns a field, unless forced.
+    /// Server-side apply; `Conflict` if another field manager owns a field, unless forced.
     fn apply(
         &mut self,
+        side: Side<'_>,
         target: &Target<'_>,
         object: &Value,
         config: &ServerSideApplyConfig,

@@ -5,10 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::Value;
 
 use super::{
+    condition_rules::ConditionRule,
+    feedback::FeedbackRule,
     io::{ServedKind, WorkIo},
     objects::{
         ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier, ServerSideApplyConfig,
     },
+    watches::Scrape,
 };
 
 /// A manifest, with the kind that the cluster serves for it or the reason why it cannot be applied.
@@ -77,19 +80,45 @@ fn is_segment(name: &str) -> bool {
     !matches!(name, "." | "..") && name.chars().all(plain)
 }
 
-/// Whether the work asks for feedback from the object.
-pub(crate) fn has_feedback_rules(
-    configs: &[ManifestConfigOption],
+/// The options for an object. Of each field the first one with it decides (ocm `helpers.go:369-411`).
+fn matching<'a>(
+    configs: &'a [ManifestConfigOption],
     object: &ResourceIdentifier,
-) -> bool {
-    let mut matching = configs.iter().filter(|config| matches(&config.resource_identifier, object));
-    matching.any(|config| !config.feedback_rules.is_empty())
+) -> impl Iterator<Item = &'a ManifestConfigOption> {
+    configs.iter().filter(|config| matches(&config.resource_identifier, object))
 }
 
-/// The first matching option with a strategy decides (ocm `helpers.go:369-411`).
+pub(crate) fn feedback_rules<'a>(
+    configs: &'a [ManifestConfigOption],
+    object: &ResourceIdentifier,
+) -> &'a [FeedbackRule] {
+    let mut rules = matching(configs, object).map(|config| &*config.feedback_rules);
+    rules.find(|rules| !rules.is_empty()).unwrap_or_default()
+}
+
+pub(crate) fn condition_rules<'a>(
+    configs: &'a [ManifestConfigOption],
+    object: &ResourceIdentifier,
+) -> &'a [ConditionRule] {
+    let mut rules = matching(configs, object).map(|config| &*config.condition_rules);
+    rules.find(|rules| !rules.is_empty()).unwrap_or_default()
+}
+
+/// How soon changes of the object's status matter: those of the option whose rules count.
+pub(crate) fn scrape(configs: &[ManifestConfigOption], object: &ResourceIdentifier) -> Scrape {
+    let with_rules = matching(configs, object)
+        .filter(|config| !(config.feedback_rules.is_empty() && config.condition_rules.is_empty()));
+    let scrape = with_rules.map(|config| match &*config.feedback_scrape_type {
+        "Watch" => Scrape::Watch,
+        _ => Scrape::Poll,
+    });
+    scrape.max().unwrap_or_default()
+}
+
 pub(crate) fn strategy(configs: &[ManifestConfigOption], object: &ResourceIdentifier) -> Strategy {
-    let mut matching = configs.iter().filter(|config| matches(&config.resource_identifier, object));
-    let Some(strategy) = matching.find_map(|config| config.update_strategy.as_ref()) else {
+    let Some(strategy) =
+        matching(configs, object).find_map(|config| config.update_strategy.as_ref())
+    else {
         return Strategy::Update;
     };
     match &*strategy.kind {

@@ -5,7 +5,7 @@ mod changes;
 mod connection;
 mod world;
 
-use explorer::{Explored, Model, Step, explore};
+use explorer::{Model, Step, explore};
 use serde_json::json;
 
 use self::{
@@ -20,6 +20,7 @@ use super::{
 struct WorkModel {
     changes: u8,
     troubles: u8,
+    executor: Option<bool>,
 }
 
 impl Model for WorkModel {
@@ -27,7 +28,7 @@ impl Model for WorkModel {
     type Event = String;
 
     fn starts(&self) -> Vec<World> {
-        vec![World::new(self.changes, self.troubles)]
+        vec![World::new(self.changes, self.troubles, self.executor)]
     }
 
     fn steps(&self, world: &World) -> Vec<Step<World, String>> {
@@ -78,7 +79,12 @@ impl Model for WorkModel {
 
 /// One pass of the process; returns the world after it, and how many requests it sent.
 fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
-    let agent = WorkAgent { cluster: "c".into(), hub_hash: "h".into(), agent_id: "h".into() };
+    let agent = WorkAgent {
+        cluster: "c".into(),
+        hub_hash: "h".into(),
+        agent_id: "h".into(),
+        raw_limit: None,
+    };
     let mut io = Connection::new(world.clone(), fault);
     let mut digests = world.digests();
     match world.work() {
@@ -98,8 +104,13 @@ fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
     io.end(digests)
 }
 
-fn check(changes: u8, troubles: u8) -> Explored {
-    explore(&WorkModel { changes, troubles })
+fn check(changes: u8, troubles: u8, executor: Option<bool>) {
+    let explored = explore(&WorkModel { changes, troubles, executor });
+    println!("{changes} changes, {troubles} troubles, executor {executor:?}: {explored}");
+    if let Some(violation) = explored.violation {
+        panic!("{violation}");
+    }
+    assert!(explored.states > 100);
 }
 
 /// What others do, and how often requests fail: two changes, or one of each; more with `MODEL=whole`.
@@ -107,18 +118,21 @@ fn check(changes: u8, troubles: u8) -> Explored {
 fn nothing_is_lost_left_or_deleted_without_reason() {
     let whole = std::env::var("MODEL").is_ok_and(|model| model == "whole");
     for (changes, troubles) in if whole { [(2, 1), (3, 0)] } else { [(1, 1), (2, 0)] } {
-        let explored = check(changes, troubles);
-        println!("{changes} changes, {troubles} troubles: {explored}");
-        if let Some(violation) = explored.violation {
-            panic!("{violation}");
-        }
-        assert!(explored.states > 100);
+        check(changes, troubles, None);
+    }
+}
+
+#[test]
+fn executor_without_rights_has_nothing_written() {
+    let whole = std::env::var("MODEL").is_ok_and(|model| model == "whole");
+    for (changes, troubles) in if whole { vec![(2, 1), (3, 0)] } else { vec![(2, 0)] } {
+        check(changes, troubles, Some(false));
     }
 }
 
 #[test]
 fn world_is_judged() {
-    let mut world = World::new(0, 0);
+    let mut world = World::new(0, 0, None);
     world.put("configmaps/c", json!({"metadata": {"name": "c"}}));
     assert!(world.settled().is_err());
 }

@@ -1,10 +1,13 @@
 //! ManifestWork and AppliedManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
 use apiclient::{api::ObjectMeta, resource::Resource};
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{conditions::COMPLETE, merge::FIELD_MANAGER};
+use super::{
+    condition_rules::ConditionRule, conditions::COMPLETE, executor::ManifestWorkExecutor,
+    feedback::FeedbackRule, merge::FIELD_MANAGER,
+};
 
 pub(crate) static MANIFEST_WORKS: Resource =
     Resource::v1("work.open-cluster-management.io", "manifestworks", "ManifestWork");
@@ -41,7 +44,7 @@ pub(crate) struct ManifestWorkSpec {
     pub(crate) delete_option: Option<DeleteOption>,
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) manifest_configs: Vec<ManifestConfigOption>,
-    pub(crate) executor: Option<IgnoredAny>,
+    pub(crate) executor: Option<ManifestWorkExecutor>,
 }
 
 /// The manifests as text: as trees they would cost several times as much.
@@ -95,8 +98,12 @@ pub(crate) fn group_resource(group: &str, resource: &str) -> String {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ManifestConfigOption {
     pub(crate) resource_identifier: ResourceIdentifier,
-    #[serde(skip_serializing, deserialize_with = "null_as_default")]
-    pub(crate) feedback_rules: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) feedback_rules: Vec<FeedbackRule>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) condition_rules: Vec<ConditionRule>,
+    /// Poll or Watch.
+    pub(crate) feedback_scrape_type: String,
     pub(crate) update_strategy: Option<UpdateStrategy>,
 }
 
@@ -307,7 +314,7 @@ pub(crate) fn finalizers(metadata: &ObjectMeta) -> Vec<&str> {
 }
 
 /// Go writes an empty list or struct as null.
-fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
+pub(super) fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

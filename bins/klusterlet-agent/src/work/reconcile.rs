@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::{
     apply::guarded_by,
-    bring::bring,
+    bring::{bring, observe},
     conditions,
+    feedback::RawLimit,
     io::{Side, WorkIo},
     objects::{
         APPLIED_FINALIZER, AppliedManifestWork, DeleteOption, ManifestWork, ResourceIdentifier,
@@ -29,6 +30,7 @@ pub(crate) struct WorkAgent {
     pub(crate) cluster: String,
     pub(crate) hub_hash: String,
     pub(crate) agent_id: String,
+    pub(crate) raw_limit: RawLimit,
 }
 
 /// The outcome of a pass that no request ended.
@@ -61,14 +63,14 @@ pub(crate) fn reconcile(
         Some(record) if record.is_deleting() => {
             finalize(io, &record, work.spec.delete_option.as_ref())
         }
-        _ if work.is_complete() => Ok(Progress::Done),
+        _ if work.is_complete() => observe(io, agent, work),
         Some(record) => {
             let record = update_record(io, agent, work, record)?;
-            bring(io, work, record, digests)
+            bring(io, agent, work, record, digests)
         }
         None => {
             let record = create_record(io, agent, work, &name)?;
-            bring(io, work, record, digests)
+            bring(io, agent, work, record, digests)
         }
     }
 }

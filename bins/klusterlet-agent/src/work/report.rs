@@ -4,11 +4,13 @@ use apiclient::{error::Result, resource::Target};
 use serde_json::json;
 
 use super::{
-    apply::guarded_by,
-    bring::ManifestOutcome,
-    conditions::{self, APPLIED},
+    apply::{ApplyError, guarded_by},
+    bring::Attempt,
+    condition_rules,
+    conditions::{self, APPLIED, Availability},
+    feedback::{self, RawLimit},
     io::{Side, WorkEvent, WorkIo},
-    manifest::{Manifest, has_feedback_rules},
+    manifest::{Manifest, condition_rules, feedback_rules},
     merge::difference,
     objects::{
         MANIFEST_WORKS, ManifestCondition, ManifestWork, ManifestWorkStatus, WORK_FINALIZER,
@@ -17,39 +19,64 @@ use super::{
     reconcile::Progress,
 };
 
+/// The entry of a manifest in the status of its work.
+pub(crate) fn manifest_condition(
+    io: &dyn WorkIo,
+    work: &ManifestWork,
+    manifest: &Manifest,
+    attempt: &Attempt,
+    raw: RawLimit,
+) -> ManifestCondition {
+    let now = io.now();
+    let at = (generation(&work.metadata), &*now);
+    let known = known_condition(work, manifest).cloned().unwrap_or_default();
+    let mut entry = ManifestCondition { resource_meta: manifest.meta.clone(), ..known };
+    let available = attempt.object.as_ref().map_or_else(Clone::clone, |_| Availability::Yes);
+    conditions::set_manifest(&mut entry.conditions, attempt.applied.as_ref(), &available, at);
+    // The executor may have no right to read the object. Without it the last values stay.
+    let (Ok(object), false) =
+        (&attempt.object, matches!(attempt.applied, Some(Err(ApplyError::Denied(_)))))
+    else {
+        return entry;
+    };
+    let (configs, identifier) = (&work.spec.manifest_configs, manifest.identifier());
+    let rules = feedback_rules(configs, &identifier);
+    let feedback = (!rules.is_empty()).then(|| feedback::read(rules, &manifest.meta, object, raw));
+    let values = json!(feedback.as_ref().map(|feedback| &*feedback.values).unwrap_or_default());
+    let before = entry.status_feedback.get("values").cloned().unwrap_or_else(|| json!([]));
+    if values != before {
+        entry.status_feedback =
+            if values == json!([]) { json!({}) } else { json!({"values": values}) };
+    }
+    conditions::set_feedback(&mut entry.conditions, feedback.as_ref(), values != before, &now);
+    let rules = condition_rules(configs, &identifier);
+    condition_rules::set_manifest(&mut entry.conditions, rules, (&manifest.meta, object), at);
+    entry
+}
+
 /// Writes the status of the work, if it changes.
 pub(crate) fn report(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
-    results: &[(Manifest, ManifestOutcome)],
+    manifests: Vec<ManifestCondition>,
 ) -> Result<()> {
     let now = io.now();
     let at = (generation(&work.metadata), &*now);
     let mut status = work.status.clone();
-    let of = |(manifest, applied): &(Manifest, ManifestOutcome)| {
-        let known = known_condition(work, manifest).cloned().unwrap_or_default();
-        let mut condition = ManifestCondition { resource_meta: manifest.meta.clone(), ..known };
-        let rules = has_feedback_rules(&work.spec.manifest_configs, &manifest.identifier());
-        conditions::set_manifest(
-            &mut condition,
-            applied.error.as_ref(),
-            &applied.available,
-            rules,
-            at,
-        );
-        condition
-    };
-    status.resource_status.manifests = results.iter().map(of).collect();
-    conditions::set_work(&mut status.conditions, &status.resource_status.manifests, at);
+    conditions::set_work(&mut status.conditions, &manifests, at);
+    condition_rules::set_work(&mut status.conditions, &manifests, at);
+    status.resource_status.manifests = manifests;
     let (before, after) = (applied(&work.status), applied(&status));
     write_status(io, work, &status)?;
-    let error = results.iter().find_map(|(_, applied)| applied.error.as_ref());
     match after {
         after if after == before => {}
         Some("True") => io.tell(work, &WorkEvent::Applied),
         _ => {
-            let message = error.map(|error| error.condition().1).unwrap_or_default();
-            io.tell(work, &WorkEvent::ApplyFailed(&message));
+            let manifests = status.resource_status.manifests.iter();
+            let mut conditions = manifests.flat_map(|manifest| &manifest.conditions);
+            let failed = conditions.find(|c| c.kind == APPLIED && c.status == "False");
+            let message = failed.map(|failed| &*failed.message).unwrap_or_default();
+            io.tell(work, &WorkEvent::ApplyFailed(message));
         }
     }
     Ok(())

@@ -25,6 +25,31 @@ use super::objects::{Kind, ResourceIdentifier, group_resource};
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
 
+/// How soon a change of an object's status has to be reported, for which its work has rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scrape {
+    #[default]
+    Never,
+    /// At the interval.
+    Poll,
+    /// At once.
+    Watch,
+}
+
+/// An object of a work.
+pub(crate) struct Followed {
+    pub(crate) object: ResourceIdentifier,
+    pub(crate) resource: Resource,
+    pub(crate) scrape: Scrape,
+}
+
+/// What was seen last of an object; of one that is absent nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    desired: u64,
+    version: u64,
+}
+
 /// The applied objects and the works that they belong to; shared by all watches.
 #[derive(Clone, Default)]
 pub(crate) struct Watches(Arc<Mutex<State>>);
@@ -38,28 +63,23 @@ struct KindWatch {
 #[derive(Default)]
 struct State {
     kinds: BTreeMap<Kind, KindWatch>,
-    works: BTreeMap<ResourceIdentifier, BTreeSet<String>>,
-    /// What was seen last of an object.
-    seen: BTreeMap<ResourceIdentifier, u64>,
-    changed: BTreeSet<String>,
+    works: BTreeMap<ResourceIdentifier, BTreeMap<String, Scrape>>,
+    seen: BTreeMap<ResourceIdentifier, Seen>,
+    changed: BTreeMap<String, Scrape>,
 }
 
 impl Watches {
     /// Follows these objects of a work, and no longer what it had before.
-    pub(crate) fn follow(
-        &self,
-        work: &str,
-        objects: &[(ResourceIdentifier, Resource)],
-        client: &Client,
-        stop: &Stop,
-    ) {
+    pub(crate) fn follow(&self, work: &str, objects: &[Followed], client: &Client, stop: &Stop) {
         let mut new = Vec::new();
         let mut state = lock(&self.0);
         for works in state.works.values_mut() {
             works.remove(work);
         }
-        for (object, resource) in objects {
-            state.works.entry(object.clone()).or_default().insert(work.to_owned());
+        for Followed { object, resource, scrape } in objects {
+            let works = state.works.entry(object.clone()).or_default();
+            let known = works.entry(work.to_owned()).or_default();
+            *known = (*known).max(*scrape);
             let version = resource.version.to_string();
             let known = state.kinds.get(&object.kind());
             // A version that is served no more gives way to another one.
@@ -85,20 +105,20 @@ impl Watches {
     pub(crate) fn retain(&self, is_known: impl Fn(&str) -> bool) {
         let mut state = lock(&self.0);
         for works in state.works.values_mut() {
-            works.retain(|work| is_known(work));
+            works.retain(|work, _| is_known(work));
         }
         state.forget_unapplied();
     }
 
-    /// Takes the works whose objects changed.
-    pub(crate) fn take_changed(&self) -> BTreeSet<String> {
+    /// Takes the works whose objects changed, each with how soon it has a pass: Poll or Watch.
+    pub(crate) fn take_changed(&self) -> BTreeMap<String, Scrape> {
         std::mem::take(&mut lock(&self.0).changed)
     }
 
     /// Whether a work has objects of kinds that cannot be watched: they are polled.
     pub(crate) fn needs_polling(&self, work: &str) -> bool {
         let state = lock(&self.0);
-        let mut objects = state.works.iter().filter(|(_, works)| works.contains(work));
+        let mut objects = state.works.iter().filter(|(_, works)| works.contains_key(work));
         objects.any(|(object, _)| {
             state.kinds.get(&object.kind()).is_some_and(|watch| watch.is_refused)
         })
@@ -141,7 +161,7 @@ impl Watches {
     pub(crate) fn wrote(&self, resource: &Resource, object: &Value) {
         let (identifier, mut state) = (identifier(resource, object), lock(&self.0));
         if state.works.contains_key(&identifier) {
-            state.seen.insert(identifier, fingerprint(&object["metadata"]));
+            state.seen.insert(identifier, Seen::of(&object["metadata"]));
         }
     }
 
@@ -155,23 +175,20 @@ impl Watches {
         let Document::Whole(object) = document else { return None };
         let identifier = identifier(resource, object);
         let mut state = lock(&self.0);
-        let works = state.works.get(&identifier)?.clone();
-        let fingerprint = if is_deleted { 0 } else { fingerprint(&object["metadata"]) };
-        if state.seen.insert(identifier.clone(), fingerprint) != Some(fingerprint) {
-            state.changed.extend(works);
-        }
-        Some(identifier)
+        let seen = if is_deleted { Seen::default() } else { Seen::of(&object["metadata"]) };
+        state.works.contains_key(&identifier).then(|| {
+            state.saw(&identifier, seen);
+            identifier
+        })
     }
 
     /// Notes the objects that a list lacks.
     fn note_absent(&self, resource: &Resource, listed: &BTreeSet<ResourceIdentifier>) {
         let mut state = lock(&self.0);
-        let State { works, seen, changed, .. } = &mut *state;
-        for (object, works) in works {
-            let is_of_kind = object.kind() == kind(resource);
-            if is_of_kind && !listed.contains(object) && seen.insert(object.clone(), 0) != Some(0) {
-                changed.extend(works.iter().cloned());
-            }
+        let of_kind = state.works.keys().filter(|object| object.kind() == kind(resource));
+        let absent: Vec<_> = of_kind.filter(|object| !listed.contains(object)).cloned().collect();
+        for object in absent {
+            state.saw(&object, Seen::default());
         }
     }
 
@@ -183,7 +200,8 @@ impl Watches {
         if std::mem::replace(&mut watch.is_refused, is_refused) != is_refused {
             // Another pass begins or ends the polling.
             let objects = works.iter().filter(|(object, _)| object.kind() == kind);
-            changed.extend(objects.flat_map(|(_, works)| works).cloned());
+            let works = objects.flat_map(|(_, works)| works.keys());
+            changed.extend(works.map(|work| (work.clone(), Scrape::Watch)));
         }
     }
 
@@ -202,6 +220,22 @@ impl Watches {
 }
 
 impl State {
+    /// Notes the works that a change of the object concerns. Any change of its desired state does.
+    fn saw(&mut self, object: &ResourceIdentifier, now: Seen) {
+        let before = self.seen.insert(object.clone(), now);
+        if before == Some(now) {
+            return;
+        }
+        let is_desired = before.is_none_or(|before| before.desired != now.desired);
+        for (work, scrape) in self.works.get(object).into_iter().flatten() {
+            let scrape = if is_desired { Scrape::Watch } else { *scrape };
+            if scrape != Scrape::Never {
+                let known = self.changed.entry(work.clone()).or_default();
+                *known = scrape.max(*known);
+            }
+        }
+    }
+
     fn forget_unapplied(&mut self) {
         let Self { works, seen, .. } = self;
         works.retain(|_, works| !works.is_empty());
@@ -223,18 +257,28 @@ fn identifier(resource: &Resource, object: &Value) -> ResourceIdentifier {
     }
 }
 
-/// What changes with the desired state: the version where the kind counts no generations.
-fn fingerprint(metadata: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let generation = match &metadata["generation"] {
-        Value::Null => &metadata["resourceVersion"],
-        generation => generation,
-    };
-    generation.hash(&mut hasher);
-    for field in ["uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"] {
-        metadata[field].hash(&mut hasher);
+impl Seen {
+    /// The desired state changes with the generation, or with the version where the kind counts no generations.
+    fn of(metadata: &Value) -> Self {
+        let version = &metadata["resourceVersion"];
+        let generation = match &metadata["generation"] {
+            Value::Null => version,
+            generation => generation,
+        };
+        let fields = ["uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"];
+        let hash = |value: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            value(&mut hasher);
+            hasher.finish()
+        };
+        Self {
+            desired: hash(&|hasher| {
+                generation.hash(hasher);
+                fields.iter().for_each(|field| metadata[field].hash(hasher));
+            }),
+            version: hash(&|hasher| version.hash(hasher)),
+        }
     }
-    hasher.finish()
 }
 
 #[cfg(test)]
@@ -245,13 +289,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_alone_is_no_change_where_generations_are_counted() {
-        let of = |generation: Value, version: &str| {
-            fingerprint(&json!({"uid": "u", "generation": generation, "resourceVersion": version}))
+    fn status_alone_matters_where_the_work_has_rules() {
+        let watches = Watches::default();
+        let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
+        let note = |generation: Value, version: &str| {
+            let metadata =
+                json!({"name": "a", "generation": generation, "resourceVersion": version});
+            watches.note(&CONFIGMAPS, &Document::Whole(json!({"metadata": metadata})), false);
+            watches.take_changed().remove("w")
         };
-        assert_eq!(of(json!(1), "1"), of(json!(1), "2"));
-        assert_ne!(of(json!(1), "1"), of(json!(2), "1"));
-        assert_ne!(of(json!(null), "1"), of(json!(null), "2"));
+        for scrape in [Scrape::Never, Scrape::Poll, Scrape::Watch] {
+            let works = BTreeMap::from([("w".to_owned(), scrape)]);
+            lock(&watches.0).works.insert(object.clone(), works);
+            lock(&watches.0).seen.clear();
+            assert_eq!(note(json!(1), "1"), Some(Scrape::Watch), "it is new");
+            assert_eq!(note(json!(1), "1"), None);
+            assert_eq!(note(json!(1), "2"), Some(scrape).filter(|s| *s != Scrape::Never));
+            assert_eq!(note(json!(2), "3"), Some(Scrape::Watch), "its desired state has changed");
+        }
+        assert_eq!(note(json!(null), "4"), Some(Scrape::Watch), "none are counted");
     }
 
     #[test]
@@ -260,10 +316,10 @@ mod tests {
         let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
         let watch = KindWatch { version: "v1".to_owned(), is_refused: false };
         lock(&watches.0).kinds.insert(object.kind(), watch);
-        lock(&watches.0).works.insert(object, BTreeSet::from(["w".to_owned()]));
+        lock(&watches.0).works.insert(object, BTreeMap::from([("w".to_owned(), Scrape::Watch)]));
         for is_refused in [true, false] {
             watches.set_refused(&CONFIGMAPS, is_refused);
-            assert_eq!(watches.take_changed(), BTreeSet::from(["w".to_owned()]));
+            assert_eq!(watches.take_changed(), BTreeMap::from([("w".to_owned(), Scrape::Watch)]));
             assert_eq!(watches.needs_polling("w"), is_refused);
             assert_eq!(watches.refused().contains(&"configmaps".to_owned()), is_refused);
             watches.set_refused(&CONFIGMAPS, is_refused);
@@ -280,7 +336,7 @@ mod tests {
         let (watches, metadata) =
             (Watches::default(), json!({"name": "a", "resourceVersion": "1"}));
         let object = identifier(&CONFIGMAPS, &json!({"metadata": metadata}));
-        let works = BTreeSet::from(["w".to_owned()]);
+        let works = BTreeMap::from([("w".to_owned(), Scrape::Watch)]);
         lock(&watches.0).works.insert(object, works.clone());
         let note = |version: &str| {
             let metadata = json!({"name": "a", "resourceVersion": version});

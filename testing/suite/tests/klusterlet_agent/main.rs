@@ -1,8 +1,10 @@
 //! klusterlet-agent as a process, between two embedded servers.
 
 mod both;
+mod executor;
 mod faults;
 mod process;
 mod server_side_apply;
 mod smoke;
+mod status;
 mod works;

@@ -107,7 +107,6 @@ fn operators_singleton_joins_and_applies_works() {
     let spoke = both::spoke("both-joins");
     let (mut agent, https) = both::start(&spoke, "a");
     agent.wait_for("-kube-api-qps is ignored");
-    agent.wait_for("-status-sync-interval is ignored");
     both::apply(&spoke, "1");
     both::wait_for_applied(&spoke, "1");
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");

@@ -69,21 +69,6 @@ fn manifest_that_fails_keeps_no_other_from_its_place() {
     agent.terminate();
 }
 
-/// Its rights are to be those of an account, which this agent does not take on.
-#[test]
-fn work_with_an_executor_is_not_applied() {
-    let stage = Stage::new();
-    let mut agent = stage.start(&[]);
-    let account = json!({"name": "a", "namespace": "n"});
-    let executor = json!({"subject": {"type": "ServiceAccount", "serviceAccount": account}});
-    let manifests = [config_map("a", "1")];
-    stage.put_work("w", json!({"workload": {"manifests": manifests}, "executor": executor}));
-    stage.wait_for_applied("w", "False");
-    assert_eq!(stage.data("a"), None);
-    agent.wait_for("an executor is not supported");
-    agent.terminate();
-}
-
 /// Puts works with a ConfigMap each.
 fn put_works(stage: &Stage, numbers: Range<u8>) {
     for n in numbers.clone() {

@@ -19,6 +19,8 @@ pub(super) enum Change {
     Drift,
     DeleteObject,
     DeleteRecord,
+    /// The executor gets its rights, or loses them.
+    TurnRights,
 }
 
 /// The specs of the work.
@@ -61,6 +63,7 @@ impl World {
         if self.objects.contains_key(RECORD) {
             changes.push(Change::DeleteRecord);
         }
+        changes.extend(self.executor.map(|_| Change::TurnRights));
         changes
     }
 
@@ -72,7 +75,7 @@ impl World {
                 let mut work = object(self, WORK);
                 let generation = work["metadata"]["generation"].as_i64().unwrap_or_default();
                 work["metadata"]["generation"] = (generation + 1).into();
-                work["spec"] = spec.value();
+                work["spec"] = self.value(spec);
                 self.spec = spec;
                 self.put(WORK, work);
             }
@@ -87,7 +90,7 @@ impl World {
                 let mut work = object(self, WORK);
                 work["metadata"]["generation"] = 1.into();
                 work["metadata"]["finalizers"] = json!([WORK_FINALIZER]);
-                (work["spec"], work["status"]) = (Spec::Both.value(), Value::Null);
+                (work["spec"], work["status"]) = (self.value(Spec::Both), Value::Null);
                 self.spec = Spec::Both;
                 self.put(WORK, work);
             }
@@ -109,6 +112,7 @@ impl World {
             }
             Change::DeleteObject => self.delete(OBJECTS[0]),
             Change::DeleteRecord => self.delete(RECORD),
+            Change::TurnRights => self.executor = self.executor.map(|granted| !granted),
         }
     }
 }

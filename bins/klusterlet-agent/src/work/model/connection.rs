@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{changes::Change, world::World};
 use crate::work::{
+    executor::SUBJECT_ACCESS_REVIEWS,
     io::{ServedKind, Side, WorkEvent, WorkIo},
     objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig},
     reconcile::Digests,
@@ -83,6 +84,21 @@ fn check_guard(object: &Value, uid: &Value, version: &Value) -> Result<()> {
     }
 }
 
+/// Refuses an executor without rights.
+fn authorize(world: &World, side: Side<'_>) -> Result<()> {
+    match (side, world.executor) {
+        (Side::ManagedAs(_), Some(false)) => Err(Error::Forbidden("denied".into())),
+        _ => Ok(()),
+    }
+}
+
+fn authorize_write(world: &mut World, side: Side<'_>, key: &str, body: &Value) -> Result<()> {
+    if side == Side::Managed {
+        world.note_own_write(key, body);
+    }
+    authorize(world, side)
+}
+
 fn merge_patch(object: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *object = patch.clone();
@@ -111,13 +127,20 @@ impl WorkIo for Connection {
         Ok(Some(ServedKind { resource: CONFIGMAPS.clone(), namespaced: true }))
     }
 
-    fn get(&mut self, _: Side, target: &Target<'_>) -> Result<Value> {
-        self.send(|world| existing(world, &key(target)))
+    fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value> {
+        self.send(|world| {
+            authorize(world, side)?;
+            existing(world, &key(target))
+        })
     }
 
-    fn create(&mut self, _: Side, target: &Target<'_>, object: &Value) -> Result<Value> {
+    fn create(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
         self.send(|world| {
+            if *target.resource == SUBJECT_ACCESS_REVIEWS {
+                return Ok(json!({"status": {"allowed": world.executor == Some(true)}}));
+            }
             let key = key(target);
+            authorize_write(world, side, &key, object)?;
             if world.objects.contains_key(&key) {
                 return Err(Error::AlreadyExists(key));
             }
@@ -126,9 +149,10 @@ impl WorkIo for Connection {
         })
     }
 
-    fn patch(&mut self, _: Side, target: &Target<'_>, patch: &Value) -> Result<Value> {
+    fn patch(&mut self, side: Side<'_>, target: &Target<'_>, patch: &Value) -> Result<Value> {
         self.send(|world| {
             let key = key(target);
+            authorize_write(world, side, &key, patch)?;
             let mut object = existing(world, &key)?;
             check_guard(&object, &patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"])?;
             let before = object.clone();
@@ -144,12 +168,14 @@ impl WorkIo for Connection {
     /// Without owners of fields: what is applied is merged.
     fn apply(
         &mut self,
+        side: Side<'_>,
         target: &Target<'_>,
         object: &Value,
         _: &ServerSideApplyConfig,
     ) -> Result<Value> {
         self.send(|world| {
             let key = key(target);
+            authorize_write(world, side, &key, object)?;
             let before = world.objects.get(&key).cloned();
             let mut applied = before.clone().unwrap_or_default();
             let version = &object["metadata"]["resourceVersion"];

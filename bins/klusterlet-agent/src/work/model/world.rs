@@ -20,6 +20,8 @@ pub(super) struct World {
     pub(super) spec: Spec,
     /// Objects that a final spec has orphaned, by uid.
     pub(super) orphaned: Vec<Value>,
+    /// Whether the executor has its rights; `None` if the work has none.
+    pub(super) executor: Option<bool>,
     violation: Option<String>,
     pub(super) changes: u8,
     pub(super) troubles: u8,
@@ -30,7 +32,7 @@ pub(super) const RECORD: &str = "appliedmanifestworks/h-w";
 pub(super) const OBJECTS: [&str; 2] = ["configmaps/a", "configmaps/b"];
 
 impl World {
-    pub(super) fn new(changes: u8, troubles: u8) -> Self {
+    pub(super) fn new(changes: u8, troubles: u8, executor: Option<bool>) -> Self {
         let mut world = Self {
             objects: BTreeMap::new(),
             version: 0,
@@ -38,13 +40,34 @@ impl World {
             digests: Vec::new(),
             spec: Spec::Both,
             orphaned: Vec::new(),
+            executor,
             violation: None,
             changes,
             troubles,
         };
         let metadata = json!({"name": "w", "namespace": "c", "generation": 1});
-        world.put(WORK, json!({"metadata": metadata, "spec": Spec::Both.value()}));
+        world.put(WORK, json!({"metadata": metadata, "spec": world.value(Spec::Both)}));
         world
+    }
+
+    /// The spec of the work.
+    pub(super) fn value(&self, spec: Spec) -> Value {
+        let mut value = spec.value();
+        if self.executor.is_some() {
+            let account = json!({"namespace": "n", "name": "sa"});
+            value["executor"] =
+                json!({"subject": {"type": "ServiceAccount", "serviceAccount": account}});
+        }
+        value
+    }
+
+    /// Notes a write of an object with the agent's rights: those of the executor count, except for giving it up.
+    pub(super) fn note_own_write(&mut self, key: &str, body: &Value) {
+        let is_release = body.as_object().is_some_and(|fields| fields.len() == 1)
+            && body["metadata"]["ownerReferences"].is_array();
+        if self.executor.is_some() && OBJECTS.contains(&key) && !is_release {
+            self.violation = Some(format!("{key} is written with the agent's rights"));
+        }
     }
 
     pub(super) fn work(&self) -> Option<ManifestWork> {
@@ -138,10 +161,12 @@ impl World {
             };
         };
         let Some(record) = self.objects.get(RECORD) else { return Err("no record".into()) };
+        let is_denied = self.executor == Some(false);
         let wanted = self.spec.objects();
         for (key, want) in OBJECTS.iter().zip(wanted) {
             let data = self.objects.get(*key).map(|object| &object["data"]["k"]);
             match want {
+                Some(_) if is_denied => {}
                 Some(value) if data != Some(&json!(value)) => {
                     return Err(format!("{key}: {data:?}"));
                 }
@@ -158,12 +183,12 @@ impl World {
         let named = wanted.iter().filter(|wanted| wanted.is_some()).count();
         let fits = entries.len() == named || self.spec == Spec::Unknown;
         let is_intent = |entry: &Value| entry["uid"].is_null() && self.spec != Spec::Unknown;
-        if !fits || entries.iter().any(is_intent) {
+        if !is_denied && (!fits || entries.iter().any(is_intent)) {
             return Err(format!("record {entries:?}"));
         }
         let mut conditions = work["status"]["conditions"].as_array().into_iter().flatten();
         let applied = conditions.find(|condition| condition["type"] == "Applied");
-        let expected = if self.spec == Spec::Unknown { "False" } else { "True" };
+        let expected = if self.spec == Spec::Unknown || is_denied { "False" } else { "True" };
         let is_true = applied.is_some_and(|applied| {
             applied["status"] == expected
                 && applied["observedGeneration"] == work["metadata"]["generation"]

@@ -1,0 +1,305 @@
+//! Status feedback: values of an applied object that the work asks for (ocm `pkg/work/spoke/statusfeedback`).
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    jsonpath::{JsonPath, type_name},
+    objects::{ManifestResourceMeta, null_as_default},
+};
+
+/// Bytes of all values of a manifest: what is longer might keep the whole status from the hub.
+const MAX_VALUES_LENGTH: usize = 64 << 10;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FeedbackRule {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) json_paths: Vec<FeedbackPath>,
+}
+
+/// JsonPath of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FeedbackPath {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) path: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct FeedbackValue {
+    name: String,
+    #[serde(rename = "fieldValue")]
+    value: FieldValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type")]
+enum FieldValue {
+    Integer {
+        integer: i64,
+    },
+    String {
+        string: String,
+    },
+    Boolean {
+        boolean: bool,
+    },
+    JsonRaw {
+        #[serde(rename = "jsonRaw")]
+        json_raw: String,
+    },
+}
+
+/// The values of an object, and what kept others from being read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Feedback {
+    pub(crate) values: Vec<FeedbackValue>,
+    pub(crate) error: Option<String>,
+}
+
+/// The longest value as raw JSON, if lists and maps are reported at all (gate `RawFeedbackJsonString`).
+pub(crate) type RawLimit = Option<usize>;
+
+/// Reads the values of `object`. One that fails does not keep others from being read.
+pub(crate) fn read(
+    rules: &[FeedbackRule],
+    meta: &ManifestResourceMeta,
+    object: &Value,
+    raw: RawLimit,
+) -> Feedback {
+    if (&*meta.group, &*meta.resource) == ("", "secrets") {
+        let error = Some("values of Secrets are not reported".to_owned());
+        return Feedback { values: Vec::new(), error };
+    }
+    let (mut values, mut errors, mut left) = (Vec::new(), Vec::new(), MAX_VALUES_LENGTH);
+    for rule in rules {
+        let paths = match &*rule.kind {
+            "WellKnownStatus" => well_known(meta),
+            "JSONPaths" => rule.json_paths.clone(),
+            _ => Vec::new(),
+        };
+        if paths.is_empty() && rule.kind == "WellKnownStatus" {
+            let ManifestResourceMeta { group, version, kind, .. } = meta;
+            errors.push(format!(
+                "cannot find the wellknown statuses for resource with gvk {group}/{version}, Kind={kind}"
+            ));
+        }
+        for path in paths {
+            match value(&path, &meta.version, object, raw) {
+                Ok(Some(value)) if value.length() > left => errors.push(format!(
+                    "the values are longer than {MAX_VALUES_LENGTH} bytes, without {}",
+                    path.name
+                )),
+                Ok(Some(value)) => {
+                    left -= value.length();
+                    values.push(FeedbackValue { name: path.name, value });
+                }
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    Feedback { values, error: aggregate(errors) }
+}
+
+/// The values that are known to matter (ocm `statusfeedback/rules/rule.go`).
+fn well_known(meta: &ManifestResourceMeta) -> Vec<FeedbackPath> {
+    let paths: &[(&str, &str)] = match (&*meta.group, &*meta.version, &*meta.kind) {
+        ("apps", "v1", "Deployment") => &[
+            ("ReadyReplicas", ".status.readyReplicas"),
+            ("Replicas", ".status.replicas"),
+            ("AvailableReplicas", ".status.availableReplicas"),
+        ],
+        ("apps", "v1", "DaemonSet") => &[
+            ("NumberReady", ".status.numberReady"),
+            ("DesiredNumberScheduled", ".status.desiredNumberScheduled"),
+            ("NumberAvailable", ".status.numberAvailable"),
+        ],
+        ("batch", "v1", "Job") => &[
+            ("JobComplete", r#".status.conditions[?(@.type=="Complete")].status"#),
+            ("JobSucceeded", ".status.succeeded"),
+        ],
+        ("", "v1", "Pod") => &[
+            ("PodReady", r#".status.conditions[?(@.type=="Ready")].status"#),
+            ("PodPhase", ".status.phase"),
+        ],
+        _ => &[],
+    };
+    let path = |(name, path): &(&str, &str)| FeedbackPath {
+        name: (*name).to_owned(),
+        version: String::new(),
+        path: (*path).to_owned(),
+    };
+    paths.iter().map(path).collect()
+}
+
+/// The value at a path; `None` if there is none.
+fn value(
+    FeedbackPath { name, version, path }: &FeedbackPath,
+    served: &str,
+    object: &Value,
+    raw: RawLimit,
+) -> Result<Option<FieldValue>, String> {
+    if !version.is_empty() && version != served {
+        return Err(format!(
+            "version set in the path {name} is not matched for the related resource"
+        ));
+    }
+    let parsed = JsonPath::parse(path).map_err(|error| {
+        format!("failed to parse json path {path} of {name} with error: {error}")
+    })?;
+    let failed =
+        |error: &dyn Display| format!("failed to find value for {name} with error: {error}");
+    let found = parsed.find(object).map_err(|error| failed(&error))?;
+    let value = match *found {
+        [] | [Value::Null] => return Ok(None),
+        [value, ..] if found.len() == 1 || raw.is_none() => value.clone(),
+        _ => found.into_iter().cloned().collect(),
+    };
+    match (value, raw) {
+        (Value::Null, _) => Ok(None),
+        (Value::Bool(boolean), _) => Ok(Some(FieldValue::Boolean { boolean })),
+        (Value::String(string), _) => Ok(Some(FieldValue::String { string })),
+        (Value::Number(number), _) if number.is_i64() => {
+            Ok(number.as_i64().map(|integer| FieldValue::Integer { integer }))
+        }
+        (value, None) => {
+            Err(format!("the type {} of the value for {name} is not found", type_name(&value)))
+        }
+        (value, Some(limit)) => match value.to_string() {
+            json_raw if json_raw.len() > limit => Err(format!(
+                "the length of returned json raw string for name {name} is larger than the maximum length {limit}"
+            )),
+            json_raw => Ok(Some(FieldValue::JsonRaw { json_raw })),
+        },
+    }
+}
+
+/// The errors as apimachinery joins them (`pkg/util/errors`).
+fn aggregate(mut errors: Vec<String>) -> Option<String> {
+    let mut seen = Vec::new();
+    errors.retain(|error| {
+        !seen.contains(error) && {
+            seen.push(error.clone());
+            true
+        }
+    });
+    match &*errors {
+        [] => None,
+        [error] => Some(error.clone()),
+        errors => Some(format!("[{}]", errors.join(", "))),
+    }
+}
+
+impl FieldValue {
+    fn length(&self) -> usize {
+        match self {
+            Self::Integer { .. } | Self::Boolean { .. } => size_of::<i64>(),
+            Self::String { string: text } | Self::JsonRaw { json_raw: text } => text.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn meta(group: &str, kind: &str) -> ManifestResourceMeta {
+        let (version, resource) = ("v1".to_owned(), format!("{}s", kind.to_lowercase()));
+        let (group, kind) = (group.to_owned(), kind.to_owned());
+        ManifestResourceMeta { group, version, kind, resource, ..Default::default() }
+    }
+
+    fn by_path(path: &str, object: &Value, raw: RawLimit) -> (Value, Option<String>) {
+        let path = FeedbackPath { name: "a".into(), path: path.into(), ..Default::default() };
+        let rule = FeedbackRule { kind: "JSONPaths".into(), json_paths: vec![path] };
+        let feedback = read(&[rule], &meta("", "Widget"), object, raw);
+        let value =
+            feedback.values.first().map_or(Value::Null, |value| json!(value)["fieldValue"].take());
+        (value, feedback.error)
+    }
+
+    #[test]
+    fn well_known_values_are_those_of_upstream() {
+        let rule = [FeedbackRule { kind: "WellKnownStatus".into(), ..Default::default() }];
+        let status = json!({"status": {
+            "readyReplicas": 2, "replicas": 3, "numberReady": 1, "succeeded": 4, "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "False"}, {"type": "Complete", "status": "True"}],
+        }});
+        for (group, kind, names) in [
+            ("apps", "Deployment", &["ReadyReplicas", "Replicas"][..]),
+            ("apps", "DaemonSet", &["NumberReady"]),
+            ("batch", "Job", &["JobComplete", "JobSucceeded"]),
+            ("", "Pod", &["PodReady", "PodPhase"]),
+            ("apps", "StatefulSet", &[]),
+        ] {
+            let feedback = read(&rule, &meta(group, kind), &status, None);
+            let found: Vec<&str> = feedback.values.iter().map(|value| &*value.name).collect();
+            assert_eq!(found, names);
+            let error = "cannot find the wellknown statuses for resource with gvk apps/v1, Kind=StatefulSet";
+            assert_eq!(feedback.error.as_deref(), names.is_empty().then_some(error));
+        }
+    }
+
+    #[test]
+    fn values_have_upstreams_types_and_sentences() {
+        let object =
+            json!({"i": 1, "f": 1.5, "s": "x", "b": true, "n": null, "l": [1, 2], "m": {}});
+        for (path, value, error) in [
+            (".i", json!({"type": "Integer", "integer": 1}), ""),
+            (".s", json!({"type": "String", "string": "x"}), ""),
+            (".b", json!({"type": "Boolean", "boolean": true}), ""),
+            (".n", Value::Null, ""),
+            (".missing", Value::Null, ""),
+            (".l[*]", json!({"type": "Integer", "integer": 1}), ""),
+            (".f", Value::Null, "the type float64 of the value for a is not found"),
+            (".m", Value::Null, "the type map[string]interface {} of the value for a is not found"),
+            (
+                "x",
+                Value::Null,
+                "failed to parse json path x of a with error: unrecognized identifier x",
+            ),
+            (
+                ".m[0]",
+                Value::Null,
+                "failed to find value for a with error: map[string]interface {} is not array or slice",
+            ),
+        ] {
+            let error = Some(error.to_owned()).filter(|error| !error.is_empty());
+            assert_eq!(by_path(path, &object, None), (value, error), "{path}");
+        }
+        for (path, value) in [(".l[*]", "[1,2]"), (".l", "[1,2]"), (".f", "1.5"), (".m", "{}")] {
+            let value = json!({"type": "JsonRaw", "jsonRaw": value});
+            assert_eq!(by_path(path, &object, Some(5)), (value, None), "{path}");
+        }
+        let error = by_path(".l", &object, Some(4)).1.unwrap();
+        assert!(error.ends_with("is larger than the maximum length 4"), "{error}");
+    }
+
+    #[test]
+    fn secrets_other_versions_and_long_values_are_left_out() {
+        let path = |name: &str, version: &str, path: &str| FeedbackPath {
+            name: name.into(),
+            version: version.into(),
+            path: path.into(),
+        };
+        let json_paths = vec![path("a", "v2", ".a"), path("b", "v1", ".b"), path("c", "", ".a")];
+        let rule = [FeedbackRule { kind: "JSONPaths".into(), json_paths }];
+        let object = json!({"a": "x", "b": "x".repeat(MAX_VALUES_LENGTH)});
+        let feedback = read(&rule, &meta("", "Widget"), &object, None);
+        assert_eq!(feedback.values.len(), 1);
+        let error = feedback.error.unwrap();
+        assert!(error.starts_with("[version set in the path a is not matched"), "{error}");
+        assert!(error.ends_with("bytes, without c]"), "{error}");
+        let feedback = read(&rule, &meta("", "Secret"), &object, None);
+        assert_eq!((feedback.values.len(), feedback.error.is_some()), (0, true));
+    }
+}

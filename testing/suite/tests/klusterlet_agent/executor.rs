@@ -1,0 +1,83 @@
+//! Works that are applied with the rights of a service account.
+
+use serde_json::{Value, json};
+use suite::{
+    eventually,
+    work::{NAMESPACE, Stage, config_map},
+};
+
+const USER: &str = "system:serviceaccount:n:sa";
+
+/// Puts the work `w` with a ConfigMap for each name.
+fn put_work(stage: &Stage, names: &[&str], orphan: bool) {
+    let account = json!({"namespace": NAMESPACE, "name": "sa"});
+    let executor = json!({"subject": {"type": "ServiceAccount", "serviceAccount": account}});
+    let manifests: Vec<Value> = names.iter().map(|name| config_map(name, "1")).collect();
+    let option = orphan.then(|| json!({"propagationPolicy": "Orphan"}));
+    let workload = json!({"manifests": manifests});
+    let spec = json!({"workload": workload, "executor": executor, "deleteOption": option});
+    stage.put_work("w", spec);
+}
+
+/// The account may do these on ConfigMaps of its namespace.
+fn grant(stage: &Stage, verbs: &[&str]) {
+    let api = "rbac.authorization.k8s.io/v1";
+    let metadata = json!({"name": "sa", "namespace": NAMESPACE});
+    let rule = json!({"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"]});
+    stage
+        .managed
+        .put(json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": [rule]}));
+    let subject = json!({"kind": "ServiceAccount", "namespace": NAMESPACE, "name": "sa"});
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "sa"});
+    stage.managed.put(json!({
+        "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+        "subjects": [subject], "roleRef": role,
+    }));
+}
+
+fn message(stage: &Stage) -> String {
+    let entry = stage.work("w")["status"]["resourceStatus"]["manifests"][0].clone();
+    let conditions = entry["conditions"].as_array().cloned().unwrap_or_default();
+    let applied = conditions.iter().find(|condition| condition["type"] == "Applied");
+    applied.map(|applied| applied["message"].to_string()).unwrap_or_default()
+}
+
+#[test]
+fn executor_applies_with_its_own_rights_and_the_agent_deletes() {
+    let stage = Stage::new();
+    stage.managed.enforce_rbac();
+    let mut agent = stage.start(&[]);
+    put_work(&stage, &["a"], false);
+    stage.wait_for_applied("w", "False");
+    let denied = "not allowed to apply the resource  configmaps, n a, will try again in 1m0s: ";
+    assert!(message(&stage).contains(denied), "{}", message(&stage));
+    grant(&stage, &["get", "create", "update", "patch", "delete"]);
+    eventually("applied", || stage.data("a").is_some());
+    stage.wait_for_applied("w", "True");
+    let writes = stage.managed.writes();
+    let maps = writes.iter().filter(|request| request.path.contains("/configmaps"));
+    assert!(maps.clone().all(|request| request.user == USER) && maps.count() > 0);
+    grant(&stage, &[]);
+    put_work(&stage, &["a", "b"], false);
+    stage.wait_for_applied("w", "False");
+    assert_eq!((stage.data("a").is_some(), stage.data("b")), (true, None));
+    stage.delete_work("w");
+    eventually("gone", || stage.work("w").is_null());
+    assert_eq!(stage.data("a"), None);
+    agent.terminate();
+}
+
+#[test]
+fn executor_needs_delete_for_what_goes_with_the_work() {
+    let stage = Stage::new();
+    stage.managed.enforce_rbac();
+    grant(&stage, &["get", "create", "update", "patch"]);
+    let mut agent = stage.start(&[]);
+    put_work(&stage, &["a"], false);
+    stage.wait_for_applied("w", "False");
+    assert_eq!(stage.data("a"), None);
+    put_work(&stage, &["a"], true);
+    stage.wait_for_applied("w", "True");
+    assert!(stage.data("a").is_some());
+    agent.terminate();
+}
