@@ -1,10 +1,7 @@
 //! Files of the credential, for whoever reads -hub-kubeconfig-dir: what hub-kubeconfig-dumper does, by the agent
 //! itself, as the registration agent does (ocm `pkg/registration/spoke/registration/secret_controller.go`).
 
-use std::{
-    path::Path,
-    time::{Instant, SystemTime},
-};
+use std::time::{Instant, SystemTime};
 
 use apiclient::{controller, error::Result, log_object, status_writer::WritePace, stop::Stop};
 use hub_kubeconfig_dumper::{Content, Modes, PublishOutcome, Publisher, RESYNC_INTERVAL};
@@ -15,8 +12,9 @@ use serde_json::Value;
 use crate::agent::Agent;
 
 /// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
-pub(crate) fn keep(agent: &Agent, directory: &Path) {
-    let publisher = Publisher { path: directory.to_owned(), modes: Modes::default() };
+pub(crate) fn keep(agent: &Agent) {
+    let Some(path) = agent.settings.hub_directory.clone() else { return };
+    let publisher = Publisher { path, modes: Modes::default() };
     let mut pace = WritePace::default();
     let (mut published, mut resync) = (None, Instant::now());
     controller::run(&agent.stop, || {

@@ -2,8 +2,8 @@
 //! them.
 
 use std::{
-    fs::{self, File},
-    io::{self, Read},
+    fs::{self, File, Metadata},
+    io::Read,
     path::Path,
 };
 
@@ -90,7 +90,17 @@ pub fn resolve(
 ) -> (AgentNames, Vec<String>) {
     let mut ignored = Vec::new();
     let mut find = |flag: Option<&str>, key: &str, check: Check| {
-        flag.map(str::to_owned).or_else(|| find(stored, key, check, &mut ignored))
+        if flag.is_some() {
+            return flag.map(str::to_owned);
+        }
+        for (place, data) in stored {
+            match data.as_ref().and_then(|data| data.get(key)).map(|value| usable(value, check)) {
+                Some(Ok(name)) => return Some(name),
+                Some(Err(what)) => ignored.push(format!("{key} of {place} {what}")),
+                None => {}
+            }
+        }
+        None
     };
     let cluster = find(cluster, CLUSTER_NAME, valid_cluster).unwrap_or_else(|| uuid(random));
     let agent = find(agent, AGENT_NAME, valid_agent).unwrap_or_else(|| letters(random));
@@ -118,22 +128,6 @@ pub fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
 
 type Check = fn(&str) -> std::result::Result<(), &'static str>;
 
-fn find(
-    stored: &[StoredNames<'_>],
-    key: &str,
-    check: Check,
-    ignored: &mut Vec<String>,
-) -> Option<String> {
-    let values = stored.iter().filter_map(|(place, data)| Some((place, data.as_ref()?.get(key)?)));
-    for (place, value) in values {
-        match usable(value, check) {
-            Ok(name) => return Some(name),
-            Err(what) => ignored.push(format!("{key} of {place} {what}")),
-        }
-    }
-    None
-}
-
 fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
     let name = str::from_utf8(value).map_err(|_| "is not UTF-8")?.trim();
     if name.is_empty() {
@@ -148,21 +142,16 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
 /// The credential's files in `directory`; unreadable ones are left out.
 pub fn in_directory(directory: &Path) -> Data {
     let names = ["kubeconfig", "tls.crt", "tls.key", CLUSTER_NAME, AGENT_NAME].into_iter();
-    let content = |name: &str| Some((name.to_owned(), read(&directory.join(name)).ok()?.into()));
+    let content = |name: &str| Some((name.to_owned(), read(&directory.join(name))?.into()));
     names.filter_map(content).collect()
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path) -> Option<Vec<u8>> {
     // Opening a pipe would wait for a writer.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
+    fs::metadata(path).ok().filter(Metadata::is_file)?;
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MAX_FILE {
-        true => Err(io::Error::other("it is larger than 1 MiB")),
-        false => Ok(bytes),
-    }
+    File::open(path).ok()?.take(MAX_FILE + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MAX_FILE).then_some(bytes)
 }
 
 /// A UUID of version 4 (RFC 9562).

@@ -146,26 +146,26 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
 /// Starts the threads that use the credential.
 fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
     let settings = &agent.settings;
-    if let (true, Some(directory)) = (settings.write_files, &settings.hub_directory) {
-        let directory = directory.clone();
-        runtime::spawn_with("files", agent, move |agent| files::keep(agent, &directory))?;
+    let threads: [(_, _, fn(&Agent)); 5] = [
+        ("files", settings.write_files, files::keep),
+        ("cluster", true, managedcluster::follow),
+        ("nodes", settings.report_capacity, capacity::follow),
+        ("duty", agent.program.duty.is_some(), duty::run),
+        ("heartbeat", true, managedcluster::run_heartbeat),
+    ];
+    for (name, is_wanted, run) in threads {
+        if is_wanted {
+            runtime::spawn_with(name, agent, run)?;
+        }
     }
-    runtime::spawn_with("cluster", agent, managedcluster::follow)?;
-    let reporter = agent.clone();
-    runtime::spawn("status", move || managedcluster::run_status(&reporter))?;
     for &kind in agent.claims.keys() {
         runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
-    }
-    if settings.report_capacity {
-        runtime::spawn_with("nodes", agent, capacity::follow)?;
     }
     if settings.addon_management {
         addon::start(agent)?;
     }
-    if let Some(duty) = agent.program.duty.clone() {
-        runtime::spawn_with("duty", agent, move |agent| duty::run(agent, duty))?;
-    }
-    runtime::spawn_with("heartbeat", agent, managedcluster::run_heartbeat)
+    let reporter = agent.clone();
+    runtime::spawn("status", move || managedcluster::run_status(&reporter))
 }
 
 /// Reads the Secret of the stored request; `None` at the end of the process.

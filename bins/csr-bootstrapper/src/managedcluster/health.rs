@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{client::Client, json, log_line::quoted};
+use apiclient::{client::Client, log_line::quoted};
+use serde_json::Value;
 
 use crate::conditions::Condition;
 
@@ -14,9 +15,6 @@ use crate::conditions::Condition;
 const FAILURE_THRESHOLD: Duration = Duration::from_secs(20);
 /// The next probe while something is wrong (there, healthCheckRetryInterval).
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Memory limit for the answer to /version, in bytes; it has some 300.
-const VERSION: usize = 64 << 10;
 
 /// The health of the spoke's API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,11 +74,10 @@ impl Probes {
     pub(crate) fn probe(&mut self, spoke: &Client) {
         let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
         self.record(code, &text, Instant::now());
-        if code != 200 {
-            return;
-        }
-        if let Ok((200, text)) = spoke.text("/version") {
-            self.version = git_version(&text).or_else(|| self.version.take());
+        if code == 200
+            && let Ok(answer) = spoke.document("/version")
+        {
+            self.version = git_version(&answer).or_else(|| self.version.take());
         }
     }
 
@@ -122,8 +119,7 @@ fn get_livez(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u1
     answer.unwrap_or_else(|error| (0, error))
 }
 
-fn git_version(text: &str) -> Option<String> {
-    let answer = json::parse(text.as_bytes(), VERSION).ok()?;
+fn git_version(answer: &Value) -> Option<String> {
     let version = quoted(answer["gitVersion"].as_str()?);
     (!version.is_empty()).then_some(version)
 }
@@ -131,6 +127,8 @@ fn git_version(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+
+    use serde_json::json;
 
     use super::*;
 
@@ -231,10 +229,10 @@ mod tests {
 
     #[test]
     fn the_version_is_git_version() {
-        let answer = r#"{"major": "1", "gitVersion": "v1.34.3"}"#;
-        assert_eq!(git_version(answer), Some("v1.34.3".to_owned()));
-        for odd in ["", "{}", "[]", r#"{"gitVersion": ""}"#, r#"{"gitVersion": 1}"#] {
-            assert_eq!(git_version(odd), None, "{odd}");
+        let answer = json!({"major": "1", "gitVersion": "v1.34.3"});
+        assert_eq!(git_version(&answer), Some("v1.34.3".to_owned()));
+        for odd in [json!({}), json!([]), json!({"gitVersion": ""}), json!({"gitVersion": 1})] {
+            assert_eq!(git_version(&odd), None, "{odd}");
         }
     }
 }

@@ -89,11 +89,10 @@ fn renew(
 
 /// The renewal period that `cluster` asks for; `None` if the hub does not accept it.
 fn period_of(cluster: &Value) -> Option<Duration> {
-    let seconds = cluster["spec"]["leaseDurationSeconds"].as_i64();
+    let seconds = cluster["spec"]["leaseDurationSeconds"].as_u64();
     // The field is an int32; more would overflow a clock.
-    let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
-    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    let period = seconds.filter(|seconds| *seconds > 0).map_or(DEFAULT_PERIOD, Duration::from_secs);
+    let seconds = seconds.filter(|seconds| *seconds > 0 && i32::try_from(*seconds).is_ok());
+    let period = seconds.map_or(DEFAULT_PERIOD, Duration::from_secs);
     accepted(cluster).then_some(period)
 }
 
