@@ -159,7 +159,7 @@ impl Controller {
             *lock(&self.beat) = Some(Instant::now());
             for remote in self.remotes().iter() {
                 remote.open_queue();
-                remote.forget_old(Instant::now());
+                remote.memory().forget_old(Instant::now());
                 self.start_workers(remote);
                 if remote.source_cluster_is_new(&self.context.reader.digester)
                     | remote.secrets_are_back()
@@ -169,8 +169,7 @@ impl Controller {
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
-                    remote.retry_altered(None);
-                    remote.check_secrets_again();
+                    remote.memory().forget_secrets();
                     self.enqueue_all(remote);
                 }
                 resync = self.next_resync();

@@ -60,7 +60,8 @@ pub(crate) fn unfinished(message: String) -> Error {
 /// Logs the pairs that are not in sync: a task ends with them, and the next may find the same.
 fn report_left(controller: &Controller) {
     for remote in controller.remotes().iter() {
-        for (pair, PairCondition { state, reason, .. }) in remote.conditions(MAX_NAMES) {
+        let memory = remote.memory();
+        for (pair, PairCondition { state, reason, .. }) in memory.conditions().take(MAX_NAMES) {
             let (namespace, name) = key::split(&pair.key);
             let kind = &controller.context.settings.resources[pair.kind];
             log::warn!(
@@ -68,7 +69,7 @@ fn report_left(controller: &Controller) {
                 "left as it is"
             );
         }
-        let more = remote.count_conditions().saturating_sub(MAX_NAMES);
+        let more = memory.conditions().count().saturating_sub(MAX_NAMES);
         if more > 0 {
             log::warn!(remote:% = remote.name, count = more; "others are left as they are, too");
         }
@@ -177,8 +178,9 @@ fn pair(remote: &RemoteSync, awaits_orphans: bool) -> Option<String> {
         let failing = remote.queue.depth().failing > 0;
         failing.then(|| format!("a pair of {} is retried", remote.name))
     };
-    let found = remote.first_in(remains);
-    let what = |(pair, condition): (Pair, PairCondition)| {
+    let memory = remote.memory();
+    let found = memory.conditions().find(|(_, condition)| remains(condition));
+    let what = |(pair, condition): (&Pair, &PairCondition)| {
         format!("{} ({}): {}", pair.key, remote.name, condition.reason)
     };
     found.map(what).or_else(failing)

@@ -18,7 +18,7 @@ use sidecar::{
 use crate::{
     cache::cluster::ClusterClient,
     controller::Controller,
-    sync::{gate::GateHold, remote::RemoteSync, status::PairState},
+    sync::{remote::RemoteSync, status::PairState, status::Reason},
 };
 
 const PAIRS: Family =
@@ -169,14 +169,14 @@ impl Reporter {
         for (state, count) in remote.queue.depth().by_state() {
             metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
-        metrics.add(DELETIONS_HELD, &[label], lock(&remote.gate).waiting());
+        metrics.add(DELETIONS_HELD, &[label], lock(&remote.deletions).waiting());
     }
 
     fn state_of(&self, remote: &RemoteSync) -> Value {
         let resources = &self.controller.context.settings.resources;
-        let not_in_sync: Vec<_> = remote
-            .conditions(MAX_PAIRS)
-            .into_iter()
+        let memory = remote.memory();
+        let conditions = memory.conditions().take(MAX_PAIRS);
+        let not_in_sync: Vec<_> = conditions
             .map(|(pair, condition)| {
                 json!({"resource": resources[pair.kind].to_string(), "pair": &*pair.key,
                     "state": condition.state.as_str(), "reason": condition.reason})
@@ -203,8 +203,8 @@ impl Reporter {
 
 /// The deletions of a remote that wait for a person.
 fn held_deletions(remote: &RemoteSync) -> Option<String> {
-    let (number, reasons) = lock(&remote.gate).held();
-    let reasons: Vec<_> = reasons.into_iter().map(GateHold::sentence).collect();
+    let (number, reasons) = lock(&remote.deletions).held();
+    let reasons: Vec<_> = reasons.into_iter().map(Reason::sentence).collect();
     (number > 0).then(|| format!("{number} deletions are held: {}", reasons.join("; ")))
 }
 

@@ -116,7 +116,7 @@ pub(crate) enum Direction {
 }
 
 /// Handling of targets without a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanSettings {
     pub(crate) policy: OrphanPolicy,
     pub(crate) grace: Duration,

@@ -189,7 +189,8 @@ impl Watched for TargetWatch {
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
         let found = self.0.find(session)?;
         let WatchedKind { cluster, kind } = &self.0;
-        cluster.remotes().iter().for_each(|remote| remote.retry_altered(Some(*kind)));
+        // What was refused may be accepted by now.
+        cluster.remotes().iter().for_each(|remote| remote.queue.retry_failed(*kind));
         Ok(found)
     }
 

@@ -5,13 +5,11 @@ use std::{sync::Arc, time::Instant};
 use apiclient::{
     client::Patch,
     error::{Error, Result},
-    resource::NAMESPACES,
 };
 use log::Level;
 use serde_json::Value;
 
 use crate::{
-    cache::store::Answer,
     model::{
         annotations::Uid,
         discovery,
@@ -21,11 +19,11 @@ use crate::{
     sync::{
         decide::{MARK, SyncAction},
         desired::Desired,
-        observed::{Attempt, Comparison, Observed},
+        observed::{Adoption, Attempt, Observed, Ownership},
         outcome,
-        pair::{PairContext, log_pair, odd, stale},
+        pair::{PairContext, log_pair, stale},
         patch,
-        status::{PairStatus, Wait},
+        status::{PairStatus, Reason},
     },
 };
 
@@ -38,10 +36,11 @@ impl PairContext<'_> {
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
         log_pair!(Level::Debug, self, "next action", action = action.as_str());
-        // What a Secret needs is known once both are read.
-        if action.writes() && !matches!(action, SyncAction::SyncSecret(_)) {
-            self.context.metrics.wrote(&self.remote.name, action.as_str());
+        // Whether a Secret or a mark has to be written is known once both sides are read.
+        if action.writes() && action != MARK && !matches!(action, SyncAction::SyncSecret(_)) {
+            self.count_write(action);
         }
+        attempt.spec_started |= action.starts_spec();
         match (action, &observed.source, &observed.target) {
             (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source)?,
             (SyncAction::UploadStatus, Some(source), Some(target)) => {
@@ -53,34 +52,31 @@ impl PairContext<'_> {
                 }
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
-                attempt.spec_started = true;
                 return self.create_namespace(source.uid, attempt);
             }
-            (SyncAction::Create, Some(source), _) => {
-                attempt.spec_started = true;
-                return self.create(source, attempt);
+            (SyncAction::Create, Some(source), _) => return self.create(source, attempt),
+            (MARK, Some(source), Some(target)) => {
+                let asks = observed.ownership() == Ownership::Unmarked
+                    && observed.adoption(&self.rules()) == Adoption::IfSame;
+                match asks && !self.has_same_content(source, target)? {
+                    true => attempt.content_differs = true,
+                    false => self.mark(source, target, asks)?,
+                }
             }
-            (MARK, Some(source), Some(target)) => self.mark(source, target, attempt)?,
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
-                attempt.spec_started = true;
                 self.update(source, target, (content, metadata))?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
-                attempt.spec_started = true;
                 self.record_generations(source, target)?;
             }
-            (SyncAction::RemoveRecords, Some(source), _) => self.remove_records(source)?,
+            (SyncAction::RemoveRecords, Some(source), _) => {
+                let patch = patch::remove_records(source, &self.context.reader);
+                self.source.patch(Patch::Json, &patch)?;
+            }
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
-            (SyncAction::CompareContents, Some(source), Some(target)) => {
-                let same = self.compare_contents(source, target)?;
-                let (source, target) = (source.version, target.version);
-                attempt.compared = Some(Comparison { source, target, same });
-            }
-            (SyncAction::CheckGate(what, reason), ..) => {
-                self.check_gate((what, reason), observed, attempt)?;
-            }
+            (SyncAction::CheckLimit(what), ..) => self.check_limit(what, observed, attempt)?,
             (SyncAction::CheckNamespace, ..) => self.check_namespace(attempt)?,
             (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed),
             (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
@@ -90,58 +86,60 @@ impl PairContext<'_> {
         Ok(None)
     }
 
+    pub(super) fn count_write(&self, action: SyncAction) {
+        self.context.metrics.wrote(&self.remote.name, action.as_str());
+    }
+
     fn add_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
         let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
-        let place = self.at_source();
-        let patched = self.ask_source(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        self.source.patch(Patch::Json, &patch)?;
         log_pair!(Level::Info, self, "finalizer added");
-        self.store_source(patched).map(drop)
+        Ok(())
     }
 
     /// Returns whether the target's server would change nothing if the source's content were written.
-    fn compare_contents(
+    fn has_same_content(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
     ) -> Result<bool> {
-        let (from, to) = (self.source_document(source)?, self.target_document(target)?);
+        let (from, to) = (self.source.document(source)?, self.target.document(target)?);
         let desired = self.desired(&from, source);
         let Some(patch) = desired.patch(target, Some(&to), true) else { return Ok(true) };
-        let place = self.at_target();
-        let answer = self.ask_target(&|c| c.patch_dry_run(&place, Patch::Json, &patch));
+        let place = self.target.at();
+        let answer = self.target.ask(&|c| c.patch_dry_run(&place, Patch::Json, &patch));
         let answer = match answer.map_err(stale) {
             // What cannot be written is not the same, and what was added for good is no difference.
             Err(Error::Immutable(_)) => return Ok(desired.altered(&to).is_none()),
             Err(Error::Invalid(_) | Error::Forbidden(_)) => return Ok(false),
-            answer => self.reader().target(&answer?).ok_or_else(|| odd(&place))?,
+            answer => self.target.read(&answer?)?,
         };
         Ok(answer.uid == target.uid && answer.value.state.content == target.value.state.content)
     }
 
-    /// Marks a target as the source's copy and changes nothing else.
+    /// Marks a target as the source's copy and changes nothing else; what differs of `same` content is settled.
     fn mark(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
-        attempt: &Attempt,
+        same: bool,
     ) -> Result<()> {
-        let from = self.source_document(source)?;
+        let from = self.source.document(source)?;
         let Some(patch) = self.desired(&from, source).patch(target, None, false) else {
             return Ok(());
         };
-        let place = self.at_target();
-        let marked = self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
-        let marked = self.store_target(marked)?;
+        self.count_write(MARK);
+        let marked = self.target.patch(Patch::Json, &patch)?;
         if target.value.copy_of.is_some() {
-            log_pair!(Level::Info, self, "mark updated", target = self.target_key);
+            log_pair!(Level::Info, self, "mark updated", target = self.target.key);
             return Ok(());
         }
-        log_pair!(Level::Info, self, "target adopted", target = self.target_key);
-        if attempt.same_content(source, target) == Some(true) {
-            self.record_settled(source, &marked, None);
+        log_pair!(Level::Info, self, "target adopted", target = self.target.key);
+        if same {
+            self.settle(source, &marked);
         }
         if self.context.settings.adopt == AdoptPolicy::Always {
-            let message = format!("{} was nobody's copy and is one from now on", self.target_key);
+            let message = format!("{} was nobody's copy and is one from now on", self.target.key);
             outcome::write_event(self, source.uid, "Adopted", message);
         }
         Ok(())
@@ -152,18 +150,18 @@ impl PairContext<'_> {
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
     ) -> Result<()> {
-        let body = self.target_document(target)?;
+        let body = self.target.document(target)?;
         let patch = patch::status(source, &body["status"]);
-        let place = self.at_source();
-        let written = match self.ask_source(&|c| c.patch(&place.status(), Patch::Json, &patch)) {
+        let place = self.source.at();
+        let written = match self.source.ask(&|c| c.patch(&place.status(), Patch::Json, &patch)) {
             Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
-            written => self.store_source(written.map_err(stale)?)?,
+            written => self.source.keep(&written.map_err(stale)?)?,
         };
         self.context.metrics.status_lag(self.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
-        self.remote.remember(self.id, |memory| {
+        self.remote.memory().update(self.id, |memory| {
             memory.settled.after_upload(&written.value.state, &target.value.state);
-            memory.writes.status.wrote(target.value.state.status, Instant::now());
+            memory.writes[1].wrote(target.value.state.status, Instant::now());
         });
         Ok(())
     }
@@ -171,11 +169,10 @@ impl PairContext<'_> {
     /// The error for a kind whose status is not served. If discovery says so too, the next attempt goes on without
     /// it at once.
     fn without_status(&self, sentence: String) -> Error {
-        let store = &self.remote.source.stores[self.id.kind];
         let wanted = self.kind().in_version_of(&self.kinds.source);
-        match self.ask_source(&|client| discovery::resolve(client, &wanted)) {
+        match self.source.ask(&|client| discovery::resolve(client, &wanted)) {
             Ok(found) if !found.status => {
-                store.set_kind(Some(Arc::new(found)));
+                self.remote.source.stores[self.id.kind].set_kind(Some(Arc::new(found)));
                 Error::Conflict(sentence)
             }
             _ => Error::NotServed(sentence),
@@ -183,37 +180,30 @@ impl PairContext<'_> {
     }
 
     fn create_namespace(&self, source: Uid, attempt: &mut Attempt) -> Result<Option<PairStatus>> {
-        let namespace = &self.target.0;
-        let instance = self.instance();
+        let (name, instance) = (&self.namespace.name, self.instance());
         let made_by = (source, &*instance);
-        let body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
-        let place = NAMESPACES.cluster_object(namespace);
-        let lists = self.remote.target.namespaces.lists();
-        match self.ask_target(&|client| client.create(&place, &body)) {
-            Ok(created) if self.remote.target.follows_namespaces => {
-                let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
-                let answer = Answer::object(lists, created);
-                self.remote.with_answers(self.id, |answers| answers.namespace = Some(answer));
+        let body = patch::namespace(name, &self.target.name, made_by, &self.context.reader);
+        match self.namespace.ask(&|client| client.create(&self.namespace.at(), &body)) {
+            Ok(created) => {
+                if self.remote.target.follows_namespaces {
+                    self.namespace.keep(&created)?;
+                }
+                log_pair!(Level::Info, self, "namespace created", target = self.target.key);
             }
-            Ok(_) => {}
-            Err(Error::AlreadyExists(_)) => {
-                attempt.namespace_exists = Some(true);
-                return Ok(None);
-            }
+            Err(Error::AlreadyExists(_)) => {}
             Err(Error::Forbidden(_)) => {
-                return Ok(Some(self.wait_for_namespace(Wait::NoNamespace)));
+                return Ok(Some(self.wait_for_namespace(Reason::NoNamespace)));
             }
             Err(error) => return Err(error),
         }
         attempt.namespace_exists = Some(true);
-        log_pair!(Level::Info, self, "namespace created", target = self.target_key);
         Ok(None)
     }
 
     /// Has all pairs in the namespace wait, as each write would be refused.
-    fn wait_for_namespace(&self, wait: Wait) -> PairStatus {
-        self.remote.note_namespace(&self.target.0, Some((wait, Instant::now())));
-        PairStatus::Waiting(wait)
+    fn wait_for_namespace(&self, reason: Reason) -> PairStatus {
+        self.remote.note_namespace(&self.target.namespace, Some((reason, Instant::now())));
+        PairStatus::NotInSync(reason)
     }
 
     fn create(
@@ -221,30 +211,31 @@ impl PairContext<'_> {
         source: &Cached<SourceObject>,
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
-        if let Some(wait) = self.remote.lacks_namespace(&self.target.0, Instant::now()) {
-            return Ok(Some(PairStatus::Waiting(wait)));
+        let namespace = &*self.target.namespace;
+        if let Some(reason) = self.remote.lacks_namespace(namespace, Instant::now()) {
+            return Ok(Some(PairStatus::NotInSync(reason)));
         }
-        let body = self.source_document(source)?;
-        let place = self.at_target();
+        let body = self.source.document(source)?;
+        let place = self.target.at();
         let desired = self.desired(&body, source);
         let object = desired.created(&place);
-        let created = match self.ask_target(&|client| client.create(&place, &object)) {
+        let created = match self.target.ask(&|client| client.create(&place, &object)) {
             Ok(created) => created,
             Err(Error::NotServed(_))
-                if attempt.namespace_exists.is_none() && !self.target.0.is_empty() =>
+                if attempt.namespace_exists.is_none() && !namespace.is_empty() =>
             {
                 attempt.namespace_exists = Some(false);
                 let wanted = self.rules().creates_namespaces;
-                return Ok((!wanted).then(|| self.wait_for_namespace(Wait::NoNamespace)));
+                return Ok((!wanted).then(|| self.wait_for_namespace(Reason::NoNamespace)));
             }
             Err(Error::NamespaceTerminating(_)) => {
-                return Ok(Some(self.wait_for_namespace(Wait::NamespaceTerminating)));
+                return Ok(Some(self.wait_for_namespace(Reason::NamespaceTerminating)));
             }
             Err(error) => return Err(error),
         };
-        self.store_written(source, &desired, created)?;
-        self.remote.note_namespace(&self.target.0, None);
-        log_pair!(Level::Info, self, "target created", target = self.target_key);
+        self.remote.note_namespace(namespace, None);
+        self.keep_written(source, &desired, &created)?;
+        log_pair!(Level::Info, self, "target created", target = self.target.key);
         Ok(None)
     }
 
@@ -254,61 +245,60 @@ impl PairContext<'_> {
         target: &Cached<TargetObject>,
         (content, metadata): (bool, bool),
     ) -> Result<()> {
-        let source_body = self.source_document(source)?;
+        let source_body = self.source.document(source)?;
         let desired = self.desired(&source_body, source);
         let whole = metadata || desired.needs_document(target);
-        let target_body = whole.then(|| self.target_document(target)).transpose()?;
-        let place = self.at_target();
+        let target_body = whole.then(|| self.target.document(target)).transpose()?;
+        let place = self.target.at();
         let Some(patch) = desired.patch(target, target_body.as_ref(), content) else {
-            self.record_settled(source, target, None);
+            self.settle(source, target);
             return Ok(());
         };
-        let updated = match self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)) {
-            Err(error @ Error::Immutable(_)) => {
-                return self.keep_additions(source, target, &desired, target_body, error);
+        let updated = match self.target.ask(&|c| c.patch(&place, Patch::Json, &patch)) {
+            Err(refusal @ Error::Immutable(_)) => {
+                // The target keeps what its server refuses to take away, if it has all that it would be given: a
+                // PersistentVolumeClaim keeps its volume, and a Service its address.
+                let body = target_body.map_or_else(|| self.target.document(target), Ok)?;
+                if desired.altered(&body).is_some() {
+                    return Err(refusal);
+                }
+                self.settle(source, target);
+                return Ok(());
             }
             updated => updated.map_err(stale)?,
         };
-        self.store_written(source, &desired, updated)?;
-        log_pair!(Level::Info, self, "target updated", target = self.target_key);
+        self.keep_written(source, &desired, &updated)?;
+        log_pair!(Level::Info, self, "target updated", target = self.target.key);
         self.report_regression(source, target);
         Ok(())
     }
 
-    /// Settles a difference that the target's server refuses to take away, if the target has all that it would be
-    /// given: a PersistentVolumeClaim keeps its volume, and a Service its address.
-    fn keep_additions(
+    /// Keeps the answer to a write of the target. What a server adds is settled; if it did not keep all that was
+    /// written, the write has failed.
+    fn keep_written(
         &self,
         source: &Cached<SourceObject>,
-        target: &Cached<TargetObject>,
         desired: &Desired<'_>,
-        body: Option<Value>,
-        refusal: Error,
+        answer: &Value,
     ) -> Result<()> {
-        let body = body.map_or_else(|| self.target_document(target), Ok)?;
-        if desired.altered(&body).is_some() {
-            return Err(refusal);
+        let written = self.target.keep(answer)?;
+        let (from, to, now) = (&source.value.state, &written.value.state, Instant::now());
+        self.remote.memory().update(self.id, |it| it.writes[0].wrote(from.written(), now));
+        let differs = (from.content, from.metadata) != (to.content, to.metadata);
+        if let Some(sentence) = desired.altered(answer).filter(|_| differs) {
+            return Err(Error::Invalid(sentence));
         }
-        self.record_settled(source, target, None);
-        Ok(())
-    }
-
-    /// Stores the answer to a write of the target, and what it says of what was written.
-    fn store_written(
-        &self,
-        source: &Cached<SourceObject>,
-        desired: &Desired<'_>,
-        answer: Value,
-    ) -> Result<()> {
-        let altered = desired.altered(&answer);
-        let written = self.store_target(answer)?;
-        self.record_settled(source, &written, altered);
-        let (what, now) = (source.value.state.written(), Instant::now());
-        self.remote.remember(self.id, |memory| memory.writes.update.wrote(what, now));
+        self.settle(source, &written);
         if !self.context.settings.track.marks_sources() {
             self.context.metrics.spec_lag(self.since.elapsed());
         }
         Ok(())
+    }
+
+    /// Records what still differs after the target was written from this state of the source.
+    fn settle(&self, source: &Cached<SourceObject>, target: &Cached<TargetObject>) {
+        let (from, to) = (&source.value.state, &target.value.state);
+        self.remote.memory().update(self.id, |memory| memory.settled.after_update(from, to));
     }
 
     /// Reports a source that is older than its copy: its cluster was restored from a backup.
@@ -329,9 +319,7 @@ impl PairContext<'_> {
     ) -> Result<()> {
         self.report_regression(source, target);
         let patch = patch::record_generations(source, target, &self.context.reader);
-        let place = self.at_source();
-        let published = self.ask_source(&|client| client.patch(&place, Patch::Merge, &patch));
-        self.store_source(published.map_err(stale)?)?;
+        self.source.patch(Patch::Merge, &patch)?;
         self.context.metrics.spec_lag(self.since.elapsed());
         Ok(())
     }

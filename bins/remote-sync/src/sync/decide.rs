@@ -7,23 +7,16 @@ mod deletion;
 use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetSecret},
     sync::{
-        fighting::Fight,
-        gate::DeletionReason,
         observed::{Adoption, Attempt, Destroyed, Observed, Ownership, SyncRules},
-        status::{Conflict, Hold, PairStatus, Wait},
+        status::{PairStatus, Reason},
     },
 };
-
-/// The metric's label for the upload of a Secret.
-pub(crate) const UPLOAD_SECRET: &str = "upload_secret";
 
 /// An action on a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SyncAction {
     /// Adds our finalizer to the source.
     AddFinalizer,
-    /// Asks the target's server whether it has the source's content already.
-    CompareContents,
     /// Writes the target's status to the source.
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's, unless it is there.
@@ -43,8 +36,8 @@ pub(crate) enum SyncAction {
     ConfirmSourceGone,
     /// Reads the target: the finalizer stays while the target may exist.
     ConfirmTargetGone,
-    /// Asks the gate whether this may be deleted.
-    CheckGate(Destroyed, DeletionReason),
+    /// Asks whether this may be deleted within the limit.
+    CheckLimit(Destroyed),
     /// Looks into the target's namespace.
     CheckNamespace,
     DeleteNamespace,
@@ -62,22 +55,32 @@ impl SyncAction {
     pub(crate) fn writes(self) -> bool {
         !matches!(
             self,
-            Self::CompareContents
-                | Self::ConfirmSourceGone
+            Self::ConfirmSourceGone
                 | Self::ConfirmTargetGone
-                | Self::CheckGate(..)
+                | Self::CheckLimit(_)
                 | Self::CheckNamespace
                 | Self::Done(_)
         )
+    }
+
+    /// Returns whether it begins to write for the target: upstream uploads nothing more in such a pass.
+    pub(crate) fn starts_spec(self) -> bool {
+        self != MARK
+            && matches!(
+                self,
+                Self::CreateNamespace
+                    | Self::Create
+                    | Self::Update { .. }
+                    | Self::RecordGenerations
+            )
     }
 
     /// The action in logs and as the label of a metric.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::AddFinalizer => "add_finalizer",
-            Self::CompareContents => "compare_contents",
             Self::UploadStatus => "update_status",
-            Self::SyncSecret(_) => UPLOAD_SECRET,
+            Self::SyncSecret(_) => "upload_secret",
             Self::CreateNamespace => "create_namespace",
             Self::Create => "create_target",
             Self::Update { .. } => "update_target",
@@ -85,7 +88,7 @@ impl SyncAction {
             Self::RemoveRecords => "remove_records",
             Self::ConfirmSourceGone => "confirm_source_gone",
             Self::ConfirmTargetGone => "confirm_target_gone",
-            Self::CheckGate(..) => "check_limit",
+            Self::CheckLimit(_) => "check_limit",
             Self::CheckNamespace => "check_namespace",
             Self::DeleteNamespace => "delete_namespace",
             Self::DeleteTarget => "delete_target",
@@ -100,11 +103,7 @@ pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRu
     let source = observed.source.as_ref();
     let terminating = source.is_some_and(|source| source.value.state.terminating);
     if observed.paused() {
-        return SyncAction::Done(if terminating {
-            PairStatus::Held(Hold::PausedDeletion)
-        } else {
-            PairStatus::Paused
-        });
+        return wait(if terminating { Reason::PausedDeletion } else { Reason::Paused });
     }
     match source {
         None => deletion::without_source(observed, attempt, rules),
@@ -113,6 +112,11 @@ pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRu
         }
         Some(source) => with_source(observed, source, attempt, rules),
     }
+}
+
+/// The attempt ends, and the pair is not in sync.
+const fn wait(reason: Reason) -> SyncAction {
+    SyncAction::Done(PairStatus::NotInSync(reason))
 }
 
 fn with_source(
@@ -128,29 +132,24 @@ fn with_source(
         || origin.is_some()
             && (origin == observed.target_cluster || origin == observed.source_cluster)
     {
-        return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
+        return wait(Reason::Loop);
     }
-    let adopt = match (observed.ownership(), &observed.target) {
-        (Ownership::Unproven, _) => {
-            return SyncAction::Done(PairStatus::Held(Hold::Unidentified));
-        }
-        (Ownership::Foreign, _) => {
-            return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
-        }
+    let adopts = match (observed.ownership(), &observed.target) {
+        (Ownership::Unproven, _) => return wait(Reason::Unidentified),
+        (Ownership::Foreign, _) => return wait(Reason::OtherSource),
         (Ownership::Unmarked, Some(target)) if target.value.state.terminating => {
-            return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+            return wait(Reason::TargetTerminating);
         }
-        (Ownership::Unmarked, Some(_)) => match adopt_target(observed, attempt, rules) {
-            None => return SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs)),
-            action => action,
-        },
-        _ => None,
+        (Ownership::Unmarked, Some(_)) if !may_adopt(observed, attempt, rules) => {
+            return wait(Reason::NotOurs);
+        }
+        (ownership, target) => ownership == Ownership::Unmarked && target.is_some(),
     };
     if rules.track.marks_sources() && !has_finalizer(source) {
         return SyncAction::AddFinalizer;
     }
-    if let Some(action) = adopt {
-        return action;
+    if adopts {
+        return MARK;
     }
     // The old status is uploaded before the target gets a new spec; once the target was written, its status waits
     // until the generations are recorded.
@@ -160,23 +159,19 @@ fn with_source(
         return action;
     }
     match download(observed, source, attempt, rules) {
-        action @ SyncAction::Done(PairStatus::InSync | PairStatus::Altered) => {
-            let fights = observed.fight.map(|fight| PairStatus::Fighting(fight.left));
-            let done = fights.map_or(action, SyncAction::Done);
-            upload(observed, source, attempt, rules)
-                .or_else(|| sync_secret(observed, attempt, |_| !observed.secrets_checked))
-                .unwrap_or(done)
-        }
+        done @ SyncAction::Done(PairStatus::InSync) => upload(observed, source, attempt, rules)
+            .or_else(|| sync_secret(observed, attempt, |_| !observed.secrets_checked))
+            .unwrap_or(done),
         action => action,
     }
 }
 
-/// The action that makes a target that is nobody's copy the source's, unless it must not be.
-fn adopt_target(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Option<SyncAction> {
-    match observed.adoption(attempt, rules) {
-        Adoption::Allowed => Some(MARK),
-        Adoption::Unknown => Some(SyncAction::CompareContents),
-        Adoption::Refused => None,
+/// Returns whether a target that is nobody's copy may become the source's.
+fn may_adopt(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> bool {
+    match observed.adoption(rules) {
+        Adoption::Allowed => true,
+        Adoption::IfSame => !attempt.content_differs,
+        Adoption::Refused => false,
     }
 }
 
@@ -189,11 +184,10 @@ fn upload(
 ) -> Option<SyncAction> {
     let target = observed.target.as_ref()?;
     let statuses = (source.value.state.status, target.value.state.status);
-    let undone = observed.fight.is_some_and(|fight| fight.status == Some(statuses.1));
     if rules.status
         && statuses.0 != statuses.1
         && observed.settled.status != Some(statuses)
-        && !undone
+        && attempt.upload_wait.is_none()
     {
         return Some(SyncAction::UploadStatus);
     }
@@ -223,31 +217,26 @@ fn download(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    let undone = |fight: &Fight| fight.update == Some(source.value.state.written());
-    let fought = observed.fight.filter(undone);
-    let fought = fought.map(|fight| SyncAction::Done(PairStatus::Fighting(fight.left)));
     let Some(target) = &observed.target else {
         return match attempt.namespace_exists {
             Some(false) if rules.creates_namespaces => SyncAction::CreateNamespace,
-            Some(false) => SyncAction::Done(PairStatus::Waiting(Wait::NoNamespace)),
-            _ => fought.unwrap_or(SyncAction::Create),
+            Some(false) => wait(Reason::NoNamespace),
+            _ => SyncAction::Create,
         };
     };
     let (from, to) = (&source.value.state, &target.value.state);
     if to.terminating {
-        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+        return wait(Reason::TargetTerminating);
     }
     let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
     let content = contents.0 != contents.1 && observed.settled.content != Some(contents);
     let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata);
     if content || differ {
-        return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
+        return SyncAction::Update { content, metadata: differ };
     }
     if observed.mark_is_outdated() {
         return MARK;
     }
-    let altered =
-        observed.settled.altered && (contents.0 != contents.1 || metadata.0 != metadata.1);
     let published = &source.value.generations;
     let other = published.uid.is_some_and(|uid| uid != target.uid);
     let generations = (Some(from.generation), Some(to.generation));
@@ -259,7 +248,7 @@ fn download(
     } else if has_finalizer(source) || published.records().contains(&true) {
         return SyncAction::RemoveRecords;
     }
-    SyncAction::Done(if altered { PairStatus::Altered } else { PairStatus::InSync })
+    SyncAction::Done(PairStatus::InSync)
 }
 
 pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {

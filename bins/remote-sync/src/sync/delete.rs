@@ -12,14 +12,13 @@ use apiclient::{
 use log::Level;
 
 use crate::{
-    cache::{cluster::ClusterClient, store::Answer},
+    cache::cluster::ClusterClient,
     model::object::{Cached, Finalizers, SourceObject, TargetObject},
     sync::{
-        gate::{DeletionReason, GateHold, GateVerdict},
         observed::{Attempt, Destroyed, Observed},
         pair::{PairContext, log_pair, stale},
         patch,
-        status::{PairStatus, Wait},
+        status::{PairStatus, Reason},
     },
 };
 
@@ -36,38 +35,22 @@ impl PairContext<'_> {
     pub(crate) fn remove_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
         let Finalizers::Ours(place) = source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(source, place, &self.context.reader.finalizer);
-        match self.ask_source(&|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
-            Ok(released) => {
-                self.store_source(released)?;
-            }
-            Err(Error::NotFound(_)) => self.forget_source(source.uid),
-            Err(error) => return Err(error),
-        }
+        let released = self.source.ask(&|c| c.patch(&self.source.at(), Patch::Json, &patch));
+        self.source.refresh(released, Some(source.uid))?;
         log_pair!(Level::Info, self, "finalizer removed, the target is gone");
         Ok(())
     }
 
-    /// Removes from a source in use what earlier bookkeeping recorded there.
-    pub(crate) fn remove_records(&self, source: &Cached<SourceObject>) -> Result<()> {
-        let patch = patch::remove_records(source, &self.context.reader);
-        let place = self.at_source();
-        let removed = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
-        self.store_source(removed.map_err(stale)?).map(drop)
-    }
-
     /// A list may be stale or incomplete; only this read confirms that the source is gone.
     pub(crate) fn confirm_source_gone(&self, attempt: &mut Attempt) -> Result<()> {
-        let place = self.at_source();
-        let object = match self.ask_source(&|client| client.get(&place)) {
-            Ok(object) => object,
+        match self.source.get() {
             Err(Error::NotFound(sentence)) => {
                 self.is_of(&self.remote.source.cluster, &sentence)?;
                 attempt.source_gone = true;
-                return Ok(());
+                Ok(())
             }
-            Err(error) => return Err(error),
-        };
-        self.store_source(object).map(drop)
+            object => self.source.keep(&object?).map(drop),
+        }
     }
 
     pub(crate) fn confirm_target_gone(
@@ -81,17 +64,14 @@ impl PairContext<'_> {
         if never_synced && observed.namespace.is_none() {
             self.refresh_namespace()?;
         }
-        match self.ask_target(&|client| client.get(&self.at_target())) {
-            Ok(object) => {
-                self.store_target(object)?;
-            }
+        match self.target.get() {
             Err(Error::NotFound(sentence)) => {
                 self.is_of(&self.remote.target.cluster, &sentence)?;
                 attempt.target_gone = true;
+                Ok(())
             }
-            Err(error) => return Err(error),
+            object => self.target.keep(&object?).map(drop),
         }
-        Ok(())
     }
 
     /// Fails unless the cluster that said so is still the one of the session.
@@ -103,34 +83,22 @@ impl PairContext<'_> {
     }
 
     /// Asks whether the limit and the source's surroundings let a deletion pass.
-    pub(crate) fn check_gate(
+    pub(crate) fn check_limit(
         &self,
-        (what, reason): (Destroyed, DeletionReason),
+        what: Destroyed,
         observed: &Observed,
         attempt: &mut Attempt,
     ) -> Result<()> {
-        let counted = match what {
-            Destroyed::Target => Some(self.id.kind),
-            Destroyed::Namespace => None,
-        };
+        let (source, is_target) = (observed.source.as_ref(), what == Destroyed::Target);
+        let counted = (is_target.then_some(self.id.kind), &self.id.key);
+        // An empty namespace needs no grace, and upstream grants none.
+        let orphan = is_target && source.is_none();
         let restarted = self.context.records.restarted(self.context.settings.orphans.within);
-        let ask = |reason| {
-            let mut gate = lock(&self.remote.gate);
-            gate.ask((counted, &self.id.key), reason, restarted, Instant::now())
-        };
-        let before = lock(&self.remote.gate).hold(counted, &self.id.key);
-        let mut verdict = ask(reason);
-        let source = observed.source.as_ref();
-        if verdict == GateVerdict::Open && what == Destroyed::Target {
-            verdict = match self.deletion_of_more(source)? {
-                Some(reason) => ask(reason),
-                // It is back, and its objects may follow: the grace period starts over.
-                None if before.is_some_and(GateHold::is_of_more) => {
-                    lock(&self.remote.gate).forget(self.id);
-                    ask(reason)
-                }
-                None => verdict,
-            };
+        let limit = || lock(&self.remote.deletions);
+        let mut verdict = limit().ask(counted, orphan, restarted, Instant::now());
+        if verdict.is_ok() && is_target {
+            let more = self.deletion_of_more(source)?;
+            verdict = limit().hold(counted, more, orphan, Instant::now());
         }
         attempt.verdict = Some((what, verdict));
         Ok(())
@@ -139,14 +107,11 @@ impl PairContext<'_> {
     /// The reason if the source, terminating or gone (`None`), is only a part of what is or was being deleted. Both
     /// are marked before their objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions
     /// `pkg/controller/finalizer`), so a read now cannot be too early. Whoever may not read them has the limits alone.
-    fn deletion_of_more(
-        &self,
-        source: Option<&Cached<SourceObject>>,
-    ) -> Result<Option<DeletionReason>> {
-        let namespace = NAMESPACES.cluster_object(&self.source.0);
-        let is_namespaced = !self.source.0.is_empty();
+    fn deletion_of_more(&self, source: Option<&Cached<SourceObject>>) -> Result<Option<Reason>> {
+        let namespace = NAMESPACES.cluster_object(&self.source.namespace);
+        let is_namespaced = !self.source.namespace.is_empty();
         if is_namespaced && self.life_at_source(&namespace)? != Life::NotKnownToEnd {
-            return Ok(Some(DeletionReason::NamespaceDeleted));
+            return Ok(Some(Reason::NamespaceDeleted));
         }
         let kind = &self.kinds.source.resource;
         if kind.group.is_empty() {
@@ -157,14 +122,13 @@ impl PairContext<'_> {
         let life = self.life_at_source(&definition)?;
         // Not each kind has a definition. One that had it is gone with its objects.
         if life == Life::Absent && source.is_some() {
-            let place = self.at_source();
-            self.ask_source(&|client| client.get(&place)).map_err(stale)?;
+            self.source.get().map_err(stale)?;
         }
-        Ok((life == Life::Terminating).then_some(DeletionReason::KindDeleted))
+        Ok((life == Life::Terminating).then_some(Reason::KindDeleted))
     }
 
     fn life_at_source(&self, place: &Target<'_>) -> Result<Life> {
-        match self.ask_source(&|client| client.get(place)) {
+        match self.source.ask(&|client| client.get(place)) {
             Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
                 Ok(Life::Terminating)
             }
@@ -181,53 +145,47 @@ impl PairContext<'_> {
         &self,
         target: &Cached<TargetObject>,
     ) -> Result<Option<PairStatus>> {
-        let place = self.at_target();
         let policy = self.context.settings.propagation;
-        let deleted = self.ask_target(&|c| c.delete(&place, policy, &exactly(target)));
-        match deleted {
+        match self.target.ask(&|c| c.delete(&self.target.at(), policy, &exactly(target))) {
             Ok(()) => {
-                log_pair!(Level::Info, self, "target deleted", target = self.target_key);
+                log_pair!(Level::Info, self, "target deleted", target = self.target.key);
                 let mut terminating = target.clone();
                 terminating.value.state.terminating = true;
-                self.note_target(terminating);
+                self.target.note(terminating);
+                // The event that it is gone continues from here.
+                Ok(Some(PairStatus::NotInSync(Reason::TargetTerminating)))
             }
             // It was gone already, perhaps with its event handled.
             Err(Error::NotFound(_)) => {
-                self.forget_target(target.uid);
-                return Ok(None);
+                self.target.forget(target.uid);
+                Ok(None)
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-        // The event that it is gone continues from here.
-        Ok(Some(PairStatus::Waiting(Wait::TargetTerminating)))
     }
 
     pub(crate) fn delete_namespace(&self, observed: &Observed) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
         if !self.remote.is_complete() {
-            return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
+            return Ok(Some(PairStatus::NotInSync(Reason::NamespaceContents)));
         }
-        let place = NAMESPACES.cluster_object(&self.target.0);
-        let lists = self.remote.target.namespaces.lists();
-        let note = |answer| {
-            self.remote.with_answers(self.id, |answers| answers.namespace = Some(answer));
-        };
-        match self.ask_target(&|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
+        let (place, exactly) = (self.namespace.at(), exactly(namespace));
+        match self.namespace.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
             Ok(()) => {
-                log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
+                log_pair!(Level::Info, self, "namespace deleted", target = self.target.key);
                 let mut terminating = namespace.clone();
                 terminating.value.terminating = true;
-                note(Answer::object(lists, terminating));
+                self.namespace.note(terminating);
+                // With the target in it, the event that it is gone continues from here.
+                let target = observed.target.is_some();
+                Ok(target.then_some(PairStatus::NotInSync(Reason::NamespaceTerminating)))
             }
             Err(Error::NotFound(_)) => {
-                note(Answer::absent(lists, namespace.uid));
-                return Ok(None);
+                self.namespace.forget(namespace.uid);
+                Ok(None)
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-        // With the target in it, the event that it is gone continues from here.
-        let target = observed.target.is_some();
-        Ok(target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating)))
     }
 }
 

@@ -7,7 +7,6 @@ use crate::{
     sync::{
         context::SyncContext,
         decide::{MARK, SyncAction, next_action},
-        gate::DeletionReason,
         observed::{Attempt, Destroyed, Observed},
         pair::PairContext,
         remote::RemoteSync,
@@ -48,7 +47,6 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
     let gone = observed.source.is_none();
     match action {
         SyncAction::AddFinalizer => "the source must not go before its target",
-        SyncAction::CompareContents => "the target is nobody's copy, and differs from the source",
         MARK => "the target has no mark of this source, cluster and instance",
         SyncAction::UploadStatus => "the source has another status than the target",
         SyncAction::SyncSecret(_) => "it differs from what was uploaded",
@@ -60,11 +58,9 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::RemoveRecords => "-track leaves it out",
         SyncAction::ConfirmSourceGone => "the source is in no list",
         SyncAction::ConfirmTargetGone => "the target is in no list",
-        SyncAction::CheckGate(Destroyed::Target, DeletionReason::SourceGone) => {
-            "the source is gone"
-        }
-        SyncAction::CheckGate(..) if gone => "both objects are gone, or the source is",
-        SyncAction::CheckGate(..) => "the source is being deleted",
+        SyncAction::CheckLimit(Destroyed::Target) if gone => "the source is gone",
+        SyncAction::CheckLimit(_) if gone => "both objects are gone",
+        SyncAction::CheckLimit(_) => "the source is being deleted",
         SyncAction::CheckNamespace => "it was created for targets, and no pair needs it",
         SyncAction::DeleteNamespace => "it was created for targets, and nothing is in it",
         SyncAction::DeleteTarget if gone => "the source is gone",

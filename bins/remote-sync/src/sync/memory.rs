@@ -1,7 +1,7 @@
 //! Memory of pairs that their objects do not hold: pure. A pair with nothing to remember takes no room.
 //!
 //! Two maps of pairs are elsewhere. Deletions that wait count together: their number decides about each of them, and a
-//! new session clears them all ([`gate`](crate::sync::gate)). Failures belong to the workqueue, as
+//! new session clears them all ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong to the workqueue, as
 //! client-go's rate limiter has its own map next to the queue ([`workqueue`](crate::sync::workqueue)).
 
 use std::{
@@ -10,25 +10,31 @@ use std::{
 };
 
 use crate::{
-    cache::store::Answer,
+    cache::{
+        retry::{RetryClass, backoff},
+        store::Answer,
+    },
     model::{
         key::{KindIndex, Pair},
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
-    sync::{fighting::LastWrites, observed::SettledDiff, status::PairCondition},
+    sync::{observed::SettledDiff, status::PairCondition},
 };
+
+/// The longest wait before a write that something undoes is repeated. An autoscaler, the usual opponent, writes every
+/// 15 s (kube-controller-manager, `--horizontal-pod-autoscaler-sync-period`).
+const MAX_REPEAT_WAIT: Duration = Duration::from_secs(60);
 
 /// The memory of one remote's pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Memory(BTreeMap<Pair, PairMemory>);
+pub(crate) struct Memory(BTreeMap<Pair, PairMemory>);
 
 /// The memory of one pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PairMemory {
     pub(super) settled: SettledDiff,
-    /// What the target's server did not keep of what is settled, in words.
-    pub(super) altered: Option<Box<str>>,
-    pub(super) writes: LastWrites,
+    /// The last write of content and metadata to the target, and of the status to the source.
+    pub(super) writes: [LastWrite; 2],
     /// Attempts in a row that were outdated although both objects had been read again before them.
     pub(super) stale: u32,
     /// What its own requests showed.
@@ -37,8 +43,8 @@ pub(crate) struct PairMemory {
     pub(super) secrets_checked: bool,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
-    /// Set while it is not in sync, with the time since when it has not been.
-    condition: Option<(PairCondition, Instant)>,
+    /// Set while it is not in sync.
+    condition: Option<PairCondition>,
 }
 
 /// What requests of a pair showed and its stores do not have yet.
@@ -52,12 +58,12 @@ pub(crate) struct Answers {
 }
 
 impl Memory {
-    pub(super) fn get(&self, pair: &Pair) -> Option<&PairMemory> {
+    pub(crate) fn get(&self, pair: &Pair) -> Option<&PairMemory> {
         self.0.get(pair)
     }
 
     /// Changes the memory of a pair, and forgets the pair if nothing is left.
-    pub(super) fn update<T>(
+    pub(crate) fn update<T>(
         &mut self,
         pair: &Pair,
         change: impl FnOnce(&mut PairMemory) -> T,
@@ -85,13 +91,13 @@ impl Memory {
     }
 
     /// Forgets that Secrets were found as they were uploaded.
-    pub(super) fn forget_secrets(&mut self) {
+    pub(crate) fn forget_secrets(&mut self) {
         self.change_all(&mut |memory| memory.secrets_checked = false);
     }
 
-    /// Forgets of all pairs what matters for a short time only.
-    pub(super) fn forget_old(&mut self, now: Instant) {
-        self.change_all(&mut |memory| memory.writes.forget_old(now));
+    /// Forgets writes that nobody will undo any more.
+    pub(crate) fn forget_old(&mut self, now: Instant) {
+        self.change_all(&mut |memory| memory.writes.iter_mut().for_each(|it| it.forget_old(now)));
     }
 
     /// Changes the memory of all pairs, and forgets those of which nothing is left.
@@ -102,24 +108,10 @@ impl Memory {
         });
     }
 
-    /// Makes pairs due whose last write was altered, of one kind or of all; returns them.
-    pub(super) fn retry_altered(&mut self, kind: Option<KindIndex>) -> Vec<Pair> {
-        let mut due = Vec::new();
-        for (pair, memory) in &mut self.0 {
-            if memory.altered.is_some() && kind.is_none_or(|kind| kind == pair.kind) {
-                // The condition stays until the result is known.
-                (memory.altered, memory.settled) = (None, memory.settled.unsettled());
-                memory.writes = LastWrites::default();
-                due.push(pair.clone());
-            }
-        }
-        due
-    }
-
     /// The pairs that are not in sync, in order.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = (&Pair, &PairCondition)> {
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = (&Pair, &PairCondition)> {
         let all = self.0.iter();
-        all.filter_map(|(pair, memory)| Some((pair, &memory.condition.as_ref()?.0)))
+        all.filter_map(|(pair, memory)| Some((pair, memory.condition.as_ref()?)))
     }
 }
 
@@ -132,16 +124,16 @@ impl PairMemory {
         result
     }
 
-    /// Forgets what was written: both objects are gone.
-    pub(super) fn forget_writes(&mut self) {
-        (self.settled, self.altered) = (SettledDiff::default(), None);
-        self.writes = LastWrites::default();
+    /// Forgets what was written and read: both objects are gone.
+    pub(super) fn forget_objects(&mut self) {
+        (self.settled, self.secrets_checked) = (SettledDiff::default(), false);
+        self.writes = Default::default();
     }
 
-    /// Records what the target's server did not keep when it was written last.
-    pub(super) fn set_altered(&mut self, altered: Option<String>) {
-        self.settled.altered = altered.is_some();
-        self.altered = altered.map(Into::into);
+    /// Counts an attempt that was outdated, or forgets those before; returns how many there were in a row.
+    pub(super) fn count_stale(&mut self, stale: bool) -> u32 {
+        self.stale = if stale { self.stale.saturating_add(1) } else { 0 };
+        self.stale
     }
 
     /// Records whether it waits; returns for how long it has.
@@ -154,18 +146,40 @@ impl PairMemory {
     }
 
     /// `true` if it changed.
-    pub(super) fn set_condition(&mut self, condition: Option<PairCondition>, now: Instant) -> bool {
-        let (before, since) = self.condition.take().unzip();
-        let news = before != condition;
-        self.condition = condition.map(|condition| (condition, since.unwrap_or(now)));
-        news
+    pub(super) fn set_condition(&mut self, condition: Option<PairCondition>) -> bool {
+        std::mem::replace(&mut self.condition, condition.clone()) != condition
+    }
+}
+
+/// The last write of one sort, if there was one, and how often it had to be repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct LastWrite(Option<(u64, u32, Instant)>);
+
+impl LastWrite {
+    /// Records that what has this digest was written.
+    pub(super) fn wrote(&mut self, what: u64, now: Instant) {
+        self.forget_old(now);
+        let again = self.0.filter(|(last, ..)| *last == what);
+        self.0 = Some((what, again.map_or(0, |(_, times, _)| times.saturating_add(1)), now));
+    }
+
+    /// The time until this may be written: after the same again and again, which something undoes, it backs off.
+    pub(super) fn wait(self, what: u64, now: Instant) -> Duration {
+        let again = self.0.filter(|(last, ..)| *last == what);
+        again.map_or(Duration::ZERO, |(_, times, at)| {
+            let wait = backoff(RetryClass::Transient, times).min(MAX_REPEAT_WAIT);
+            wait.saturating_sub(now.saturating_duration_since(at))
+        })
+    }
+
+    fn forget_old(&mut self, now: Instant) {
+        let recent = |at| now.saturating_duration_since(at) < 2 * MAX_REPEAT_WAIT;
+        self.0 = self.0.filter(|(.., at)| recent(*at));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
-
     use super::*;
     use crate::{model::key::KindIndex, sync::status::PairState};
 
@@ -177,49 +191,46 @@ mod tests {
         assert!(memory.update(&pair, |pair| pair.waited(true, now)).is_zero());
         let condition = PairCondition::new(PairState::Waiting, false, "why");
         let failing = PairCondition::new(PairState::Failing, false, "why");
-        let steps = [(&condition, now, true), (&condition, later, false), (&failing, later, true)];
-        for (condition, at, news) in steps.into_iter().chain([(&condition, later, true)]) {
-            let set = |pair: &mut PairMemory| pair.set_condition(Some(condition.clone()), at);
+        let steps = [(&condition, true), (&condition, false), (&failing, true)];
+        for (condition, news) in steps.into_iter().chain([(&condition, true)]) {
+            let set = |pair: &mut PairMemory| pair.set_condition(Some(condition.clone()));
             assert_eq!(memory.update(&pair, set), news);
         }
         assert_eq!(memory.conditions().collect::<Vec<_>>(), [(&pair, &condition)]);
         assert_eq!(memory.update(&pair, |pair| pair.waited(true, later)).as_secs(), 7);
         assert!(memory.update(&pair, |pair| pair.waited(false, later)).is_zero());
-        assert!(memory.update(&pair, |pair| pair.set_condition(None, later)));
+        assert!(memory.update(&pair, |pair| pair.set_condition(None)));
         assert_eq!(memory, Memory::default());
-        assert!(!memory.update(&pair, |pair| pair.set_condition(None, later)), "nothing was known");
+        assert!(!memory.update(&pair, |pair| pair.set_condition(None)), "nothing was known");
         assert_eq!(memory, Memory::default());
     }
 
     #[test]
-    fn an_altered_write_is_due_again_and_its_status_is_not() {
-        let mut memory = Memory::default();
-        let pair = |kind, key: &str| Pair { kind, key: key.into() };
-        let [one, other, fine] = [
-            pair(KindIndex::FIRST, "ns/x"),
-            pair(KindIndex::SECOND, "ns/x"),
-            pair(KindIndex::FIRST, "ns/y"),
-        ];
-        for (pair, altered) in [(&one, true), (&other, true), (&fine, false)] {
-            memory.update(pair, |memory| {
-                memory.settled.content = Some((1, 2));
-                memory.settled.status = Some((3, 4));
-                memory.set_altered(altered.then(|| "why".to_owned()));
-            });
-        }
-        assert_eq!(memory.retry_altered(Some(KindIndex::SECOND)), slice::from_ref(&other));
-        assert_eq!(memory.retry_altered(None), slice::from_ref(&one));
-        let settled = |pair| memory.get(pair).unwrap().settled;
-        let status = SettledDiff { status: Some((3, 4)), ..SettledDiff::default() };
-        assert_eq!([settled(&one), settled(&other)], [status; 2]);
-        assert_eq!(settled(&fine), SettledDiff { content: Some((1, 2)), ..status });
+    fn the_same_write_again_and_again_backs_off() {
+        let (mut last, start) = (LastWrite::default(), Instant::now());
+        let mut now = start;
+        let waits: Vec<_> = (0..20)
+            .map(|_| {
+                last.wrote(7, now);
+                assert_eq!(last.wait(8, now), Duration::ZERO, "another write does not wait");
+                now += last.wait(7, now);
+                assert_eq!(last.wait(7, now), Duration::ZERO);
+                now.duration_since(start).as_millis()
+            })
+            .collect();
+        assert_eq!(waits[..4], [5, 15, 35, 75]);
+        assert_eq!(waits[19] - waits[18], 60_000);
+        last.wrote(8, now);
+        assert_eq!(last.wait(8, now).as_millis(), 5);
+        last.wrote(8, now + 2 * MAX_REPEAT_WAIT);
+        assert_eq!(last.wait(8, now + 2 * MAX_REPEAT_WAIT).as_millis(), 5, "it was quiet");
     }
 
     #[test]
     fn writes_are_remembered_while_somebody_may_undo_them() {
         let (mut memory, now) = (Memory::default(), Instant::now());
         let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
-        memory.update(&pair, |memory| memory.writes.update.wrote(7, now));
+        memory.update(&pair, |memory| memory.writes[0].wrote(7, now));
         memory.forget_old(now + Duration::from_secs(119));
         assert!(memory.get(&pair).is_some());
         memory.forget_old(now + Duration::from_secs(120));

@@ -31,7 +31,7 @@ fn is_event(kind: &Resource) -> bool {
 impl PairContext<'_> {
     /// Finds out whether the target's namespace is empty. Where that cannot be known, it is not.
     pub(crate) fn check_namespace(&self, attempt: &mut Attempt) -> Result<()> {
-        let found = self.ask_target(&|client| self.first_in_namespace(client));
+        let found = self.target.ask(&|client| self.first_in_namespace(client));
         let kept = match found {
             Ok(None) => None,
             Ok(Some(what)) => Some(what),
@@ -40,7 +40,7 @@ impl PairContext<'_> {
         };
         attempt.namespace_empty = Some(kept.is_none());
         if let Some(reason) = kept {
-            let namespace = &self.target.0;
+            let namespace = &self.target.namespace;
             log_pair!(
                 log::Level::Info,
                 self,
@@ -68,7 +68,7 @@ impl PairContext<'_> {
             return Ok(None);
         }
         // One more than Kubernetes puts there.
-        let path = format!("{}?limit=2", kind.resource.collection(&self.target.0).path());
+        let path = format!("{}?limit=2", kind.resource.collection(&self.target.namespace).path());
         let list = client.document(&path)?;
         let items = list["items"].as_array().ok_or_else(|| {
             Error::BadPeer(format!("list {plural} on {}: the answer is no list", client.name()))

@@ -1,5 +1,7 @@
 //! Input of the decisions: the observed state of a pair, the current attempt, and the rules of the kind. Pure.
 
+use std::time::Duration;
+
 use crate::{
     cache::cluster::ApiResources,
     model::{
@@ -9,7 +11,7 @@ use crate::{
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings, Track},
-    sync::{fighting::Fight, gate::GateVerdict, status::PairCondition},
+    sync::status::{PairCondition, Reason},
 };
 
 /// The observed state of a pair.
@@ -26,7 +28,6 @@ pub(crate) struct Observed {
     /// What was uploaded of them was found as it should be, since the start or the last resync.
     pub(crate) secrets_checked: bool,
     pub(crate) settled: SettledDiff,
-    pub(crate) fight: Option<Fight>,
     /// The name of the target.
     pub(crate) name: String,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
@@ -72,16 +73,11 @@ impl SourceMarks {
 
 /// Differences that remain after a write because a server prunes, defaults or mutates objects. As digests of
 /// source and target; the next change of either ends one.
-///
-/// What a server adds is settled for good. Where it did not keep all that was written, the pair is not in sync,
-/// and another attempt is made now and then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SettledDiff {
     pub(crate) content: Option<(u64, u64)>,
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) status: Option<(u64, u64)>,
-    /// The target's server did not keep all of the content or metadata.
-    pub(crate) altered: bool,
 }
 
 impl SettledDiff {
@@ -89,12 +85,6 @@ impl SettledDiff {
     pub(crate) fn after_update(&mut self, source: &ObjectState, target: &ObjectState) {
         self.content = differing(source.content, target.content);
         self.metadata = differing(source.metadata, target.metadata);
-        self.altered = false;
-    }
-
-    /// Without what was settled about the target, which is due then.
-    pub(crate) fn unsettled(self) -> Self {
-        Self { status: self.status, ..Self::default() }
     }
 
     /// Records what still differs after the status was written to the source.
@@ -149,22 +139,16 @@ pub(crate) struct Attempt {
     pub(crate) target_gone: bool,
     /// Whether the target's namespace exists, as far as writes have shown.
     pub(crate) namespace_exists: Option<bool>,
-    /// The target's server says that writing the source's content would change nothing, or that it would.
-    pub(crate) compared: Option<Comparison>,
+    /// The target's server says that writing the source's content would change a target that is nobody's copy.
+    pub(crate) content_differs: bool,
+    /// The status may not be uploaded again before this time has passed.
+    pub(crate) upload_wait: Option<Duration>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.
     pub(crate) namespace_empty: Option<bool>,
-    /// What the gate said, and about what.
-    pub(crate) verdict: Option<(Destroyed, GateVerdict)>,
+    /// Whether the limit lets this pass, or why not.
+    pub(crate) verdict: Option<(Destroyed, Result<(), Reason>)>,
     /// The objects that all this was found out about.
     pub(crate) about: Option<Subjects>,
-}
-
-/// What the target's server said about the contents of two objects, in these versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Comparison {
-    pub(crate) source: u64,
-    pub(crate) target: u64,
-    pub(crate) same: bool,
 }
 
 /// The source and whether it is terminating, and the target.
@@ -180,17 +164,8 @@ impl Attempt {
         if self.about.replace(subjects) != Some(subjects) {
             (self.source_gone, self.target_gone) = (false, false);
             (self.namespace_exists, self.namespace_empty, self.verdict) = (None, None, None);
+            self.content_differs = false;
         }
-    }
-
-    /// Returns whether the target's server said that both contents are the same, if it was asked about these versions.
-    pub(crate) fn same_content(
-        &self,
-        source: &Cached<SourceObject>,
-        target: &Cached<TargetObject>,
-    ) -> Option<bool> {
-        let of_these = |it: &Comparison| (it.source, it.target) == (source.version, target.version);
-        self.compared.filter(of_these).map(|it| it.same)
     }
 }
 
@@ -217,8 +192,8 @@ pub(crate) enum Ownership {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adoption {
     Allowed,
-    /// The target's server has to say whether its content is the source's.
-    Unknown,
+    /// If the target's server says that its content is the source's.
+    IfSame,
     Refused,
 }
 
@@ -260,22 +235,21 @@ impl Observed {
     /// Returns whether a target that is nobody's copy may be marked as the source's. Whatever the source claims
     /// is no proof: its annotations and finalizers are written by whoever may write the source. That its content
     /// is the target's is one, but for objects without content.
-    pub(crate) fn adoption(&self, attempt: &Attempt, rules: &SyncRules) -> Adoption {
+    pub(crate) fn adoption(&self, rules: &SyncRules) -> Adoption {
         let (Some(source), Some(target)) = (&self.source, &self.target) else {
             return Adoption::Refused;
         };
         let (from, to) = (&source.value.state, &target.value.state);
-        match (rules.adopt, attempt.same_content(source, target)) {
-            (AdoptPolicy::Never, _) => Adoption::Refused,
+        match rules.adopt {
+            AdoptPolicy::Never => Adoption::Refused,
             // One that was never seen alive may have been made only to be deleted.
-            (AdoptPolicy::Always, _) if !from.terminating => Adoption::Allowed,
+            AdoptPolicy::Always if !from.terminating => Adoption::Allowed,
             _ if from.content == Digester::NOTHING => Adoption::Refused,
             // It would be taken only to be deleted, and may be somebody's new object.
             _ if from.terminating && !claims_copy(source, target) => Adoption::Refused,
             _ if from.content == to.content => Adoption::Allowed,
-            (_, Some(true)) => Adoption::Allowed,
             // What sync-controller leaves may differ by what the target's server defaults or prunes.
-            (_, None) if claims_copy(source, target) => Adoption::Unknown,
+            _ if claims_copy(source, target) => Adoption::IfSame,
             _ => Adoption::Refused,
         }
     }

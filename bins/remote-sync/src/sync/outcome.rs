@@ -9,10 +9,9 @@ use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
-        memory::PairMemory,
         observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
-        status::{HELD_INTERVAL, Hold, PairCondition, PairState, PairStatus},
+        status::{HELD_INTERVAL, PairCondition, PairState, PairStatus, Reason},
         workqueue::ReconcileResult,
     },
 };
@@ -34,44 +33,48 @@ pub(crate) fn finished(
     failed_secrets: &[Error],
 ) -> ReconcileResult {
     // What waits counts against the limit.
-    if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
-        lock(&pair.remote.gate).forget(pair.id);
+    if !matches!(status, PairStatus::NotInSync(reason) if reason.is_of_limit()) {
+        lock(&pair.remote.deletions).forget(pair.id);
     }
-    if observed.source.is_none() && observed.target.is_none() {
-        pair.remote.remember(pair.id, PairMemory::forget_writes);
-        pair.remote.set_secrets_checked(pair.id, false);
-    }
+    let waited = pair.remote.memory().update(pair.id, |memory| {
+        if observed.source.is_none() && observed.target.is_none() {
+            memory.forget_objects();
+        }
+        if failed_secrets.is_empty() {
+            memory.count_stale(false);
+        }
+        memory.waited(status.awaits_deletion(), Instant::now())
+    });
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
     }
-    pair.remote.count_stale(pair.id, false);
-    let waited = pair.remote.waited(pair.id, status.awaits_deletion(), Instant::now());
-    let status =
-        if waited >= DELETION_TIMEOUT { PairStatus::Held(Hold::DeletionStuck) } else { status };
+    let stuck = waited >= DELETION_TIMEOUT;
+    let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };
     let conflict = attempt.secret_condition.clone().filter(|_| status == PairStatus::InSync);
     if conflict.is_some() {
         report(pair, observed, conflict);
         return ReconcileResult::RequeueAfter(HELD_INTERVAL);
     }
     if status == PairStatus::InSync && !attempt.secrets_tried.is_empty() {
-        pair.remote.set_secrets_checked(pair.id, true);
+        pair.remote.memory().update(pair.id, |memory| memory.secrets_checked = true);
     }
-    let altered = (status == PairStatus::Altered).then(|| pair.remote.recall(pair.id).altered);
-    let condition = match altered.flatten() {
-        Some(sentence) => Some(PairCondition::refused(&sentence)),
-        None => status.condition(),
-    };
-    report(pair, observed, condition);
-    status.requeue(pair.context.settings.orphans.grace)
+    report(pair, observed, status.condition());
+    match status.requeue(pair.context.settings.orphans.grace) {
+        ReconcileResult::Done => {
+            attempt.upload_wait.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
+        }
+        result => result,
+    }
 }
 
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let (class, now) = (classify(error), Instant::now());
     if pair.observe(now).source.is_some_and(|source| !source.value.state.terminating) {
-        lock(&pair.remote.gate).forget(pair.id);
+        lock(&pair.remote.deletions).forget(pair.id);
     }
-    let outdated = pair.remote.count_stale(pair.id, class == RetryClass::Stale);
+    let stale = class == RetryClass::Stale;
+    let outdated = pair.remote.memory().update(pair.id, |memory| memory.count_stale(stale));
     let class = match class {
         RetryClass::Stale if pair.refresh().is_err() || outdated >= MAX_STALE => {
             RetryClass::Transient
@@ -91,7 +94,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
 
 /// The pair is left alone until it changes: a name is invalid, or an object costs too much memory.
 pub(crate) fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
-    lock(&pair.remote.gate).forget(pair.id);
+    lock(&pair.remote.deletions).forget(pair.id);
     let observed = pair.observe(Instant::now());
     let exists = observed.source.is_some() || observed.target.is_some() || pair.is_too_large();
     report(pair, &observed, exists.then(|| PairCondition::refused(sentence)));
@@ -100,7 +103,8 @@ pub(crate) fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult
 
 /// Logs a changed condition; one that needs people is also recorded as an Event on the source.
 fn report(pair: &PairContext<'_>, observed: &Observed, condition: Option<PairCondition>) {
-    if !pair.remote.set_condition(pair.id, condition.clone()) {
+    let now = condition.clone();
+    if !pair.remote.memory().update(pair.id, |memory| memory.set_condition(now)) {
         return;
     }
     let Some(PairCondition { state, reason, needs_people, .. }) = condition else {
@@ -129,9 +133,9 @@ pub(crate) fn write_event(
     reason: &'static str,
     message: String,
 ) {
-    let (about, uid) = (pair.at_source(), source.to_string());
+    let (about, uid) = (pair.source.at(), source.to_string());
     let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
-    if let Err(error) = pair.ask_source(&|client| event.write(client, &about, Some(&uid))) {
+    if let Err(error) = pair.source.ask(&|client| event.write(client, &about, Some(&uid))) {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);
     }
 }

@@ -43,7 +43,7 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
         return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
     };
     // A Namespace's annotation has the name of its object, but not the kind.
-    if pair.kinds.source.namespaced == pair.source.0.is_empty() {
+    if pair.kinds.source.namespaced == pair.source.namespace.is_empty() {
         return ReconcileResult::Done;
     }
     if let Some(sentence) = pair.blocked() {
@@ -124,6 +124,13 @@ impl<'a> Reconciler<'a> {
                 );
                 Some(self.end(&observed, PairStatus::Nothing))
             }
+            SyncAction::UploadStatus if let Some(wait) = self.wait(action, &observed) => {
+                self.attempt.upload_wait = Some(wait);
+                None
+            }
+            action if let Some(wait) = self.wait(action, &observed) => {
+                Some(ReconcileResult::RequeueAfter(wait))
+            }
             action => match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(None) => None,
                 Ok(Some(status)) => Some(self.end(&observed, status)),
@@ -142,6 +149,21 @@ impl<'a> Reconciler<'a> {
                 Err(error) => Some(failed(&self.pair, &error)),
             },
         }
+    }
+
+    /// The time until a write may be repeated that something undoes.
+    fn wait(&self, action: SyncAction, observed: &Observed) -> Option<Duration> {
+        let (source, target) = (observed.source.as_ref(), observed.target.as_ref());
+        let (sort, what) = match action {
+            SyncAction::UploadStatus => (1, target?.value.state.status),
+            SyncAction::Create | SyncAction::Update { .. } if action.starts_spec() => {
+                (0, source?.value.state.written())
+            }
+            _ => return None,
+        };
+        let memory = self.pair.remote.memory();
+        let wait = memory.get(self.pair.id)?.writes[sort].wait(what, Instant::now());
+        Some(wait).filter(|wait| !wait.is_zero())
     }
 
     fn is_dry(&self) -> bool {

@@ -20,10 +20,10 @@ use crate::{
     },
     settings::Settings,
     sync::{
-        gate::{DeletionGate, GateLimits},
+        deletion_limit::DeletionLimit,
         memory::{Answers, Memory, PairMemory},
         observed::SourceMarks,
-        status::{PairCondition, Wait},
+        status::Reason,
         workqueue::Workqueue,
     },
 };
@@ -43,7 +43,7 @@ pub(crate) struct RemoteSync {
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue,
-    pub(crate) gate: Mutex<DeletionGate>,
+    pub(crate) deletions: Mutex<DeletionLimit>,
     /// Raised when the remote is removed.
     pub(crate) stop: Stop,
     /// Woken, too, when an urgent pair comes and when a worker's turn has come.
@@ -54,7 +54,7 @@ pub(crate) struct RemoteSync {
     session: Mutex<u64>,
     memory: Mutex<Memory>,
     /// Target namespaces that could not be written to at these times, and why.
-    missing: Mutex<Vec<(String, (Wait, Instant))>>,
+    missing: Mutex<Vec<(String, (Reason, Instant))>>,
     /// Whether Secrets of each name could not be listed when that was last looked at.
     parked: Mutex<Vec<bool>>,
 }
@@ -67,16 +67,13 @@ impl RemoteSync {
         target: Arc<TargetSide>,
         stop: Stop,
     ) -> Self {
-        let orphans = &settings.orphans;
-        let limits =
-            GateLimits { grace: orphans.grace, most: orphans.most, within: orphans.within };
         Self {
             name: name.to_owned(),
             names: settings.mapping.names(name),
             source,
             target,
             queue: Workqueue::new(&settings.resources, settings.workers),
-            gate: Mutex::new(DeletionGate::new(limits)),
+            deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
             turns: stop.child(),
             stop,
             enqueued_for: Mutex::default(),
@@ -98,7 +95,7 @@ impl RemoteSync {
             && mem::replace(&mut *lock(&self.session), session.number) != session.number
         {
             // A source that was missing before the outage may be back: grace periods start over.
-            lock(&self.gate).restart_grace(Instant::now());
+            lock(&self.deletions).restart_grace(Instant::now());
         }
         for kind in self.source.stores.kinds() {
             self.queue.open(kind, self.obstacle(kind).is_none());
@@ -152,14 +149,14 @@ impl RemoteSync {
     }
 
     /// Why a namespace could not be written to so recently that no other write is worth a try.
-    pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> Option<Wait> {
+    pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> Option<Reason> {
         let missing = lock(&self.missing);
-        let (_, (wait, since)) = missing.iter().find(|(name, _)| name == namespace)?;
-        (now.saturating_duration_since(*since) < TRY_NAMESPACE).then_some(*wait)
+        let (_, (reason, since)) = missing.iter().find(|(name, _)| name == namespace)?;
+        (now.saturating_duration_since(*since) < TRY_NAMESPACE).then_some(*reason)
     }
 
     /// Records that a namespace cannot be written to, or that it can.
-    pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<(Wait, Instant)>) {
+    pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<(Reason, Instant)>) {
         let mut all = lock(&self.missing);
         all.retain(|(name, _)| name != namespace);
         if let Some((_, now)) = missing {
@@ -203,9 +200,8 @@ impl RemoteSync {
             })
     }
 
-    /// The memory of a pair.
-    pub(crate) fn recall(&self, pair: &Pair) -> PairMemory {
-        self.memory().get(pair).cloned().unwrap_or_default()
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
     }
 
     /// Changes what the requests of a pair showed.
@@ -217,72 +213,6 @@ impl RemoteSync {
     pub(crate) fn enqueue_answered(&self, kind: KindIndex) {
         let answered = self.memory().answered(kind);
         answered.into_iter().for_each(|pair| self.queue.add(pair, false));
-    }
-
-    /// Changes the memory of a pair.
-    pub(crate) fn remember(&self, pair: &Pair, change: impl FnOnce(&mut PairMemory)) {
-        self.memory().update(pair, change);
-    }
-
-    /// Forgets of all pairs what matters for a short time only.
-    pub(crate) fn forget_old(&self, now: Instant) {
-        self.memory().forget_old(now);
-    }
-
-    /// Enqueues pairs whose last write the target's server altered, of one kind or of all: it may know better now.
-    pub(crate) fn retry_altered(&self, kind: Option<KindIndex>) {
-        let due = self.memory().retry_altered(kind);
-        due.into_iter().for_each(|pair| self.queue.add(pair, false));
-    }
-
-    /// Records whether the Secrets of a pair were found as they were uploaded.
-    pub(crate) fn set_secrets_checked(&self, pair: &Pair, checked: bool) {
-        self.memory().update(pair, |memory| memory.secrets_checked = checked);
-    }
-
-    /// Has the Secrets of all pairs checked again.
-    pub(crate) fn check_secrets_again(&self) {
-        self.memory().forget_secrets();
-    }
-
-    /// Records whether a pair waits for a deletion to finish; returns for how long it has.
-    pub(crate) fn waited(&self, pair: &Pair, waits: bool, now: Instant) -> Duration {
-        self.memory().update(pair, |memory| memory.waited(waits, now))
-    }
-
-    /// Counts an attempt that was outdated, or forgets those before; returns how many there were in a row.
-    pub(crate) fn count_stale(&self, pair: &Pair, stale: bool) -> u32 {
-        self.memory().update(pair, |memory| {
-            memory.stale = if stale { memory.stale.saturating_add(1) } else { 0 };
-            memory.stale
-        })
-    }
-
-    /// Records the condition of a pair; `true` if it changed.
-    pub(crate) fn set_condition(&self, pair: &Pair, condition: Option<PairCondition>) -> bool {
-        self.memory().update(pair, |memory| memory.set_condition(condition, Instant::now()))
-    }
-
-    /// At most `most` of the pairs that are not in sync, with their conditions.
-    pub(crate) fn conditions(&self, most: usize) -> Vec<(Pair, PairCondition)> {
-        let memory = self.memory();
-        let conditions = memory.conditions().take(most);
-        conditions.map(|(pair, condition)| (pair.clone(), condition.clone())).collect()
-    }
-
-    /// The number of pairs that are not in sync.
-    pub(crate) fn count_conditions(&self) -> usize {
-        self.memory().conditions().count()
-    }
-
-    /// The first pair whose condition `is` so.
-    pub(crate) fn first_in(
-        &self,
-        is: impl Fn(&PairCondition) -> bool,
-    ) -> Option<(Pair, PairCondition)> {
-        let memory = self.memory();
-        let found = memory.conditions().find(|(_, condition)| is(condition));
-        found.map(|(pair, condition)| (pair.clone(), condition.clone()))
     }
 
     /// The number of sources of a kind.
@@ -303,9 +233,5 @@ impl RemoteSync {
         }
         let sources = pairs.iter().filter(|pair| self.has_source(pair)).count();
         (states, sources)
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        lock(&self.memory)
     }
 }

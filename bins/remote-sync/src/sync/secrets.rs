@@ -10,14 +10,14 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
-    cache::store::Answer,
+    cache::store::{Answer, ObjectStore},
     model::{
         key::{self, ObjectKey},
         object::{Cached, ObjectReader, SourceObject, TargetObject, TargetSecret},
         secret::{self, SecretOwner, SecretStanding},
     },
     sync::{
-        decide::UPLOAD_SECRET,
+        decide::SyncAction,
         observed::Attempt,
         pair::{PairContext, log_pair, odd},
         patch,
@@ -26,6 +26,20 @@ use crate::{
 };
 
 impl PairContext<'_> {
+    /// The Secrets to upload, in the order of `-local-secret-name`.
+    pub(super) fn observe_secrets(&self) -> Vec<Option<Cached<TargetSecret>>> {
+        let (to, names) = (&self.remote.target, &self.context.settings.secrets);
+        let stores = to.secrets.iter().zip(names).enumerate();
+        self.remote.with_answers(self.id, |answers| {
+            let observe = |(index, (store, name)): (_, (&ObjectStore<_>, &String))| {
+                let answer = answers.secrets.entry(index).or_default();
+                let newest = || store.newest(&key::of(&self.target.namespace, name), answer);
+                (!to.is_parked(store)).then(newest).flatten()
+            };
+            stores.map(observe).collect()
+        })
+    }
+
     /// Writes a Secret of the target next to the source, unless what is there is what was uploaded.
     pub(super) fn sync_secret(
         &self,
@@ -42,19 +56,20 @@ impl PairContext<'_> {
             let answer = Some(Answer::object(lists, secret));
             self.remote.with_answers(self.id, |answers| answers.secrets.insert(index, answer));
         };
-        let from = SECRETS.object(&self.target.0, name);
-        let (to, uid) = (self.uploaded_name(index), source.uid.to_string());
+        let from = SECRETS.object(&self.target.namespace, name);
+        // With the suffix that the source has.
+        let (to, uid) = (self.remote.names.source("", name).1, source.uid.to_string());
         let copy = Upload {
-            namespace: &self.source.0,
+            namespace: &self.source.namespace,
             name: &to,
             owner: SecretOwner {
                 resource: &self.kinds.source.resource,
-                name: &self.source.1,
+                name: &self.source.name,
                 uid: &uid,
             },
         };
         let place = copy.place();
-        let there = match self.ask_source(&|client| client.get(&place)) {
+        let there = match self.source.ask(&|client| client.get(&place)) {
             Err(Error::NotFound(_)) => None,
             found => Some(found?),
         };
@@ -63,7 +78,7 @@ impl PairContext<'_> {
         {
             return Ok(());
         }
-        let secret = self.ask_target(&|client| client.get(&from))?;
+        let secret = self.target.ask(&|client| client.get(&from))?;
         let cached = reader.upload(&secret).ok_or_else(|| odd(&from))?;
         note(cached.clone());
         if cached.value.controller != Some(target.uid) {
@@ -75,7 +90,7 @@ impl PairContext<'_> {
         }
         let hash = secret::hash(&secret, &reader.uploads);
         let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
-        let patched = self.ask_target(&|client| client.patch(&from, Patch::Merge, &patch))?;
+        let patched = self.target.ask(&|client| client.patch(&from, Patch::Merge, &patch))?;
         note(reader.upload(&patched).ok_or_else(|| odd(&from))?);
         log_pair!(Level::Info, self, "Secret uploaded", target = copy.key());
         Ok(())
@@ -112,11 +127,11 @@ impl PairContext<'_> {
             there.unwrap_or(&Value::Null),
             rules,
         );
-        self.context.metrics.wrote(&self.remote.name, UPLOAD_SECRET);
+        self.count_write(SyncAction::SyncSecret(0));
         match there {
-            Some(_) => self.ask_source(&|client| client.replace(&place, &body)),
+            Some(_) => self.source.ask(&|client| client.replace(&place, &body)),
             // Somebody else's may be there by now.
-            None => match self.ask_source(&|client| client.create(&place, &body)) {
+            None => match self.source.ask(&|client| client.create(&place, &body)) {
                 Err(Error::AlreadyExists(sentence)) => Err(Error::Conflict(sentence)),
                 created => created,
             },

@@ -1,10 +1,10 @@
-//! Status of a pair, its conditions, and the sentence for each: pure.
+//! Status of a pair, and the table of reasons for which one is not in sync: pure.
 
 use std::time::Duration;
 
 use apiclient::log_line::printable;
 
-use crate::sync::{gate::GateHold, workqueue::ReconcileResult};
+use crate::sync::workqueue::ReconcileResult;
 
 /// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
 const MAX_REASON: usize = 200;
@@ -21,50 +21,36 @@ pub(crate) enum PairStatus {
     InSync,
     /// None of its objects are ours to handle.
     Nothing,
-    /// A person paused it.
-    Paused,
-    /// Something else has to happen first; an event will follow.
-    Waiting(Wait),
-    /// A person should look at it.
-    Held(Hold),
-    /// The target belongs to another source.
-    Conflict(Conflict),
-    /// The target's server did not keep all that was written; another attempt follows at the next resync.
-    Altered,
-    /// Something else undoes what is written; the next attempt is made after this time.
-    Fighting(Duration),
+    NotInSync(Reason),
 }
 
-/// The event that a pair waits for.
+/// Why a pair is not in sync although no request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Wait {
-    /// The lists that say what else is in the target's namespace.
+pub(crate) enum Reason {
+    Paused,
+    /// The lists that say what else is in the target's namespace are missing.
     NamespaceContents,
     TargetTerminating,
     NamespaceTerminating,
     /// The target's namespace does not exist, and may not be created.
     NoNamespace,
-}
-
-/// The reason why a pair is held for a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Hold {
     PausedDeletion,
     /// The source is gone; the target stays for this long.
     GracePeriod(Duration),
     /// The source is gone, and orphans are kept.
     OrphanKept,
-    /// The limit, or what happens around the source, holds the deletion.
-    Gate(GateHold),
+    /// The limit lets the deletion pass after this time.
+    NextToken(Duration),
+    /// More deletions wait than the limit.
+    TooMany,
+    /// The source is terminating because its Namespace is.
+    NamespaceDeleted,
+    /// The source is terminating because its kind is.
+    KindDeleted,
     /// The target is a copy, and nothing proves that it is this source's.
     Unidentified,
     /// A deletion does not finish.
     DeletionStuck,
-}
-
-/// The reason why the target cannot be the source's copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Conflict {
     OtherSource,
     /// The target is nobody's copy, and -adopt does not let it become one.
     NotOurs,
@@ -73,103 +59,124 @@ pub(crate) enum Conflict {
 }
 
 impl PairStatus {
-    /// The condition of a pair with this status, unless it is in sync: the state, whether a person should look at it,
-    /// and the reason.
+    /// The condition of a pair with this status, unless it is in sync.
     pub(crate) fn condition(self) -> Option<PairCondition> {
-        let (state, needs_people, reason) = match self {
-            Self::InSync | Self::Nothing => return None,
-            Self::Paused => (PairState::Paused, false, "paused by an annotation"),
-            Self::Waiting(wait) => (PairState::Waiting, wait == Wait::NoNamespace, wait.sentence()),
-            Self::Held(Hold::Gate(hold @ GateHold::NextToken(_))) => {
-                (PairState::Held, false, hold.sentence())
-            }
-            Self::Held(hold) => (PairState::Held, true, hold.sentence()),
-            Self::Conflict(conflict) => (PairState::Conflict, true, conflict.sentence()),
-            Self::Altered => {
-                (PairState::Failing, true, "the target's server altered what was written")
-            }
-            Self::Fighting(_) => (
-                PairState::Failing,
-                true,
-                "something else undoes each write, so that there is only one a minute",
-            ),
-        };
-        let ends =
-            matches!(self, Self::Held(Hold::GracePeriod(_) | Hold::Gate(GateHold::NextToken(_))));
-        Some(PairCondition { ends, ..PairCondition::new(state, needs_people, reason) })
+        let Self::NotInSync(reason) = self else { return None };
+        let (state, _, sentence) = reason.row();
+        let ends = matches!(reason, Reason::GracePeriod(_) | Reason::NextToken(_));
+        let condition = PairCondition::new(state, reason.needs_people(), sentence);
+        Some(PairCondition { ends, ..condition })
     }
 
     /// Returns whether it waits for a deletion to finish.
     pub(crate) fn awaits_deletion(self) -> bool {
-        matches!(self, Self::Waiting(wait) if wait != Wait::NoNamespace)
+        matches!(self, Self::NotInSync(reason)
+            if reason.state() == PairState::Waiting && reason != Reason::NoNamespace)
     }
 
     /// The next attempt for a pair with this status; `grace` is that of orphans.
     pub(crate) fn requeue(self, grace: Duration) -> ReconcileResult {
-        ReconcileResult::RequeueAfter(match self {
-            Self::Held(Hold::GracePeriod(left) | Hold::Gate(GateHold::NextToken(left)))
-            | Self::Fighting(left) => left,
-            Self::Held(Hold::Gate(_)) => grace.clamp(Duration::from_secs(1), HELD_INTERVAL),
-            Self::Held(Hold::DeletionStuck) | Self::Waiting(_) => WAITING_INTERVAL,
-            Self::Held(_) => HELD_INTERVAL,
-            _ => return ReconcileResult::Done,
-        })
-    }
-}
-
-impl Wait {
-    fn sentence(self) -> &'static str {
         match self {
-            Self::NamespaceContents => "what else is in the target's namespace is not known yet",
-            Self::TargetTerminating => "the target is being deleted",
-            Self::NamespaceTerminating => "the target's namespace is being deleted",
-            Self::NoNamespace => "the target's namespace does not exist, and none is created",
+            Self::NotInSync(reason) if reason.awaits_limit_raise() => {
+                ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), HELD_INTERVAL))
+            }
+            Self::NotInSync(reason) => {
+                reason.row().1.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
+            }
+            Self::InSync | Self::Nothing => ReconcileResult::Done,
         }
     }
 }
 
-impl Hold {
-    fn sentence(self) -> &'static str {
-        match self {
-            Self::PausedDeletion => "it is being deleted but paused",
-            Self::GracePeriod(_) => "the source is gone, the target stays for the grace period",
-            Self::OrphanKept => "the source is gone, the target is kept",
-            Self::Gate(hold) => hold.sentence(),
-            Self::Unidentified => {
-                "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's"
-            }
-            Self::DeletionStuck => {
-                "the target or its namespace has been terminating for more than 10 minutes, check its finalizers"
-            }
-        }
+impl Reason {
+    pub(crate) fn state(self) -> PairState {
+        self.row().0
     }
-}
 
-impl GateHold {
     pub(crate) fn sentence(self) -> &'static str {
-        match self {
-            Self::NextToken(_) => "-max-deletions allows the deletion later",
-            Self::TooMany => {
-                "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised"
-            }
-            Self::NamespaceDeleted => {
-                "the source's Namespace is being deleted, the target is kept until you delete it"
-            }
-            Self::KindDeleted => {
-                "the source's CustomResourceDefinition is being deleted, the target is kept until you delete it"
-            }
+        self.row().2
+    }
+
+    /// Returns whether a person should look at the pair: it gets an Event.
+    pub(crate) fn needs_people(self) -> bool {
+        match self.state() {
+            PairState::Paused => false,
+            PairState::Waiting => self == Self::NoNamespace,
+            _ => !matches!(self, Self::NextToken(_)),
         }
     }
-}
 
-impl Conflict {
-    fn sentence(self) -> &'static str {
+    /// Returns whether the source is only a part of what is being deleted.
+    pub(crate) fn is_of_more(self) -> bool {
+        matches!(self, Self::NamespaceDeleted | Self::KindDeleted)
+    }
+
+    /// Returns whether the deletion waits for others, a person, or what surrounds the source.
+    fn awaits_limit_raise(self) -> bool {
+        self == Self::TooMany || self.is_of_more()
+    }
+
+    /// Returns whether the deletion counts as waiting for the limit.
+    pub(crate) fn is_of_limit(self) -> bool {
+        self.awaits_limit_raise() || matches!(self, Self::GracePeriod(_) | Self::NextToken(_))
+    }
+
+    /// The state, the wait before the next attempt without an event, and the sentence.
+    fn row(self) -> (PairState, Option<Duration>, &'static str) {
+        use PairState::{Conflict, Held, Paused, Waiting};
+        let (looks, waits) = (Some(HELD_INTERVAL), Some(WAITING_INTERVAL));
         match self {
-            Self::OtherSource => "the target is the copy of another object",
-            Self::NotOurs => {
-                "an object that is no copy has the target's name, and -adopt does not allow to take it"
+            Self::Paused => (Paused, None, "paused by an annotation"),
+            Self::NamespaceContents => {
+                (Waiting, waits, "what else is in the target's namespace is not known yet")
             }
-            Self::Loop => "it is itself a copy from the cluster that it would be copied to",
+            Self::TargetTerminating => (Waiting, waits, "the target is being deleted"),
+            Self::NamespaceTerminating => {
+                (Waiting, waits, "the target's namespace is being deleted")
+            }
+            Self::NoNamespace => {
+                (Waiting, waits, "the target's namespace does not exist, and none is created")
+            }
+            Self::PausedDeletion => (Held, looks, "it is being deleted but paused"),
+            Self::GracePeriod(left) => {
+                (Held, Some(left), "the source is gone, the target stays for the grace period")
+            }
+            Self::OrphanKept => (Held, looks, "the source is gone, the target is kept"),
+            Self::NextToken(left) => (Held, Some(left), "-max-deletions allows the deletion later"),
+            Self::TooMany => (
+                Held,
+                looks,
+                "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised",
+            ),
+            Self::NamespaceDeleted => (
+                Held,
+                looks,
+                "the source's Namespace is being deleted, the target is kept until you delete it",
+            ),
+            Self::KindDeleted => (
+                Held,
+                looks,
+                "the source's CustomResourceDefinition is being deleted, the target is kept until you delete it",
+            ),
+            Self::Unidentified => (
+                Held,
+                looks,
+                "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's",
+            ),
+            Self::DeletionStuck => (
+                Held,
+                waits,
+                "the target or its namespace has been terminating for more than 10 minutes, check its finalizers",
+            ),
+            Self::OtherSource => (Conflict, None, "the target is the copy of another object"),
+            Self::NotOurs => (
+                Conflict,
+                None,
+                "an object that is no copy has the target's name, and -adopt does not allow to take it",
+            ),
+            Self::Loop => {
+                (Conflict, None, "it is itself a copy from the cluster that it would be copied to")
+            }
         }
     }
 }

@@ -73,6 +73,12 @@ impl Workqueue {
         }
     }
 
+    /// Makes the failed pairs of `kind` due.
+    pub(crate) fn retry_failed(&self, kind: KindIndex) {
+        self.state().order.retry_failed(kind, Instant::now());
+        self.changed.notify_all();
+    }
+
     /// Returns whether another worker is needed; counts it as started.
     pub(crate) fn wants_worker(&self) -> bool {
         let mut state = self.state();

@@ -120,23 +120,18 @@ fn opponent(target: &Place, stop: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
 }
 
 #[test]
-fn two_fighting_writers_are_told_and_slowed_down() {
-    let (stage, sidecar, source, target) = one("fight", &WIDGETS, &["-qps", "0"]);
+fn two_fighting_writers_are_slowed_down() {
+    let (stage, _sidecar, source, target) = one("fight", &WIDGETS, &["-qps", "0"]);
     let (before, stop) = (stage.settled(), Arc::new(AtomicBool::new(false)));
     let opponent = opponent(&target, &stop);
-    is_told(&sidecar, &WIDGETS, "failing");
     let updates = || {
         let writes = stage.writes().split_off(before);
         writes.iter().filter(|one| one.words.starts_with("local")).count()
     };
+    eventually("they fight", || (updates() >= 8).then_some(()));
     let fought = updates();
-    assert!((8..20).contains(&fought), "{fought} writes");
-    stays("it is slow", || updates() <= fought + 1);
-    sidecar.wait_for("something else undoes each write");
-    eventually("an Event", || {
-        events(&source).iter().any(|event| event["reason"] == "SyncFailed").then_some(())
-    });
-    // The other one gives in; an edit of the source does not wait.
+    stays("it is slow", || updates() <= fought + 3);
+    // An edit of the source does not wait. The other one gives in.
     stop.store(true, Relaxed);
     opponent.join().expect("the other writer");
     source.set_number(2);

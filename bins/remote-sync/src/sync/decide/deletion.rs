@@ -1,13 +1,12 @@
-//! Decisions about a pair whose source is terminating or gone. Every deletion passes the gate.
+//! Decisions about a pair whose source is terminating or gone. Every deletion passes the limit.
 
 use crate::{
     model::object::{Cached, SourceObject, TargetObject},
     settings::{NamespacePolicy, OrphanPolicy},
     sync::{
-        decide::{SyncAction, adopt_target, has_finalizer},
-        gate::{DeletionReason, GateVerdict},
+        decide::{MARK, SyncAction, has_finalizer, may_adopt, wait},
         observed::{Attempt, Destroyed, Observed, Ownership, SyncRules},
-        status::{Hold, PairStatus, Wait},
+        status::{PairStatus, Reason},
     },
 };
 
@@ -24,12 +23,11 @@ pub(super) fn with_terminating_source(
     } else {
         SyncAction::Done(PairStatus::Nothing)
     };
-    let reason = DeletionReason::Wanted;
     match (&observed.target, observed.ownership()) {
-        (Some(target), Ownership::Ours) => delete_target(target, attempt, reason),
+        (Some(target), Ownership::Ours) => delete_target(target, attempt),
         // Nothing unmarked is deleted.
-        (Some(_), Ownership::Unmarked) if has_finalizer => {
-            adopt_target(observed, attempt, rules).unwrap_or(release)
+        (Some(_), Ownership::Unmarked) if has_finalizer && may_adopt(observed, attempt, rules) => {
+            MARK
         }
         (None, _) if has_finalizer && !attempt.target_gone => SyncAction::ConfirmTargetGone,
         (None, _) if has_finalizer => delete_unneeded(observed, attempt, rules).unwrap_or(release),
@@ -46,9 +44,7 @@ pub(super) fn without_source(
     let ours = observed.ownership() == Ownership::Ours;
     match &observed.target {
         Some(target) if ours => with_orphan(target, attempt, rules),
-        Some(_) if observed.ownership() == Ownership::Unproven => {
-            SyncAction::Done(PairStatus::Held(Hold::Unidentified))
-        }
+        Some(_) if observed.ownership() == Ownership::Unproven => wait(Reason::Unidentified),
         Some(_) => SyncAction::Done(PairStatus::Nothing),
         None => with_nothing(observed, attempt, rules),
     }
@@ -57,14 +53,14 @@ pub(super) fn without_source(
 /// The target is ours and has no source.
 fn with_orphan(target: &Cached<TargetObject>, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     if target.value.state.terminating {
-        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+        return wait(Reason::TargetTerminating);
     }
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
     match rules.orphans {
-        OrphanPolicy::Keep => SyncAction::Done(PairStatus::Held(Hold::OrphanKept)),
-        OrphanPolicy::Confirm => delete_target(target, attempt, DeletionReason::SourceGone),
+        OrphanPolicy::Keep => wait(Reason::OrphanKept),
+        OrphanPolicy::Confirm => delete_target(target, attempt),
     }
 }
 
@@ -101,41 +97,25 @@ fn delete_unneeded(
     }
 }
 
-/// An empty namespace needs no grace, and upstream grants none.
 fn delete_namespace(observed: &Observed, attempt: &Attempt) -> SyncAction {
-    let reason = DeletionReason::Wanted;
     match &observed.namespace {
-        Some(namespace) if namespace.value.terminating => {
-            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
-        }
-        _ => through_gate(attempt, Destroyed::Namespace, reason, SyncAction::DeleteNamespace),
+        Some(namespace) if namespace.value.terminating => wait(Reason::NamespaceTerminating),
+        _ => within_limit(attempt, Destroyed::Namespace, SyncAction::DeleteNamespace),
     }
 }
 
-fn delete_target(
-    target: &Cached<TargetObject>,
-    attempt: &Attempt,
-    reason: DeletionReason,
-) -> SyncAction {
+fn delete_target(target: &Cached<TargetObject>, attempt: &Attempt) -> SyncAction {
     if target.value.state.terminating {
-        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+        return wait(Reason::TargetTerminating);
     }
-    through_gate(attempt, Destroyed::Target, reason, SyncAction::DeleteTarget)
+    within_limit(attempt, Destroyed::Target, SyncAction::DeleteTarget)
 }
 
-/// The action if the gate let it pass in this attempt.
-fn through_gate(
-    attempt: &Attempt,
-    what: Destroyed,
-    reason: DeletionReason,
-    action: SyncAction,
-) -> SyncAction {
+/// The action if the limit let it pass in this attempt.
+fn within_limit(attempt: &Attempt, what: Destroyed, action: SyncAction) -> SyncAction {
     match attempt.verdict.filter(|(about, _)| *about == what) {
-        None => SyncAction::CheckGate(what, reason),
-        Some((_, GateVerdict::Open)) => action,
-        Some((_, GateVerdict::Grace(left))) => {
-            SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
-        }
-        Some((_, GateVerdict::Held(hold))) => SyncAction::Done(PairStatus::Held(Hold::Gate(hold))),
+        None => SyncAction::CheckLimit(what),
+        Some((_, Ok(()))) => action,
+        Some((_, Err(reason))) => wait(reason),
     }
 }

@@ -183,7 +183,7 @@ fn remotes_of_any_identity_keep_every_invariant() {
         for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
             let begins = [Begin::Copy, Begin::Clone, Begin::Source];
             let name = format!("identities {shows:?}, {name}");
-            holds(&name, Events { track, namespaces, ..events }, shows, &begins, [2, 2]);
+            holds(&name, Events { track, namespaces, ..events }, shows, &begins, [1, 2]);
         }
     }
 }

@@ -9,12 +9,12 @@ use super::*;
 use crate::{
     model::object::{ObjectState, TargetObject},
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
-    sync::{gate::GateVerdict, observed::SettledDiff},
+    sync::observed::SettledDiff,
 };
 use world::*;
 
 /// The first step to the deletion of a target.
-const GATE: SyncAction = SyncAction::CheckGate(Destroyed::Target, DeletionReason::Wanted);
+const LIMIT: SyncAction = SyncAction::CheckLimit(Destroyed::Target);
 const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };
 const CONTENT: SyncAction = SyncAction::Update { content: true, metadata: false };
 
@@ -60,9 +60,9 @@ fn left_by_upstream() -> World {
     world
 }
 
-/// What the gate lets pass.
-fn gated(what: Destroyed, reason: DeletionReason, action: SyncAction) -> Vec<SyncAction> {
-    vec![SyncAction::CheckGate(what, reason), action]
+/// What the limit lets pass.
+fn limited(what: Destroyed, action: SyncAction) -> Vec<SyncAction> {
+    vec![SyncAction::CheckLimit(what), action]
 }
 
 /// The source is gone, its annotated target exists.
@@ -109,7 +109,7 @@ fn metadata_spec_status_and_secrets_are_copied() {
     let claim = [SyncAction::AddFinalizer];
     let rest = [&upload[..], &[ALL, SyncAction::RecordGenerations]].concat();
     let mut world = unequal();
-    let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
+    let conflict = SyncAction::Done(PairStatus::NotInSync(Reason::NotOurs));
     assert_eq!(first(&world), conflict, "it is nobody's copy");
     world.rules.adopt = AdoptPolicy::Always;
     assert_eq!(world.run(), [[&claim[..], &[MARK], &rest].concat()]);
@@ -124,7 +124,7 @@ fn a_pause_on_either_side_stops_everything() {
             true => world.observed.source.as_mut().unwrap().value.state.paused = true,
             false => world.observed.target.as_mut().unwrap().value.state.paused = true,
         }
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::Paused));
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::NotInSync(Reason::Paused)));
     }
 }
 
@@ -176,7 +176,7 @@ fn nobodys_copy_stays_without_a_source() {
 fn a_deleted_source_takes_its_target_along() {
     let mut world = in_step();
     world.observed.source = world.observed.source.map(terminating);
-    let delete = gated(Destroyed::Target, DeletionReason::Wanted, SyncAction::DeleteTarget);
+    let delete = limited(Destroyed::Target, SyncAction::DeleteTarget);
     assert_eq!(
         world.run(),
         [delete, vec![SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer]]
@@ -188,8 +188,8 @@ fn a_deleted_source_takes_its_target_along() {
 #[test]
 fn only_pauses_of_what_is_there_count() {
     // Paused target, paused source, state of the source, decision.
-    let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
-    let paused = SyncAction::Done(PairStatus::Paused);
+    let held = SyncAction::Done(PairStatus::NotInSync(Reason::PausedDeletion));
+    let paused = SyncAction::Done(PairStatus::NotInSync(Reason::Paused));
     for (on_target, on_source, source, expected) in [
         (true, false, Some(false), paused),
         (true, false, Some(true), held),
@@ -197,7 +197,7 @@ fn only_pauses_of_what_is_there_count() {
         (false, true, Some(false), paused),
         (false, true, Some(true), held),
         (false, false, None, SyncAction::ConfirmSourceGone),
-        (false, false, Some(true), GATE),
+        (false, false, Some(true), LIMIT),
     ] {
         let mut world = in_step();
         let observed = &mut world.observed;
@@ -214,14 +214,15 @@ fn only_pauses_of_what_is_there_count() {
 
 #[test]
 fn a_deletion_goes_by_target_and_finalizer() {
-    const TARGET_WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+    const TARGET_WAITS: SyncAction =
+        SyncAction::Done(PairStatus::NotInSync(Reason::TargetTerminating));
     const LOOK: SyncAction = SyncAction::ConfirmTargetGone;
     // The namespace's owner, and whether it is terminating; whether the target exists, and is terminating.
     for (owner, going, target, expected) in [
-        (Some("test"), false, Some(false), GATE),
+        (Some("test"), false, Some(false), LIMIT),
         (Some("test"), false, Some(true), TARGET_WAITS),
-        (Some("test"), true, Some(false), GATE),
-        (None, false, Some(false), GATE),
+        (Some("test"), true, Some(false), LIMIT),
+        (None, false, Some(false), LIMIT),
         (None, false, None, LOOK),
     ] {
         let mut world = in_step();
@@ -245,12 +246,12 @@ fn a_living_source_waits_for_what_is_being_deleted() {
     (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
     assert_eq!(first(&world), SyncAction::UploadStatus);
     world.held = true;
-    let waits = PairStatus::Waiting(Wait::TargetTerminating);
+    let waits = PairStatus::NotInSync(Reason::TargetTerminating);
     let expected = (vec![SyncAction::UploadStatus], Some(waits));
     assert_eq!(world.attempt(usize::MAX), expected, "and no more");
     world.observed.target = None;
     world.observed.namespace.as_mut().unwrap().value.terminating = true;
-    let waits = PairStatus::Waiting(Wait::NamespaceTerminating);
+    let waits = PairStatus::NotInSync(Reason::NamespaceTerminating);
     assert_eq!(world.attempt(usize::MAX), (vec![SyncAction::Create], Some(waits)));
 }
 
@@ -272,7 +273,7 @@ fn a_namespace_goes_last_and_only_if_ours_and_empty() {
     };
     let whole = [
         vec![SyncAction::ConfirmTargetGone, SyncAction::CheckNamespace],
-        gated(Destroyed::Namespace, DeletionReason::Wanted, SyncAction::DeleteNamespace),
+        limited(Destroyed::Namespace, SyncAction::DeleteNamespace),
         vec![SyncAction::RemoveFinalizer],
     ]
     .concat();
@@ -303,7 +304,7 @@ fn a_namespace_left_of_a_pair_goes_after_a_look() {
     world.observed.namespace = Some(namespace);
     let expected = [
         vec![SyncAction::ConfirmSourceGone, SyncAction::CheckNamespace],
-        gated(Destroyed::Namespace, DeletionReason::Wanted, SyncAction::DeleteNamespace),
+        limited(Destroyed::Namespace, SyncAction::DeleteNamespace),
     ]
     .concat();
     assert_eq!(world.clone().run(), [expected]);

@@ -173,6 +173,14 @@ impl QueueOrder {
         true
     }
 
+    /// Makes the failed pairs of `kind` due.
+    pub(super) fn retry_failed(&mut self, kind: KindIndex, now: Instant) {
+        let delayed = |pair: &&Pair| matches!(self.items.get(pair), Some(ItemState::Delayed(_)));
+        let failed = self.failures.keys().filter(|pair| pair.kind == kind).filter(delayed);
+        let failed: Vec<_> = failed.cloned().collect();
+        failed.into_iter().for_each(|pair| self.enqueue(pair, false, now));
+    }
+
     /// The next pair for a worker.
     pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem> {
         self.end_delays(now);

@@ -63,7 +63,7 @@ const FINDING: Finding =
     Finding { events: NOTHING, shows: [1, 2], begin: Begin::Copy, troubles: 1, what: "" };
 
 #[test]
-fn a_missing_gate_is_found() {
+fn a_missing_limit_is_found() {
     Finding {
         events: Events { names: 2, people: true, ..NOTHING },
         begin: Begin::Copies,
@@ -71,7 +71,7 @@ fn a_missing_gate_is_found() {
         what: "more copies are deleted than the limit",
         ..FINDING
     }
-    .shows_need_of(Safeguard::Gate);
+    .shows_need_of(Safeguard::Limit);
 }
 
 #[test]

@@ -101,17 +101,18 @@ impl Sync {
                 Ok(world.write_source(at, view.source, changed))
             }
             Act::RemoveFinalizer => self.release(world, attempt, view),
-            Act::CompareContents => {
+            Act::Adopt { asks } => {
                 if world.targets[name] != view.target {
                     return Ok(Next::Stale);
                 }
-                let compare = |(source, target): (Source, Target)| {
-                    (source, target, is_same(source.content, target.content))
-                };
-                progress.compared = view.source.zip(view.target).map(compare);
-                Ok(Next::Act)
+                let same =
+                    |(source, target): (Source, Target)| is_same(source.content, target.content);
+                if asks && !view.source.zip(view.target).is_some_and(same) {
+                    progress.content_differs = true;
+                    return Ok(Next::Act);
+                }
+                world.adopt(at, view)
             }
-            Act::Adopt => world.adopt(at, view),
             Act::Update => world.update(at, view, true),
             Act::UpdateMark => world.update(at, view, false),
             Act::Create => {
@@ -146,11 +147,12 @@ impl Sync {
                 progress.namespace_empty = Some(empty);
                 Ok(Next::Act)
             }
-            Act::CheckGate { namespace, gone } => {
+            Act::CheckLimit { namespace } => {
                 let swept = world.remotes[remote].swept;
-                let why = Why { gone, swept };
-                let gate = &mut world.process.as_mut().unwrap().gates[remote];
-                progress.verdict = Some((namespace, self.rule.ask(gate, name, namespace, why)));
+                let why = Why { gone: view.source.is_none(), swept };
+                let deletions = &mut world.process.as_mut().unwrap().deletions[remote];
+                let verdict = self.rule.ask(deletions, name, namespace, why);
+                progress.verdict = Some((namespace, verdict));
                 Ok(Next::Act)
             }
             Act::DeleteTarget => self.delete_target(world, attempt, view),
@@ -304,7 +306,7 @@ impl World {
         Next::Act
     }
 
-    /// No deletion without a proof, and none past the gate.
+    /// No deletion without a proof, and none past the limit.
     fn check_deletion(&mut self, remote: usize, name: usize) -> Result<(), String> {
         let Some(target) = self.targets[name] else { return Ok(()) };
         match target.owner {

@@ -2,7 +2,7 @@
 
 use explorer::Fate;
 
-use crate::{settings::NamespacePolicy, sync::gate::DeletionGate};
+use crate::{settings::NamespacePolicy, sync::deletion_limit::DeletionLimit};
 
 use super::{
     Sync,
@@ -18,7 +18,7 @@ pub(super) struct Process {
     pub(super) namespace: Option<Namespace>,
     /// What the requests of each pair showed, until the event comes.
     pub(super) answers: [[Answers; NAMES]; REMOTES],
-    pub(super) gates: [DeletionGate; REMOTES],
+    pub(super) deletions: [DeletionLimit; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
     pub(super) ends: [[Option<End>; NAMES]; REMOTES],
@@ -97,7 +97,7 @@ impl Sync {
             targets: Default::default(),
             namespace: None,
             answers: Default::default(),
-            gates: [self.rule.gate(), self.rule.gate()],
+            deletions: [self.rule.deletions(), self.rule.deletions()],
             queued: Default::default(),
             ends: Default::default(),
             attempt: None,
@@ -275,7 +275,7 @@ impl Sync {
     ) {
         let process = world.process.as_mut().unwrap();
         if end != End::Held {
-            self.rule.forget(&mut process.gates[remote], name);
+            self.rule.forget(&mut process.deletions[remote], name);
         }
         process.ends[remote][name] = Some(end);
         if process.attempt.is_none() {

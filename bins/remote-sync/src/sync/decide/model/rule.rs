@@ -1,4 +1,4 @@
-//! The rule: `next_action` and `DeletionGate` as they are, with the model's objects as theirs.
+//! The rule: `next_action` and `DeletionLimit` as they are, with the model's objects as theirs.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -21,12 +21,14 @@ use crate::{
             TargetObject,
         },
     },
-    settings::{AdoptPolicy, OrphanPolicy},
+    settings::{AdoptPolicy, OrphanPolicy, OrphanSettings},
     sync::{
         decide::{MARK, SyncAction, next_action},
-        gate::{DeletionGate, DeletionReason, GateLimits, GateVerdict},
-        observed::{Attempt, Comparison, Destroyed, Observed, SettledDiff, SourceMarks, SyncRules},
-        status::PairStatus,
+        deletion_limit::DeletionLimit,
+        observed::{
+            Adoption, Attempt, Destroyed, Observed, Ownership, SettledDiff, SourceMarks, SyncRules,
+        },
+        status::{PairState, PairStatus, Reason},
     },
 };
 
@@ -43,8 +45,8 @@ pub(super) struct Rule {
 /// What keeps a rule from deleting too much.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Safeguard {
-    /// The gate that every deletion passes.
-    Gate,
+    /// The limit that every deletion passes.
+    Limit,
     /// What tells clusters with one uid apart: the refusal to connect the second, and the names in marks.
     Identity,
     /// The question at the source's cluster whether it is gone.
@@ -84,6 +86,7 @@ impl Rule {
         progress.target_gone &= attempt.target_gone;
         progress.namespace_empty = attempt.namespace_empty;
         progress.namespace_exists = attempt.namespace_exists;
+        progress.content_differs = attempt.content_differs;
         progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
         let source = view.source.map(|source| (source.uid, source.terminating));
         progress.about = Some((source, view.target.map(|target| target.uid)));
@@ -94,9 +97,8 @@ impl Rule {
         attempt.source_gone |= self.without == Some(Safeguard::Proof);
         match next_action(&observed(&self.seen(view)), &attempt, &rules(view)) {
             SyncAction::AddFinalizer => Act::AddFinalizer,
-            SyncAction::CompareContents => Act::CompareContents,
             MARK if view.target.is_some_and(|target| target.mark.is_some()) => Act::UpdateMark,
-            MARK => Act::Adopt,
+            MARK => Act::Adopt { asks: self.asks(view) },
             SyncAction::CreateNamespace => Act::CreateNamespace,
             SyncAction::Create => Act::Create,
             SyncAction::Update { .. } => Act::Update,
@@ -104,10 +106,9 @@ impl Rule {
             SyncAction::RemoveRecords => Act::RemoveRecords,
             SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
             SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
-            SyncAction::CheckGate(what, reason) => Act::CheckGate {
-                namespace: what == Destroyed::Namespace,
-                gone: reason == DeletionReason::SourceGone,
-            },
+            SyncAction::CheckLimit(what) => {
+                Act::CheckLimit { namespace: what == Destroyed::Namespace }
+            }
             SyncAction::CheckNamespace => Act::CheckNamespace,
             SyncAction::DeleteNamespace => Act::DeleteNamespace,
             SyncAction::DeleteTarget => Act::DeleteTarget,
@@ -117,40 +118,49 @@ impl Rule {
         }
     }
 
-    /// The gate of a new process.
-    pub(super) fn gate(&self) -> DeletionGate {
-        let limits = GateLimits { grace: Duration::ZERO, most: MOST, within: WITHIN };
-        DeletionGate::new(limits)
+    /// Returns whether the target's server is asked before the target is taken.
+    fn asks(&self, view: &View) -> bool {
+        let observed = observed(&self.seen(view));
+        observed.ownership() == Ownership::Unmarked
+            && observed.adoption(&rules(view)) == Adoption::IfSame
+    }
+
+    /// The deletions of a new process.
+    pub(super) fn deletions(&self) -> DeletionLimit {
+        let policy = OrphanPolicy::Confirm;
+        DeletionLimit::new(OrphanSettings {
+            policy,
+            grace: Duration::ZERO,
+            most: MOST,
+            within: WITHIN,
+        })
     }
 
     /// Asks for the deletion of a pair's target or namespace.
     pub(super) fn ask(
         &self,
-        gate: &mut DeletionGate,
+        deletions: &mut DeletionLimit,
         name: usize,
         namespace: bool,
         why: Why,
     ) -> Verdict {
-        if self.without == Some(Safeguard::Gate) {
+        if self.without == Some(Safeguard::Limit) {
             return Verdict::Open;
         }
-        let counted = (!namespace).then_some(self.kind);
+        let (key, orphan) = (key(name), why.gone && !namespace);
+        let counted = ((!namespace).then_some(self.kind), &key);
         // Of one token a restart leaves one.
-        let mut ask = |reason| gate.ask((counted, &key(name)), reason, false, self.now);
-        let mut verdict =
-            ask(if why.gone { DeletionReason::SourceGone } else { DeletionReason::Wanted });
-        if verdict == GateVerdict::Open && !namespace && why.swept {
-            verdict = ask(DeletionReason::KindDeleted);
+        let mut verdict = deletions.ask(counted, orphan, false, self.now);
+        if verdict.is_ok() && !namespace {
+            let more = why.swept.then_some(Reason::KindDeleted);
+            verdict = deletions.hold(counted, more, orphan, self.now);
         }
-        match verdict {
-            GateVerdict::Open => Verdict::Open,
-            GateVerdict::Grace(_) | GateVerdict::Held(_) => Verdict::Held,
-        }
+        if verdict.is_ok() { Verdict::Open } else { Verdict::Held }
     }
 
     /// A pair's attempt ended without a hold.
-    pub(super) fn forget(&self, gate: &mut DeletionGate, name: usize) {
-        gate.forget(&Pair { kind: self.kind, key: key(name) });
+    pub(super) fn forget(&self, deletions: &mut DeletionLimit, name: usize) {
+        deletions.forget(&Pair { kind: self.kind, key: key(name) });
     }
 
     /// The records after a cluster was connected that shows itself so, unless it is refused.
@@ -208,7 +218,6 @@ fn observed(view: &View) -> Observed {
         uploads: Vec::new(),
         secrets_checked: true,
         settled: SettledDiff::default(),
-        fight: None,
         name: view.name.to_string(),
         place: place(view.name),
         instance: instance(view.cluster),
@@ -225,17 +234,12 @@ fn observed(view: &View) -> Observed {
 fn attempt(progress: &Progress) -> Attempt {
     let verdict = |(namespace, verdict)| {
         let about = if namespace { Destroyed::Namespace } else { Destroyed::Target };
-        let held = GateVerdict::Held(crate::sync::gate::GateHold::TooMany);
-        (about, if verdict == Verdict::Open { GateVerdict::Open } else { held })
+        (about, if verdict == Verdict::Open { Ok(()) } else { Err(Reason::TooMany) })
     };
     Attempt {
         source_gone: progress.source_gone,
         target_gone: progress.target_gone,
-        compared: progress.compared.map(|(source, target, same)| Comparison {
-            source: version(&source),
-            target: version(&target),
-            same,
-        }),
+        content_differs: progress.content_differs,
         namespace_exists: progress.namespace_exists,
         namespace_empty: progress.namespace_empty,
         verdict: progress.verdict.map(verdict),
@@ -249,11 +253,13 @@ fn attempt(progress: &Progress) -> Attempt {
 fn end(status: PairStatus) -> End {
     match status {
         PairStatus::InSync => End::InSync,
-        PairStatus::Waiting(_) => End::Waiting,
-        PairStatus::Held(_) => End::Held,
-        PairStatus::Altered | PairStatus::Fighting(_) => End::Waiting,
-        PairStatus::Conflict(_) => End::Conflict,
-        PairStatus::Nothing | PairStatus::Paused => End::Nothing,
+        PairStatus::Nothing => End::Nothing,
+        PairStatus::NotInSync(reason) => match reason.state() {
+            PairState::Waiting => End::Waiting,
+            PairState::Held => End::Held,
+            PairState::Conflict => End::Conflict,
+            PairState::InSync | PairState::Paused | PairState::Failing => End::Nothing,
+        },
     }
 }
 

@@ -83,11 +83,11 @@ pub(super) struct View {
 pub(super) struct Progress {
     pub(super) source_gone: bool,
     pub(super) target_gone: bool,
-    /// What a dry run said about these two.
-    pub(super) compared: Option<(Source, Target, bool)>,
+    /// The target's server said that the contents differ.
+    pub(super) content_differs: bool,
     pub(super) namespace_exists: Option<bool>,
     pub(super) namespace_empty: Option<bool>,
-    /// What the gate said, about the namespace or else the target.
+    /// What the limit said, about the namespace or else the target.
     pub(super) verdict: Option<(bool, Verdict)>,
     /// What all this was found out about.
     pub(super) about: Option<Subjects>,
@@ -106,8 +106,10 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     AddFinalizer,
-    CompareContents,
-    Adopt,
+    /// Takes a target that is nobody's copy, if its server says that its content is the same where that is asked.
+    Adopt {
+        asks: bool,
+    },
     UpdateMark,
     CreateNamespace,
     Create,
@@ -116,10 +118,9 @@ pub(super) enum Act {
     RemoveRecords,
     ConfirmSourceGone,
     ConfirmTargetGone,
-    /// About the namespace or else the target; the source is gone, or else was deleted.
-    CheckGate {
+    /// About the namespace or else the target.
+    CheckLimit {
         namespace: bool,
-        gone: bool,
     },
     CheckNamespace,
     DeleteNamespace,

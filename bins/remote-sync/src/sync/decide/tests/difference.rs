@@ -1,5 +1,7 @@
 //! Differences that count, and those that do not.
 
+use std::time::Duration;
+
 use super::*;
 use crate::sync::observed::SettledDiff;
 
@@ -34,48 +36,12 @@ fn a_generation_that_never_moves_hides_no_edit() {
 }
 
 #[test]
-fn an_altered_write_is_written_again_by_the_next_process() {
+fn a_status_that_is_undone_holds_nothing_else_up() {
     let mut world = in_step();
-    (world.alters, world.prunes) = (true, true);
-    world.observed.source.as_mut().unwrap().value.state.content = 2;
-    let written = vec![CONTENT, SyncAction::RecordGenerations];
-    assert_eq!(world.attempt(usize::MAX), (written, Some(PairStatus::Altered)));
-    assert_eq!(world.attempt(usize::MAX), (vec![], Some(PairStatus::Altered)), "no loop");
-    world.observed.target.as_mut().unwrap().value.state.status = 9;
-    let up = vec![SyncAction::UploadStatus];
-    assert_eq!(world.attempt(usize::MAX), (up, Some(PairStatus::Altered)));
-    world.observed.settled = world.observed.settled.unsettled();
-    assert_eq!(world.attempt(usize::MAX), (vec![CONTENT], Some(PairStatus::Altered)));
-    // The kind has the field by now.
-    world.observed.settled = world.observed.settled.unsettled();
-    (world.alters, world.prunes) = (false, false);
-    let (steps, status) = world.attempt(usize::MAX);
-    assert_eq!((steps[0], status), (CONTENT, Some(PairStatus::InSync)));
-}
-
-#[test]
-fn what_is_undone_again_and_again_has_to_wait() {
-    let left = std::time::Duration::from_secs(7);
-    let fights = SyncAction::Done(PairStatus::Fighting(left));
-    let mut world = in_step();
-    let what = world.observed.source.as_ref().unwrap().value.state.written();
-    world.observed.fight = Some(Fight { update: Some(what), status: Some(5), left });
-    assert_eq!(first(&world), fights, "told until it is over");
-    world.observed.target.as_mut().unwrap().value.state.content = 9;
-    assert_eq!(first(&world), fights);
-    world.observed.target.as_mut().unwrap().value.state.status = 5;
-    assert_eq!(first(&world), fights);
     world.observed.target.as_mut().unwrap().value.state.status = 6;
-    assert_eq!(first(&world), SyncAction::UploadStatus, "a status that was not undone");
-    world.observed.source.as_mut().unwrap().value.state.status = 6;
     world.observed.source.as_mut().unwrap().value.state.content = 8;
-    assert_eq!(first(&world), CONTENT, "an edit of the source");
-    world.observed.fight = Some(Fight { update: None, status: None, left });
-    world.observed.target = None;
-    assert_eq!(first(&world), SyncAction::Create);
-    let what = world.observed.source.as_ref().unwrap().value.state.written();
-    world.observed.fight = Some(Fight { update: Some(what), status: None, left });
-    assert_eq!(first(&world), fights, "who takes the copy away each time is a writer, too");
+    let attempt = Attempt { upload_wait: Some(Duration::from_secs(1)), ..Attempt::default() };
+    assert_eq!(next_action(&world.observed, &attempt, &world.rules), CONTENT);
 }
 
 #[test]

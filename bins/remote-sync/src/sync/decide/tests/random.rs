@@ -7,7 +7,6 @@ use super::{super::*, ObjectState, SettledDiff, world::*};
 use crate::{
     model::object::{TargetNamespace, TargetObject},
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
-    sync::gate::{GateHold, GateVerdict},
 };
 
 /// Fails for an action that is forbidden after `before` in the same attempt.
@@ -27,7 +26,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::DeleteTarget | SyncAction::DeleteNamespace => {
             deletable(world, attempt, action, ending, ours, &fail);
         }
-        MARK if !ours && (relation != Ownership::Unmarked || !adoptable(world, attempt)) => {
+        MARK if !ours && (relation != Ownership::Unmarked || !adoptable(world)) => {
             fail("it is not the source's to take");
         }
         SyncAction::UploadStatus | SyncAction::Update { .. } if action != MARK && !ours => {
@@ -60,16 +59,17 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
     }
 }
 
-/// Returns whether the rules let the target become the source's copy.
-fn adoptable(world: &World, attempt: &Attempt) -> bool {
+/// Returns whether the rules let the target become the source's copy, if its server says that the contents are the same.
+fn adoptable(world: &World) -> bool {
     let (source, target) = (&world.observed.source, &world.observed.target);
     let (source, target) = (source.as_ref().unwrap(), target.as_ref().unwrap());
     let (from, to) = (&source.value.state, &target.value.state);
-    let same = from.content == to.content || attempt.same_content(source, target) == Some(true);
+    let claimed = &source.value.generations;
+    let claims = claimed.remote.is_some() && claimed.local == Some(to.generation);
     match world.rules.adopt {
         AdoptPolicy::Never => false,
-        AdoptPolicy::Equal => same,
-        AdoptPolicy::Always => same || !from.terminating,
+        AdoptPolicy::Equal => from.content == to.content || claims,
+        AdoptPolicy::Always => from.content == to.content || claims || !from.terminating,
     }
 }
 
@@ -93,8 +93,8 @@ fn deletable(
         SyncAction::DeleteTarget => Destroyed::Target,
         _ => Destroyed::Namespace,
     };
-    if attempt.verdict != Some((what, GateVerdict::Open)) {
-        fail("the gate was not asked");
+    if attempt.verdict != Some((what, Ok(()))) {
+        fail("the limit was not asked");
     }
     let namespace = observed.namespace.as_ref().map(|namespace| &namespace.value);
     let named = namespace.is_some_and(|value| value.owner.as_deref() == Some(&*observed.name));
@@ -190,9 +190,8 @@ fn random_world(rng: &mut Rng) -> World {
     if world.observed.target.is_none() && world.observed.namespace.is_some() && rng.u8(..4) == 0 {
         world.unlisted_target = Some(random_target(rng));
     }
-    let grace = GateVerdict::Grace(std::time::Duration::from_secs(1));
-    let held = GateVerdict::Held(GateHold::TooMany);
-    world.verdict = one(rng, &[GateVerdict::Open, grace, held]);
+    let grace = Err(Reason::GracePeriod(std::time::Duration::from_secs(1)));
+    world.verdict = one(rng, &[Ok(()), grace, Err(Reason::TooMany)]);
     world.used = rng.bool();
     let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
     world.rules.adopt = one(rng, &policies);
@@ -227,7 +226,10 @@ fn from_anywhere_a_pair_comes_to_rest_without_harm() {
             secret.value.is_due(world.observed.source.as_ref().unwrap().uid)
         };
         let refused = |action: &SyncAction| matches!(action, SyncAction::SyncSecret(index) if world.refused.contains(index) || !due(*index));
-        let (steps, _) = world.clone().attempt(usize::MAX);
+        let mut rest = world.clone();
+        let (steps, _) = rest.attempt(usize::MAX);
+        let unmarked = rest.observed.target.is_some_and(|it| it.value.copy_of.is_none());
+        let refused = |action: &SyncAction| refused(action) || *action == MARK && unmarked;
         let writes = steps.iter().any(|action| action.writes() && !refused(action));
         assert!(!writes, "seed {seed}: {steps:?} at rest");
     }

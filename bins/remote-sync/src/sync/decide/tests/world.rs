@@ -7,10 +7,7 @@ use crate::{
         object::{CopyOf, Generations, ObjectState, TargetNamespace, TargetObject},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
-    sync::{
-        gate::GateVerdict,
-        observed::{Comparison, SettledDiff, SourceMarks},
-    },
+    sync::observed::{SettledDiff, SourceMarks},
 };
 
 /// A pair and its clusters.
@@ -22,15 +19,13 @@ pub(super) struct World {
     pub(super) unlisted: Option<Cached<SourceObject>>,
     /// The same for a target.
     pub(super) unlisted_target: Option<Cached<TargetObject>>,
-    pub(super) verdict: GateVerdict,
+    pub(super) verdict: Result<(), Reason>,
     /// The target's namespace does not exist.
     pub(super) missing: bool,
     /// Something else is in the namespace.
     pub(super) used: bool,
     /// The target's server mutates every content.
     pub(super) alters: bool,
-    /// And keeps less than was written.
-    pub(super) prunes: bool,
     /// Other finalizers block the target's deletion.
     pub(super) held: bool,
     /// Secrets that the source's server rejects.
@@ -133,7 +128,6 @@ impl World {
             uploads: Vec::new(),
             secrets_checked: true,
             settled: SettledDiff::default(),
-            fight: None,
             name: "test".into(),
             place: PLACE,
             instance: INSTANCE,
@@ -146,11 +140,10 @@ impl World {
             rules: rules(),
             unlisted: None,
             unlisted_target: None,
-            verdict: GateVerdict::Open,
+            verdict: Ok(()),
             missing: false,
             used: false,
             alters: false,
-            prunes: false,
             held: false,
             refused: Vec::new(),
             made: 0x10,
@@ -253,14 +246,7 @@ impl World {
     }
 
     fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<PairStatus> {
-        attempt.spec_started |= action != MARK
-            && matches!(
-                action,
-                SyncAction::CreateNamespace
-                    | SyncAction::Create
-                    | SyncAction::Update { .. }
-                    | SyncAction::RecordGenerations
-            );
+        attempt.spec_started |= action.starts_spec();
         match action {
             SyncAction::ConfirmSourceGone => match self.unlisted.take() {
                 Some(source) => self.observed.source = Some(source),
@@ -270,43 +256,42 @@ impl World {
                 Some(target) => self.observed.target = Some(target),
                 None => attempt.target_gone = true,
             },
-            SyncAction::CheckGate(what, _) => attempt.verdict = Some((what, self.verdict)),
+            SyncAction::CheckLimit(what) => attempt.verdict = Some((what, self.verdict)),
             SyncAction::Create if self.missing => attempt.namespace_exists = Some(false),
             SyncAction::Create
                 if self.observed.namespace.as_ref().is_some_and(|it| it.value.terminating) =>
             {
-                return Some(PairStatus::Waiting(Wait::NamespaceTerminating));
+                return Some(PairStatus::NotInSync(Reason::NamespaceTerminating));
             }
             SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
-            SyncAction::CompareContents => {
-                let (source, target) = (&self.observed.source, &self.observed.target);
-                attempt.compared = Some(Comparison {
-                    source: source.as_ref().unwrap().version,
-                    target: target.as_ref().unwrap().version,
-                    same: self.is_made_of_source(),
-                });
-            }
+            MARK if self.asks() && !self.is_made_of_source() => attempt.content_differs = true,
             SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
             }
             SyncAction::DeleteTarget => {
                 self.observed.target.as_mut().unwrap().value.state.terminating = true;
-                return Some(PairStatus::Waiting(Wait::TargetTerminating));
+                return Some(PairStatus::NotInSync(Reason::TargetTerminating));
             }
             SyncAction::DeleteNamespace => {
                 self.observed.namespace.as_mut().unwrap().value.terminating = true;
                 let target = self.observed.target.is_some();
-                return target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating));
+                return target.then_some(PairStatus::NotInSync(Reason::NamespaceTerminating));
             }
             action => {
                 if action == SyncAction::CreateNamespace {
                     (self.missing, attempt.namespace_exists) = (false, Some(true));
                 }
-                self.write(action, attempt);
+                self.write(action);
             }
         }
         None
+    }
+
+    /// Returns whether the target's server is asked before the target is taken.
+    fn asks(&self) -> bool {
+        let ownership = self.observed.ownership();
+        ownership == Ownership::Unmarked && self.observed.adoption(&self.rules) == Adoption::IfSame
     }
 
     /// Whether the target's server makes the target's content of the source's.
@@ -327,8 +312,8 @@ impl World {
     }
 
     /// Actions that need a source.
-    fn write(&mut self, action: SyncAction, attempt: &Attempt) {
-        let prunes = self.prunes;
+    fn write(&mut self, action: SyncAction) {
+        let asked = self.asks();
         let follows = self.rules.namespaces == NamespacePolicy::Empty;
         let Observed { source, target, namespace, settled, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
@@ -352,13 +337,12 @@ impl World {
                 self.made += 1;
                 let made = self::state(content, source.value.state.metadata, FRESH);
                 settled.after_update(&source.value.state, &made);
-                settled.altered = prunes;
                 let mut made = Cached { uid: uid(self.made), ..self::target(made) };
                 made.value.copy_of = mark;
                 *target = Some(made);
             }
             (MARK, Some(target)) => {
-                if attempt.same_content(source, target) == Some(true) {
+                if asked {
                     settled.after_update(&source.value.state, &target.value.state);
                 }
                 target.value.copy_of = mark;
@@ -371,7 +355,6 @@ impl World {
                     metadata,
                 );
                 settled.after_update(&source.value.state, &target.value.state);
-                settled.altered = prunes;
                 target.value.copy_of = mark;
             }
             (SyncAction::UploadStatus, Some(target)) => {

@@ -1,0 +1,156 @@
+use std::time::Duration;
+
+use super::*;
+use crate::settings::OrphanPolicy;
+
+const KIND: Option<KindIndex> = Some(KindIndex::FIRST);
+/// Whether the source is GONE, or else terminating.
+const GONE: bool = true;
+const WANTED: bool = false;
+const GRACE: Duration = Duration::from_secs(300);
+const MINUTE: Duration = Duration::from_secs(60);
+const TOO_MANY: Result<(), Reason> = Err(Reason::TooMany);
+
+fn limit(most: u32) -> DeletionLimit {
+    of(GRACE, most, MINUTE * most)
+}
+
+fn of(grace: Duration, most: u32, within: Duration) -> DeletionLimit {
+    DeletionLimit::new(OrphanSettings { policy: OrphanPolicy::Confirm, grace, most, within })
+}
+
+fn pair(name: &str) -> Pair {
+    Pair { kind: KindIndex::FIRST, key: name.into() }
+}
+
+/// The verdict about a pair of the first kind.
+fn ask(limit: &mut DeletionLimit, name: &str, orphan: bool, now: Instant) -> Result<(), Reason> {
+    limit.ask((KIND, &name.into()), orphan, false, now)
+}
+
+fn hold(limit: &mut DeletionLimit, reason: Option<Reason>, now: Instant) -> Result<(), Reason> {
+    limit.hold((KIND, &"a".into()), reason, GONE, now)
+}
+
+fn next_token(seconds: u64) -> Result<(), Reason> {
+    Err(Reason::NextToken(Duration::from_secs(seconds)))
+}
+
+#[test]
+fn a_target_without_a_source_stays_for_its_grace() {
+    let (mut limit, start) = (limit(10), Instant::now());
+    let later = |seconds| start + Duration::from_secs(seconds);
+    let grace = |seconds| Err(Reason::GracePeriod(Duration::from_secs(seconds)));
+    assert_eq!(ask(&mut limit, "a", GONE, start), grace(300));
+    assert_eq!(ask(&mut limit, "a", GONE, later(299)), grace(1));
+    assert_eq!(ask(&mut limit, "a", GONE, later(300)), Ok(()));
+    limit.forget(&pair("a"));
+    assert_eq!(ask(&mut limit, "a", GONE, later(301)), grace(300), "it was back");
+    limit.restart_grace(later(900));
+    assert_eq!(ask(&mut limit, "a", GONE, later(900)), grace(300), "the cluster was away");
+    assert_eq!(ask(&mut limit, "b", WANTED, later(900)), Ok(()));
+}
+
+#[test]
+fn beyond_the_limit_all_stay() {
+    let (mut limit, start) = (limit(10), Instant::now());
+    let later = start + Duration::from_secs(3600);
+    for name in 0..11 {
+        assert!(ask(&mut limit, &name.to_string(), GONE, start).is_err());
+    }
+    for name in 0..11 {
+        assert_eq!(ask(&mut limit, &name.to_string(), GONE, later), TOO_MANY);
+    }
+    assert_eq!(limit.held(), (11, vec![Reason::TooMany]));
+    limit.forget(&pair("10"));
+    assert_eq!(ask(&mut limit, "0", GONE, later), Ok(()));
+    let other = limit.ask((None, &"0".into()), WANTED, false, later);
+    assert_eq!(other, Ok(()), "namespaces count apart");
+}
+
+#[test]
+fn a_deletion_beyond_the_burst_waits_for_its_token() {
+    let (mut limit, now) = (limit(2), Instant::now());
+    for name in ["a", "b"] {
+        assert_eq!(ask(&mut limit, name, WANTED, now), Ok(()));
+    }
+    assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()), "a retry needs no token");
+    assert_eq!(ask(&mut limit, "c", WANTED, now), next_token(60));
+    assert_eq!((limit.waiting(), limit.held()), (3, (0, Vec::new())), "it needs nobody");
+    assert_eq!(ask(&mut limit, "d", WANTED, now), next_token(60));
+    assert_eq!(ask(&mut limit, "e", WANTED, now), TOO_MANY);
+    assert_eq!(ask(&mut limit, "c", WANTED, now + MINUTE), TOO_MANY);
+    limit.forget(&pair("e"));
+    assert_eq!(ask(&mut limit, "c", WANTED, now + MINUTE), Ok(()));
+    assert_eq!(ask(&mut limit, "d", WANTED, now + MINUTE), next_token(60));
+}
+
+#[test]
+fn a_deletion_that_was_forgotten_keeps_its_token() {
+    let (mut limit, now) = (limit(1), Instant::now());
+    assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()));
+    limit.forget(&pair("a"));
+    assert_eq!(ask(&mut limit, "a", WANTED, now), next_token(60), "it may have happened");
+}
+
+#[test]
+fn a_token_cuts_no_grace_short() {
+    let (mut limit, now) = (limit(1), Instant::now());
+    assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()));
+    assert_eq!(ask(&mut limit, "a", GONE, now + MINUTE), Err(Reason::GracePeriod(GRACE - MINUTE)));
+    assert_eq!(ask(&mut limit, "a", GONE, now + GRACE), Ok(()));
+}
+
+#[test]
+fn after_a_restart_there_is_one_token() {
+    let (mut limit, now) = (limit(10), Instant::now());
+    let mut ask = |name: &str, at| limit.ask((KIND, &name.into()), WANTED, true, at);
+    assert_eq!([ask("a", now), ask("b", now)], [Ok(()), next_token(60)]);
+    assert_eq!(ask("b", now + MINUTE), Ok(()));
+}
+
+#[test]
+fn what_goes_with_its_namespace_or_kind_waits_in_any_case() {
+    for reason in [Reason::NamespaceDeleted, Reason::KindDeleted] {
+        let (mut limit, now) = (limit(10), Instant::now());
+        assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()));
+        assert_eq!(hold(&mut limit, Some(reason), now), Err(reason));
+        assert_eq!(limit.held(), (1, vec![reason]));
+    }
+}
+
+#[test]
+fn times_without_end_are_no_trouble() {
+    let now = Instant::now();
+    let mut limit = of(Duration::MAX, 1, Duration::MAX);
+    let later = now + 365 * 24 * 60 * MINUTE;
+    assert_eq!(ask(&mut limit, "a", GONE, now), Err(Reason::GracePeriod(Duration::MAX)));
+    assert_eq!(ask(&mut limit, "b", GONE, later), TOO_MANY);
+}
+
+#[test]
+fn reconnected_cluster_lets_no_second_burst_pass() {
+    let (mut limit, start) = (limit(10), Instant::now());
+    for name in 0..21 {
+        let _ = ask(&mut limit, &name.to_string(), WANTED, start);
+    }
+    let later = start + Duration::from_secs(3600);
+    limit.restart_grace(later);
+    for name in 10..21 {
+        assert_eq!(ask(&mut limit, &name.to_string(), WANTED, later), TOO_MANY);
+    }
+}
+
+#[test]
+fn namespace_that_is_back_starts_the_grace_over() {
+    let (mut limit, start) = (limit(10), Instant::now());
+    let (later, deleted) = (start + 2 * GRACE, Some(Reason::NamespaceDeleted));
+    let grace = Err(Reason::GracePeriod(GRACE));
+    assert_eq!(ask(&mut limit, "a", GONE, start), grace);
+    assert_eq!(ask(&mut limit, "a", GONE, start + GRACE), Ok(()));
+    assert_eq!(hold(&mut limit, None, start + GRACE), Ok(()), "nothing else is deleted");
+    assert!(hold(&mut limit, deleted, start + GRACE).is_err());
+    assert_eq!(ask(&mut limit, "a", GONE, later), Ok(()), "it has its token");
+    assert_eq!(limit.held().0, 1, "the Namespace was not read again");
+    assert_eq!(hold(&mut limit, None, later), grace);
+}
