@@ -152,7 +152,7 @@ impl Reporter {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
             let (mut states, not_in_sync) = remote.count_states(kind);
-            let not_in_sync = not_in_sync + remote.queue.unseen(kind);
+            let not_in_sync = not_in_sync + remote.queue.unseen(|pair| pair.kind == kind);
             let hindered = remote.hindrance(kind).is_some();
             states.insert(PairState::InSync.as_str(), 0);
             // What cannot be read may have changed.

@@ -20,4 +20,3 @@ pub(crate) mod reconcile;
 pub(crate) mod remote;
 mod secrets;
 pub(crate) mod status;
-pub(crate) mod workqueue;

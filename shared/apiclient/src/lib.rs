@@ -25,3 +25,4 @@ pub mod thread;
 pub mod time;
 pub mod token_bucket;
 pub mod watch;
+pub mod workqueue;

@@ -25,8 +25,6 @@ pub enum Priority {
 pub enum Admission {
     /// There is a token; `waited` means that what was known before may be old.
     Admitted { waited: bool },
-    /// It gave up for something urgent.
-    Yielded,
     /// The remote was removed, or the process is shutting down.
     Stopped,
 }
@@ -57,8 +55,8 @@ impl RateLimiter {
         Self(Mutex::new(State { bucket, paused: None, line: Vec::new(), next: 0 }))
     }
 
-    /// Waits for a token. `stop` is woken when this is the first of the line, and when it may have to yield.
-    pub fn wait(&self, priority: Priority, stop: &Stop, yields: &dyn Fn() -> bool) -> Admission {
+    /// Waits for a token. `stop` is woken when this is the first of the line.
+    pub fn wait(&self, priority: Priority, stop: &Stop) -> Admission {
         let mut place = None;
         loop {
             let seen = stop.wakes();
@@ -66,10 +64,9 @@ impl RateLimiter {
             let Some(until) = lock(&self.0).take(&mut place, priority, stop, Instant::now()) else {
                 return Admission::Admitted { waited };
             };
-            let stopped = stop.wait_for_change(seen, until);
-            if stopped || yields() {
+            if stop.wait_for_change(seen, until) {
                 place.into_iter().for_each(|place| lock(&self.0).leave(place));
-                return if stopped { Admission::Stopped } else { Admission::Yielded };
+                return Admission::Stopped;
             }
         }
     }
@@ -181,18 +178,15 @@ mod tests {
     fn whoever_gives_up_leaves_the_line_and_a_token_comes_back() {
         let (limiter, stop) = (RateLimiter::new(1, 1), Stop::default());
         lock(&limiter.0).bucket = TokenBucket::new(Duration::from_secs(3600), 1, Instant::now());
-        let wait = |yields: &dyn Fn() -> bool| limiter.wait(Priority::Backlog, &stop, yields);
-        assert_eq!(wait(&|| false), Admission::Admitted { waited: false });
+        let wait = || limiter.wait(Priority::Backlog, &stop);
+        assert_eq!(wait(), Admission::Admitted { waited: false });
         limiter.put_back();
-        assert_eq!(wait(&|| false), Admission::Admitted { waited: false });
+        assert_eq!(wait(), Admission::Admitted { waited: false });
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| wait(&|| true));
+            let waiter = scope.spawn(wait);
             while lock(&limiter.0).line.is_empty() {
                 std::thread::yield_now();
             }
-            stop.wake();
-            assert_eq!(waiter.join().unwrap(), Admission::Yielded);
-            let waiter = scope.spawn(|| wait(&|| false));
             stop.raise();
             assert_eq!(waiter.join().unwrap(), Admission::Stopped);
         });

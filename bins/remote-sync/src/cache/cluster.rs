@@ -120,9 +120,9 @@ impl<'a> Turn<'a> {
         Self { cluster, stop, token: Cell::new(false) }
     }
 
-    /// Waits for a token, unless it `yields`.
-    pub(crate) fn begin(&self, priority: Priority, yields: &dyn Fn() -> bool) -> Admission {
-        let admission = self.cluster.limiter.wait(priority, self.stop, yields);
+    /// Waits for a token.
+    pub(crate) fn begin(&self, priority: Priority) -> Admission {
+        let admission = self.cluster.limiter.wait(priority, self.stop);
         self.token.set(matches!(admission, Admission::Admitted { .. }));
         admission
     }
@@ -135,7 +135,7 @@ impl<'a> Turn<'a> {
 
     /// The session, once there is a token.
     fn ready(&self) -> Result<ClusterSession> {
-        if !self.token.take() && self.begin(Priority::Urgent, &|| false) == Admission::Stopped {
+        if !self.token.take() && self.begin(Priority::Urgent) == Admission::Stopped {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));

@@ -190,7 +190,7 @@ impl Watched for TargetWatch {
         let found = self.0.find(session)?;
         let WatchedKind { cluster, kind } = &self.0;
         // What was refused may be accepted by now.
-        cluster.remotes().iter().for_each(|remote| remote.queue.retry_failed(*kind));
+        cluster.remotes().iter().for_each(|remote| remote.retry(*kind));
         Ok(found)
     }
 
@@ -293,10 +293,6 @@ impl Controller {
         let Some((namespace, name)) = canonical else { return };
         let key = key::of(namespace, name).into();
         remote.queue.add(Pair { kind, key }, urgent);
-        if urgent {
-            // A worker that waits with a pair of the backlog gives it back.
-            remote.turns.wake();
-        }
         self.start_workers(remote);
     }
 

@@ -82,5 +82,4 @@ impl<T> IndexMut<KindIndex> for PerKind<T> {
 #[cfg(test)]
 impl KindIndex {
     pub(crate) const FIRST: Self = Self(0);
-    pub(crate) const SECOND: Self = Self(1);
 }

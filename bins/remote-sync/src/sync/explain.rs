@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use apiclient::workqueue::WorkItem;
+
 use crate::{
     model::key::Pair,
     sync::{
@@ -11,13 +13,13 @@ use crate::{
         pair::PairContext,
         remote::RemoteSync,
         status::PairState,
-        workqueue::WorkItem,
     },
 };
 
 /// One line about a pair; `None` if neither of its objects exists.
 pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<String> {
-    let item = WorkItem { pair: pair.clone(), since: Instant::now(), urgent: true, large: true };
+    let since = Instant::now();
+    let item = WorkItem { key: pair.clone(), since, urgent: true, large: true, failures: 0 };
     let seen = PairContext::new(context, remote, &item);
     let observed = seen.as_ref().map(|pair| pair.observe(Instant::now()));
     // Nothing was looked at yet.

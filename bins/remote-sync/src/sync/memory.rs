@@ -2,7 +2,7 @@
 //!
 //! Two maps of pairs are elsewhere. Deletions that wait count together: their number decides about each of them, and a
 //! new session clears them all ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong to the workqueue, as
-//! client-go's rate limiter has its own map next to the queue ([`workqueue`](crate::sync::workqueue)).
+//! client-go's rate limiter has its own map next to the queue ([`workqueue`](apiclient::workqueue)).
 
 use std::{
     collections::BTreeMap,

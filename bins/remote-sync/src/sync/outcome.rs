@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::{error::Error, event::CoreEvent, lock::lock};
+use apiclient::{error::Error, event::CoreEvent, lock::lock, workqueue::ReconcileResult};
 use log::Level;
 
 use crate::{
-    cache::retry::{RetryClass, classify, requested_delay},
+    cache::retry::{RetryClass, backoff, classify, requested_delay},
     model::annotations::Uid,
     sync::{
         observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
         status::{HELD_INTERVAL, PairCondition, PairState, PairStatus, Reason},
-        workqueue::ReconcileResult,
     },
 };
 
@@ -89,7 +88,9 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
         report(pair, &pair.observe(Instant::now()), Some(condition));
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
-    ReconcileResult::Failed(class, requested_delay(error))
+    // Pairs that failed together do not come back together.
+    let wait = backoff(class, pair.failures).mul_f64(0.5 + fastrand::f64() / 2.0);
+    ReconcileResult::Failed(wait.max(requested_delay(error)))
 }
 
 /// The pair is left alone until it changes: a name is invalid, or an object costs too much memory.

@@ -9,6 +9,7 @@ use apiclient::{
     error::{Error, Result},
     rate_limiter::{Admission, Priority},
     resource::{NAMESPACES, Target},
+    workqueue::WorkItem,
 };
 use serde_json::Value;
 
@@ -27,7 +28,6 @@ use crate::{
         desired::Desired,
         observed::{Observed, SyncRules},
         remote::RemoteSync,
-        workqueue::WorkItem,
     },
 };
 
@@ -50,6 +50,8 @@ pub(crate) struct PairContext<'a> {
     pub(crate) since: Instant,
     priority: Priority,
     is_small: bool,
+    /// Failures in a row before this attempt.
+    pub(crate) failures: u32,
 }
 
 /// A log line about a pair, which its source identifies; the line's own keys follow the message.
@@ -74,9 +76,9 @@ impl<'a> PairContext<'a> {
     pub(crate) fn new(
         context: &'a SyncContext,
         remote: &'a RemoteSync,
-        item: &'a WorkItem,
+        item: &'a WorkItem<Pair>,
     ) -> Option<Self> {
-        let WorkItem { pair: id, since, urgent, large } = item;
+        let WorkItem { key: id, since, urgent, large, failures } = item;
         let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
         let (namespace, name) = key::split(&id.key);
         let most = if *large { USUAL_OBJECT } else { SMALL_RESPONSE };
@@ -115,6 +117,7 @@ impl<'a> PairContext<'a> {
             since: *since,
             priority: if *urgent { Priority::Urgent } else { Priority::Backlog },
             is_small: !large,
+            failures: *failures,
         })
     }
 
@@ -183,14 +186,13 @@ impl<'a> PairContext<'a> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows. At the remote's own first:
     /// for the local one all remotes wait.
     pub(crate) fn begin(&self) -> Admission {
-        let yields = || self.priority == Priority::Backlog && self.remote.queue.wants_yield();
         let mut turns = [self.source.turn(), self.target.turn()];
         if self.context.settings.direction == Direction::Push {
             turns.reverse();
         }
         let mut waited = false;
         for turn in turns {
-            match turn.begin(self.priority, &yields) {
+            match turn.begin(self.priority) {
                 Admission::Admitted { waited: now } => waited |= now,
                 ended => return ended,
             }

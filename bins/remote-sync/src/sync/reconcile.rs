@@ -5,11 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{error::Error, lock::lock, rate_limiter::Admission};
+use apiclient::{
+    error::Error,
+    lock::lock,
+    rate_limiter::Admission,
+    workqueue::{ReconcileResult, WorkItem},
+};
 use log::Level;
 
 use crate::{
-    cache::retry::{RetryClass, classify},
+    cache::retry::{RetryClass, backoff, classify},
+    model::key::Pair,
     sync::{
         context::SyncContext,
         decide::{self, SyncAction},
@@ -18,7 +24,6 @@ use crate::{
         pair::{PairContext, log_pair},
         remote::RemoteSync,
         status::PairStatus,
-        workqueue::{ReconcileResult, WorkItem},
     },
 };
 
@@ -32,15 +37,18 @@ const MAX_REPEATS: usize = 3;
 pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_workers: &dyn Fn()) {
     while let Some(item) = remote.queue.get() {
         start_workers();
-        let result = reconcile(context, remote, &item);
+        let result = match remote.is_open(item.key.kind) {
+            true => reconcile(context, remote, &item),
+            false => ReconcileResult::Park,
+        };
         remote.queue.done(&item, result);
     }
 }
 
 /// Makes an attempt at a pair; a dry run ends it at its first write.
-fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
+fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) -> ReconcileResult {
     let Some(pair) = PairContext::new(context, remote, item) else {
-        return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
+        return ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures));
     };
     // A Namespace's annotation has the name of its object, but not the kind.
     if pair.kinds.source.namespaced == pair.source.namespace.is_empty() {
@@ -79,7 +87,6 @@ impl<'a> Reconciler<'a> {
                     Admission::Admitted { waited: false } => {}
                     // By now something else may have to be done, or nothing.
                     Admission::Admitted { waited: true } => continue,
-                    Admission::Yielded => return ReconcileResult::Yielded,
                     Admission::Stopped => return ReconcileResult::Done,
                 }
             }

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{lock::lock, stop::Stop};
+use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     model::{
         digest::Digester,
-        key::{self, KindIndex, Pair},
+        key::{self, KindIndex, Pair, PerKind},
         mapping::NameMapping,
     },
     settings::Settings,
@@ -24,7 +24,6 @@ use crate::{
         memory::{Answers, Memory, PairMemory},
         observed::SourceMarks,
         status::Reason,
-        workqueue::Workqueue,
     },
 };
 
@@ -42,11 +41,13 @@ pub(crate) struct RemoteSync {
     pub(crate) names: NameMapping,
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
-    pub(crate) queue: Workqueue,
+    pub(crate) queue: Workqueue<Pair>,
+    /// The kinds whose pairs can be reconciled; those of others are parked.
+    open: Mutex<PerKind<bool>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     /// Raised when the remote is removed.
     pub(crate) stop: Stop,
-    /// Woken, too, when an urgent pair comes and when a worker's turn has come.
+    /// Woken, too, when a worker's turn has come.
     pub(crate) turns: Stop,
     /// The marks of the sources' cluster for which all pairs were enqueued last.
     enqueued_for: Mutex<Option<SourceMarks>>,
@@ -72,7 +73,8 @@ impl RemoteSync {
             names: settings.mapping.names(name),
             source,
             target,
-            queue: Workqueue::new(&settings.resources, settings.workers),
+            queue: Workqueue::new(settings.workers),
+            open: Mutex::new(settings.resources.map(|_| false)),
             deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
             turns: stop.child(),
             stop,
@@ -98,8 +100,20 @@ impl RemoteSync {
             lock(&self.deletions).restart_grace(Instant::now());
         }
         for kind in self.source.stores.kinds() {
-            self.queue.open(kind, self.obstacle(kind).is_none());
+            let open = self.obstacle(kind).is_none();
+            if mem::replace(&mut lock(&self.open)[kind], open) != open && open {
+                self.retry(kind);
+            }
         }
+    }
+
+    pub(crate) fn is_open(&self, kind: KindIndex) -> bool {
+        lock(&self.open)[kind]
+    }
+
+    /// Makes pairs of a kind due that are parked or delayed: what failed before may succeed.
+    pub(crate) fn retry(&self, kind: KindIndex) {
+        self.queue.retry(|pair| pair.kind == kind);
     }
 
     /// How marks name the sources' cluster.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use apiclient::log_line::printable;
-
-use crate::sync::workqueue::ReconcileResult;
+use apiclient::{log_line::printable, workqueue::ReconcileResult};
 
 /// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
 const MAX_REASON: usize = 200;

@@ -1,0 +1,156 @@
+//! Workqueue, as in client-go: a key is queued once, is never processed by two workers, and is processed again if it
+//! changes meanwhile. Recent changes come before what a list returned, as in controller-runtime's priority queue.
+
+mod order;
+
+use std::{
+    sync::{Condvar, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use self::order::Order;
+pub use self::order::{QueueDepth, ReconcileResult, WorkItem};
+use crate::lock::lock;
+
+/// The time that an idle worker stays.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A queue with the number of its workers.
+#[derive(Debug)]
+pub struct Workqueue<K> {
+    state: Mutex<QueueState<K>>,
+    /// A worker may have something to do.
+    changed: Condvar,
+    /// Nothing is being processed.
+    drained: Condvar,
+    /// The most workers; of more than one, another may start for urgent work that all of them keep waiting.
+    most: usize,
+}
+
+#[derive(Debug)]
+struct QueueState<K> {
+    order: Order<K>,
+    workers: usize,
+    /// Workers that are waiting.
+    idle: usize,
+    closed: bool,
+}
+
+impl<K: Clone + Ord> Workqueue<K> {
+    /// An empty queue for this many workers.
+    pub fn new(workers: usize) -> Self {
+        let order = Order::new(workers);
+        Self {
+            state: Mutex::new(QueueState { order, workers: 0, idle: 0, closed: false }),
+            changed: Condvar::new(),
+            drained: Condvar::new(),
+            most: workers,
+        }
+    }
+
+    /// Enqueues what changed; `urgent` keys come before those that a list returned.
+    pub fn add(&self, key: K, urgent: bool) {
+        if self.state().order.add(key, urgent, Instant::now()) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Makes parked and delayed keys due, and forgets their failures.
+    pub fn retry(&self, which: impl Fn(&K) -> bool) {
+        self.state().order.retry(which, Instant::now());
+        self.changed.notify_all();
+    }
+
+    /// Returns whether another worker is needed; counts it as started.
+    pub fn wants_worker(&self) -> bool {
+        let mut state = self.state();
+        let most = self.most + usize::from(self.most > 1 && state.order.has_urgent());
+        let wants = state.order.waiting() > state.idle && state.workers < most && !state.closed;
+        state.workers += usize::from(wants);
+        wants
+    }
+
+    /// Uncounts a worker that could not be started.
+    pub fn lacks_worker(&self) {
+        self.state().workers -= 1;
+    }
+
+    /// The next work of a worker; `None` if the worker should end.
+    pub fn get(&self) -> Option<WorkItem<K>> {
+        let mut state = self.state();
+        let idle_until = Instant::now() + IDLE_TIMEOUT;
+        loop {
+            let now = Instant::now();
+            let item = if state.closed { None } else { state.order.get(now) };
+            if item.is_some() {
+                return item;
+            }
+            // One worker has to stay for delayed work.
+            let next = state.order.next_delayed();
+            let is_last = state.idle == 0 && next.is_some();
+            if state.closed || now >= idle_until && !is_last {
+                state.workers -= 1;
+                return None;
+            }
+            let until = match next {
+                Some(next) if is_last => next,
+                Some(next) => next.min(idle_until),
+                None => idle_until,
+            };
+            state.idle += 1;
+            let wait = until.saturating_duration_since(now);
+            (state, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(|e| e.into_inner());
+            state.idle -= 1;
+        }
+    }
+
+    /// Handles the result of an attempt.
+    pub fn done(&self, item: &WorkItem<K>, result: ReconcileResult) {
+        let mut state = self.state();
+        state.order.done(item, result, Instant::now());
+        if !state.order.is_running() {
+            self.drained.notify_all();
+        }
+        self.changed.notify_one();
+    }
+
+    /// Ends all workers after their current attempts.
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Returns whether a key is in it, or being processed.
+    pub fn has(&self, key: &K) -> bool {
+        self.state().order.has(key)
+    }
+
+    /// Returns whether anything is being processed.
+    pub fn is_running(&self) -> bool {
+        self.state().order.is_running()
+    }
+
+    /// Waits until nothing is being processed, at most until `deadline`.
+    pub fn wait_until_drained(&self, deadline: Instant) {
+        let state = self.state();
+        let wait = deadline.saturating_duration_since(Instant::now());
+        drop(self.drained.wait_timeout_while(state, wait, |state| state.order.is_running()));
+    }
+
+    /// The number of these keys that are still to be processed.
+    pub fn unseen(&self, which: impl Fn(&K) -> bool) -> usize {
+        self.state().order.unseen(which)
+    }
+
+    /// The number of keys by state.
+    pub fn depth(&self) -> QueueDepth {
+        self.state().order.depth()
+    }
+
+    fn state(&self) -> MutexGuard<'_, QueueState<K>> {
+        lock(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Order of a workqueue: what is next, and when. Pure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+/// The longest delay: later instants may not be representable.
+const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Failures in a row after which a retry no longer comes before the backlog.
+const MAX_URGENT_FAILURES: u32 = 3;
+
+/// The order in which keys are taken; those of one rank in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rank {
+    /// Large work, of which one item is processed at a time.
+    Large,
+    /// With a recent event.
+    Urgent,
+    /// From a list.
+    Backlog,
+}
+
+/// The state of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyState {
+    /// Waiting with this number.
+    Ready(Rank, u64),
+    /// Until it is retried; whether it was urgent, or has become so.
+    Parked(bool),
+    Processing,
+    /// It changed while it was being processed.
+    Dirty,
+    Delayed(Instant),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    state: KeyState,
+    /// The time at which it was enqueued.
+    since: Instant,
+    failures: u32,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReconcileResult {
+    /// Done; earlier failures are forgotten.
+    Done,
+    /// Done for now; reconcile again after this time.
+    RequeueAfter(Duration),
+    /// Failed; retried after this time.
+    Failed(Duration),
+    /// It is large: it waits until no other such work is processed.
+    RequeueAsLarge,
+    /// It cannot be reconciled at present: it waits until it is retried.
+    Park,
+}
+
+/// Work for a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkItem<K> {
+    pub key: K,
+    /// The time at which it was enqueued.
+    pub since: Instant,
+    /// It comes before what a list returned.
+    pub urgent: bool,
+    /// It may be large: only one such item is processed at a time.
+    pub large: bool,
+    /// Failures in a row before it.
+    pub failures: u32,
+}
+
+/// The number of keys in a queue, by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    pub queued: usize,
+    pub parked: usize,
+    pub running: usize,
+    pub failing: usize,
+}
+
+impl QueueDepth {
+    /// The numbers with the words for them.
+    pub fn by_state(&self) -> [(&'static str, usize); 4] {
+        let Self { queued, parked, running, failing } = *self;
+        [("queued", queued), ("parked", parked), ("running", running), ("failing", failing)]
+    }
+}
+
+/// The keys of a queue in their order. Trees, because they free memory when keys are removed.
+#[derive(Debug)]
+pub(super) struct Order<K> {
+    entries: BTreeMap<K, Entry>,
+    /// Keys that wait, by rank and number.
+    ready: [BTreeMap<u64, K>; 3],
+    next: u64,
+    delayed: BTreeSet<(Instant, K)>,
+    /// The number that is being processed, by rank.
+    running: [usize; 3],
+    /// The most of the backlog that is processed at a time.
+    most_backlog: usize,
+}
+
+impl<K: Clone + Ord> Order<K> {
+    pub(super) fn new(most_backlog: usize) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            ready: Default::default(),
+            next: 0,
+            delayed: BTreeSet::new(),
+            running: [0; 3],
+            most_backlog,
+        }
+    }
+
+    /// Enqueues a key that changed. Whether a worker may have more to do.
+    pub(super) fn add(&mut self, key: K, urgent: bool, now: Instant) -> bool {
+        match self.entries.get(&key).map(|entry| entry.state) {
+            Some(KeyState::Processing | KeyState::Dirty) => self.set(key, KeyState::Dirty, now),
+            Some(KeyState::Parked(before)) => {
+                self.set(key, KeyState::Parked(before || urgent), now);
+            }
+            // It moves up.
+            Some(KeyState::Ready(Rank::Backlog, _)) if urgent => self.enqueue(key, urgent, now),
+            Some(KeyState::Ready(..)) => {}
+            Some(KeyState::Delayed(_)) | None => {
+                self.enqueue(key, urgent, now);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes parked and delayed keys due, and forgets their failures.
+    pub(super) fn retry(&mut self, which: impl Fn(&K) -> bool, now: Instant) {
+        let of_these = self.entries.iter_mut().filter(|(key, _)| which(key));
+        let mut due = Vec::new();
+        for (key, entry) in of_these {
+            match entry.state {
+                KeyState::Parked(urgent) => due.push((key.clone(), urgent)),
+                KeyState::Delayed(_) => due.push((key.clone(), false)),
+                // Its attempt may be about to park it.
+                KeyState::Processing => entry.state = KeyState::Dirty,
+                KeyState::Ready(..) | KeyState::Dirty => continue,
+            }
+            entry.failures = 0;
+        }
+        due.into_iter().for_each(|(key, urgent)| self.enqueue(key, urgent, now));
+    }
+
+    /// The next work for a worker.
+    pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem<K>> {
+        self.end_delays(now);
+        let ranks = [Rank::Large, Rank::Urgent, Rank::Backlog];
+        let (rank, key) = ranks.into_iter().find_map(|rank| {
+            let may = match rank {
+                Rank::Large => self.running[rank as usize] == 0,
+                Rank::Urgent => true,
+                Rank::Backlog => self.running[rank as usize] < self.most_backlog,
+            };
+            let (_, key) = self.ready[rank as usize].first_key_value().filter(|_| may)?;
+            Some((rank, key.clone()))
+        })?;
+        self.set(key.clone(), KeyState::Processing, now);
+        self.running[rank as usize] += 1;
+        let Entry { since, failures, .. } = self.entries[&key];
+        let (urgent, large) = (rank != Rank::Backlog, rank == Rank::Large);
+        Some(WorkItem { key, since, urgent, large, failures })
+    }
+
+    /// Handles the result of an attempt.
+    pub(super) fn done(&mut self, item: &WorkItem<K>, result: ReconcileResult, now: Instant) {
+        let WorkItem { key, since, urgent, large, failures } = item.clone();
+        let rank = match (large, urgent) {
+            (true, _) => Rank::Large,
+            (_, true) => Rank::Urgent,
+            _ => Rank::Backlog,
+        };
+        self.running[rank as usize] -= 1;
+        let entry = self.entries.remove(&key);
+        let again = entry.is_some_and(|entry| entry.state == KeyState::Dirty);
+        let (wait, failures) = match result {
+            ReconcileResult::RequeueAsLarge => {
+                return self.insert(key, Rank::Large, Entry { failures, ..entry_of(since) });
+            }
+            ReconcileResult::Park if !again => {
+                return self.set(key, KeyState::Parked(urgent), since);
+            }
+            ReconcileResult::Done | ReconcileResult::Park => (None, 0),
+            ReconcileResult::RequeueAfter(wait) => (Some(wait), 0),
+            ReconcileResult::Failed(wait) => (Some(wait), failures.saturating_add(1)),
+        };
+        let due = again || wait.is_some_and(|wait| wait.is_zero());
+        match wait {
+            _ if due => self.insert(key, Rank::Urgent, Entry { failures, ..entry_of(now) }),
+            None => {}
+            Some(wait) => {
+                let until = now + wait.min(MAX_DELAY);
+                self.entries.insert(key.clone(), Entry { failures, ..entry_of(now) });
+                self.set(key, KeyState::Delayed(until), now);
+            }
+        }
+    }
+
+    /// The number of keys that workers could take now.
+    pub(super) fn waiting(&self) -> usize {
+        let [large, urgent, backlog] = [0, 1, 2].map(|rank| self.ready[rank].len());
+        let room = self.most_backlog.saturating_sub(self.running[Rank::Backlog as usize]);
+        large.min(usize::from(self.running[Rank::Large as usize] == 0)) + urgent + backlog.min(room)
+    }
+
+    /// Returns whether a key with a recent event waits.
+    pub(super) fn has_urgent(&self) -> bool {
+        !self.ready[Rank::Urgent as usize].is_empty()
+    }
+
+    /// The time at which the first delayed key is due.
+    pub(super) fn next_delayed(&self) -> Option<Instant> {
+        self.delayed.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn has(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running != [0; 3]
+    }
+
+    /// The number of these keys that are still to be processed.
+    pub(super) fn unseen(&self, which: impl Fn(&K) -> bool) -> usize {
+        let unseen = |(key, entry): &(&K, &Entry)| {
+            !matches!(entry.state, KeyState::Delayed(_)) && which(key)
+        };
+        self.entries.iter().filter(unseen).count()
+    }
+
+    /// The number of keys by state.
+    pub(super) fn depth(&self) -> QueueDepth {
+        let mut depth = QueueDepth { running: self.running.iter().sum(), ..Default::default() };
+        for entry in self.entries.values() {
+            depth.failing += usize::from(entry.failures > 0);
+            match entry.state {
+                KeyState::Ready(..) | KeyState::Dirty => depth.queued += 1,
+                KeyState::Parked(_) => depth.parked += 1,
+                KeyState::Processing | KeyState::Delayed(_) => {}
+            }
+        }
+        depth
+    }
+
+    /// Enqueues the delayed keys that are due. A repeated look comes with the backlog, however many there are.
+    fn end_delays(&mut self, now: Instant) {
+        while let Some((_, key)) = self.delayed.first().filter(|(at, _)| *at <= now).cloned() {
+            let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
+            self.enqueue(key, (1..=MAX_URGENT_FAILURES).contains(&failures), now);
+        }
+    }
+
+    fn enqueue(&mut self, key: K, urgent: bool, now: Instant) {
+        let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
+        let rank = if urgent { Rank::Urgent } else { Rank::Backlog };
+        self.insert(key, rank, Entry { failures, ..entry_of(now) });
+    }
+
+    fn insert(&mut self, key: K, rank: Rank, entry: Entry) {
+        self.next += 1;
+        self.set(key.clone(), KeyState::Ready(rank, self.next), entry.since);
+        let state = KeyState::Ready(rank, self.next);
+        self.entries.insert(key, Entry { state, ..entry });
+    }
+
+    /// Changes the state of a key, and the collection that it waits in.
+    fn set(&mut self, key: K, state: KeyState, now: Instant) {
+        let entry = self.entries.entry(key.clone()).or_insert(entry_of(now));
+        match std::mem::replace(&mut entry.state, state) {
+            KeyState::Ready(rank, number) => drop(self.ready[rank as usize].remove(&number)),
+            KeyState::Delayed(at) => drop(self.delayed.remove(&(at, key.clone()))),
+            _ => {}
+        }
+        match state {
+            KeyState::Ready(rank, number) => drop(self.ready[rank as usize].insert(number, key)),
+            KeyState::Delayed(at) => drop(self.delayed.insert((at, key))),
+            _ => {}
+        }
+    }
+}
+
+/// A new entry, in no collection yet.
+fn entry_of(since: Instant) -> Entry {
+    Entry { state: KeyState::Processing, since, failures: 0 }
+}
+
+#[cfg(test)]
+impl<K> Order<K> {
+    pub(super) fn delayed(&self) -> usize {
+        self.delayed.len()
+    }
+}
