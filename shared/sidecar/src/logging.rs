@@ -1,14 +1,14 @@
 //! Log lines on stderr, as klog writes them or as JSON; a full or closed pipe costs lines, never time.
 
 use std::{
+    fmt::Write as _,
     io::{self, Write},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     time::{Duration, SystemTime},
 };
 
-use env_logger::{Builder, Target};
 use log::{
-    Level, LevelFilter, Record,
+    Level, LevelFilter, Metadata, Record,
     kv::{self, Key, Value, VisitSource, VisitValue},
 };
 use serde_json::json;
@@ -18,42 +18,41 @@ use apiclient::{log_line::printable, thread::start_thread};
 use crate::{flags::Flags, version::VERSION};
 
 /// Lines that wait for a slow reader; more are dropped.
-const QUEUE: usize = 256;
+const MAX_QUEUED: usize = 256;
 /// Longer messages and values are cut.
 const MAX_TEXT: usize = 2000;
+/// Other libraries log connections and frames, nothing that a user can act on.
+const CRATES: [&str; 8] = [
+    "addon_lease_controller",
+    "apiclient",
+    "csr_bootstrapper",
+    "hub_kubeconfig_dumper",
+    "klusterlet_agent",
+    "kubeconfig",
+    "remote_sync",
+    "sidecar",
+];
+
 /// Sets up the log for `program` and writes its first line, with version and flags.
-pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
+pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     let format = match flags.text("logging-format") {
         "text" => klog,
         "json" => json_line,
         other => return Err(format!("-logging-format is text or json, not {other:?}")),
     };
-    let level = match flags.number("v") {
-        ..=1 => LevelFilter::Info,
-        _ => LevelFilter::Debug,
-    };
-    let (sender, entries) = sync_channel(QUEUE);
+    let (sender, entries) = sync_channel(MAX_QUEUED);
     start_thread("log", move || write_out(&entries))
         .map_err(|e| format!("no thread for the log: {e}"))?;
-    let log = Log(sender.clone());
-    let mut builder = Builder::new();
-    // The lines of other libraries name connections and frames, nothing that a user can act on.
-    builder.filter_level(LevelFilter::Off);
-    let program_module = program.replace('-', "_");
-    let libraries =
-        ["apiclient", "csr_bootstrapper", "hub_kubeconfig_dumper", "kubeconfig", "sidecar"];
-    for module in libraries.into_iter().chain([&*program_module]) {
-        builder.filter_module(module, level);
-    }
-    builder
-        .format(move |out, record| format(out, SystemTime::now(), record))
-        .target(Target::Pipe(Box::new(Lines(sender))))
-        .init();
+    let logger = Logger { format, entries: sender.clone() };
+    log::set_boxed_logger(Box::new(logger)).map_err(|e| e.to_string())?;
+    log::set_max_level(match flags.number("v") {
+        ..=1 => LevelFilter::Info,
+        _ => LevelFilter::Debug,
+    });
     log::info!(version = VERSION, flags:% = flags.given(); "{program} starts");
-    Ok(log)
+    Ok(Log(sender))
 }
 
-/// The handle that flushes the log at exit.
 pub struct Log(SyncSender<Entry>);
 
 impl Log {
@@ -67,7 +66,7 @@ impl Log {
 }
 
 enum Entry {
-    Line(Vec<u8>),
+    Line(String),
     End(SyncSender<()>),
 }
 
@@ -75,30 +74,36 @@ fn write_out(entries: &Receiver<Entry>) {
     while let Ok(entry) = entries.recv() {
         // There is nowhere to report a closed stderr.
         let _ = match entry {
-            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
+            Entry::Line(line) => io::stderr().write_all(line.as_bytes()).is_ok(),
             Entry::End(done) => done.send(()).is_ok(),
         };
     }
 }
 
-/// env_logger writes a whole line at a time.
-struct Lines(SyncSender<Entry>);
+struct Logger {
+    format: fn(SystemTime, &Record<'_>) -> String,
+    entries: SyncSender<Entry>,
+}
 
-impl Write for Lines {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Full: the line is dropped.
-        let _ = self.0.try_send(Entry::Line(line.to_vec()));
-        Ok(line.len())
+impl log::Log for Logger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().split("::").next().is_some_and(|it| CRATES.contains(&it))
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            let line = (self.format)(SystemTime::now(), record);
+            // Full: the line is dropped.
+            let _ = self.entries.try_send(Entry::Line(line));
+        }
     }
+
+    fn flush(&self) {}
 }
 
 /// `I1121 12:00:00.000000       1 run.rs:42] text key=value` (klog's header; the process number is always 1
 /// in a container). Values are quoted where a blank or a quote would make them two.
-fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
+fn klog(now: SystemTime, record: &Record<'_>) -> String {
     let letter = match record.level() {
         Level::Error => 'E',
         Level::Warn => 'W',
@@ -106,22 +111,18 @@ fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result
     };
     let time = humantime::format_rfc3339_micros(now).to_string();
     let (date, clock) = (time[5..10].replace('-', ""), &time[11..26]);
-    write!(
-        out,
-        "{letter}{date} {clock} {:>7} {}] {}",
-        std::process::id(),
-        place(record),
-        text(record)
-    )?;
+    let (process, place, text) = (std::process::id(), place(record), text(record));
+    let mut line = format!("{letter}{date} {clock} {process:>7} {place}] {text}");
     for (key, value) in pairs(record) {
-        match value {
+        // Writing into a String cannot fail.
+        let _ = match value {
             serde_json::Value::String(text) if needs_no_quotes(&text) => {
-                write!(out, " {key}={text}")
+                write!(line, " {key}={text}")
             }
-            value => write!(out, " {key}={value}"),
-        }?;
+            value => write!(line, " {key}={value}"),
+        };
     }
-    writeln!(out)
+    line + "\n"
 }
 
 fn needs_no_quotes(text: &str) -> bool {
@@ -130,7 +131,7 @@ fn needs_no_quotes(text: &str) -> bool {
 
 /// The fields of Kubernetes' own JSON logs (component-base `logs/json`), where keys stand beside `msg`: `ts` is
 /// in milliseconds.
-fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
+fn json_line(now: SystemTime, record: &Record<'_>) -> String {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut line = json!({
         "ts": since.as_micros() as f64 / 1000.0,
@@ -141,7 +142,7 @@ fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::R
     if let Some(line) = line.as_object_mut() {
         line.extend(pairs(record));
     }
-    writeln!(out, "{line}")
+    format!("{line}\n")
 }
 
 /// The keys of a line with their values: numbers as they are, all else in one line of text. A key without a

@@ -23,7 +23,7 @@ use apiclient::{
 
 use crate::{
     flags::{self, Flag, Flags, Invocation},
-    logging,
+    logging::{self, Log},
 };
 
 /// A slow reader gets the last lines until then: within a second of the signal, of which other work may take
@@ -77,19 +77,19 @@ pub fn main_with<Settings>(
     // First of all: process 1 ignores signals that have no handler.
     let stop = stop_on_signals();
     keep_memory_private();
-    let flags = match arguments.and_then(|arguments| flags::parse(name, table, arguments)) {
-        Ok(Invocation::Print(text)) => return print(&text),
-        Ok(Invocation::Run(flags)) => flags,
-        Err(sentence) => return usage(name, &sentence),
-    };
-    let settings = match check(&flags) {
-        Ok(Invocation::Print(text)) => return print(&text),
-        Ok(Invocation::Run(settings)) => settings,
-        Err(sentence) => return usage(name, &sentence),
-    };
-    let log = match logging::start(name, &flags) {
-        Ok(log) => log,
-        Err(sentence) => return usage(name, &sentence),
+    let (flags, settings, log) = match prepare(name, table, arguments, check) {
+        Ok(Invocation::Run(prepared)) => prepared,
+        Ok(Invocation::Print(text)) => {
+            // Whoever reads it may have closed the pipe.
+            let _ = io::stdout().write_all(text.as_bytes());
+            return ExitCode::from(STOPPED);
+        }
+        // The cause alone: most people see only the last lines of a log.
+        Err(sentence) => {
+            let text = format!("{sentence}\nRun '{name} -help' for usage.\n");
+            let _ = io::stderr().write_all(text.as_bytes());
+            return ExitCode::from(USAGE);
+        }
     };
     let result = match &stop {
         Ok(stop) => run(&settings, &flags, stop),
@@ -109,8 +109,25 @@ pub fn main_with<Settings>(
     })
 }
 
-/// Takes over SIGTERM and SIGINT. It comes before anything else: process 1 of a container ignores a
-/// signal without a handler.
+fn prepare<Settings>(
+    name: &str,
+    table: &[Flag],
+    arguments: std::result::Result<Vec<OsString>, String>,
+    check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
+) -> std::result::Result<Invocation<(Flags, Settings, Log)>, String> {
+    let flags = match flags::parse(name, table, arguments?)? {
+        Invocation::Print(text) => return Ok(Invocation::Print(text)),
+        Invocation::Run(flags) => flags,
+    };
+    Ok(match check(&flags)? {
+        Invocation::Print(text) => Invocation::Print(text),
+        Invocation::Run(settings) => {
+            let log = logging::start(name, &flags)?;
+            Invocation::Run((flags, settings, log))
+        }
+    })
+}
+
 fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::default();
     let refused = |e| Error::bad_config(format!("signals cannot be handled: {e}"));
@@ -147,17 +164,4 @@ fn keep_memory_private() {
     // A failure of either is no reason to stop.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-}
-
-fn print(text: &str) -> ExitCode {
-    // Whoever reads it may have closed the pipe.
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::from(STOPPED)
-}
-
-/// Prints the cause alone: most people see only the last lines of a log.
-fn usage(name: &str, sentence: &str) -> ExitCode {
-    let _ =
-        io::stderr().write_all(format!("{sentence}\nRun '{name} -help' for usage.\n").as_bytes());
-    ExitCode::from(USAGE)
 }
