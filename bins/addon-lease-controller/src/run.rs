@@ -48,12 +48,17 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Puts the parts together; nothing runs yet.
+    /// Puts the parts together; only the election runs yet.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let own = || own_cluster(flags, settings.request_timeout(), RequestMetrics::default());
         let managed = settings.needs_managed_cluster().then(own).transpose()?;
-        let leadership = match settings.election {
-            Some(_) => Leadership::of_candidate(election::TIMING, flags, stop)?,
+        let leadership = match &settings.election {
+            Some(namespace) => {
+                let lease = (&**namespace, &*settings.election_name());
+                Leadership::campaign(lease, election::TIMING, flags, stop, |target| {
+                    log_object!(Level::Warn, target; "lost leader election: renewals stop");
+                })?
+            }
             None => Leadership::without_election(stop),
         };
         let (mut hub, mut renewers) = (None, Vec::new());
@@ -119,12 +124,6 @@ fn start(app: &Arc<App>) -> Result<()> {
     }
     if settings.pod.is_some() {
         runtime::spawn_with("pod", app, follow_pod)?;
-    }
-    if let Some(namespace) = &settings.election {
-        let lease = (&**namespace, &*settings.election_name());
-        app.leadership.start(lease, |target| {
-            log_object!(Level::Warn, target; "lost leader election: renewals stop");
-        })?;
     }
     Ok(())
 }

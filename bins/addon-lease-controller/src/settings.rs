@@ -4,8 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use apiclient::resource::valid_name;
 use kubeconfig::{Env, Reach, own_namespace};
-use sidecar::flags::{
-    FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag, switch, text,
+use sidecar::{
+    flag_rows,
+    flags::{FILES_ANYWHERE, Flag, Flags, Invocation, common},
 };
 
 use crate::pod::OwnContainer;
@@ -42,45 +43,27 @@ pub(crate) enum HubCredentials {
 
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
-    let mut table = vec![
-        text(
-            "container-name",
-            "Name of this container in its pod: instead of the pod's Ready condition, the readiness of all other containers counts (default: CONTAINER_NAME, if the pod has such a container).",
-        ),
-        text(
-            "hub-kubeconfig",
-            "File with the hub kubeconfig, instead of the Secret; re-read when it changes.",
-        ),
-        text(
-            "hub-kubeconfig-secret",
-            "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.",
-        ),
-        switch(
-            "leader-election",
-            "Renew only as the leader of the replicas that share -lease-name.",
-        ),
-        flag(
-            "lease-duration",
-            FlagKind::Int,
-            "60",
-            "Seconds between renewals, and leaseDurationSeconds of the Lease.",
-        ),
-        text("lease-name", "Name of the Lease, which is the add-on's. Required."),
-        text(
-            "lease-namespace",
-            "Namespace of the Lease on the hub, which is the cluster's name. Required for the hub.",
-        ),
-        text(
-            "lease-target",
-            "Cluster of the Lease: hub, managed or both (default: hub if a hub kubeconfig is given, else managed).",
-        ),
-        text(
-            "managed-lease-namespace",
-            "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the program's namespace).",
-        ),
-        flag("startup-delay", FlagKind::Int, "10", "Seconds to wait before the first check."),
-        FILES_ANYWHERE,
-    ];
+    let mut table = Vec::from(flag_rows! {
+        "container-name" String "" =>
+            "Name of this container in its pod: instead of the pod's Ready condition, the readiness of all other containers counts (default: CONTAINER_NAME, if the pod has such a container).";
+        "hub-kubeconfig" String "" =>
+            "File with the hub kubeconfig, instead of the Secret; re-read when it changes.";
+        "hub-kubeconfig-secret" String "" =>
+            "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.";
+        "leader-election" Bool "false" =>
+            "Renew only as the leader of the replicas that share -lease-name.";
+        "lease-duration" Int "60" =>
+            "Seconds between renewals, and leaseDurationSeconds of the Lease.";
+        "lease-name" String "" => "Name of the Lease, which is the add-on's. Required.";
+        "lease-namespace" String "" =>
+            "Namespace of the Lease on the hub, which is the cluster's name. Required for the hub.";
+        "lease-target" String "" =>
+            "Cluster of the Lease: hub, managed or both (default: hub if a hub kubeconfig is given, else managed).";
+        "managed-lease-namespace" String "" =>
+            "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the program's namespace).";
+        "startup-delay" Int "10" => "Seconds to wait before the first check.";
+    });
+    table.push(FILES_ANYWHERE);
     table.extend(common("8384"));
     table
 }

@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use apiclient::resource::valid_name;
 use hub_kubeconfig_dumper::{Modes, valid_key};
 use kubeconfig::{Env, own_namespace};
-use sidecar::flags::{Flag, FlagKind, Flags, Invocation, common, flag, switch, text};
+use sidecar::{
+    flag_rows,
+    flags::{Flag, Flags, Invocation, common},
+};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,39 +27,21 @@ pub(crate) struct Settings {
 
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
-    let mut table = vec![
-        text(
-            "dir-mode",
-            "Permissions of the directory, octal (default: unchanged, 0700 for a new one).",
-        ),
-        text(
-            "file-mode",
-            "Permissions of the files, octal (default: the previous file's, 0600 for a new file).",
-        ),
-        text(
-            "flattened-kubeconfig",
-            "File in the directory for a kubeconfig with certificate, key and CA inline; \"kubeconfig\" replaces the Secret's own (default: none).",
-        ),
-        flag(
-            "hub-kubeconfig-dir",
-            FlagKind::String,
-            "/spoke/hub-kubeconfig",
-            "Directory for the files, one per key of the Secret.",
-        ),
-        flag(
-            "hub-kubeconfig-secret",
-            FlagKind::String,
-            "hub-kubeconfig-secret",
-            "Secret with the hub kubeconfig, in the program's namespace.",
-        ),
-        switch("once", "Write the files and exit, for an init container."),
-        flag(
-            "wait-timeout",
-            FlagKind::Seconds,
-            "0",
-            "With -once: how long to wait for a valid Secret; 0 checks once.",
-        ),
-    ];
+    let mut table = Vec::from(flag_rows! {
+        "dir-mode" String "" =>
+            "Permissions of the directory, octal (default: unchanged, 0700 for a new one).";
+        "file-mode" String "" =>
+            "Permissions of the files, octal (default: the previous file's, 0600 for a new file).";
+        "flattened-kubeconfig" String "" =>
+            "File in the directory for a kubeconfig with certificate, key and CA inline; \"kubeconfig\" replaces the Secret's own (default: none).";
+        "hub-kubeconfig-dir" String "/spoke/hub-kubeconfig" =>
+            "Directory for the files, one per key of the Secret.";
+        "hub-kubeconfig-secret" String "hub-kubeconfig-secret" =>
+            "Secret with the hub kubeconfig, in the program's namespace.";
+        "once" Bool "false" => "Write the files and exit, for an init container.";
+        "wait-timeout" Seconds "0" =>
+            "With -once: how long to wait for a valid Secret; 0 checks once.";
+    });
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8386"));
     table

@@ -48,7 +48,7 @@ fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End
     let duty = Arc::new(WorkDuty::new(&settings.work, flags, stop)?);
     let leadership = match settings.election {
         Some(timing) => {
-            Leadership::campaign((&settings.namespace, WORK_LOCK), timing, flags, stop)?
+            Leadership::campaign((&settings.namespace, WORK_LOCK), timing, flags, stop, |_| {})?
         }
         None => Leadership::without_election(stop),
     };

@@ -7,7 +7,6 @@ mod tests;
 use std::{collections::BTreeMap, ffi::OsString, fmt::Write, ops::RangeInclusive, time::Duration};
 
 use kubeconfig::Reach;
-use lexopt::Parser;
 
 pub use self::duration::duration;
 use self::duration::seconds;
@@ -105,33 +104,20 @@ pub const fn switch(name: &'static str, help: &'static str) -> Flag {
 
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
-    [
-        switch("help", "Print this help and exit."),
-        text(
-            "kubeconfig",
-            "Kubeconfig of the local cluster; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
-        ),
-        flag("logging-format", FlagKind::String, "text", "Log lines as text or json."),
-        text("master", "URL of the API server, instead of the kubeconfig's."),
-        flag(
-            "metrics-host",
-            FlagKind::String,
-            "0.0.0.0",
-            "Address for /healthz, /readyz and /metrics; 0.0.0.0 and :: both mean all addresses, IPv4 and IPv6.",
-        ),
-        flag(
-            "metrics-port",
-            FlagKind::Port,
-            metrics_port,
-            "Port for these endpoints; 0 disables them.",
-        ),
-        text(
-            "namespace",
-            "The program's namespace; without it POD_NAMESPACE, then the service account's.",
-        ),
-        flag("v", FlagKind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
-        switch("version", "Print the version and exit."),
-    ]
+    flag_rows! {
+        "help" Bool "false" => "Print this help and exit.";
+        "kubeconfig" String "" =>
+            "Kubeconfig of the local cluster; without it KUBECONFIG, the pod's service account, then ~/.kube/config.";
+        "logging-format" String "text" => "Log lines as text or json.";
+        "master" String "" => "URL of the API server, instead of the kubeconfig's.";
+        "metrics-host" String "0.0.0.0" =>
+            "Address for /healthz, /readyz and /metrics; 0.0.0.0 and :: both mean all addresses, IPv4 and IPv6.";
+        "metrics-port" Port metrics_port => "Port for these endpoints; 0 disables them.";
+        "namespace" String "" =>
+            "The program's namespace; without it POD_NAMESPACE, then the service account's.";
+        "v" Int "0" => "Log level: 0 for changes, 2 for each attempt.";
+        "version" Bool "false" => "Print the version and exit.";
+    }
 }
 
 /// The flag of programs that read kubeconfigs of the hub or of remotes from files.
@@ -149,13 +135,37 @@ pub fn parse(
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
-    let mut parser = Parser::from_args(arguments);
-    while let Some((name, inline)) = next_flag(&mut parser)? {
-        let flag = find(table, &name).ok_or_else(|| unknown(table, &name))?;
-        let value = match inline {
-            Some(value) => value,
-            None if flag.kind == FlagKind::Bool => "true".to_owned(),
-            None => value(flag, &mut parser)?,
+    let mut arguments = arguments.into_iter().map(OsString::into_string);
+    let mut next = move || {
+        let argument = arguments.next().transpose();
+        argument.map_err(|it| format!("argument {it:?} is not UTF-8"))
+    };
+    while let Some(argument) = next()? {
+        let stray = |text| format!("unexpected argument {text:?}; booleans are set as -x=true");
+        let name = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
+        let (name, inline) = match name.filter(|name| !name.is_empty()) {
+            Some(name) => {
+                name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)))
+            }
+            // Flags end here.
+            None if argument == "--" => match next()? {
+                Some(text) => return Err(stray(text)),
+                None => break,
+            },
+            None => return Err(stray(argument)),
+        };
+        let flag = find(table, name).ok_or_else(|| unknown(table, name))?;
+        let value = match (inline, flag.kind) {
+            (Some(value), _) => value.to_owned(),
+            (None, FlagKind::Bool) => "true".to_owned(),
+            (None, kind) => {
+                // Also where it begins with a dash, as in Go.
+                let value = next()?.ok_or_else(|| format!("flag needs an argument: -{name}"))?;
+                match kind {
+                    FlagKind::Pair => value + &next()?.map_or(String::new(), |it| format!(" {it}")),
+                    _ => value,
+                }
+            }
         };
         let mut value = checked(flag, value)?;
         if flag.kind == FlagKind::List && given.contains(&flag.name) {
@@ -278,40 +288,6 @@ impl Flags {
     pub fn given(&self) -> String {
         let shown = |name: &&str| format!("-{name}={}", without_password(self.text(name)));
         self.given.iter().map(shown).collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// The next flag, and what follows its `=`. lexopt takes `-name` for a bundle of short flags, hence the raw argument.
-fn next_flag(parser: &mut Parser) -> Result<Option<(String, Option<String>)>, String> {
-    let mut arguments = parser.raw_args().map_err(|e| e.to_string())?;
-    let argument = arguments.next();
-    let ends = argument.as_ref().is_some_and(|argument| argument == "--");
-    let Some(argument) = (if ends { arguments.next() } else { argument }) else { return Ok(None) };
-    let text = argument.into_string().map_err(|it| format!("argument {it:?} is not UTF-8"))?;
-    let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
-    match name.filter(|name| !(ends || name.is_empty())) {
-        None => Err(format!("unexpected argument {text:?}; booleans are set as -x=true")),
-        Some(name) => Ok(Some(match name.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (name.to_owned(), None),
-        })),
-    }
-}
-
-/// The argument after `flag`, also where it begins with a dash, as in Go; after a `Pair` the next two.
-fn value(flag: &Flag, parser: &mut Parser) -> Result<String, String> {
-    let name = flag.name;
-    let mut next = || {
-        let value = parser.value().map_err(|_| format!("flag needs an argument: -{name}"))?;
-        value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))
-    };
-    let value = next()?;
-    match flag.kind {
-        // One argument alone is refused for its kind.
-        FlagKind::Pair => {
-            Ok(value + &next().map(|second| format!(" {second}")).unwrap_or_default())
-        }
-        _ => Ok(value),
     }
 }
 

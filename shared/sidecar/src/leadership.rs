@@ -13,6 +13,7 @@ use log::Level;
 
 use apiclient::{
     client::{Client, RequestMetrics},
+    controller,
     election::{self, Candidate, ElectionTiming, JITTER},
     error::{Error, Result},
     lock::lock,
@@ -23,7 +24,8 @@ use apiclient::{
 
 use crate::{
     client::own_cluster,
-    flags::{Flag, FlagKind, Flags, flag},
+    flag_rows,
+    flags::{Flag, Flags},
     runtime,
 };
 
@@ -32,9 +34,9 @@ pub struct Leadership {
     state: Mutex<LeaderState>,
     stop: Stop,
     /// `None` for a single replica.
-    election: Option<(Client, ElectionTiming)>,
+    client: Option<Client>,
     /// Closed when the thread of the election has ended.
-    ended: Mutex<Option<Receiver<()>>>,
+    ended: Mutex<Receiver<()>>,
 }
 
 /// The result of the last attempt to acquire or renew the lead.
@@ -42,35 +44,23 @@ pub struct Leadership {
 enum LeaderState {
     Unknown,
     Follows,
-    Leads {
-        /// `None` for a single replica.
-        until: Option<Instant>,
-    },
+    /// Until this time.
+    Leads(Instant),
 }
 
+/// The lead of a single replica.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Rows for the times of an election, with these defaults for the duration of the Lease, the deadline and the interval.
-pub fn flags(defaults: [&'static str; 3]) -> [Flag; 3] {
-    let [lease, renew, retry] = defaults;
-    [
-        flag(
-            "leader-election-lease-duration",
-            FlagKind::Duration,
-            lease,
-            "How long a leader that stops renewing keeps its Lease.",
-        ),
-        flag(
-            "leader-election-renew-deadline",
-            FlagKind::Duration,
-            renew,
-            "How long the leader keeps trying to renew before it gives up.",
-        ),
-        flag(
-            "leader-election-retry-period",
-            FlagKind::Duration,
-            retry,
-            "Interval between attempts to acquire or renew leadership.",
-        ),
-    ]
+pub fn flags([lease, renew, retry]: [&'static str; 3]) -> [Flag; 3] {
+    flag_rows! {
+        "leader-election-lease-duration" Duration lease =>
+            "How long a leader that stops renewing keeps its Lease.";
+        "leader-election-renew-deadline" Duration renew =>
+            "How long the leader keeps trying to renew before it gives up.";
+        "leader-election-retry-period" Duration retry =>
+            "Interval between attempts to acquire or renew leadership.";
+    }
 }
 
 /// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
@@ -102,42 +92,24 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
 impl Leadership {
     /// The leadership of a single replica.
     pub fn without_election(stop: &Stop) -> Arc<Self> {
-        Self::new(LeaderState::Leads { until: None }, None, stop)
+        Self::new(LeaderState::Leads(Instant::now() + FOREVER), None, stop, channel().1)
     }
 
-    /// The leadership of a candidate in the local cluster; the election has not started.
-    pub fn of_candidate(timing: ElectionTiming, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
-        // Half of the deadline for a request leaves time for another one.
-        let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
-        Ok(Self::new(LeaderState::Unknown, Some((client, timing)), stop))
-    }
-
-    /// Starts the election by the Lease `namespace/name`, until `stop` is raised, for a program that exits
-    /// when it loses the lead: [`Leadership::wait_until_lost`] says why.
+    /// Starts the election by the Lease `namespace/name`, until `stop` is raised; `log_loss` logs what pauses when the
+    /// lead is lost.
     pub fn campaign(
-        lease: (&str, &str),
+        (namespace, name): (&str, &str),
         timing: ElectionTiming,
         flags: &Flags,
         stop: &Stop,
-    ) -> Result<Arc<Self>> {
-        let leadership = Self::of_candidate(timing, flags, stop)?;
-        leadership.start(lease, |_| {})?;
-        Ok(leadership)
-    }
-
-    /// Starts the election by the Lease `namespace/name`, until `stop` is raised; `log_loss` logs what pauses
-    /// when the lead is lost. A single replica has no election.
-    pub fn start(
-        self: &Arc<Self>,
-        (namespace, name): (&str, &str),
         log_loss: fn(&Target<'_>),
-    ) -> Result<()> {
-        let Some((client, timing)) = self.election.clone() else { return Ok(()) };
+    ) -> Result<Arc<Self>> {
+        // Half of the deadline for a request leaves time for another one.
+        let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
         let (end, ended) = channel();
-        *lock(&self.ended) = Some(ended);
+        let leadership = Self::new(LeaderState::Unknown, Some(client.clone()), stop, ended);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let leadership = self.clone();
-        runtime::spawn("election", move || {
+        runtime::spawn_with("election", &leadership, move |leadership| {
             let target = LEASES.object(&namespace, &name);
             let candidate = Candidate::new(election::identity(), timing);
             election::run(&client, &target, candidate, &leadership.stop, &|candidate| {
@@ -145,90 +117,72 @@ impl Leadership {
                 log_change((before, after), candidate.holder(), &target, log_loss);
             });
             drop(end);
-        })
+        })?;
+        Ok(leadership)
     }
 
     fn new(
         state: LeaderState,
-        election: Option<(Client, ElectionTiming)>,
+        client: Option<Client>,
         stop: &Stop,
+        ended: Receiver<()>,
     ) -> Arc<Self> {
-        let (state, ended) = (Mutex::new(state), Mutex::default());
-        Arc::new(Self { state, stop: stop.clone(), election, ended })
+        let (state, ended) = (Mutex::new(state), Mutex::new(ended));
+        Arc::new(Self { state, stop: stop.clone(), client, ended })
     }
 
-    /// The client of the election, if there is one.
     pub fn client(&self) -> Option<&Client> {
-        self.election.as_ref().map(|(client, _)| client)
+        self.client.as_ref()
     }
 
     /// Returns whether this replica can be sure that it is the leader.
     pub fn leads(&self) -> bool {
-        self.state().leads(Instant::now())
+        self.leads_until().is_some()
     }
 
     /// Returns whether another replica is known to be the leader.
     pub fn follows(&self) -> bool {
-        self.state() == LeaderState::Follows
+        *lock(&self.state) == LeaderState::Follows
     }
 
     /// Waits for the lead; `false` at the end of the process.
     pub fn wait_until_leading(&self) -> bool {
-        loop {
-            let seen = self.stop.wakes();
-            if self.leads() {
-                return true;
-            }
-            if self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
-                return false;
-            }
-        }
+        controller::run(&self.stop, || (!self.leads()).then(|| Instant::now() + Stop::SLICE));
+        !self.stop.raised()
     }
 
     /// Waits while this replica is the leader, or until the end of the process. The time limit holds even
     /// while a request is pending: others take over when it has passed.
     pub fn wait_until_lost(&self) -> Result<()> {
-        loop {
-            let seen = self.stop.wakes();
-            let now = Instant::now();
-            let until = match self.state() {
-                state if !state.leads(now) => {
-                    let why = match state {
-                        LeaderState::Follows => "another replica is the leader",
-                        _ => "the Lease could not be renewed in time",
-                    };
-                    return Err(Error::LeadLost(format!("lost leader election: {why}")));
-                }
-                LeaderState::Leads { until: Some(until) } => until.min(now + Stop::SLICE),
-                _ => now + Stop::SLICE,
-            };
-            if self.stop.wait_for_change(seen, until) {
-                return Ok(());
-            }
-        }
+        controller::run(&self.stop, || self.leads_until());
+        let why = match self.follows() {
+            _ if self.stop.raised() => return Ok(()),
+            true => "another replica is the leader",
+            false => "the Lease could not be renewed in time",
+        };
+        Err(Error::LeadLost(format!("lost leader election: {why}")))
     }
 
     /// Waits briefly for the Lease to be released, after `stop` was `raised`.
     pub fn wait_for_release(&self, raised: Instant) {
-        if let Some(ended) = lock(&self.ended).take() {
-            let _ = ended.recv_timeout(Stop::GRACE_PERIOD.saturating_sub(raised.elapsed()));
-        }
+        let left = Stop::GRACE_PERIOD.saturating_sub(raised.elapsed());
+        let _ = lock(&self.ended).recv_timeout(left);
     }
 
-    fn state(&self) -> LeaderState {
-        *lock(&self.state)
+    fn leads_until(&self) -> Option<Instant> {
+        lock(&self.state).leads_until(Instant::now())
     }
 
     /// Records the result of an attempt; returns the state before it and after it. The beginning and the
     /// end of the lead wake all waiting threads, a renewal does not.
     fn record(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
         let after = match candidate.leads_until() {
-            Some(until) => LeaderState::Leads { until: Some(until) },
+            Some(until) => LeaderState::Leads(until),
             None if candidate.stands_by(now) => LeaderState::Follows,
             None => LeaderState::Unknown,
         };
         let before = std::mem::replace(&mut *lock(&self.state), after);
-        if before.leads(now) != after.leads(now) {
+        if before.leads_until(now).is_some() != after.leads_until(now).is_some() {
             self.stop.wake();
         }
         (before, after)
@@ -242,9 +196,9 @@ fn log_change(
     log_loss: fn(&Target<'_>),
 ) {
     match (before, after) {
-        (LeaderState::Leads { .. }, LeaderState::Leads { .. }) => return,
-        (_, LeaderState::Leads { .. }) => log_object!(Level::Info, target; "became the leader"),
-        (LeaderState::Leads { .. }, _) => log_loss(target),
+        (LeaderState::Leads(_), LeaderState::Leads(_)) => return,
+        (_, LeaderState::Leads(_)) => log_object!(Level::Info, target; "became the leader"),
+        (LeaderState::Leads(_), _) => log_loss(target),
         _ => {}
     }
     if after == LeaderState::Follows && before != LeaderState::Follows {
@@ -253,10 +207,10 @@ fn log_change(
 }
 
 impl LeaderState {
-    fn leads(self, now: Instant) -> bool {
+    fn leads_until(self, now: Instant) -> Option<Instant> {
         match self {
-            Self::Leads { until } => until.is_none_or(|until| now < until),
-            Self::Unknown | Self::Follows => false,
+            Self::Leads(until) => Some(until).filter(|until| now < *until),
+            Self::Unknown | Self::Follows => None,
         }
     }
 }
@@ -268,7 +222,7 @@ mod tests {
     use super::*;
 
     fn leading(until: Instant) -> Arc<Leadership> {
-        Leadership::new(LeaderState::Leads { until: Some(until) }, None, &Stop::default())
+        Leadership::new(LeaderState::Leads(until), None, &Stop::default(), channel().1)
     }
 
     #[test]
@@ -309,11 +263,11 @@ mod tests {
     #[test]
     fn only_a_change_wakes_those_who_wait() {
         let stop = Stop::default();
-        let leadership = Leadership::new(LeaderState::Unknown, None, &stop);
+        let leadership = Leadership::new(LeaderState::Unknown, None, &stop, channel().1);
         let candidate = Candidate::new("a".to_owned(), election::TIMING);
         leadership.record(&candidate, Instant::now());
         assert_eq!(stop.wakes(), 0);
-        *lock(&leadership.state) = LeaderState::Leads { until: None };
+        *lock(&leadership.state) = LeaderState::Leads(Instant::now() + FOREVER);
         leadership.record(&candidate, Instant::now());
         assert_eq!(stop.wakes(), 1);
     }
