@@ -15,7 +15,6 @@ const CERTIFICATE: &str = "tls.crt";
 /// The files of a Secret: one for each of its keys, as in the registration agent.
 #[derive(Debug)]
 pub struct Content {
-    /// By name.
     pub files: Files,
     /// The files include a kubeconfig. Without it they are written only to a directory that has none
     /// either: the registration agent may start from cluster-name and agent-name alone.

@@ -29,11 +29,9 @@ const MAX_NAMES: usize = 20_000;
 /// volume with an fsGroup, stay.
 const PERMISSIONS: u32 = 0o777;
 
-/// An open directory.
 #[derive(Debug)]
 pub(super) struct Directory(OwnedFd);
 
-/// The kind of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     File,
@@ -56,7 +54,6 @@ impl Directory {
         fs::openat(&self.0, name, flags | always, mode)
     }
 
-    /// Opens a directory in this one.
     pub(super) fn open(&self, name: &str) -> io::Result<Self> {
         Ok(Self(self.open_at(name, OFlags::DIRECTORY, Mode::empty())?))
     }
@@ -145,12 +142,7 @@ impl Directory {
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode((others | mode) as RawMode))?)
     }
 
-    pub(super) fn set_file_mode(&self, name: &str, mode: u32) -> io::Result<()> {
-        let file = self.open_at(name, OFlags::RDONLY, Mode::empty())?;
-        Ok(fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?)
-    }
-
-    /// Makes `name` a symlink to `target` by one rename; it replaces anything but a directory.
+    /// Makes `name` a symlink to `target` by one rename, down to the disk; it replaces anything but a directory.
     pub(super) fn link(&self, name: &str, target: &str) -> io::Result<()> {
         // Cut so that a long key with the prefix fits into NAME_MAX; names are ASCII.
         let temporary = format!("{TEMPORARY}{}", name.get(..200).unwrap_or(name));
@@ -160,7 +152,8 @@ impl Directory {
         if renamed.is_err() {
             let _ = self.unlink(&temporary);
         }
-        Ok(renamed?)
+        renamed?;
+        self.sync()
     }
 
     /// Removes an entry that is no directory, or is gone already.

@@ -18,7 +18,7 @@ use apiclient::{
 };
 use hub_kubeconfig_dumper::{PublishOutcome, Publisher, flatten};
 use log::Level;
-use sidecar::flags::Flags;
+use sidecar::{client::own_cluster, flags::Flags};
 
 use crate::settings::Settings;
 
@@ -41,14 +41,12 @@ pub(crate) enum DumpOutcome {
     Current,
     /// There is no Secret or it has no files: only a change of it helps.
     Unusable(Error),
-    /// The Secret could not be read; its last known state stays.
+    /// The last known state of the Secret stays.
     Unread(Error),
-    /// The files could not be written.
     Unwritten(Error),
 }
 
-/// The status for the endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DumpStatus {
     pub(crate) beat: Option<Instant>,
     /// The last time that the files matched the Secret.
@@ -65,26 +63,15 @@ pub(crate) struct DumpStatus {
 impl Dumper {
     /// Puts the parts together; nothing runs yet.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let status = DumpStatus {
-            beat: None,
-            succeeded: None,
-            failures: 0,
-            reason: Some("it has not been read yet".into()),
-            reads: (0, 0),
-            expires: None,
-        };
+        let reason = Some("it has not been read yet".into());
         Ok(Self {
-            client: sidecar::client::own_cluster(
-                flags,
-                Timeouts::REQUEST,
-                RequestMetrics::default(),
-            )?,
+            client: own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
             versions: Store::new(1),
             started: SystemTime::now(),
-            status: Mutex::new(status),
+            status: Mutex::new(DumpStatus { reason, ..DumpStatus::default() }),
         })
     }
 
@@ -92,9 +79,11 @@ impl Dumper {
         SECRETS.object(&self.settings.namespace, &self.settings.secret)
     }
 
-    /// The version of the Secret, by the watch.
-    pub(crate) fn version(&self) -> Lookup<String> {
-        self.versions.get(&self.settings.secret)
+    /// Returns whether the watch, since `revision`, has brought another version than the one that was `read`.
+    pub(crate) fn has_changed(&self, revision: u64, read: &Lookup<String>) -> bool {
+        let seen = self.versions.get(&self.settings.secret);
+        let is_known = matches!(seen, Lookup::Absent | Lookup::Object(_));
+        self.versions.revision() != revision && is_known && seen != *read
     }
 
     /// Reads the Secret and updates the files; also returns the version that was read.

@@ -15,7 +15,6 @@ use zeroize::Zeroizing;
 use apiclient::time::{micro_time, parse_micro_time};
 use kubeconfig::secret::Data;
 
-/// The files of a set, by name.
 pub type Files = Data;
 
 /// The symlink whose change is the switch from one set to the next.
@@ -31,15 +30,11 @@ const LAST: Duration = Duration::from_secs(221_845_392_000);
 /// registration agent's files can read their successors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
-    /// Of the directory.
     pub directory: Option<u32>,
-    /// Of each file.
     pub file: Option<u32>,
 }
 
-/// Mode of a new directory.
 pub(crate) const DIRECTORY_MODE: u32 = 0o700;
-/// Mode of a new file.
 const FILE_MODE: u32 = 0o600;
 /// The most that others may do in a generation: read.
 const READABLE: u32 = 0o755;
@@ -49,9 +44,13 @@ impl Modes {
     fn of_generation(self, directory: u32) -> u32 {
         self.directory.unwrap_or(directory & READABLE | DIRECTORY_MODE)
     }
+
+    fn fit(self, set: &Generation) -> bool {
+        let fits = |wanted: Option<u32>, mode| wanted.is_none_or(|wanted| wanted == mode);
+        fits(self.directory, set.mode) && set.modes.values().all(|mode| fits(self.file, *mode))
+    }
 }
 
-/// The state of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) mode: u32,
@@ -65,13 +64,12 @@ pub(crate) struct Found {
     pub(crate) entries: BTreeMap<String, PathEntry>,
 }
 
-/// One set on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) name: String,
     pub(crate) mode: u32,
     pub(crate) files: Files,
-    /// The mode of each file.
+    /// By file.
     pub(crate) modes: BTreeMap<String, u32>,
 }
 
@@ -89,18 +87,12 @@ pub(crate) enum PathEntry {
     Other,
 }
 
-/// One step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PlanStep {
     /// Give the directory these permissions, if possible.
     SetMode(u32),
-    /// Repair the permissions of a generation, and of these files of it.
-    Repair(String, Vec<String>),
-    /// Remove a generation with its content.
     RemoveGeneration(String),
-    /// Remove a symlink.
     Unlink(String),
-    /// Write a generation, down to the disk.
     Write(Generation),
     /// Point `..data` to this generation.
     Switch(String),
@@ -108,7 +100,6 @@ pub(crate) enum PlanStep {
     Link(String),
 }
 
-/// The steps, in their order.
 pub(crate) fn plan(
     found: &Found,
     wanted: &Files,
@@ -125,9 +116,7 @@ pub(crate) fn plan(
         plan.steps.push(PlanStep::SetMode(mode));
     }
     plan.take_over(wanted);
-    if plan.shows(wanted) {
-        plan.repair();
-    } else {
+    if !plan.shows(wanted) {
         // A new path: its symlink shows nothing either before the switch.
         let new = wanted.keys().filter(|name| !found.entries.contains_key(*name));
         plan.publish(wanted.clone(), new);
@@ -144,7 +133,6 @@ pub(crate) fn plan(
     Ok(plan.steps)
 }
 
-/// Returns whether the directory has a readable kubeconfig.
 pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     let linked = || found.current.as_ref().is_some_and(|set| set.files.contains_key("kubeconfig"));
     match found.entries.get("kubeconfig") {
@@ -204,7 +192,8 @@ impl Plan<'_> {
     }
 
     fn shows(&self, files: &Files) -> bool {
-        self.current.as_ref().is_some_and(|current| current.files == *files)
+        let is_it = |set: &Generation| set.files == *files && self.modes.fit(set);
+        self.current.as_ref().is_some_and(is_it)
     }
 
     /// Everything is in place before the switch, so that all of it appears at once.
@@ -212,8 +201,7 @@ impl Plan<'_> {
         let newest = self.found.generations.last();
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
         let name = next_name(newest.map(String::as_str), self.now);
-        let modes = files.keys().map(|file| (file.clone(), self.file_mode(file)));
-        let modes = modes.collect();
+        let modes = files.keys().map(|file| (file.clone(), self.file_mode(file))).collect();
         let mode = self.modes.of_generation(self.found.mode);
         let generation = Generation { name: name.clone(), mode, files, modes };
         self.steps.push(PlanStep::Write(generation.clone()));
@@ -229,17 +217,6 @@ impl Plan<'_> {
             _ => self.current.as_ref()?.modes.get(name).copied(),
         };
         self.modes.file.or_else(shown).unwrap_or(FILE_MODE)
-    }
-
-    /// Gives the current files the requested permissions.
-    fn repair(&mut self) {
-        let Some(current) = &self.current else { return };
-        let differs = |wanted: Option<u32>, mode| wanted.is_some_and(|wanted| wanted != mode);
-        let files = current.modes.iter().filter(|(_, mode)| differs(self.modes.file, **mode));
-        let files: Vec<_> = files.map(|(name, _)| name.clone()).collect();
-        if differs(self.modes.directory, current.mode) || !files.is_empty() {
-            self.steps.push(PlanStep::Repair(current.name.clone(), files));
-        }
     }
 
     /// Removes generations without readers: the one before the current stays, and all that were current

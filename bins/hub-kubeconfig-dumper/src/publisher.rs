@@ -22,21 +22,16 @@ use apiclient::{
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The directory and the permissions of its files.
 #[derive(Clone, Debug)]
 pub struct Publisher {
-    /// The directory; it is created where it is missing.
+    /// It is created where it is missing.
     pub path: PathBuf,
-    /// The requested permissions.
     pub modes: Modes,
 }
 
-/// The outcome of publishing a set.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PublishOutcome {
-    /// It was published already.
     Unchanged,
-    /// It is published now.
     Changed,
     /// It has no kubeconfig and the published one has: that one stays.
     Kept,
@@ -62,7 +57,7 @@ impl Publisher {
         let steps = steps.map_err(|error| unusable(&error))?;
         for step in &steps {
             let kept = |error| self.fail(&format!("keeps the files that it has: {error}"));
-            self.perform(&directory, step).map_err(kept)?;
+            perform(&directory, step).map_err(kept)?;
         }
         let changed =
             steps.iter().any(|step| matches!(step, PlanStep::Switch(_) | PlanStep::Link(_)));
@@ -84,46 +79,31 @@ impl Publisher {
         }
         Err(self.fail("is locked by another process"))
     }
+}
 
-    /// Performs one step. Failures with permissions and leftovers are tolerated: a volume's root may belong
-    /// to another user.
-    fn perform(&self, directory: &Directory, step: &PlanStep) -> io::Result<()> {
-        match step {
-            PlanStep::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
-            PlanStep::Repair(generation, files) => {
-                tolerate(step, self.repair(directory, generation, files));
-            }
-            PlanStep::RemoveGeneration(name) => tolerate(step, directory.remove(name)),
-            PlanStep::Unlink(name) if name.starts_with(TEMPORARY) => {
-                tolerate(step, directory.unlink(name));
-            }
-            PlanStep::Unlink(name) => {
-                directory.unlink(name)?;
-                directory.sync()?;
-            }
-            PlanStep::Write(generation) => write(directory, generation).inspect_err(|_| {
-                // A full disk needs its room.
-                tolerate(step, directory.remove(&generation.name));
-            })?,
-            PlanStep::Switch(generation) => {
-                directory.link(DATA, generation)?;
-                directory.sync()?;
-            }
-            PlanStep::Link(name) => {
-                directory.link(name, &format!("{DATA}/{name}"))?;
-                directory.sync()?;
-            }
+/// Performs one step. Failures with permissions and leftovers are tolerated: a volume's root may belong
+/// to another user.
+fn perform(directory: &Directory, step: &PlanStep) -> io::Result<()> {
+    match step {
+        PlanStep::SetMode(mode) => {
+            tolerate("permissions of the directory", directory.set_mode(*mode));
         }
-        Ok(())
-    }
-
-    fn repair(&self, directory: &Directory, name: &str, files: &[String]) -> io::Result<()> {
-        let generation = directory.open(name)?;
-        if let Some(mode) = self.modes.file {
-            files.iter().try_for_each(|file| generation.set_file_mode(file, mode))?;
+        PlanStep::RemoveGeneration(name) => tolerate("a leftover", directory.remove(name)),
+        PlanStep::Unlink(name) if name.starts_with(TEMPORARY) => {
+            tolerate("a leftover", directory.unlink(name));
         }
-        self.modes.directory.map_or(Ok(()), |mode| generation.set_mode(mode))
+        PlanStep::Unlink(name) => {
+            directory.unlink(name)?;
+            directory.sync()?;
+        }
+        PlanStep::Write(generation) => write(directory, generation).inspect_err(|_| {
+            // A full disk needs its room.
+            tolerate("a leftover", directory.remove(&generation.name));
+        })?,
+        PlanStep::Switch(generation) => directory.link(DATA, generation)?,
+        PlanStep::Link(name) => directory.link(name, &format!("{DATA}/{name}"))?,
     }
+    Ok(())
 }
 
 fn write(directory: &Directory, generation: &Generation) -> io::Result<()> {
@@ -137,14 +117,9 @@ fn write(directory: &Directory, generation: &Generation) -> io::Result<()> {
     directory.sync()
 }
 
-fn tolerate(step: &PlanStep, result: io::Result<()>) {
-    let what = match step {
-        PlanStep::SetMode(_) => "the permissions of the directory stay as they are",
-        PlanStep::Repair(..) => "the permissions of the files stay as they are",
-        _ => "leftovers could not be removed",
-    };
+fn tolerate(what: &str, result: io::Result<()>) {
     if let Err(error) = result {
-        log::debug!(error:% = error; "{what}");
+        log::debug!(error:% = error; "unchanged: {what}");
     }
 }
 

@@ -12,10 +12,10 @@ use std::{
 use apiclient::{
     api::PartialObjectMetadata,
     backoff::Backoff,
+    controller,
     error::{Error, Result},
     log_line::seconds,
     log_object,
-    reflector::Lookup,
     stop::Stop,
     watch::Selection,
 };
@@ -80,79 +80,73 @@ fn follow(dumper: &Dumper) {
     versions.run(client, &selection, stop, &mut version, &mut || stop.wake());
 }
 
-/// Brings the files up to date again and again.
+/// Brings the files up to date at each change and when it is due, until the end of the process or of `-once`.
 fn keep(dumper: &Dumper) -> Result<()> {
-    let begun = Instant::now();
-    let once = dumper.settings.once;
-    let cap = if once.is_some() { MAX_BACKOFF_ONCE } else { MAX_BACKOFF };
-    let (mut reading, mut writing) = (Backoff::new(cap), Backoff::new(cap));
-    loop {
-        let (looked, revision) = (Instant::now(), dumper.versions.revision());
-        dumper.status().beat = Some(looked);
-        let (read, outcome) = dumper.look();
-        let wait = log_outcome(dumper, &outcome, &mut reading, &mut writing);
-        if let Some(time) = once {
-            match once_result(dumper, outcome) {
-                Ok(()) => return Ok(()),
-                Err(error) if begun.elapsed() >= time => return Err(error),
-                Err(_) => {}
-            }
+    let (begun, once) = (Instant::now(), dumper.settings.once);
+    let mut backoff = Backoff::new(if once.is_some() { MAX_BACKOFF_ONCE } else { MAX_BACKOFF });
+    let (mut due, mut last, mut result) = (begun, None, None);
+    controller::run(&dumper.stop, || {
+        let now = Instant::now();
+        dumper.status().beat = Some(now);
+        if let Some((looked, revision, read)) = &last
+            && dumper.has_changed(*revision, read)
+        {
+            due = *looked + MIN_INTERVAL;
         }
-        let end = once.map_or(Duration::MAX, |time| time.saturating_sub(begun.elapsed()));
-        if rest(dumper, (looked, revision), &read, wait.min(end)) {
-            return match once {
-                None => Ok(()),
-                Some(_) => {
-                    Err(Error::bad_config(format!("{dumper}: stopped before it was usable")))
-                }
-            };
+        if now < due {
+            return Some(due);
+        }
+        let revision = dumper.versions.revision();
+        let (read, outcome) = dumper.look();
+        last = Some((now, revision, read));
+        due = Instant::now() + log_outcome(dumper, &outcome, &mut backoff);
+        if let Some(limit) = once {
+            let done = once_result(dumper, outcome);
+            if done.is_ok() || begun.elapsed() >= limit {
+                result = Some(done);
+                return None;
+            }
+            due = due.min(begun + limit);
+        }
+        Some(due)
+    });
+    match (result, once) {
+        (Some(result), _) => result,
+        (None, None) => Ok(()),
+        (None, Some(_)) => {
+            Err(Error::bad_config(format!("{dumper}: stopped before it was usable")))
         }
     }
 }
 
 /// Logs a change of outcome; returns the longest wait until the next pass.
-fn log_outcome(
-    dumper: &Dumper,
-    outcome: &DumpOutcome,
-    reading: &mut Backoff,
-    writing: &mut Backoff,
-) -> Duration {
-    let is_new = dumper.record(outcome);
-    let (now, target) = (Instant::now(), dumper.target());
-    if !matches!(outcome, DumpOutcome::Unread(_)) {
-        reading.succeeded();
-    }
-    let failed = |backoff: &mut Backoff, what: &str, error: &Error| {
-        let retry = backoff.failed(error, now, fastrand::f64());
+fn log_outcome(dumper: &Dumper, outcome: &DumpOutcome, backoff: &mut Backoff) -> Duration {
+    let (is_new, target) = (dumper.record(outcome), dumper.target());
+    let mut failed = |what: &str, error: &Error| {
+        let retry = backoff.failed(error, Instant::now(), fastrand::f64());
         let level = if retry.should_log { Level::Warn } else { Level::Debug };
         let retry_in = seconds(retry.wait);
         log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
         retry.wait
     };
     match outcome {
-        DumpOutcome::Current => {
-            let failures = writing.succeeded();
-            if failures > 0 {
-                log_object!(
-                    Level::Info, target, failures = failures;
-                    "the files can be written again"
-                );
-            }
-            log_object!(Level::Debug, target; "the files match the Secret");
-            RESYNC_INTERVAL
-        }
-        DumpOutcome::Unusable(error) => {
-            if is_new {
-                log_object!(
-                    Level::Warn, target, reason:% = error;
-                    "the Secret cannot be used: keeping the files"
-                );
-            }
-            RESYNC_INTERVAL
-        }
-        DumpOutcome::Unread(error) => failed(reading, "the Secret cannot be read", error),
-        DumpOutcome::Unwritten(error) => failed(writing, "the files cannot be written", error),
+        DumpOutcome::Unread(error) => return failed("the Secret cannot be read", error),
+        DumpOutcome::Unwritten(error) => return failed("the files cannot be written", error),
+        DumpOutcome::Unusable(error) if is_new => log_object!(
+            Level::Warn, target, reason:% = error;
+            "the Secret cannot be used: keeping the files"
+        ),
+        DumpOutcome::Unusable(_) => {}
+        DumpOutcome::Current => log_object!(Level::Debug, target; "the files match the Secret"),
     }
+    let failures = backoff.succeeded();
+    if failures > 0 {
+        log_object!(
+            Level::Info, target, failures = failures;
+            "the Secret can be read and the files can be written again"
+        );
+    }
+    RESYNC_INTERVAL
 }
 
 /// The result of `-once`; the exit code distinguishes a missing Secret from all other failures.
@@ -164,33 +158,5 @@ fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
         }
         DumpOutcome::Unusable(error) => Err(Error::bad_config(format!("{dumper}: {error}"))),
         DumpOutcome::Unread(error) | DumpOutcome::Unwritten(error) => Err(error),
-    }
-}
-
-/// Waits for the time to pass, or for a change since the last pass, at `revision`, that it has not read; `true` at the end
-/// of the process.
-fn rest(
-    dumper: &Dumper,
-    (looked, revision): (Instant, u64),
-    read: &Lookup<String>,
-    wait: Duration,
-) -> bool {
-    let begun = Instant::now();
-    loop {
-        let seen = dumper.stop.wakes();
-        let version = dumper.version();
-        let is_known = matches!(version, Lookup::Absent | Lookup::Object(_));
-        let is_news = dumper.versions.revision() != revision && is_known && version != *read;
-        let left = match is_news {
-            true => MIN_INTERVAL.saturating_sub(looked.elapsed()),
-            false => wait.saturating_sub(begun.elapsed()),
-        };
-        if left.is_zero() {
-            return dumper.stop.raised();
-        }
-        dumper.status().beat = Some(Instant::now());
-        if dumper.stop.wait_for_change(seen, Instant::now() + left.min(Stop::SLICE)) {
-            return true;
-        }
     }
 }

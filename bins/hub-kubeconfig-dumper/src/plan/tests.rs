@@ -39,7 +39,7 @@ impl Model {
 
     fn apply(&mut self, step: &PlanStep) {
         match step {
-            PlanStep::SetMode(_) | PlanStep::Repair(..) => {}
+            PlanStep::SetMode(_) => {}
             PlanStep::RemoveGeneration(name) => drop(self.generations.remove(name)),
             PlanStep::Unlink(name) => self.links.retain(|link| link != name),
             PlanStep::Write(new) => {
@@ -170,18 +170,18 @@ fn names_grow_when_the_clock_is_set_back() {
 }
 
 #[test]
-fn modes_that_were_asked_for_are_repaired_in_place() {
+fn modes_that_were_asked_for_come_with_a_new_generation() {
     let mut model = Model::default();
     let wanted = set(1, &["a", "b"]);
     model.run(&wanted, at(0));
     let mut found = model.found();
     found.mode = 0o755;
-    let current = found.current.as_mut().unwrap();
-    current.mode = 0o777;
-    current.modes.insert("b".into(), 0o644);
-    let name = current.name.clone();
+    found.current.as_mut().unwrap().modes.insert("b".into(), 0o644);
     let steps = plan(&found, &wanted, ASKED, at(1)).unwrap();
-    assert_eq!(steps, [PlanStep::SetMode(0o700), PlanStep::Repair(name, vec!["b".into()])]);
+    let [PlanStep::SetMode(0o700), PlanStep::Write(new), PlanStep::Switch(_)] = &*steps else {
+        panic!("{steps:?}");
+    };
+    assert!(new.files == wanted && new.modes.values().all(|mode| *mode == 0o600), "{new:?}");
     assert_eq!(plan(&found, &wanted, MODES, at(1)).unwrap(), [], "nobody asked");
 }
 

@@ -87,17 +87,17 @@ fn modes_ignore_the_umask_and_are_repaired() {
     let modes = Modes { directory: Some(0o770), file: Some(0o664) };
     let wide = Publisher { path: path.clone(), modes };
     let publish = || wide.publish(&set("1"), SystemTime::now(), &Stop::default()).unwrap();
-    publish();
-    let generation = path.join(fs::read_link(path.join("..data")).unwrap());
-    let all =
-        [(path.clone(), 0o770), (generation.clone(), 0o770), (generation.join("tls.key"), 0o664)];
-    for (path, expected) in &all {
-        assert_eq!(mode(path), *expected, "{path:?}");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
-    }
-    assert_eq!(publish(), PublishOutcome::Unchanged);
-    for (path, expected) in &all {
-        assert_eq!(mode(path), *expected, "{path:?} is repaired");
+    let shown = || {
+        let generation = path.join(fs::read_link(path.join("..data")).unwrap());
+        [path.clone(), generation.clone(), generation.join("tls.key")]
+    };
+    for _ in 0..2 {
+        assert_eq!(publish(), PublishOutcome::Changed);
+        assert_eq!(shown().map(|path| mode(&path)), [0o770, 0o770, 0o664]);
+        assert_eq!(publish(), PublishOutcome::Unchanged);
+        for path in shown() {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+        }
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o2777)).unwrap();
     publish();
