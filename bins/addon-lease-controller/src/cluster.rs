@@ -8,9 +8,7 @@ use apiclient::{
 };
 
 pub(crate) struct LeaseCluster {
-    /// In messages.
     pub(crate) name: &'static str,
-    /// In metrics.
     pub(crate) label: &'static str,
     /// Requests and reloads of all clients so far.
     pub(crate) requests: RequestMetrics,
@@ -19,7 +17,6 @@ pub(crate) struct LeaseCluster {
 }
 
 impl LeaseCluster {
-    /// The hub, without credentials yet.
     pub(crate) fn hub() -> Self {
         let requests = RequestMetrics::default();
         Self { name: "the hub", label: "hub", requests, client: Mutex::default() }

@@ -3,6 +3,7 @@
 
 use std::{
     mem,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,61 +19,50 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use kubeconfig::config::ClusterConfig;
+use kubeconfig::{Reach, config::ClusterConfig};
 use log::Level;
 
-use crate::{
-    cluster::LeaseCluster,
-    settings::{HubCredentials, Settings},
-};
+use crate::{cluster::LeaseCluster, settings::Settings};
 
 /// The longest wait between two attempts to read a file that is not there yet, whatever the period.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Keeps the hub's client up to date with the file or the Secret.
 pub(crate) struct HubClient {
     pub(crate) cluster: Arc<LeaseCluster>,
     pub(crate) secret: Store<SecretState>,
-    source: Arc<Source>,
+    source: Source,
     timeouts: Timeouts,
     max_wait: Duration,
 }
 
-/// The hub kubeconfig, and the cluster that a Secret is in.
-struct Source(HubCredentials, Option<Client>);
-
-/// A version of the Secret.
-#[derive(Clone, PartialEq)]
-pub(crate) struct SecretState {
-    version: Option<String>,
-    /// `None` while it is being deleted. It counts as gone then, as with the Go sidecar
-    /// (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
-    config: Option<Result<ClusterConfig>>,
+#[derive(Clone)]
+pub(crate) enum Source {
+    File(PathBuf, Reach),
+    /// With the client of its cluster.
+    Secret(Client, String, String),
 }
 
+/// The version of the Secret, and its configuration: `None` while it is being deleted. It counts as gone then, as with
+/// the Go sidecar (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
+type SecretState = (Option<String>, Option<Result<ClusterConfig>>);
+
 impl HubClient {
-    /// Starts without credentials. A Secret is in the `managed` cluster.
-    pub(crate) fn new(
-        credentials: HubCredentials,
-        managed: Option<Client>,
-        settings: &Settings,
-    ) -> Self {
+    pub(crate) fn new(source: Source, settings: &Settings) -> Self {
         Self {
             cluster: Arc::new(LeaseCluster::hub()),
             secret: Store::new(1),
-            source: Arc::new(Source(credentials, managed)),
+            source,
             timeouts: Timeouts::with_request(settings.request_timeout()),
             max_wait: settings.period.min(MAX_WAIT),
         }
     }
 
-    /// Keeps the credentials up to date until `stop` is raised.
     pub(crate) fn run(&self, stop: &Stop) {
-        match &*self.source {
-            Source(HubCredentials::Secret { namespace, name }, Some(cluster)) => {
+        match &self.source {
+            Source::File(..) => self.wait_for_file(stop),
+            Source::Secret(cluster, namespace, name) => {
                 self.follow_secret(cluster, &SECRETS.object(namespace, name), stop);
             }
-            Source(..) => self.wait_for_file(stop),
         }
     }
 
@@ -96,7 +86,7 @@ impl HubClient {
         let (mut waiting, name) = (false, target.name.unwrap_or_default());
         self.secret.run(cluster, &Selection::all(*target), stop, &mut secret_state, &mut || {
             let config = match self.secret.get(name) {
-                Lookup::Object(secret) => secret.config,
+                Lookup::Object((_, config)) => config,
                 Lookup::Absent => None,
                 Lookup::Invalid | Lookup::Unknown => return,
             };
@@ -115,7 +105,6 @@ impl HubClient {
         });
     }
 
-    /// Uses `config` from now on.
     fn apply(&self, config: Result<ClusterConfig>) -> Result<()> {
         let LeaseCluster { name, requests, .. } = &*self.cluster;
         let current = self.cluster.client();
@@ -148,21 +137,20 @@ impl HubClient {
 impl Source {
     fn load(&self) -> Result<ClusterConfig> {
         match self {
-            Self(HubCredentials::File(path, reach), _) => Ok(kubeconfig::from_file(path, *reach)?),
-            Self(HubCredentials::Secret { namespace, name }, Some(cluster)) => {
+            Self::File(path, reach) => Ok(kubeconfig::from_file(path, *reach)?),
+            Self::Secret(cluster, namespace, name) => {
                 config_of(cluster.get_typed(&SECRETS.object(namespace, name))?)
             }
-            Self(..) => Err(Error::bad_config("a Secret needs a managed cluster")),
         }
     }
 
     /// The server may refuse a token before the watch brings its successor.
-    fn reload(self: &Arc<Self>) -> Reload {
+    fn reload(&self) -> Reload {
         let source = self.clone();
         let load = Box::new(move || source.load());
-        match self.0 {
-            HubCredentials::File(..) => Reload::FromFiles(load),
-            HubCredentials::Secret { .. } => Reload::WhenRefused(load),
+        match self {
+            Self::File(..) => Reload::FromFiles(load),
+            Self::Secret(..) => Reload::WhenRefused(load),
         }
     }
 }
@@ -170,7 +158,7 @@ impl Source {
 fn secret_state(secret: Secret) -> Option<SecretState> {
     let version = secret.metadata.resource_version.clone();
     let is_deleted = secret.metadata.deletion_timestamp.is_some();
-    Some(SecretState { version, config: (!is_deleted).then(|| config_of(secret)) })
+    Some((version, (!is_deleted).then(|| config_of(secret))))
 }
 
 fn config_of(secret: Secret) -> Result<ClusterConfig> {

@@ -21,7 +21,6 @@ use sidecar::renewal::{self, RenewalStatus};
 
 use crate::{cluster::LeaseCluster, settings::Settings};
 
-/// One Lease, its cluster and the status of its renewal.
 pub(crate) struct LeaseRenewer {
     pub(crate) cluster: Arc<LeaseCluster>,
     pub(crate) period: Duration,
@@ -60,7 +59,6 @@ impl LeaseRenewer {
         });
     }
 
-    /// Performs one request of a renewal, and logs its outcome.
     fn renew(&self, renewal: &mut Renewal, client: &Client, request: (&Action, Now)) {
         let lease = LEASES.object(&self.namespace, &self.name);
         let first = renewal.renewed().is_none();
@@ -83,7 +81,6 @@ impl LeaseRenewer {
     }
 }
 
-/// `Lease cluster1/my-addon on the hub`
 impl fmt::Display for LeaseRenewer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease {}/{} on {}", self.namespace, self.name, self.cluster.name)

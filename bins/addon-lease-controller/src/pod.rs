@@ -36,15 +36,20 @@ pub(crate) fn follow(
         own = own.filter(|own| is_meant(own, &pod, target));
         Some(readiness(&pod, own.map(|own| &*own.name)))
     };
+    let mut before = None;
     store.run(client, &Selection::all(*target), stop, &mut parse, &mut || {
         stop.wake();
-        match of_store(store, target.name.unwrap_or_default()) {
+        let readiness = of_store(store, target.name.unwrap_or_default());
+        match &readiness {
+            // The error of the watch has changed.
+            now if before.as_ref() == Some(now) => {}
             Ok(()) => log_object!(Level::Info, target; "the pod is ready"),
             Err(reason) => log_object!(
                 Level::Info, target, reason = reason;
                 "the pod is not ready: the Lease goes stale"
             ),
         }
+        before = Some(readiness);
     });
 }
 

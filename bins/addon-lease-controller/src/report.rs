@@ -14,7 +14,6 @@ use crate::{cluster::LeaseCluster, lease::LeaseRenewer, run::App};
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
 
-/// The report of this process.
 pub(crate) struct Reporter(pub(crate) Arc<App>);
 
 impl Report for Reporter {

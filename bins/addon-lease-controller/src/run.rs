@@ -26,11 +26,11 @@ use sidecar::{
 
 use crate::{
     cluster::LeaseCluster,
-    credentials::HubClient,
+    credentials::{HubClient, Source},
     lease::LeaseRenewer,
     pod::{self, PodReadiness},
     report::Reporter,
-    settings::Settings,
+    settings::{HubCredentials, Settings},
 };
 
 /// The running program. A lock is never held across I/O.
@@ -38,9 +38,7 @@ pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) stop: Stop,
     pub(crate) started: SystemTime,
-    /// The local cluster, if it is needed.
     pub(crate) managed: Option<Client>,
-    /// The hub, if it holds a Lease.
     pub(crate) hub: Option<Arc<HubClient>>,
     pub(crate) renewers: Vec<LeaseRenewer>,
     pub(crate) leadership: Arc<Leadership>,
@@ -63,7 +61,14 @@ impl App {
         };
         let (mut hub, mut renewers) = (None, Vec::new());
         if let Some(target) = &settings.hub {
-            let client = HubClient::new(target.credentials.clone(), managed.clone(), settings);
+            let source = match &target.credentials {
+                HubCredentials::File(path, reach) => Source::File(path.clone(), *reach),
+                HubCredentials::Secret { namespace, name } => {
+                    let cluster = managed.clone().map_or_else(own, Ok)?;
+                    Source::Secret(cluster, namespace.clone(), name.clone())
+                }
+            };
+            let client = HubClient::new(source, settings);
             let cluster = client.cluster.clone();
             renewers.push(LeaseRenewer::new(cluster, &target.namespace, settings));
             hub = Some(Arc::new(client));
@@ -97,7 +102,6 @@ impl App {
     }
 }
 
-/// Works until `stop` is raised.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
     diagnostics::serve(flags, None, Reporter(app.clone()))?;
@@ -110,7 +114,6 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
     Ok(End::Stopped)
 }
 
-/// Starts all threads.
 fn start(app: &Arc<App>) -> Result<()> {
     let settings = &app.settings;
     for index in 0..app.renewers.len() {

@@ -11,7 +11,6 @@ use sidecar::{
 
 use crate::pod::OwnContainer;
 
-/// The settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) lease_name: String,
@@ -27,21 +26,18 @@ pub(crate) struct Settings {
     pub(crate) election: Option<String>,
 }
 
-/// The Lease on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HubTarget {
     pub(crate) namespace: String,
     pub(crate) credentials: HubCredentials,
 }
 
-/// The source of the hub's kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubCredentials {
     File(PathBuf, Reach),
     Secret { namespace: String, name: String },
 }
 
-/// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = Vec::from(flag_rows! {
         "container-name" String "" =>
@@ -69,7 +65,6 @@ pub(crate) fn table() -> Vec<Flag> {
 }
 
 impl Settings {
-    /// Checks flags and environment together.
     pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         let own_namespace = own_namespace(flags.some("namespace"), &Env::process());
         Self::check(flags, &|name| std::env::var(name).ok(), own_namespace).map(Invocation::Run)
@@ -120,7 +115,6 @@ impl Settings {
         (self.period / 2).clamp(Duration::from_secs(1), Duration::from_secs(10))
     }
 
-    /// Returns whether the program needs the managed cluster.
     pub(crate) fn needs_managed_cluster(&self) -> bool {
         let secret = self.hub.as_ref().and_then(HubTarget::secret);
         secret.is_some() || self.managed.is_some() || self.pod.is_some() || self.election.is_some()

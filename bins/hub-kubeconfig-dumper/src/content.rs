@@ -19,12 +19,10 @@ pub struct Content {
     /// The files include a kubeconfig. Without it they are written only to a directory that has none
     /// either: the registration agent may start from cluster-name and agent-name alone.
     pub complete: bool,
-    /// Expiry of the certificate in `tls.crt`.
     pub expires: Option<SystemTime>,
 }
 
 impl Content {
-    /// Checks the content of the Secret `name`.
     pub fn of(name: &str, files: Data) -> Result<Self> {
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
         // The API server accepts no other; paths are made of them.

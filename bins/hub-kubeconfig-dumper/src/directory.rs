@@ -36,7 +36,6 @@ pub(super) struct Directory(OwnedFd);
 pub(super) enum EntryKind {
     File,
     Directory,
-    /// With its target.
     Symlink(Vec<u8>),
     Other,
 }
@@ -58,7 +57,6 @@ impl Directory {
         Ok(Self(self.open_at(name, OFlags::DIRECTORY, Mode::empty())?))
     }
 
-    /// Creates a directory, for its owner alone.
     pub(super) fn make(&self, name: &str) -> io::Result<Self> {
         fs::mkdirat(&self.0, name, Mode::RWXU)?;
         self.open(name)
@@ -91,7 +89,6 @@ impl Directory {
         Ok(names)
     }
 
-    /// The kind of the entry `name`; `None` if there is none.
     pub(super) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         let stat = match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(None),
@@ -161,7 +158,6 @@ impl Directory {
         gone(fs::unlinkat(&self.0, name, AtFlags::empty()))
     }
 
-    /// Removes a directory and the files in it.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         let directory = match self.open(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -52,7 +52,6 @@ fn entry(
     }
 }
 
-/// The generation that `..data` names, if it is ours.
 fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generation>> {
     let target = match directory.kind(DATA)? {
         Some(EntryKind::Symlink(target)) => String::from_utf8(target).ok(),

@@ -22,7 +22,6 @@ use sidecar::{client::own_cluster, flags::Flags};
 
 use crate::settings::Settings;
 
-/// The running program, for all threads.
 pub(crate) struct Dumper {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
@@ -34,10 +33,8 @@ pub(crate) struct Dumper {
     status: Mutex<DumpStatus>,
 }
 
-/// The outcome of a pass.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DumpOutcome {
-    /// The files match the Secret.
     Current,
     /// There is no Secret or it has no files: only a change of it helps.
     Unusable(Error),
@@ -56,12 +53,10 @@ pub(crate) struct DumpStatus {
     pub(crate) reason: Option<String>,
     /// Secrets that were valid, and that were not.
     pub(crate) reads: (u64, u64),
-    /// Expiry of the certificate in the files.
     pub(crate) expires: Option<SystemTime>,
 }
 
 impl Dumper {
-    /// Puts the parts together; nothing runs yet.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let reason = Some("it has not been read yet".into());
         Ok(Self {
@@ -157,7 +152,6 @@ impl Dumper {
     }
 }
 
-/// `Secret ns/name`
 impl fmt::Display for Dumper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret {}/{}", self.settings.namespace, self.settings.secret)

@@ -19,7 +19,6 @@ pub type Files = Data;
 
 /// The symlink whose change is the switch from one set to the next.
 pub(crate) const DATA: &str = "..data";
-/// Prefix of a symlink before its rename.
 pub(crate) const TEMPORARY: &str = "..tmp-";
 /// The time that a reader who resolved `..data` before a switch has to go on.
 const GRACE: Duration = Duration::from_secs(10);
@@ -54,11 +53,9 @@ impl Modes {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) mode: u32,
-    /// The target of `..data`, if it is a generation.
     pub(crate) current: Option<Generation>,
     /// The names of all generations, the oldest first.
     pub(crate) generations: Vec<String>,
-    /// Symlinks whose rename did not happen.
     pub(crate) temporary: Vec<String>,
     /// The relevant paths: those of the new set, and all of our own form.
     pub(crate) entries: BTreeMap<String, PathEntry>,
@@ -69,11 +66,9 @@ pub(crate) struct Generation {
     pub(crate) name: String,
     pub(crate) mode: u32,
     pub(crate) files: Files,
-    /// By file.
     pub(crate) modes: BTreeMap<String, u32>,
 }
 
-/// The entry at a file's path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PathEntry {
     /// `NAME -> ..data/NAME`.
@@ -83,7 +78,6 @@ pub(crate) enum PathEntry {
     Plain(Option<(Zeroizing<Vec<u8>>, u32)>),
     /// A directory: a symlink cannot replace it.
     Directory,
-    /// A symlink to another place, a socket, …
     Other,
 }
 
@@ -210,7 +204,6 @@ impl Plan<'_> {
         self.current = Some(generation);
     }
 
-    /// The requested modes, or else those of the current files.
     fn file_mode(&self, name: &str) -> u32 {
         let shown = || match self.found.entries.get(name)? {
             PathEntry::Plain(Some((_, mode))) => Some(*mode),
@@ -255,7 +248,6 @@ fn began(name: &str) -> Option<SystemTime> {
     (began < SystemTime::UNIX_EPOCH + LAST).then_some(began)
 }
 
-/// Returns whether `name` is that of a generation of this program.
 pub(crate) fn is_generation(name: &str) -> bool {
     began(name).is_some_and(|began| next_name(None, began) == name)
 }

@@ -24,7 +24,6 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
 pub struct Publisher {
-    /// It is created where it is missing.
     pub path: PathBuf,
     pub modes: Modes,
 }
@@ -38,7 +37,6 @@ pub enum PublishOutcome {
 }
 
 impl Publisher {
-    /// Makes the directory show `content`.
     pub fn publish(
         &self,
         content: &Content,

@@ -12,7 +12,6 @@ use sidecar::{
 
 use crate::dumper::Dumper;
 
-/// The report of this process.
 pub(crate) struct Reporter(pub(crate) Arc<Dumper>);
 
 impl Report for Reporter {

@@ -10,12 +10,9 @@ use sidecar::{
     flags::{Flag, Flags, Invocation, common},
 };
 
-/// All settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// The namespace of the Secret.
     pub(crate) namespace: String,
-    /// The name of the Secret.
     pub(crate) secret: String,
     pub(crate) directory: PathBuf,
     pub(crate) modes: Modes,
@@ -25,7 +22,6 @@ pub(crate) struct Settings {
     pub(crate) once: Option<Duration>,
 }
 
-/// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = Vec::from(flag_rows! {
         "dir-mode" String "" =>
@@ -48,7 +44,6 @@ pub(crate) fn table() -> Vec<Flag> {
 }
 
 impl Settings {
-    /// Checks flags and environment together.
     pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
             .map(Invocation::Run)

@@ -16,7 +16,6 @@ pub struct ClusterConfig {
     pub server_name: Option<String>,
     pub identity: Option<KeyPair>,
     pub auth: Auth,
-    /// Headers, name and value.
     pub impersonate: Vec<(String, String)>,
     /// `proxy-url` of the kubeconfig; `None` leaves the choice to the environment.
     pub proxy: Option<String>,
@@ -29,7 +28,6 @@ pub enum Trust {
     /// Only these roots: PEM, at least one certificate.
     Bundle(Vec<u8>),
     System,
-    /// Any certificate (`insecure-skip-tls-verify`).
     Anything,
 }
 
@@ -46,7 +44,6 @@ pub struct KeyPair {
 pub enum Auth {
     None,
     Token(Zeroizing<String>),
-    /// User and password.
     Basic(String, Zeroizing<String>),
 }
 

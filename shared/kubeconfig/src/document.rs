@@ -27,14 +27,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(crate) struct Kubeconfig<'a> {
     source: String,
     files: NamedFiles<'a>,
-    /// Empty if there is none.
     pub(crate) current_context: String,
     /// By kind (`cluster`, `context` or `user`) and name.
     entries: BTreeMap<(&'static str, String), Map<String, Value>>,
 }
 
 impl Kubeconfig<'static> {
-    /// Reads a file; `None` if there is none.
     pub(crate) fn read(path: &Path, reach: Reach) -> Result<Option<Self>> {
         let source = format!("kubeconfig {}", path.display());
         let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -49,7 +47,6 @@ impl Kubeconfig<'static> {
 }
 
 impl<'a> Kubeconfig<'a> {
-    /// Reads the key `kubeconfig` of a Secret.
     pub(crate) fn of_secret(name: &str, data: &'a Data) -> Result<Self> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
@@ -95,7 +92,6 @@ impl<'a> Kubeconfig<'a> {
         Ok(())
     }
 
-    /// The `cluster`, `context` or `user` of that name.
     pub(crate) fn entry<T: Default + DeserializeOwned>(
         &'a self,
         kind: &'static str,

@@ -20,7 +20,6 @@ pub(crate) enum NamedFiles<'a> {
     Keys(&'a Data),
 }
 
-/// The files that a kubeconfig may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Any file: the kubeconfig is the administrator's own.

@@ -11,7 +11,6 @@ use crate::{
     user::file_token,
 };
 
-/// The API server of the cluster that this pod runs in, as its service account.
 pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
     let server = server(env)?;
     let token = env.service_account.join("token");

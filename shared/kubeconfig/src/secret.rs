@@ -11,7 +11,6 @@ use crate::error::{ConfigError, Result};
 /// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
-/// The keys of `secret` and their decoded values.
 pub fn data(secret: &Value) -> Result<Data> {
     let part = |key: &str| secret["metadata"][key].as_str().unwrap_or_default();
     let name = format!("{}/{}", part("namespace"), part("name"));

@@ -71,7 +71,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value that begins with `event`.
     fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, String> {
         let before = self.left;
         let (value, anchor) = match event {

@@ -21,7 +21,6 @@ pub use self::{
     listener::HttpListener,
 };
 
-/// The report of a program on itself.
 pub trait Report: Send + 'static {
     /// `Err` with the reason when the process is broken and must be restarted; never because a
     /// server is away.
@@ -77,12 +76,10 @@ struct Server {
     report: Mutex<Box<dyn Report>>,
     /// The oldest first.
     open: Mutex<Vec<Arc<Connection>>>,
-    /// A connection has ended.
     closed: Condvar,
 }
 
 impl Server {
-    /// Makes room for the connection.
     fn admit(self: &Arc<Self>, connection: Connection) -> Client {
         let connection = Arc::new(connection);
         let mut open = lock(&self.open);

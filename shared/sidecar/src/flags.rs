@@ -12,16 +12,12 @@ pub use self::duration::duration;
 use self::duration::seconds;
 use crate::version;
 
-/// One flag.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
-    /// Without dashes.
     pub name: &'static str,
-    /// The kind of its value.
     pub kind: FlagKind,
     /// As it would be typed; empty for none.
     pub default: &'static str,
-    /// Its effect, in a sentence.
     pub help: &'static str,
 }
 
@@ -32,7 +28,6 @@ pub enum FlagKind {
     Bool,
     /// A time as Go writes it: `1m30s`.
     Duration,
-    /// A whole number.
     Int,
     /// May be repeated; values are put together with commas.
     List,
@@ -40,15 +35,12 @@ pub enum FlagKind {
     Hidden,
     /// Two values, each an argument of its own; they are put together with a blank.
     Pair,
-    /// 0 to 65535.
     Port,
     /// A time as Go writes it, or a number of seconds.
     Seconds,
-    /// Anything.
     String,
 }
 
-/// The request of a command line.
 #[derive(Debug)]
 pub enum Invocation<T> {
     /// Print this and exit 0.
@@ -69,7 +61,6 @@ const MAX_PERIOD: Duration = Duration::from_secs(86_400);
 /// The least similarity for a "did you mean" suggestion.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// A row of a table.
 pub const fn flag(
     name: &'static str,
     kind: FlagKind,
@@ -87,17 +78,14 @@ macro_rules! flag_rows {
     };
 }
 
-/// A row for a `String` flag without a default.
 pub const fn text(name: &'static str, help: &'static str) -> Flag {
     flag(name, FlagKind::String, "", help)
 }
 
-/// A row for a `List` flag without a default.
 pub const fn list(name: &'static str, help: &'static str) -> Flag {
     flag(name, FlagKind::List, "", help)
 }
 
-/// A row for a `Bool` flag that is off by default.
 pub const fn switch(name: &'static str, help: &'static str) -> Flag {
     flag(name, FlagKind::Bool, "false", help)
 }
@@ -126,7 +114,6 @@ pub const FILES_ANYWHERE: Flag = switch(
     "Let kubeconfigs of other clusters refer to files outside their own directory.",
 );
 
-/// Reads a command line against `table`.
 pub fn parse(
     program: &str,
     table: &[Flag],
@@ -214,22 +201,18 @@ impl Flags {
         self.values.get(name).map_or("", String::as_str)
     }
 
-    /// A value, unless it is empty.
     pub fn some(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|value| !value.is_empty())
     }
 
-    /// A value that must not be empty.
     pub fn required(&self, name: &str) -> Result<String, String> {
         self.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
     }
 
-    /// The value of an `Int` or `Port` flag.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or_default()
     }
 
-    /// The value of an `Int` flag within `range`.
     pub fn number_in(&self, name: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
         let number = u32::try_from(self.number(name)).ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
@@ -253,12 +236,10 @@ impl Flags {
         Ok(period)
     }
 
-    /// The values of a `List` flag, without empty ones.
     pub fn list(&self, name: &str) -> Vec<&str> {
         self.text(name).split(',').map(str::trim).filter(|value| !value.is_empty()).collect()
     }
 
-    /// The value of a `Bool` flag.
     pub fn switch(&self, name: &str) -> bool {
         truth(self.text(name)) == Some(true)
     }
@@ -297,7 +278,6 @@ fn find<'a>(table: &'a [Flag], name: &str) -> Option<&'a Flag> {
     table.iter().find(|flag| flag.name == name)
 }
 
-/// The error for an unknown flag, with the flag that was perhaps meant.
 fn unknown(table: &[Flag], name: &str) -> String {
     let known = table.iter().filter(|flag| flag.kind != FlagKind::Hidden).map(|flag| flag.name);
     let likeness = |known: &str| strsim::jaro_winkler(known, name);

@@ -39,16 +39,13 @@ pub struct Leadership {
     ended: Mutex<Receiver<()>>,
 }
 
-/// The result of the last attempt to acquire or renew the lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaderState {
     Unknown,
     Follows,
-    /// Until this time.
     Leads(Instant),
 }
 
-/// The lead of a single replica.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Rows for the times of an election, with these defaults for the duration of the Lease, the deadline and the interval.
@@ -90,7 +87,6 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
 }
 
 impl Leadership {
-    /// The leadership of a single replica.
     pub fn without_election(stop: &Stop) -> Arc<Self> {
         Self::new(LeaderState::Leads(Instant::now() + FOREVER), None, stop, channel().1)
     }
@@ -140,7 +136,6 @@ impl Leadership {
         self.leads_until().is_some()
     }
 
-    /// Returns whether another replica is known to be the leader.
     pub fn follows(&self) -> bool {
         *lock(&self.state) == LeaderState::Follows
     }

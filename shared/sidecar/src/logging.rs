@@ -19,7 +19,6 @@ use crate::{flags::Flags, version::VERSION};
 
 /// Lines that wait for a slow reader; more are dropped.
 const MAX_QUEUED: usize = 256;
-/// Longer messages and values are cut.
 const MAX_TEXT: usize = 2000;
 /// Other libraries log connections and frames, nothing that a user can act on.
 const CRATES: [&str; 8] = [

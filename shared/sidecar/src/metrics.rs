@@ -16,7 +16,6 @@ use apiclient::{
 
 use crate::version::{REVISION, VERSION};
 
-/// The name, the type and the meaning of a family of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Family {
     name: &'static str,
@@ -25,17 +24,14 @@ pub struct Family {
 }
 
 impl Family {
-    /// A value that goes up and down; `help` is a sentence.
     pub const fn gauge(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: "gauge", help }
     }
 
-    /// A value that only grows.
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: "counter", help }
     }
 
-    /// The numbers of values at or below each of some bounds.
     pub const fn histogram(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: "histogram", help }
     }
@@ -75,15 +71,12 @@ const SKEW: Family = Family::gauge(
     "Seconds by which the server's clock is ahead of ours, from its last response.",
 );
 
-/// The job of a program.
 pub const LAST_SUCCESS: Family = Family::gauge(
     "sidecar_last_success_timestamp_seconds",
     "Time of the program's last success, in seconds since the epoch.",
 );
-/// See [`LAST_SUCCESS`].
 pub const FAILURES: Family =
     Family::gauge("sidecar_consecutive_failures", "Failures since the last success.");
-/// Leader election, as in client-go.
 pub const LEADER: Family = Family::gauge(
     "leader_election_master_status",
     "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
@@ -91,24 +84,20 @@ pub const LEADER: Family = Family::gauge(
 /// Credentials that are followed, as in controller-runtime; the next one too.
 pub const CERTIFICATE_READS: Family =
     Family::counter("certwatcher_read_certificate_total", "Total number of certificate reads.");
-/// See [`CERTIFICATE_READS`].
 pub const CERTIFICATE_ERRORS: Family = Family::counter(
     "certwatcher_read_certificate_errors_total",
     "Total number of certificate read errors.",
 );
-/// The client certificate in use.
 pub const CERTIFICATE_EXPIRES: Family = Family::gauge(
     "sidecar_certificate_expiration_timestamp_seconds",
     "Expiry of the client certificate for the hub, in seconds since the epoch.",
 );
 
 impl Metrics {
-    /// Adds a sample of a gauge or a counter.
     pub fn add(&mut self, family: Family, labels: &[(&str, &str)], value: impl Display) {
         self.sample(family, "", labels, value);
     }
 
-    /// Adds the samples of a histogram.
     pub fn add_histogram(&mut self, family: Family, labels: &[(&str, &str)], values: &Histogram) {
         let mut count = 0;
         for (index, part) in values.counts.iter().enumerate() {
@@ -191,12 +180,10 @@ impl Display for Metrics {
     }
 }
 
-/// The value of a label in the text format.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// Seconds since the epoch.
 pub fn timestamp(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
@@ -204,9 +191,7 @@ pub fn timestamp(time: SystemTime) -> f64 {
 /// The fields of `/proc/self/stat` (man 5 proc_pid_stat).
 #[derive(Debug, PartialEq)]
 struct Usage {
-    /// In seconds.
     cpu: f64,
-    /// In bytes, as the next one.
     address_space: u64,
     resident: u64,
 }

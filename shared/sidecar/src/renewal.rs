@@ -41,12 +41,10 @@ pub fn attempt(
     (outcome, answer)
 }
 
-/// The counts and times of a renewal so far.
 #[derive(Clone, Debug, Default)]
 pub struct RenewalStatus {
     /// The last turn of the loop, while it runs.
     pub beat: Option<Instant>,
-    /// The last success.
     pub renewed: Option<Now>,
     /// Failures in a row.
     pub failures: u32,
@@ -59,7 +57,6 @@ pub struct RenewalStatus {
 }
 
 impl RenewalStatus {
-    /// Records the outcome of a request with this answer.
     pub fn record<T>(&mut self, renewal: &Renewal, outcome: &RenewalOutcome, answer: &Result<T>) {
         self.failures = renewal.failures();
         match outcome {
@@ -81,13 +78,11 @@ impl RenewalStatus {
         }
     }
 
-    /// Since when and why it fails, while it does.
     pub fn failing(&self) -> Option<String> {
         let (since, error) = self.failing.as_ref()?;
         Some(format!("{} failures since {}: {error}", self.failures, seconds_time(*since)))
     }
 
-    /// Adds it to `metrics`, under `labels`.
     pub fn add_to(&self, metrics: &mut Metrics, labels: &[(&str, &str)]) {
         if let Some(renewed) = self.renewed {
             metrics.add(LAST_SUCCESS, labels, timestamp(renewed.wall));

@@ -46,12 +46,9 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     (ABSENT, "with `-once` or `-explain`: the object does not exist"),
 ];
 
-/// The end of a program when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By a signal.
     Stopped,
-    /// Its work is done.
     Done,
 }
 
@@ -142,7 +139,6 @@ fn stop_on_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// Starts a detached thread, which ends with the process.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let refused = |e| Error::bad_config(format!("no thread for {name}: {e}"));
     start_thread(name, work).map_err(refused)

@@ -10,7 +10,6 @@ use std::{
 /// For the TLS handshake, if there is one, the request and the response: Prometheus' scrape_timeout.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client's bytes, over TCP or TLS.
 pub trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
@@ -18,11 +17,9 @@ impl<T: Read + Write> Stream for T {}
 /// Answers the request that comes over a stream.
 pub type Answer<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
 
-/// A client that is served.
 pub struct Connection {
     socket: TcpStream,
     deadline: Instant,
-    /// Bytes of its response.
     pub(super) unsent: AtomicUsize,
 }
 

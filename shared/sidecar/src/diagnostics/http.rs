@@ -25,7 +25,6 @@ pub(super) fn read_request(stream: &mut dyn Stream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(line).into_owned())
 }
 
-/// The whole response, head and body.
 pub(super) fn response(line: &str, report: &dyn Report) -> Vec<u8> {
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

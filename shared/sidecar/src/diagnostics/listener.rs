@@ -21,7 +21,6 @@ type Session = dyn Fn(&Connection, &mut Answer<'_>) -> io::Result<()> + Send + S
 /// Out of memory or descriptors: no reason to spin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A bound socket, and the way its clients are spoken to.
 pub struct HttpListener {
     socket: TcpListener,
     session: Arc<Session>,
@@ -55,7 +54,6 @@ impl HttpListener {
         Self::bind(names, (host, port), Arc::new(session))
     }
 
-    /// Accepts connections until the end of the process.
     pub(super) fn run(&self, server: &Arc<Server>) {
         loop {
             if self.accept(server).is_err() {
