@@ -18,8 +18,6 @@ use rustix::{
 
 use zeroize::Zeroizing;
 
-use super::plan::TEMPORARY;
-
 /// Read limit for a directory: two sets, each with at most the 1 MiB of a Secret and as much again in
 /// base64. Anything beyond is not one of them.
 pub(super) const MAX_BYTES: u64 = 5 << 20;
@@ -142,7 +140,8 @@ impl Directory {
     /// Makes `name` a symlink to `target` by one rename, down to the disk; it replaces anything but a directory.
     pub(super) fn link(&self, name: &str, target: &str) -> io::Result<()> {
         // Cut so that a long key with the prefix fits into NAME_MAX; names are ASCII.
-        let temporary = format!("{TEMPORARY}{}", name.get(..200).unwrap_or(name));
+        let temporary = format!("..tmp-{}", name.get(..200).unwrap_or(name));
+        // That of a process that died before the rename.
         self.unlink(&temporary)?;
         fs::symlinkat(target, &self.0, &temporary)?;
         let renamed = fs::renameat(&self.0, &temporary, &self.0, name);

@@ -4,21 +4,20 @@ use std::io;
 
 use super::{
     directory::{Directory, EntryKind, MAX_BYTES},
-    plan::{DATA, Files, Found, Generation, PathEntry, TEMPORARY, is_generation},
+    plan::{DATA, Files, Found, Generation, PathEntry, is_generation},
 };
 
 /// Inspects the paths of `wanted` and all entries of our own form; it reads no other file.
 pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, MAX_BYTES);
     for name in directory.names()? {
-        let temporary = name.starts_with(TEMPORARY);
-        if !temporary && name.starts_with("..") && !is_generation(&name) {
+        let is_hidden = name.starts_with("..");
+        if is_hidden && !is_generation(&name) {
             continue;
         }
         match directory.kind(&name)? {
-            Some(EntryKind::Symlink(_)) if temporary => found.temporary.push(name),
-            Some(EntryKind::Directory) if is_generation(&name) => found.generations.push(name),
-            Some(kind) if !name.starts_with("..") => {
+            Some(EntryKind::Directory) if is_hidden => found.generations.push(name),
+            Some(kind) if !is_hidden => {
                 let is_wanted = wanted.contains_key(&name);
                 if let Some(entry) = entry(directory, &name, kind, is_wanted, &mut room) {
                     found.entries.insert(name, entry);

@@ -19,7 +19,6 @@ pub type Files = Data;
 
 /// The symlink whose change is the switch from one set to the next.
 pub(crate) const DATA: &str = "..data";
-pub(crate) const TEMPORARY: &str = "..tmp-";
 /// The time that a reader who resolved `..data` before a switch has to go on.
 const GRACE: Duration = Duration::from_secs(10);
 /// The year 9000; formatted times end with 9999.
@@ -56,7 +55,6 @@ pub(crate) struct Found {
     pub(crate) current: Option<Generation>,
     /// The names of all generations, the oldest first.
     pub(crate) generations: Vec<String>,
-    pub(crate) temporary: Vec<String>,
     /// The relevant paths: those of the new set, and all of our own form.
     pub(crate) entries: BTreeMap<String, PathEntry>,
 }
@@ -138,14 +136,13 @@ pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     }
 }
 
-/// Leftovers of a process that died: unrenamed symlinks, and generations that were never current. Names
-/// grow, so those are the ones after the current.
+/// Leftovers of a process that died: generations that were never current. Names grow, so those are the ones after
+/// the current.
 fn left_behind(found: &Found) -> Vec<PlanStep> {
     let current = found.current.as_ref().map(|generation| &generation.name);
     let never_shown = |name: &&String| current.is_none_or(|current| *name > current);
-    let temporary = found.temporary.iter().cloned().map(PlanStep::Unlink);
     let unfinished = found.generations.iter().filter(never_shown).cloned();
-    temporary.chain(unfinished.map(PlanStep::RemoveGeneration)).collect()
+    unfinished.map(PlanStep::RemoveGeneration).collect()
 }
 
 struct Plan<'a> {

@@ -11,7 +11,7 @@ use super::{
     content::Content,
     directory::Directory,
     disk::look,
-    plan::{DATA, DIRECTORY_MODE, Generation, Modes, PlanStep, TEMPORARY, has_kubeconfig, plan},
+    plan::{DATA, DIRECTORY_MODE, Generation, Modes, PlanStep, has_kubeconfig, plan},
 };
 use apiclient::{
     error::{Error, Result},
@@ -87,9 +87,6 @@ fn perform(directory: &Directory, step: &PlanStep) -> io::Result<()> {
             tolerate("permissions of the directory", directory.set_mode(*mode));
         }
         PlanStep::RemoveGeneration(name) => tolerate("a leftover", directory.remove(name)),
-        PlanStep::Unlink(name) if name.starts_with(TEMPORARY) => {
-            tolerate("a leftover", directory.unlink(name));
-        }
         PlanStep::Unlink(name) => {
             directory.unlink(name)?;
             directory.sync()?;

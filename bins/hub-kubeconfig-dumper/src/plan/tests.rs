@@ -32,7 +32,6 @@ impl Model {
             mode: 0o700,
             current: self.data.as_ref().and_then(|name| self.generations.get(name)).cloned(),
             generations: self.generations.keys().cloned().collect(),
-            temporary: Vec::new(),
             entries: ours.chain(plain).collect(),
         }
     }
@@ -231,9 +230,8 @@ fn what_a_dead_process_left_goes_first() {
     let mut found = model.found();
     let unfinished = "..2030-01-01T00_00_00.000000Z".to_owned();
     found.generations.push(unfinished.clone());
-    found.temporary.push("..tmp-a".into());
     let steps = plan(&found, &set(1, &["a"]), MODES, at(1)).unwrap();
-    assert_eq!(steps, [PlanStep::Unlink("..tmp-a".into()), PlanStep::RemoveGeneration(unfinished)]);
+    assert_eq!(steps, [PlanStep::RemoveGeneration(unfinished)]);
 }
 
 #[test]
