@@ -15,8 +15,8 @@ macro_rules! log_object {
         log::log!(
             $level,
             kind:% = target.resource,
-            namespace = target.namespace,
-            name = target.name
+            namespace = target.namespace.unwrap_or_default(),
+            name = target.name.unwrap_or_default()
             $(, $key $(:$display)? = $value)*;
             $($text)+
         )

@@ -9,7 +9,7 @@ use std::{
 
 use log::{
     Level, LevelFilter, Metadata, Record,
-    kv::{self, Key, Value, VisitSource, VisitValue},
+    kv::{self, Key, Value, VisitSource},
 };
 use serde_json::json;
 
@@ -144,37 +144,18 @@ fn json_line(now: SystemTime, record: &Record<'_>) -> String {
     format!("{line}\n")
 }
 
-/// The keys of a line with their values: numbers as they are, all else in one line of text. A key without a
-/// value is left out, as the namespace of an object that is in none.
+/// The keys of a line with their values: numbers as they are, all else in one line of text. An empty value is left
+/// out, as the namespace of an object that is in none.
 #[derive(Default)]
 struct Pairs(Vec<(String, serde_json::Value)>);
 
 impl<'kvs> VisitSource<'kvs> for Pairs {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
-        let mut presence = Presence(true);
-        value.visit(&mut presence)?;
-        if !presence.0 {
-            return Ok(());
-        }
         let number = value.to_u64().map(Into::into).or_else(|| value.to_f64().map(Into::into));
         let value = number.unwrap_or_else(|| printable(&value.to_string(), MAX_TEXT).into());
         if value != "" {
             self.0.push((key.to_string(), value));
         }
-        Ok(())
-    }
-}
-
-/// Set unless the value is null.
-struct Presence(bool);
-
-impl<'v> VisitValue<'v> for Presence {
-    fn visit_any(&mut self, _: Value<'_>) -> Result<(), kv::Error> {
-        Ok(())
-    }
-
-    fn visit_null(&mut self) -> Result<(), kv::Error> {
-        self.0 = false;
         Ok(())
     }
 }

@@ -24,7 +24,6 @@ fn keys_follow_the_text_and_are_quoted_where_needed() {
         ("retry_in", kv::Value::from(1.5)),
         ("failures", kv::Value::from(3)),
         ("reason", kv::Value::from("")),
-        ("namespace", kv::Value::null()),
     ];
     let text = line(klog, &keys);
     let end = r#" name=widget-1 error="refused \"x\" E1121 fake" retry_in=1.5 failures=3"#;
