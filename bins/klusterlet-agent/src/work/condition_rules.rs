@@ -1,6 +1,7 @@
 //! Condition rules: conditions of a manifest that follow from its object, and of a work from its manifests (ocm
 //! `pkg/work/spoke/conditions`).
 
+use apiclient::resource::valid_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,6 +13,8 @@ use super::{
 /// Reasons of conditions from rules begin with it.
 const REASON_PREFIX: &str = "ConditionRule";
 const PROGRESSING: &str = "Progressing";
+/// Characters of a condition's type, after its prefix.
+const MAX_WORD_LENGTH: usize = 63;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -29,14 +32,26 @@ pub(crate) fn set_manifest(
     (generation, now): (i64, &str),
 ) {
     for rule in rules {
-        if [APPLIED, AVAILABLE, FEEDBACK].contains(&&*rule.condition) {
-            continue;
-        }
-        if let Some((status, reason, message)) = evaluate(rule, meta, object) {
+        if is_condition_type(&rule.condition)
+            && let Some((status, reason, message)) = evaluate(rule, meta, object)
+        {
             set(conditions, new(&rule.condition, status, reason, message, Some(generation)), now);
         }
     }
     remove_old(conditions, generation);
+}
+
+/// Whether rules may set it: the agent sets some itself, and the hub refuses a whole status with an odd one
+/// (metav1.Condition).
+fn is_condition_type(name: &str) -> bool {
+    let (prefix, word) = name.split_once('/').unwrap_or(("a", name));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    valid_name(prefix)
+        && word.len() <= MAX_WORD_LENGTH
+        && word.chars().all(is_plain)
+        && word.starts_with(char::is_alphanumeric)
+        && word.ends_with(char::is_alphanumeric)
+        && ![APPLIED, AVAILABLE, FEEDBACK].contains(&name)
 }
 
 /// Status, reason and message of a rule; `None` for a condition that is not known of this kind.
@@ -208,6 +223,23 @@ mod tests {
                 more => panic!("{more:?}"),
             }
         }
+    }
+
+    #[test]
+    fn rules_set_what_the_hub_accepts() {
+        for (name, is_type) in [
+            ("Complete", true),
+            ("example.com/Ready", true),
+            ("a", true),
+            ("", false),
+            ("has blank", false),
+            ("Ready-", false),
+            ("Example/Ready", false),
+            ("StatusFeedbackSynced", false),
+        ] {
+            assert_eq!(is_condition_type(name), is_type, "{name}");
+        }
+        assert!(!is_condition_type(&"a".repeat(64)));
     }
 
     #[test]

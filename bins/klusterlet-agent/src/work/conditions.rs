@@ -10,6 +10,8 @@ pub(crate) const APPLIED: &str = "Applied";
 pub(crate) const AVAILABLE: &str = "Available";
 pub(crate) const COMPLETE: &str = "Complete";
 pub(crate) const FEEDBACK: &str = "StatusFeedbackSynced";
+/// Characters of a message, by metav1.Condition: a longer one would keep the whole status from the hub.
+const MAX_MESSAGE_LENGTH: usize = 32_768;
 
 /// Whether an applied object is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +146,7 @@ pub(super) fn new(
         kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message,
+        message: message.chars().take(MAX_MESSAGE_LENGTH).collect(),
         observed_generation,
         ..WorkCondition::default()
     }

@@ -1,6 +1,6 @@
 //! Status feedback: values of an applied object that the work asks for (ocm `pkg/work/spoke/statusfeedback`).
 
-use std::fmt::Display;
+use std::{collections::BTreeSet, fmt::Display};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -183,13 +183,8 @@ fn value(
 
 /// The errors as apimachinery joins them (`pkg/util/errors`).
 fn aggregate(mut errors: Vec<String>) -> Option<String> {
-    let mut seen = Vec::new();
-    errors.retain(|error| {
-        !seen.contains(error) && {
-            seen.push(error.clone());
-            true
-        }
-    });
+    let mut seen = BTreeSet::new();
+    errors.retain(|error| seen.insert(error.clone()));
     match &*errors {
         [] => None,
         [error] => Some(error.clone()),

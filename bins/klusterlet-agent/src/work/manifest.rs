@@ -104,7 +104,7 @@ pub(crate) fn condition_rules<'a>(
     rules.find(|rules| !rules.is_empty()).unwrap_or_default()
 }
 
-/// How soon changes of the object's status matter: those of the option whose rules count.
+/// How soon changes of the object's status matter; of several options with rules the soonest decides.
 pub(crate) fn scrape(configs: &[ManifestConfigOption], object: &ResourceIdentifier) -> Scrape {
     let with_rules = matching(configs, object)
         .filter(|config| !(config.feedback_rules.is_empty() && config.condition_rules.is_empty()));
