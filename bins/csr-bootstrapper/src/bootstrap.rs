@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use apiclient::{log_object, reflector::Lookup, resource::SECRETS, watch::Selection};
+use apiclient::{reflector::Lookup, resource::SECRETS, watch::Selection};
 use kubeconfig::{
     config::{Auth, ClusterConfig, KeyPair},
     error::Result,
@@ -60,7 +60,7 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
     let mut before = None;
     let mut on_change = || {
         let error = agent.source(index).and_then(SourceResult::err);
-        log_change(agent, source, before.as_deref(), error.as_deref());
+        log_change(source, before.as_deref(), error.as_deref());
         before = error;
         agent.stop.wake();
     };
@@ -89,22 +89,13 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
     }
 }
 
-fn log_change(agent: &Agent, source: &BootstrapSource, before: Option<&str>, now: Option<&str>) {
+fn log_change(source: &BootstrapSource, before: Option<&str>, now: Option<&str>) {
     let (level, message) = match (before, now) {
         (before, Some(_)) if before != now => (Level::Warn, "no valid bootstrap kubeconfig"),
         (Some(_), None) => (Level::Info, "the bootstrap kubeconfig is available again"),
         _ => return,
     };
-    let error = now.unwrap_or_default();
-    match source {
-        BootstrapSource::File(path) => {
-            log::log!(level, path:% = path.display(), error = error; "{message}");
-        }
-        BootstrapSource::Secret(name) => {
-            let target = SECRETS.object(&agent.settings.namespace, name);
-            log_object!(level, target, error = error; "{message}");
-        }
-    }
+    log::log!(level, source:% = source, error = now.unwrap_or_default(); "{message}");
 }
 
 impl Agent {
