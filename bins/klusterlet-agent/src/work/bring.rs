@@ -54,7 +54,7 @@ pub(crate) fn bring(
         .collect();
     results.sort_by_key(|(manifest, _)| manifest.meta.ordinal);
     let left = prune_unwanted(io, work, &record, &results);
-    let is_pending = !left.is_empty() || results.iter().any(|(_, outcome)| outcome.has_failed);
+    let is_pending = !left.is_empty() || results.iter().any(|(_, outcome)| outcome.is_pending);
     let with_uid = results.iter().filter_map(|(manifest, outcome)| {
         let mut entry = intended(manifest)?;
         let entries = record.status.applied_resources.iter();
@@ -81,7 +81,8 @@ pub(crate) struct Attempt {
 /// What is left of an attempt once its object, which may be large, has been reported.
 struct Outcome {
     uid: Option<String>,
-    has_failed: bool,
+    /// It is tried again.
+    is_pending: bool,
     condition: ManifestCondition,
 }
 
@@ -94,7 +95,8 @@ impl Outcome {
     ) -> Self {
         Self {
             uid: attempt.object.as_ref().ok().and_then(uid_of),
-            has_failed: matches!(attempt.applied, Some(Err(_))),
+            is_pending: matches!(attempt.applied, Some(Err(_)))
+                || matches!(attempt.object, Err(Availability::Unknown(..))),
             condition: manifest_condition(io, work, manifest, attempt, agent.raw_limit),
         }
     }
@@ -107,15 +109,15 @@ pub(crate) fn observe(
     work: &ManifestWork,
 ) -> Result<Progress> {
     let texts = work.spec.workload.manifests.iter().enumerate();
-    let conditions = texts.map(|(ordinal, text)| {
+    let outcomes = texts.map(|(ordinal, text)| {
         let manifest = Manifest::read(io, ordinal, text);
         let object = look(io, &manifest);
-        let attempt = Attempt { applied: None, object };
-        Outcome::of(io, (agent, work), &manifest, &attempt).condition
+        Outcome::of(io, (agent, work), &manifest, &Attempt { applied: None, object })
     });
-    let conditions = conditions.collect();
-    report(io, work, conditions)?;
-    Ok(Progress::Done)
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    let is_pending = outcomes.iter().any(|outcome| outcome.is_pending);
+    report(io, work, outcomes.into_iter().map(|outcome| outcome.condition).collect())?;
+    Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
 
 fn apply_manifest(

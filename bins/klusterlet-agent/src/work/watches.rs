@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     ops::ControlFlow,
     sync::{Arc, Mutex},
 };
@@ -266,18 +266,9 @@ impl Seen {
             generation => generation,
         };
         let fields = ["uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"];
-        let hash = |value: &dyn Fn(&mut DefaultHasher)| {
-            let mut hasher = DefaultHasher::new();
-            value(&mut hasher);
-            hasher.finish()
-        };
-        Self {
-            desired: hash(&|hasher| {
-                generation.hash(hasher);
-                fields.iter().for_each(|field| metadata[field].hash(hasher));
-            }),
-            version: hash(&|hasher| version.hash(hasher)),
-        }
+        let hasher = BuildHasherDefault::<DefaultHasher>::new();
+        let desired = hasher.hash_one((generation, fields.map(|field| &metadata[field])));
+        Self { desired, version: hasher.hash_one(version) }
     }
 }
 
