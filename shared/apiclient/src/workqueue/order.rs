@@ -274,7 +274,7 @@ impl<K: Clone + Ord> Order<K> {
 
     /// Changes the state of a key, and the collection that it waits in.
     fn set(&mut self, key: K, state: KeyState, now: Instant) {
-        let entry = self.entries.entry(key.clone()).or_insert(entry_of(now));
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| entry_of(now));
         match std::mem::replace(&mut entry.state, state) {
             KeyState::Ready(rank, number) => drop(self.ready[rank as usize].remove(&number)),
             KeyState::Delayed(at) => drop(self.delayed.remove(&(at, key.clone()))),
