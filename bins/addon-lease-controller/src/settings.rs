@@ -168,7 +168,7 @@ fn lease_targets(flags: &Flags) -> Result<(bool, bool), String> {
         ("", true) | ("hub", _) => Ok((true, false)),
         ("", false) | ("managed", _) => Ok((false, true)),
         ("both", _) => Ok((true, true)),
-        (other, _) => Err(format!("-lease-target is hub, managed or both, not {other:?}")),
+        (other, _) => Err(format!("-lease-target must be hub, managed or both, got {other:?}")),
     }
 }
 
@@ -202,7 +202,7 @@ fn seconds(flags: &Flags, name: &str, least: u32) -> Result<Duration, String> {
             Ok(Duration::from_secs(seconds.into()))
         }
         _ => Err(format!(
-            "-{name} is a number of seconds from {least} to {}, not {}",
+            "-{name} must be a number of seconds from {least} to {}, got {}",
             i32::MAX,
             flags.number(name)
         )),

@@ -93,7 +93,7 @@ fn follow(agent: &Agent) {
             if is_partial && !was_partial {
                 log_object!(
                     Level::Warn, target;
-                    "some add-ons are left alone: too many, too large, or in an invalid namespace"
+                    "ignoring some add-ons: too many, too large, or in an invalid namespace"
                 );
             }
             was_partial = is_partial;

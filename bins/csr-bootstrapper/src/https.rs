@@ -43,14 +43,14 @@ impl HttpsSettings {
             "VersionTLS13" => true,
             other => {
                 return Err(format!(
-                    "-tls-min-version is VersionTLS12 or VersionTLS13, not {other:?}"
+                    "-tls-min-version must be VersionTLS12 or VersionTLS13, got {other:?}"
                 ));
             }
         };
         let suites: Vec<_> =
             flags.list("tls-cipher-suites").into_iter().map(str::to_owned).collect();
         if let Some(name) = suites.iter().find(|name| !name.starts_with("TLS_")) {
-            return Err(format!("-tls-cipher-suites: {name:?} is no cipher suite"));
+            return Err(format!("-tls-cipher-suites: unknown cipher suite {name:?}"));
         }
         let Some(listen) = flags.some("listen") else { return Ok(None) };
         let (host, port) = listen.rsplit_once(':').unwrap_or((listen, ""));
@@ -59,7 +59,7 @@ impl HttpsSettings {
                 Ok(Some(Self { host: host.to_owned(), port, only_tls13, suites }))
             }
             _ => Err(format!(
-                "-listen is an address and a port, such as 0.0.0.0:8443, not {listen:?}"
+                "-listen must be an address and a port, such as 0.0.0.0:8443, got {listen:?}"
             )),
         }
     }

@@ -27,7 +27,7 @@ impl Content {
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
         // The API server accepts no other; paths are made of them.
         if let Some(key) = files.keys().find(|key| !valid_key(key)) {
-            return Err(fail(&format!("has a key {key:?} that is no file name")));
+            return Err(fail(&format!("has a key {key:?} that is not a file name")));
         }
         let complete = files.contains_key(KUBECONFIG);
         if complete {
@@ -141,7 +141,7 @@ pub(crate) mod tests {
         for bad in ["", ".", "..", "..data", "../x", "a/b", "a b", "a\0", &"k".repeat(254)] {
             assert!(!valid_key(bad), "{bad}");
             let error = judge(&[(bad, "x")]).unwrap_err().to_string();
-            assert!(error.contains("that is no file name"), "{error}");
+            assert!(error.contains("that is not a file name"), "{error}");
         }
         for good in ["a", ".a", "tls.crt", "A-b_c.0", &"k".repeat(253)] {
             assert!(valid_key(good), "{good}");

@@ -82,7 +82,7 @@ fn mode(flags: &Flags, name: &str, least: u32) -> Result<Option<u32>, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 && mode & least == least => Ok(Some(mode)),
         _ => Err(format!(
-            "-{name} is octal, up to 0777 and with the bits of {least:04o}, not {text:?}"
+            "-{name} must be octal, up to 0777 and with the bits of {least:04o}, got {text:?}"
         )),
     }
 }
@@ -119,11 +119,11 @@ mod tests {
         let expected = Modes { directory: Some(0o750), file: Some(0o440) };
         assert_eq!(modes("-dir-mode 0750 -file-mode 440"), Ok(expected));
         for (line, sentence) in [
-            ("-dir-mode 0600", "-dir-mode is octal, up to 0777 and with the bits of 0700"),
-            ("-file-mode 0040", "-file-mode is octal, up to 0777 and with the bits of 0400"),
-            ("-file-mode 4600", "-file-mode is octal"),
-            ("-file-mode 0x1ff", "-file-mode is octal"),
-            ("-dir-mode u=rwx", "-dir-mode is octal"),
+            ("-dir-mode 0600", "-dir-mode must be octal, up to 0777 and with the bits of 0700"),
+            ("-file-mode 0040", "-file-mode must be octal, up to 0777 and with the bits of 0400"),
+            ("-file-mode 4600", "-file-mode must be octal"),
+            ("-file-mode 0x1ff", "-file-mode must be octal"),
+            ("-dir-mode u=rwx", "-dir-mode must be octal"),
         ] {
             let refusal = modes(line).unwrap_err();
             assert!(refusal.starts_with(sentence), "{line}: {refusal}");

@@ -105,7 +105,7 @@ impl Duty for WorkDuty {
     fn remarks(&self) -> Vec<String> {
         let errors = [self.works.last_error(), self.records.last_error(), self.status().refusal];
         let left_out = self.works.first_invalid().into_iter().map(|name| {
-            format!("ManifestWork {name} is left out: it is invalid, or the works are too large")
+            format!("ManifestWork {name} is ignored: it is invalid, or the works are too large")
         });
         let unwatched = self.watches.refused().into_iter();
         let unwatched = unwatched.map(|kind| format!("{kind} cannot be watched, and is polled"));

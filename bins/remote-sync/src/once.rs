@@ -66,12 +66,12 @@ fn report_left(controller: &Controller) {
             let kind = &controller.context.settings.resources[pair.kind];
             log::warn!(
                 remote:% = remote.name, kind:%, namespace, name, state = state.as_str(), reason:%;
-                "left as it is"
+                "ended without syncing it"
             );
         }
         let more = memory.conditions().count().saturating_sub(MAX_NAMES);
         if more > 0 {
-            log::warn!(remote:% = remote.name, count = more; "others are left as they are, too");
+            log::warn!(remote:% = remote.name, count = more; "more objects are not synced");
         }
     }
 }

@@ -31,7 +31,7 @@ const QUEUE_DEPTH: Family =
     Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
-    "Deletions that wait for their grace, a token or a person.",
+    "Deletions that wait for their grace period, a token or an operator.",
 );
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
@@ -48,7 +48,7 @@ pub(crate) struct Reporter {
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         if stuck(self.controller.beat(), LOOP_TIMEOUT) {
-            return Err("the loop that opens and closes queues is stuck".into());
+            return Err("the queue controller is stuck".into());
         }
         // A first contact takes up to 10 requests, one after the other: probes, both identities, records.
         let longest = LOOP_TIMEOUT + 10 * self.controller.context.settings.timeout;

@@ -38,8 +38,9 @@ fn server(env: &Env<'_>) -> Result<String> {
         return Err(fail("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set"));
     };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
-    server_url(&format!("https://{host}:{port}"))
-        .ok_or_else(|| fail("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address"))
+    server_url(&format!("https://{host}:{port}")).ok_or_else(|| {
+        fail("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not a valid address")
+    })
 }
 
 /// The trust in the cluster's authority; without one the system's roots, as in client-go.

@@ -217,7 +217,7 @@ impl Flags {
         let number = u32::try_from(self.number(name)).ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
             let (min, max, given) = (range.start(), range.end(), self.text(name));
-            format!("-{name} is from {min} to {max}, not {given}")
+            format!("-{name} must be from {min} to {max}, got {given}")
         })
     }
 
@@ -231,7 +231,7 @@ impl Flags {
         let period = self.duration(name);
         if period.is_zero() || period > MAX_PERIOD {
             let given = self.text(name);
-            return Err(format!("-{name} is a time above zero, up to 24h, not {given:?}"));
+            return Err(format!("-{name} must be a time above zero, up to 24h, got {given:?}"));
         }
         Ok(period)
     }

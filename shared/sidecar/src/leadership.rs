@@ -71,16 +71,19 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
     .map(|name| flags.period(name));
     let timing = ElectionTiming { lease: lease?, renew: renew?, retry: retry? };
     if timing.lease < Duration::from_secs(1) {
-        return Err("-leader-election-lease-duration is at least 1s: a Lease counts seconds".into());
+        return Err(
+            "-leader-election-lease-duration must be at least 1s: a Lease counts seconds".into()
+        );
     }
     if timing.lease <= timing.renew {
         return Err(
-            "-leader-election-lease-duration is longer than -leader-election-renew-deadline".into(),
+            "-leader-election-lease-duration must be longer than -leader-election-renew-deadline"
+                .into(),
         );
     }
     if timing.renew <= timing.retry.mul_f64(JITTER) {
         return Err(format!(
-            "-leader-election-renew-deadline is longer than {JITTER} times -leader-election-retry-period"
+            "-leader-election-renew-deadline must be longer than {JITTER} times -leader-election-retry-period"
         ));
     }
     Ok(timing)

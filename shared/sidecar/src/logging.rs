@@ -37,7 +37,7 @@ pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     let format = match flags.text("logging-format") {
         "text" => klog,
         "json" => json_line,
-        other => return Err(format!("-logging-format is text or json, not {other:?}")),
+        other => return Err(format!("-logging-format must be text or json, got {other:?}")),
     };
     let (sender, entries) = sync_channel(MAX_QUEUED);
     start_thread("log", move || write_out(&entries))

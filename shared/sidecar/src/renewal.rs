@@ -115,7 +115,7 @@ pub fn log_outcome<T>(
         RenewalOutcome::Continue => {
             log_object!(
                 Level::Debug, target, server = server, error = error;
-                "one more request is needed"
+                "retrying: the Lease must be read first"
             );
         }
         RenewalOutcome::Renewed { failures: 0 } => {
@@ -124,7 +124,7 @@ pub fn log_outcome<T>(
         RenewalOutcome::Renewed { failures } => {
             log_object!(
                 Level::Info, target, server = server, failures = failures;
-                "lease is renewed again"
+                "lease renewal recovered"
             );
         }
         RenewalOutcome::Failed(retry) => {

@@ -108,11 +108,11 @@ fn unusable_settings_are_refused_with_a_reason() {
             "-lease-name a -lease-namespace c -hub-kubeconfig-secret s -hub-kubeconfig /f",
             "exclude each other",
         ),
-        ("-lease-name a -lease-target all", "-lease-target is hub, managed or both"),
+        ("-lease-name a -lease-target all", "-lease-target must be hub, managed or both"),
         ("-lease-name ../secrets/x", "-lease-name \"../secrets/x\" is not a valid object name"),
         ("-lease-name a -namespace B", "the namespace \"B\" (-namespace, POD_NAMESPACE) is not"),
-        ("-lease-name a -lease-duration 0", "-lease-duration is a number"),
-        ("-lease-name a -startup-delay -1", "-startup-delay is a number"),
+        ("-lease-name a -lease-duration 0", "-lease-duration must be a number"),
+        ("-lease-name a -startup-delay -1", "-startup-delay must be a number"),
     ] {
         let refusal = settings(line, "").unwrap_err();
         assert!(refusal.contains(sentence), "{line}: {refusal}");

@@ -100,7 +100,7 @@ impl<'a> AddOnController<'a> {
             })
         };
         if too_many && !self.has_too_many {
-            log::warn!("add-ons have too many registrations: some are left alone");
+            log::warn!("add-ons have too many registrations: ignoring some");
         }
         self.has_too_many = too_many;
         self.keepers.retain(|secret, keeper| {

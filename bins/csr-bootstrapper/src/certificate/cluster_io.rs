@@ -80,7 +80,7 @@ impl Connections {
         requester: Option<Requester>,
         bootstrap: Option<&BootstrapKubeconfig>,
     ) -> Result<Arc<CsrClient>> {
-        let missing = || Error::bad_config("there is no identity to use at the hub");
+        let missing = || Error::bad_config("no identity to use at the hub");
         if requester.ok_or_else(missing)? == Requester::Agent {
             self.close(agent, None);
             return agent.session().map(|session| session.csrs.clone()).ok_or_else(missing);

@@ -190,7 +190,7 @@ fn flags_that_make_no_sense_are_refused_in_a_sentence() {
         ),
         (
             "-feature-gates MultipleHubs=true -bootstrap-kubeconfigs a,b -hub-connection-timeout-seconds 0",
-            "-hub-connection-timeout-seconds is from 1 to 2147483647, not 0",
+            "-hub-connection-timeout-seconds must be from 1 to 2147483647, got 0",
         ),
         ("-feature-gates Other=true", "-feature-gates: the agent has no feature \"Other\""),
         ("-feature-gates A", "-feature-gates: \"A\" is not Name=true or Name=false"),
@@ -209,40 +209,40 @@ fn flags_that_make_no_sense_are_refused_in_a_sentence() {
             "-spoke-external-server-urls https://127.0.0.1:64433,http://127.0.0.1:8080",
             "-spoke-external-server-urls: \"http://127.0.0.1:8080\" is invalid",
         ),
-        ("-cluster-healthcheck-period 0s", "-cluster-healthcheck-period is a time above zero"),
+        ("-cluster-healthcheck-period 0s", "-cluster-healthcheck-period must be a time above zero"),
         (
             "-client-cert-expiration-seconds 3599",
-            "-client-cert-expiration-seconds is 0 or from 3600",
+            "-client-cert-expiration-seconds must be 0 or from 3600",
         ),
-        ("-max-custom-cluster-claims -1", "-max-custom-cluster-claims is 0 or more, not -1"),
+        ("-max-custom-cluster-claims -1", "-max-custom-cluster-claims must be 0 or more, got -1"),
         ("-cluster-annotations a", "-cluster-annotations: \"a\" is not key=value"),
         (
             "-cluster-annotations agent.open-cluster-management.io/a/b=1",
             "-cluster-annotations: \"agent.open-cluster-management.io/a/b\" is not a key",
         ),
-        ("-registration-auth CSR", "-registration-auth is csr, not \"CSR\""),
+        ("-registration-auth CSR", "-registration-auth must be csr, got \"CSR\""),
         (
             "-registration-auth grpc",
-            "-registration-auth is csr, not \"grpc\", which needs a hub behind",
+            "-registration-auth must be csr, got \"grpc\", which needs a hub behind",
         ),
         (
             "-registration-auth awsirsa",
-            "-registration-auth is csr, not \"awsirsa\", which needs the AWS",
+            "-registration-auth must be csr, got \"awsirsa\", which needs the AWS",
         ),
         ("-registration-auth awsirsa -hub-cluster-arn x", "-hub-cluster-arn has no meaning here"),
         ("-grpc-config x", "-grpc-config has no meaning here: registration is by CSR alone"),
         ("-hub-kubeconfig /x", "-hub-kubeconfig has no meaning here"),
         ("-config=/etc/config.yaml", "-config has no meaning here"),
-        ("-tls-min-version=TLS1.2", "-tls-min-version is VersionTLS12 or VersionTLS13"),
+        ("-tls-min-version=TLS1.2", "-tls-min-version must be VersionTLS12 or VersionTLS13"),
         (
             "-addon-kubeclient-registration-auth x",
-            "-addon-kubeclient-registration-auth is csr or token, not \"x\"",
+            "-addon-kubeclient-registration-auth must be csr or token, got \"x\"",
         ),
         (
             "-addon-token-expiration-seconds 599",
-            "-addon-token-expiration-seconds is from 600 to 2147483647, not 599",
+            "-addon-token-expiration-seconds must be from 600 to 2147483647, got 599",
         ),
-        (times, "-leader-election-lease-duration is at least 1s"),
+        (times, "-leader-election-lease-duration must be at least 1s"),
     ] {
         let refusal = settings(line).map(drop).expect_err(line);
         assert!(refusal.starts_with(sentence), "{line}: {refusal}");

@@ -170,7 +170,7 @@ pub(super) fn annotations(
 pub(super) fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
     let most = flags.number("max-custom-cluster-claims");
     let max_custom = usize::try_from(most)
-        .map_err(|_| format!("-max-custom-cluster-claims is 0 or more, not {most}"))?;
+        .map_err(|_| format!("-max-custom-cluster-claims must be 0 or more, got {most}"))?;
     let suffixes = flags.list("reserved-cluster-claim-suffixes").into_iter();
     Ok(ClaimRules { max_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
 }
@@ -183,7 +183,7 @@ pub(super) fn check_registration_auth(driver: &str) -> Result<(), String> {
         "grpc" => ", which needs a hub behind a gRPC broker",
         _ => "",
     };
-    Err(format!("-registration-auth is csr, not {driver:?}{why}"))
+    Err(format!("-registration-auth must be csr, got {driver:?}{why}"))
 }
 
 pub(super) fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
@@ -192,7 +192,9 @@ pub(super) fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
     match flags.text("addon-kubeclient-registration-auth") {
         "" | "csr" => Ok(KubeClientDriver::Csr),
         "token" => Ok(KubeClientDriver::Token { lifetime }),
-        other => Err(format!("-addon-kubeclient-registration-auth is csr or token, not {other:?}")),
+        other => {
+            Err(format!("-addon-kubeclient-registration-auth must be csr or token, got {other:?}"))
+        }
     }
 }
 
@@ -203,5 +205,5 @@ pub(super) fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
         return Ok(None);
     }
     let seconds = flags.number_in(name, MIN_CERTIFICATE_SECONDS..=MAX_SECONDS);
-    seconds.map(Some).map_err(|error| error.replacen("is from", "is 0 or from", 1))
+    seconds.map(Some).map_err(|error| error.replacen("must be from", "must be 0 or from", 1))
 }

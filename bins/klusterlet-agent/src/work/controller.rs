@@ -62,7 +62,7 @@ impl WorkController {
             self.duty.change(|status| status.beat = Some(started));
             if self.clients.hub.config().server != server {
                 // All names of records change with it.
-                log::warn!("the hub's URL has changed: starting anew");
+                log::warn!("the hub's URL has changed: restarting the work duty");
                 stop.raise();
                 return None;
             }

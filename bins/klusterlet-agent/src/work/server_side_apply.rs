@@ -142,7 +142,7 @@ fn ignored_fields(config: &ServerSideApplyConfig) -> Result<Vec<IgnoredField>, S
                 }
                 // As upstream, which applies the manifest all the same.
                 Err(error) => {
-                    log::warn!(path = path, error = error; "the path of ignoreFields is left out")
+                    log::warn!(path = path, error = error; "ignoring a path of ignoreFields")
                 }
             }
         }

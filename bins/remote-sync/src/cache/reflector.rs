@@ -342,6 +342,6 @@ fn log_too_large(remote: &str, kind: &str, head: &Head) {
     let (namespace, name) = (&*head.namespace, &*head.name);
     log::warn!(
         remote, kind, namespace, name;
-        "the object needs too much memory and is left alone"
+        "ignoring the object: it needs too much memory"
     );
 }

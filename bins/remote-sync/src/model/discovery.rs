@@ -59,7 +59,7 @@ impl ResourceArg {
             group.is_none_or(valid_name) && version.is_none_or(valid_label) && valid_label(plural);
         if !sound {
             return Err(format!(
-                "-resource is plural.group or group/version/plural, without a group plural or v1/plural, not {text:?}"
+                "-resource must be plural.group or group/version/plural, without a group plural or v1/plural, got {text:?}"
             ));
         }
         let group = group.unwrap_or_default().to_owned();

@@ -31,7 +31,7 @@ fn ignored_field(text: &str) -> Result<(ResourceArg, FieldPath), String> {
     });
     parsed.ok_or_else(|| {
         format!(
-            "-ignore-field is KIND:POINTER, with a JSON pointer to content such as /spec/replicas, not {text:?}"
+            "-ignore-field must be KIND:POINTER, with a JSON pointer to content such as /spec/replicas, got {text:?}"
         )
     })
 }

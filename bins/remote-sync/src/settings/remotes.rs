@@ -95,7 +95,7 @@ pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Regist
 fn file(text: &str) -> Result<Remote, String> {
     let (name, path) = named(text);
     if path.is_empty() {
-        return Err(format!("-remote-kubeconfig is [NAME=]FILE, not {text:?}"));
+        return Err(format!("-remote-kubeconfig must be [NAME=]FILE, got {text:?}"));
     }
     let stem = || Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = name.map_or_else(stem, str::to_owned);
@@ -111,7 +111,7 @@ fn secret(text: &str) -> Result<Remote, String> {
     let (namespace, secret) = place.split_once('/').unwrap_or_default();
     if !valid_label(namespace) || !valid_name(secret) || !key.is_none_or(valid_data_key) {
         return Err(format!(
-            "-remote-kubeconfig-secret is [NAME=]NAMESPACE/SECRET[:KEY], not {text:?}"
+            "-remote-kubeconfig-secret must be [NAME=]NAMESPACE/SECRET[:KEY], got {text:?}"
         ));
     }
     let name = name.unwrap_or_else(|| secret.strip_suffix(SECRET_SUFFIX).unwrap_or(secret));

@@ -95,7 +95,10 @@ fn a_remote_has_the_name_of_its_kubeconfig_or_another() {
     assert_eq!(remotes[4].source, secret("hub", Some("config")));
     refused(&[
         ("-resource pods", "no remote is configured: set -remote-kubeconfig"),
-        ("-resource pods -remote-kubeconfig a=", "-remote-kubeconfig is [NAME=]FILE, not \"a=\""),
+        (
+            "-resource pods -remote-kubeconfig a=",
+            "-remote-kubeconfig must be [NAME=]FILE, got \"a=\"",
+        ),
         ("-resource pods -remote-kubeconfig /A", "the remote \"A\" has a name that is not a DNS"),
         ("-resource pods -remote-kubeconfig /a.b.yaml", "the remote \"a.b\" has a name"),
         ("-resource pods -remote-kubeconfig /", "the remote \"\" has a name"),
@@ -106,7 +109,7 @@ fn a_remote_has_the_name_of_its_kubeconfig_or_another() {
     ]);
     for bad in ["x", "n/", "/x", "n/x:", "n/x:a/b", "N/x", "a=n", "n/x/y"] {
         let line = format!("-remote-kubeconfig-secret {bad}");
-        let sentence = "-remote-kubeconfig-secret is [NAME=]NAMESPACE/SECRET[:KEY]";
+        let sentence = "-remote-kubeconfig-secret must be [NAME=]NAMESPACE/SECRET[:KEY]";
         refused_with(&[(&line, sentence)]);
     }
 }
@@ -138,7 +141,7 @@ fn a_registry_has_labels_and_a_namespace() {
 fn resources_are_named_and_named_once() {
     refused(&[
         ("-remote-kubeconfig /a", "-resource is required"),
-        ("-remote-kubeconfig /a -resource a/b", "-resource is plural.group or"),
+        ("-remote-kubeconfig /a -resource a/b", "-resource must be plural.group or"),
         ("-remote-kubeconfig /a -resource pods,v1/pods", "-resource names pods twice"),
         ("-remote-kubeconfig /a -resource x.a.b -resource a.b/v2/x", "-resource names x.a.b twice"),
     ]);
@@ -202,12 +205,12 @@ fn an_orphan_goes_after_proof_or_stays() {
     assert_eq!((orphans.most, orphans.within), (3, Duration::from_secs(3600)));
     assert_eq!(orphans.grace, Duration::ZERO);
     refused_with(&[
-        ("-orphan-policy delete", "-orphan-policy is confirm or keep, not"),
-        ("-max-deletions 10", "-max-deletions is N/TIME, both above zero, not \"10\""),
-        ("-max-deletions 0/1m", "-max-deletions is N/TIME"),
-        ("-max-deletions 1/0", "-max-deletions is N/TIME"),
-        ("-max-deletions -1/1m", "-max-deletions is N/TIME"),
-        ("-max-deletions 1/x", "-max-deletions is N/TIME"),
+        ("-orphan-policy delete", "-orphan-policy must be confirm or keep, got"),
+        ("-max-deletions 10", "-max-deletions must be N/TIME, both above zero, got \"10\""),
+        ("-max-deletions 0/1m", "-max-deletions must be N/TIME"),
+        ("-max-deletions 1/0", "-max-deletions must be N/TIME"),
+        ("-max-deletions -1/1m", "-max-deletions must be N/TIME"),
+        ("-max-deletions 1/x", "-max-deletions must be N/TIME"),
     ]);
 }
 
@@ -224,10 +227,13 @@ fn fields_have_rules() {
     assert_eq!(rules[1].ignored, [path("/spec/replicas"), path("/spec/paused")]);
     refused_with(&[
         ("-ignore-field gadgets.example.com:/spec/a", "-ignore-field: -resource does not name"),
-        ("-ignore-field widgets.example.com", "-ignore-field is KIND:POINTER"),
-        ("-ignore-field widgets.example.com:spec", "-ignore-field is KIND:POINTER"),
-        ("-ignore-field widgets.example.com:/status/a", "-ignore-field is KIND:POINTER"),
-        ("-ignore-field widgets.example.com:/metadata/labels", "-ignore-field is KIND:POINTER"),
+        ("-ignore-field widgets.example.com", "-ignore-field must be KIND:POINTER"),
+        ("-ignore-field widgets.example.com:spec", "-ignore-field must be KIND:POINTER"),
+        ("-ignore-field widgets.example.com:/status/a", "-ignore-field must be KIND:POINTER"),
+        (
+            "-ignore-field widgets.example.com:/metadata/labels",
+            "-ignore-field must be KIND:POINTER",
+        ),
         ("-track nothing", "-track"),
     ]);
 }
@@ -257,7 +263,7 @@ fn an_object_to_explain_is_a_kind_and_a_name() {
     let (operation, ..) = explained("-explain widgets.example.com web").unwrap();
     let Operation::Explain(wanted) = operation else { panic!("{operation:?}") };
     assert_eq!(wanted.to_string(), "widgets.example.com web");
-    let form = "-explain is KIND NAMESPACE/NAME, or KIND NAME";
+    let form = "-explain must be KIND NAMESPACE/NAME, or KIND NAME";
     refused_with(&[
         ("-explain widgets.example.com a/b/c", form),
         ("-explain widgets.example.com A/b", form),
@@ -286,7 +292,10 @@ fn a_leader_is_elected_where_replicas_run() {
     assert!(election("-print-rbac").unwrap().is_some());
     refused_with(&[
         ("-leader-election-name A", "-leader-election-name \"A\" is not a valid object name"),
-        ("-leader-election-lease-duration 9s", "-leader-election-lease-duration is longer than"),
+        (
+            "-leader-election-lease-duration 9s",
+            "-leader-election-lease-duration must be longer than",
+        ),
     ]);
     let arguments = format!("{ONE} -leader-election");
     let Ok(Invocation::Run(flags)) = parse("x", &table(), arguments.split(' ').map(Into::into))
@@ -318,10 +327,10 @@ fn identities_are_those_of_known_remotes() {
 #[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     refused_with(&[
-        ("-direction up", "-direction is pull or push, not \"up\""),
+        ("-direction up", "-direction must be pull or push, got \"up\""),
         (
             "-local-propagation-policy foreground",
-            "-local-propagation-policy is Foreground or Background or Orphan, not \"foreground\"",
+            "-local-propagation-policy must be Foreground or Background or Orphan, got \"foreground\"",
         ),
         ("-local-secret-name a/b", "-local-secret-name \"a/b\" is not a valid object name"),
         ("-source-namespace a.b", "-source-namespace \"a.b\" is not the name of a namespace"),
@@ -329,11 +338,14 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
             "-namespace-prefix my- -source-namespace other",
             "-source-namespace other does not start with -namespace-prefix my-",
         ),
-        ("-concurrent-reconciles 0", "-concurrent-reconciles is a number from 1 to 256, not 0"),
-        ("-qps -1", "-qps is a number from 0"),
-        ("-probe-interval 0", "-probe-interval is a time above zero"),
-        ("-probe-timeout 0", "-probe-timeout is a time above zero"),
-        ("-timeout 0s", "-timeout is a time above zero"),
+        (
+            "-concurrent-reconciles 0",
+            "-concurrent-reconciles must be a number from 1 to 256, got 0",
+        ),
+        ("-qps -1", "-qps must be a number from 0"),
+        ("-probe-interval 0", "-probe-interval must be a time above zero"),
+        ("-probe-timeout 0", "-probe-timeout must be a time above zero"),
+        ("-timeout 0s", "-timeout must be a time above zero"),
         ("-namespace A", "the namespace \"A\" (-namespace, POD_NAMESPACE) is not a valid name"),
     ]);
     assert_eq!(with("-resync 0").unwrap().resync, None);

@@ -62,7 +62,7 @@ fn explained(flags: &Flags, resources: &PerKind<ResourceArg>) -> Result<Option<E
     let (resource, object) = text.split_once(' ').unwrap_or((text, ""));
     let (namespace, name) = object.split_once('/').unwrap_or(("", object));
     if !valid_name(name) || !(namespace.is_empty() || valid_label(namespace)) {
-        return Err(format!("-explain is KIND NAMESPACE/NAME, or KIND NAME, not {text:?}"));
+        return Err(format!("-explain must be KIND NAMESPACE/NAME, or KIND NAME, got {text:?}"));
     }
     let wanted = ResourceArg::parse(resource)?;
     let found = resources.iter().find(|(_, known)| known.same(&wanted));
@@ -81,7 +81,7 @@ pub(super) fn one_of<T: Copy>(
     let found = choices.iter().find(|(choice, _)| *choice == given);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let choices: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
-        format!("-{name} is {}, not {given:?}", choices.join(" or "))
+        format!("-{name} must be {}, got {given:?}", choices.join(" or "))
     })
 }
 
@@ -95,7 +95,7 @@ pub(super) fn number<T: TryFrom<i64>>(
     Some(given)
         .filter(|given| (least..=most).contains(given))
         .and_then(|given| T::try_from(given).ok())
-        .ok_or_else(|| format!("-{name} is a number from {least} to {most}, not {given}"))
+        .ok_or_else(|| format!("-{name} must be a number from {least} to {most}, got {given}"))
 }
 
 pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
@@ -199,8 +199,8 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
         let most = most.parse().ok().filter(|most| *most > 0)?;
         Some((most, duration(within).filter(|within| !within.is_zero())?))
     });
-    let (most, within) =
-        rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
+    let (most, within) = rate
+        .ok_or_else(|| format!("-max-deletions must be N/TIME, both above zero, got {given:?}"))?;
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
 }
 

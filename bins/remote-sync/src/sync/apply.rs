@@ -139,7 +139,7 @@ impl PairContext<'_> {
             self.settle(source, &marked);
         }
         if self.context.settings.adopt == AdoptPolicy::Always {
-            let message = format!("{} was nobody's copy and is one from now on", self.target.key);
+            let message = format!("adopted the existing object {}", self.target.key);
             outcome::write_event(self, source.uid, "Adopted", message);
         }
         Ok(())
@@ -308,7 +308,7 @@ impl PairContext<'_> {
         if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
             self.context.metrics.regressed(&self.remote.name);
             let reason = format!("generation {generation}, it was {}", copy.generation);
-            log_pair!(Level::Warn, self, "the source went back", reason = reason);
+            log_pair!(Level::Warn, self, "the source's generation went back", reason = reason);
         }
     }
 

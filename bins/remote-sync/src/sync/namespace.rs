@@ -71,7 +71,7 @@ impl PairContext<'_> {
         let path = format!("{}?limit=2", kind.resource.collection(&self.target.namespace).path());
         let list = client.document(&path)?;
         let items = list["items"].as_array().ok_or_else(|| {
-            Error::BadPeer(format!("list {plural} on {}: the answer is no list", client.name()))
+            Error::BadPeer(format!("list {plural} on {}: the answer is not a list", client.name()))
         })?;
         let mut names = items.iter().map(|item: &Value| key::namespaced_name(item).1);
         let usual =

@@ -98,7 +98,8 @@ impl<'a> Reconciler<'a> {
                 return result;
             }
         }
-        let message = "it keeps changing: something else writes it all the time".to_owned();
+        let message =
+            "gave up after repeated conflicts: another writer keeps updating it".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
         failed(&self.pair, &error)
     }

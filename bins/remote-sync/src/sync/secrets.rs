@@ -115,7 +115,7 @@ impl PairContext<'_> {
         let standing = there.map(|there| SecretStanding::of(there, &hash, &copy.owner, rules));
         if standing == Some(SecretStanding::Foreign) {
             let reason = format!(
-                "Secret {} next to the source is somebody else's, and neither empty nor equal",
+                "Secret {} next to the source is not managed by remote-sync, and neither empty nor equal",
                 copy.name
             );
             return Ok(Err(PairCondition::new(PairState::Conflict, true, &reason)));

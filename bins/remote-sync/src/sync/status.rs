@@ -170,7 +170,7 @@ impl Reason {
             Self::NotOurs => (
                 Conflict,
                 None,
-                "an object that is no copy has the target's name, and -adopt does not allow to take it",
+                "the target exists and is not managed by remote-sync, and -adopt does not allow adopting it",
             ),
             Self::Loop => {
                 (Conflict, None, "it is itself a copy from the cluster that it would be copied to")

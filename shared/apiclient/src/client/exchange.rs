@@ -63,7 +63,7 @@ impl Client {
         if same || target.subresource.is_some() && object["kind"].is_string() {
             return Ok(object);
         }
-        Err(self.odd(request, "another object than the one asked for"))
+        Err(self.odd(request, "another object than requested"))
     }
 
     /// Reads the answer to its end, so that the connection can be kept.

@@ -16,7 +16,7 @@ fn run(arguments: &[&str]) -> Output {
     outputs::run(&mut command)
 }
 
-const A_DURATION: &str = "-lease-duration is a number of seconds from 1 to 2147483647";
+const A_DURATION: &str = "-lease-duration must be a number of seconds from 1 to 2147483647";
 
 /// What it takes besides a kubeconfig.
 const COMPLETE: [&str; 8] = [
@@ -41,7 +41,7 @@ fn unusable_flags_end_with_exit_code_2_and_a_reason() {
         (&["-lease-duration", "2147483648"], A_DURATION),
         (&["-lease-name", "Not_A_Name"], "is not a valid object name"),
         (&["-lease-target=hub", "-hub-kubeconfig-secret="], "is required for a Lease on the hub"),
-        (&["-logging-format", "xml"], "-logging-format is text or json"),
+        (&["-logging-format", "xml"], "-logging-format must be text or json"),
     ] {
         let output = run(&[&COMPLETE, more].concat());
         let text = String::from_utf8_lossy(&output.stderr);

@@ -81,7 +81,7 @@ fn hub_away_at_the_start_is_tried_again_within_the_period() {
     sidecar.wait_for("lease renewal failed");
     scene.hub_relay.set(Way::Open);
     eventually("the Lease is there", || scene.lease().is_some());
-    sidecar.wait_for("lease is renewed again");
+    sidecar.wait_for("lease renewal recovered");
 }
 
 // Row 8.

@@ -42,7 +42,7 @@ pub fn secret(scene: &Scene) -> Target<'_> {
 
 /// The hub cannot be used, and can again.
 pub(crate) const LOST: &str = "lease renewal failed";
-pub(crate) const BACK: &str = "lease is renewed again";
+pub(crate) const BACK: &str = "lease renewal recovered";
 /// The pod is not ready; it does not exist.
 pub(crate) const STALE: &str = "the Lease goes stale";
 pub(crate) const NO_POD: &str = "reason=\"it does not exist\"";

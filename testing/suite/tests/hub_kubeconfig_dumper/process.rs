@@ -97,7 +97,7 @@ fn unusable_flags_end_with_exit_code_2() {
     command.args(["-namespace", "x", "-file-mode", "7"]);
     let mut sidecar = Sidecar::spawn(command, 0);
     assert_eq!(sidecar.wait().code(), Some(2), "{}", sidecar.log());
-    assert!(sidecar.log().starts_with("-file-mode is octal"), "{}", sidecar.log());
+    assert!(sidecar.log().starts_with("-file-mode must be octal"), "{}", sidecar.log());
 }
 
 #[test]

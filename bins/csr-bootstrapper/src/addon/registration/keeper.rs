@@ -221,7 +221,7 @@ fn remove(name: &RegistrationSecret, context: AddOnContext<'_>) -> Result<Instan
     } else {
         log_object!(
             Level::Warn, target;
-            "the Secret is left: it is no credential of this cluster any more"
+            "keeping the Secret: it no longer belongs to this cluster"
         );
     }
     lock(context.store).remove(name)?;

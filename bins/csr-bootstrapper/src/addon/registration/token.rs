@@ -53,7 +53,7 @@ impl TokenClaims {
         let (Some(_), Some(claims), Some(_), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err("is no JWT");
+            return Err("is not a JWT");
         };
         // Go accepts padding.
         let unpadded = claims.split(|byte| *byte == b'=').next().unwrap_or_default();
@@ -292,7 +292,9 @@ impl Step<'_> {
         let answer = session.client.create(&target, &request)?;
         let token =
             answer["status"]["token"].as_str().map(|token| token.as_bytes().to_vec().into());
-        token.ok_or_else(|| Error::bad_config(format!("the hub gives no token for {target}")))
+        token.ok_or_else(|| {
+            Error::bad_config(format!("the hub returned an empty token for {target}"))
+        })
     }
 
     /// Saves the token, if there is a new one, and what is next to it.

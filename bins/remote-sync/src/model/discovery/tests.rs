@@ -41,7 +41,7 @@ fn a_kind_is_named_in_four_ways() {
         "a b",
     ] {
         let refusal = ResourceArg::parse(bad).unwrap_err();
-        assert!(refusal.starts_with("-resource is ") && refusal.contains(bad), "{refusal}");
+        assert!(refusal.starts_with("-resource must be ") && refusal.contains(bad), "{refusal}");
     }
     assert!(wanted("a", None, "x").same(&wanted("a", Some("v2"), "x")));
     assert_eq!(wanted("policy", Some("v1"), "pods").to_string(), "pods.policy");

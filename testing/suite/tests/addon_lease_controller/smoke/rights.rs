@@ -31,7 +31,7 @@ fn missing_update_right_is_logged_once() {
     let before = renewals(&sidecar, "hub");
     revoked.grant();
     eventually("it is renewed again", || renewals(&sidecar, "hub") > before);
-    sidecar.wait_for("lease is renewed again");
+    sidecar.wait_for("lease renewal recovered");
 }
 
 #[test]

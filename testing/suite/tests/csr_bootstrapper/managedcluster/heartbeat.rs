@@ -116,7 +116,7 @@ fn a_lease_that_stays_away_is_looked_for_and_not_made() {
     assert!(spoke.hub.cluster.faults().hits(away) >= 2, "it goes on looking");
     assert_eq!(count(&spoke, "create leases"), 0);
     spoke.hub.cluster.faults().remove(away);
-    eventually("it is renewed again", || agent.count("lease is renewed again") == 1);
+    eventually("it is renewed again", || agent.count("lease renewal recovered") == 1);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn cut_off_cluster_is_lost_and_comes_back() {
     assert_eq!(agent.ask("/readyz").0, 200, "the credential is as good as before");
     spoke.hub_relay.set(Way::Open);
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    agent.wait_for("lease is renewed again");
+    agent.wait_for("lease renewal recovered");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn an_object_that_is_no_copy_is_left_alone() {
     let before = target.create_number(42);
     source.create_number(1);
     let mut sidecar = stage.start_served(&[]);
-    sidecar.wait_for("an object that is no copy has the target's name");
+    sidecar.wait_for("the target exists and is not managed by remote-sync");
     stage.stays_quiet();
     assert_eq!(target.read(), before);
     assert!(!source.is_claimed());
@@ -120,7 +120,7 @@ fn an_object_with_the_sources_content_becomes_its_copy() {
     let before = target.create_number(1);
     source.create_number(1);
     let mut sidecar = stage.start(&["-adopt", "never"]);
-    sidecar.wait_for("an object that is no copy has the target's name");
+    sidecar.wait_for("the target exists and is not managed by remote-sync");
     assert_eq!(target.read(), before);
     sidecar.kill();
     let _sidecar = stage.start(&[]);

@@ -123,7 +123,7 @@ impl<'a> Addon<'a> {
         self.stage.scene.hub_relay.set(Way::Open);
         let lease = self.next_renewal(begin).at - begin;
         let heartbeat = agent.next_heartbeat(begin).at - begin;
-        self.sidecar.wait_for("lease is renewed again");
+        self.sidecar.wait_for("lease renewal recovered");
         self.sidecar.wait_for_code("/readyz", 200);
         assert!(self.sidecar.alive(), "the process ended");
         format!("both renewed again {}", after(lease.max(heartbeat)))

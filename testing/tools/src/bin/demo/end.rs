@@ -65,7 +65,7 @@ pub fn hub_view(stage: &Stage) {
     let accepted = cluster["spec"]["hubAcceptsClient"].as_bool().unwrap_or_default();
     let kinds = ["ManagedClusterJoined", "ManagedClusterConditionAvailable"];
     let [joined, available] = kinds.map(|kind| status(&cluster, kind));
-    println!("\n{}", bold("kubectl get managedclusters,managedclusteraddons -A"));
+    println!("\n{}", bold("The hub's view"));
     println!("{:15}{:10}{:15}{:9}AVAILABLE", "", "NAME", "HUB ACCEPTED", "JOINED");
     println!("{:15}{CLUSTER:10}{accepted:<15}{joined:9}{available}", "managedcluster");
     println!("\n{:21}{:12}{:12}AVAILABLE", "", "NAMESPACE", "NAME");

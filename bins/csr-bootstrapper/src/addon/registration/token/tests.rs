@@ -56,9 +56,9 @@ fn addon_token_is_refreshed_with_a_fifth_of_its_life_left() {
 fn addon_token_that_is_none_is_replaced() {
     for (bytes, what) in [
         (&b""[..], "has no token"),
-        (b"x", "has a token that is no JWT"),
-        (b"a.b", "has a token that is no JWT"),
-        (b"a.b.c.d", "has a token that is no JWT"),
+        (b"x", "has a token that is not a JWT"),
+        (b"a.b", "has a token that is not a JWT"),
+        (b"a.b.c.d", "has a token that is not a JWT"),
         (b"a.%.c", "has a token that has claims that cannot be read"),
         (b"a.eA.c", "has a token that has claims that cannot be read"),
     ] {
