@@ -207,10 +207,8 @@ impl Agent {
 
     /// The Secret with the hub's credential in its last known state.
     pub(crate) fn credential_secret(&self) -> Option<Arc<Value>> {
-        match self.credential.get(&self.settings.hub_secret) {
-            Lookup::Object(secret) => Some(secret),
-            Lookup::Unknown | Lookup::Absent | Lookup::Invalid => None,
-        }
+        let secret = self.credential.get(&self.settings.hub_secret);
+        if let Lookup::Object(secret) = secret { Some(secret) } else { None }
     }
 
     /// Takes over the answer to a write of the credential's Secret: the watch may lag behind.

@@ -143,16 +143,3 @@ impl Agent {
         source.map_err(|error| BootstrapError::Invalid(Some(error)))
     }
 }
-
-#[cfg(test)]
-pub(crate) fn hub_at(server: &str) -> Hub {
-    Hub {
-        name: "hub".into(),
-        server: server.into(),
-        proxy: None,
-        authority_file: None,
-        authority: None,
-        server_name: None,
-        insecure: false,
-    }
-}

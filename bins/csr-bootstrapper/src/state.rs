@@ -86,10 +86,8 @@ impl HubSession {
     }
 
     pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
-        match self.managed_cluster.get(&self.names.cluster) {
-            Lookup::Object(cluster) => Some(cluster),
-            Lookup::Unknown | Lookup::Absent | Lookup::Invalid => None,
-        }
+        let cluster = self.managed_cluster.get(&self.names.cluster);
+        if let Lookup::Object(cluster) = cluster { Some(cluster) } else { None }
     }
 }
 

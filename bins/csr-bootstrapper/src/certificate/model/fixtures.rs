@@ -10,14 +10,21 @@ use super::{
     world::{Credential, Csr, CsrState, LIFE},
 };
 use crate::{
-    bootstrap::hub_at,
     certificate::{authority::CertificateTemplate, csr::CertificateRequest},
     hub::Hub,
     identity::AgentNames,
 };
 
 pub(super) fn hub() -> Hub {
-    hub_at("https://hub.example:6443")
+    Hub {
+        name: "hub".into(),
+        server: "https://hub.example:6443".into(),
+        proxy: None,
+        authority_file: None,
+        authority: None,
+        server_name: None,
+        insecure: false,
+    }
 }
 
 impl Registration {
