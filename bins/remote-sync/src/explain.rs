@@ -1,22 +1,32 @@
-//! Explanation (`-explain`): what the program would do next for one object, and why. It only reads.
+//! Explanation (`-explain`): the state of one pair, or what the program would do next about it, and why. It only reads.
 
 use std::{
     io::{self, Write},
     time::{Duration, Instant},
 };
 
-use apiclient::error::{Error, Result};
+use apiclient::{
+    error::{Error, Result},
+    workqueue::WorkItem,
+};
 
 use crate::{
     controller::Controller,
     model::key::{self, KindIndex, Pair},
     once,
     settings::Explained,
-    sync::{explain, remote::RemoteSync},
+    sync::{
+        context::SyncContext,
+        decide::{SyncAction, next_action},
+        observed::{Attempt, Observed},
+        pair::PairContext,
+        remote::RemoteSync,
+        status::PairState,
+    },
 };
 
 /// The longest wait for clusters and their lists.
-const LONGEST: Duration = Duration::from_secs(60);
+const LISTS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Prints what is known of an object, and what would be done.
 ///
@@ -24,11 +34,21 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// `NotFound` if no remote has such a source or target. `Unavailable` if the local cluster cannot be reached.
 pub(crate) fn run(controller: &Controller, wanted: &Explained) -> Result<()> {
     wait_for_lists(controller, wanted.kind)?;
+    let Explained { kind, namespace, name, .. } = wanted;
     let mut text = String::new();
     for remote in controller.remotes().iter() {
-        for key in keys(remote, wanted) {
-            let pair = Pair { kind: wanted.kind, key: key.into() };
-            if let Some(line) = explain::explain(&controller.context, remote, &pair) {
+        let names = &remote.names;
+        let mut pairs = Vec::new();
+        // The name may be that of either side.
+        for canonical in
+            [names.canonical_of_source(namespace, name), names.canonical_of_target(namespace, name)]
+        {
+            pairs.extend(canonical.map(|(namespace, name)| key::of(namespace, name)));
+        }
+        pairs.dedup();
+        for key in pairs {
+            let pair = Pair { kind: *kind, key: key.into() };
+            if let Some(line) = explain(&controller.context, remote, &pair) {
                 text.push_str(&format!("{wanted}, remote {}: {line}\n", remote.name));
             }
         }
@@ -44,19 +64,6 @@ pub(crate) fn run(controller: &Controller, wanted: &Explained) -> Result<()> {
     Ok(())
 }
 
-/// The keys of the pairs that have this name on either side.
-fn keys(remote: &RemoteSync, wanted: &Explained) -> Vec<key::ObjectKey> {
-    let Explained { namespace, name, .. } = wanted;
-    let both = [
-        remote.names.canonical_of_source(namespace, name),
-        remote.names.canonical_of_target(namespace, name),
-    ];
-    let mut keys: Vec<_> =
-        both.into_iter().flatten().map(|(namespace, name)| key::of(namespace, name)).collect();
-    keys.dedup();
-    keys
-}
-
 /// Waits until the kind is listed on all clusters, or it is known why not.
 fn wait_for_lists(controller: &Controller, kind: KindIndex) -> Result<()> {
     let begun = Instant::now();
@@ -69,6 +76,35 @@ fn wait_for_lists(controller: &Controller, kind: KindIndex) -> Result<()> {
     once::wait_while(controller, "stopped before everything was known", || {
         let remotes = controller.remotes();
         let waits = once::awaits_remotes(controller) || remotes.iter().any(|it| lists(it));
-        waits && begun.elapsed() < LONGEST
+        waits && begun.elapsed() < LISTS_TIMEOUT
+    })
+}
+
+/// One line about a pair; `None` if neither of its objects exists.
+fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<String> {
+    let since = Instant::now();
+    let item = WorkItem { key: pair.clone(), since, urgent: true, large: true, failures: 0 };
+    let seen = PairContext::new(context, remote, &item);
+    // Nothing was looked at yet.
+    let observed = seen
+        .as_ref()
+        .map(|pair| Observed { secrets_checked: true, ..pair.observe(Instant::now()) });
+    if observed.as_ref().is_some_and(|it| it.source.is_none() && it.target.is_none()) {
+        return None;
+    }
+    if let Some(obstacle) = remote.obstacle(pair.kind) {
+        return Some(format!("nothing is done: {obstacle}"));
+    }
+    let (pair, observed) = (seen?, observed?);
+    if let Some(sentence) = pair.blocked() {
+        return Some(format!("{}: {sentence}", PairState::Failing.as_str()));
+    }
+    Some(match next_action(&observed, &Attempt::default(), &pair.rules()) {
+        SyncAction::Done(status) => match status.condition() {
+            Some(condition) => format!("{}: {}", condition.state.as_str(), condition.reason),
+            None if observed.source.is_none() => "nothing to do, there is no pair".into(),
+            None => PairState::InSync.as_str().into(),
+        },
+        action => format!("next: {}, as {}", action.as_str(), action.reason(&observed)),
     })
 }

@@ -8,7 +8,6 @@ pub(crate) mod decide;
 pub(crate) mod delete;
 pub(crate) mod deletion_limit;
 mod desired;
-pub(crate) mod explain;
 pub(crate) mod memory;
 pub(crate) mod metrics;
 mod namespace;

@@ -98,6 +98,32 @@ impl SyncAction {
     }
 }
 
+impl SyncAction {
+    /// Why it is the next action on a pair that looks like this.
+    pub(crate) fn reason(self, observed: &Observed) -> &'static str {
+        let is_gone = observed.source.is_none();
+        match self {
+            Self::AddFinalizer => "the source must not go before its target",
+            MARK => "the target has no mark of this source, cluster and instance",
+            Self::UploadStatus => "the source has another status than the target",
+            Self::SyncSecret(_) => "it differs from what was uploaded",
+            Self::CreateNamespace => "the target's namespace does not exist",
+            Self::Create => "there is no target",
+            Self::Update { content: true, .. } => "the contents differ",
+            Self::Update { content: false, .. } => "labels or annotations differ",
+            Self::RecordGenerations => "the source does not say what was copied of it",
+            Self::RemoveRecords => "-track leaves it out",
+            Self::ConfirmSourceGone => "the source is in no list",
+            Self::ConfirmTargetGone => "the target is in no list",
+            Self::CheckLimit(_) | Self::DeleteTarget if is_gone => "the source is gone",
+            Self::CheckLimit(_) | Self::DeleteTarget => "the source is being deleted",
+            Self::CheckNamespace | Self::DeleteNamespace => "it was created for targets",
+            Self::RemoveFinalizer => "the source is being deleted, and its target is gone",
+            Self::Done(_) => "there is nothing to do",
+        }
+    }
+}
+
 /// The next action.
 pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let source = observed.source.as_ref();
