@@ -1,7 +1,6 @@
 //! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
 //! written.
 
-mod fields;
 mod remotes;
 mod table;
 mod values;
@@ -10,7 +9,7 @@ use std::{fmt, time::Duration};
 
 use apiclient::{
     client::Propagation,
-    election,
+    election::ElectionTiming,
     resource::{valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
@@ -167,13 +166,28 @@ pub(crate) enum NamespacePolicy {
     Empty,
 }
 
-/// The Lease of the leader election, and its timing.
+/// The Lease of the leader election.
 #[derive(Clone, Debug)]
 pub(crate) struct Election {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    pub(crate) timing: election::ElectionTiming,
 }
+
+impl Election {
+    /// controller-runtime's times (`pkg/manager/manager.go`).
+    pub(crate) const TIMING: ElectionTiming = ElectionTiming {
+        lease: Duration::from_secs(15),
+        renew: Duration::from_secs(10),
+        retry: Duration::from_secs(2),
+    };
+}
+
+/// More worker threads for a remote must be a mistake.
+const MAX_WORKERS: u32 = 256;
+/// A cached object takes a few hundred bytes: more would not fit in memory.
+const MAX_OBJECTS: u32 = 10_000_000;
+/// Far more than a server grants to one client.
+const MAX_REQUESTS: u32 = 1_000_000;
 
 impl Settings {
     /// Builds settings from flags and environment.
@@ -190,47 +204,61 @@ impl Settings {
                 "the namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
             ));
         }
-        let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
-        let prefix = flags.text("annotation-prefix");
-        let resources: PerKind<_> = values::resources(flags)?.into();
+        let resources = values::resources(flags)?;
         let operation = values::operation(flags, &resources)?;
-        let explains = matches!(operation, Operation::Explain(_));
+        let (keys, finalizer) = values::keys(flags)?;
+        let number = |name, most| flags.number_in(name, 1..=most).map(|number| number as usize);
+        let interval = flags.period("probe-interval")?;
         // Instances differ by the name of their Lease.
         let instance = flags.text("leader-election-name");
-        let state_map = |what| Some((namespace.clone()?, format!("{instance}-{what}")));
-        let settings = Self {
-            dry_run: flags.switch("dry-run") || explains,
-            direction: values::one_of(flags, "direction", &directions)?,
-            track: values::one_of(flags, "track", &values::TRACK)?,
-            rules: fields::rules(flags, &resources)?,
+        if !valid_name(instance) {
+            return Err(format!("-leader-election-name {instance:?} is not a valid object name"));
+        }
+        let mut settings = Self {
+            dry_run: flags.switch("dry-run"),
+            direction: values::one_of(flags, "direction", values::DIRECTION)?,
+            track: values::one_of(flags, "track", values::TRACK)?,
+            rules: values::rules(flags, &resources)?,
             resources,
             mapping: values::mapping(flags)?,
             secrets: values::secrets(flags)?,
             secret_metadata: values::secret_metadata(flags)?,
-            keys: values::keys(prefix)?,
-            finalizer: values::finalizer(flags, prefix)?,
-            propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
+            keys,
+            finalizer,
+            propagation: values::one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
             orphans: values::orphans(flags)?,
-            adopt: values::one_of(flags, "adopt", &values::ADOPT)?,
-            namespaces: values::namespaces(flags)?,
-            known_clusters: state_map("known-clusters"),
+            adopt: values::one_of(flags, "adopt", values::ADOPT)?,
+            namespaces: values::one_of(flags, "namespace-policy", values::NAMESPACES)?,
+            known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
             reach: flags.reach(),
             accepted: values::accepted(flags)?,
-            probes: values::probes(flags)?,
-            max_objects: values::number(flags, "max-objects", 1, values::MAX_OBJECTS)?,
-            // What it explains, it works on itself.
-            workers: match values::number(flags, "concurrent-reconciles", 1, values::MAX_WORKERS)? {
-                _ if explains => 0,
-                workers => workers,
+            // A lost cluster is tried again after three intervals, as clustercache does at its defaults.
+            probes: ProbeTiming {
+                retry: 3 * interval,
+                interval,
+                timeout: flags.period("probe-timeout")?,
             },
-            qps: values::number(flags, "qps", 0, values::MAX_REQUESTS)?,
+            max_objects: number("max-objects", MAX_OBJECTS)?,
+            workers: number("concurrent-reconciles", MAX_WORKERS)?,
+            qps: flags.number_in("qps", 0..=MAX_REQUESTS)?,
             timeout: flags.period("timeout")?,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
-            election: values::election(flags, &operation, namespace.as_deref())?,
+            election: None,
             operation,
         };
+        if matches!(settings.operation, Operation::Explain(_)) {
+            // What it explains, it works on itself.
+            (settings.dry_run, settings.workers) = (true, 0);
+        }
+        // None for tasks that end: somebody waits for them.
+        let elects = flags.switch("leader-election") && !settings.dry_run;
+        if elects && settings.operation == Operation::Run {
+            let namespace = namespace
+                .ok_or("-leader-election needs a namespace: set -namespace or POD_NAMESPACE")?;
+            settings.election = Some(Election { namespace, name: instance.to_owned() });
+        }
         // Roles can be printed without a remote.
         if !flags.switch("print-rbac") {
             settings.check_remotes()?;
@@ -292,12 +320,12 @@ impl Settings {
             let (name, namespace) = (end(resource_suffix), end(namespace_suffix));
             if !valid_name(&format!("x{name}")) {
                 return Err(format!(
-                    "-remote-resource-suffix {resource_suffix:?} is not a suffix of an object name (the only placeholder is {CLUSTER})"
+                    "-source-name-suffix {resource_suffix:?} is not a suffix of an object name (the only placeholder is {CLUSTER})"
                 ));
             }
             if !valid_label(&format!("x{namespace}")) {
                 return Err(format!(
-                    "-local-namespace-suffix {namespace_suffix:?} is not a suffix of a namespace name (the only placeholder is {CLUSTER})"
+                    "-target-namespace-suffix {namespace_suffix:?} is not a suffix of a namespace name (the only placeholder is {CLUSTER})"
                 ));
             }
             if !valid_label(&format!("{prefix}x{namespace}")) {
@@ -320,13 +348,13 @@ impl Settings {
         let suffix = &self.mapping.resource_suffix;
         if self.direction == Direction::Push && self.many() && !suffix.contains(CLUSTER) {
             return Err(format!(
-                "-remote-resource-suffix must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
+                "-source-name-suffix must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
             ));
         }
         for (index, name) in self.names().enumerate() {
             if let Some(other) = self.clash(name, self.names().take(index)) {
                 return Err(format!(
-                    "the remotes {other} and {name} overlap in -remote-resource-suffix {suffix:?}: an object could belong to both"
+                    "the remotes {other} and {name} overlap in -source-name-suffix {suffix:?}: an object could belong to both"
                 ));
             }
         }

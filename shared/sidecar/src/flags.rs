@@ -21,9 +21,18 @@ pub struct Flag {
     pub help: &'static str,
 }
 
+impl Flag {
+    /// Returns whether `-help` lists it.
+    fn is_listed(&self) -> bool {
+        !matches!(self.kind, FlagKind::Alias | FlagKind::Hidden)
+    }
+}
+
 /// The kinds of values of flags; the names are those of Go's usage text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
+    /// Another name of the flag that its default names; `-help` does not list it.
+    Alias,
     /// `-x` or `-x=false`; never a separate value, as in Go.
     Bool,
     /// A time as Go writes it: `1m30s`.
@@ -173,12 +182,12 @@ pub fn parse(
 
 /// The text of `-help`, sorted by name as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
-    let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != FlagKind::Hidden).collect();
+    let mut flags: Vec<_> = table.iter().filter(|flag| flag.is_listed()).collect();
     flags.sort_unstable_by_key(|flag| flag.name);
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {
-            FlagKind::Bool | FlagKind::Hidden => "",
+            FlagKind::Alias | FlagKind::Bool | FlagKind::Hidden => "",
             FlagKind::Duration | FlagKind::Seconds => " duration",
             FlagKind::Int | FlagKind::Port => " int",
             FlagKind::List => " strings",
@@ -275,11 +284,12 @@ impl Flags {
 /// The flag of this name; Go's flag package has `-h` too.
 fn find<'a>(table: &'a [Flag], name: &str) -> Option<&'a Flag> {
     let name = if name == "h" { "help" } else { name };
-    table.iter().find(|flag| flag.name == name)
+    let found = table.iter().find(|flag| flag.name == name)?;
+    if found.kind == FlagKind::Alias { find(table, found.default) } else { Some(found) }
 }
 
 fn unknown(table: &[Flag], name: &str) -> String {
-    let known = table.iter().filter(|flag| flag.kind != FlagKind::Hidden).map(|flag| flag.name);
+    let known = table.iter().filter(|flag| flag.is_listed()).map(|flag| flag.name);
     let likeness = |known: &str| strsim::jaro_winkler(known, name);
     let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|nearest| likeness(nearest) >= MIN_SIMILARITY) {
@@ -299,7 +309,7 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
         FlagKind::Seconds => {
             (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
         }
-        FlagKind::Hidden | FlagKind::List | FlagKind::String => (true, ""),
+        FlagKind::Alias | FlagKind::Hidden | FlagKind::List | FlagKind::String => (true, ""),
         FlagKind::Pair => (value.contains(' '), "two values"),
     };
     if fits {

@@ -55,7 +55,7 @@ pub(crate) struct TargetSide {
     /// Followed only if some are to be deleted.
     pub(crate) namespaces: ObjectStore<TargetNamespace>,
     pub(crate) follows_namespaces: bool,
-    /// In the order of `-local-secret-name`.
+    /// In the order of `-target-secret-name`.
     pub(crate) secrets: Vec<ObjectStore<TargetSecret>>,
 }
 

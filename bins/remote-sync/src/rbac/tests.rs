@@ -128,7 +128,7 @@ rules:
 #[test]
 fn all_roles_are_one_text() {
     let line = "-resource widgets.example.com,configmaps,example.com/v1/gadgets -leader-election \
-        -local-secret-name token,7 -remote-resource-suffix -{cluster} \
+        -target-secret-name token,7 -source-name-suffix -{cluster} \
         -remote-kubeconfig /etc/east -remote-kubeconfig-secret hubs/west";
     assert_eq!(roles(&printed(line)), roles(WHOLE));
 }
@@ -155,13 +155,13 @@ fn track_target_changes_nothing_of_a_source_but_its_status() {
 #[test]
 fn uploaded_secrets_are_named_where_their_names_are_known() {
     let names = |line: &str| {
-        let text = printed(&format!("-resource configmaps -local-secret-name token {line}"));
+        let text = printed(&format!("-resource configmaps -target-secret-name token {line}"));
         rule_for(&roles(&text)[0], "secrets")["resourceNames"].clone()
     };
-    assert_eq!(names("-remote-resource-suffix=-x"), json!(["token-x"]));
+    assert_eq!(names("-source-name-suffix=-x"), json!(["token-x"]));
     assert_eq!(names("-remote-selector a"), json!(["token"]));
-    assert_eq!(names("-remote-resource-suffix -{cluster}"), Value::Null);
-    let registry = "-remote-selector a -remote-kubeconfig /b -remote-resource-suffix -{cluster}";
+    assert_eq!(names("-source-name-suffix -{cluster}"), Value::Null);
+    let registry = "-remote-selector a -remote-kubeconfig /b -source-name-suffix -{cluster}";
     assert_eq!(names(registry), Value::Null);
 }
 
@@ -174,11 +174,11 @@ fn rules_that_name_no_secret_are_said() {
         rules.collect::<Vec<_>>()
     };
     let (all, create, read) = ("*: list", "secrets: create", "secrets: list, watch");
-    let named = "-local-secret-name token";
+    let named = "-target-secret-name token";
     assert_eq!(said(""), Vec::<String>::new());
     assert_eq!(said("-namespace-policy empty"), [all]);
     assert_eq!(said(named), [create]);
-    let unknown = format!("{named} -remote-resource-suffix -{{cluster}} -remote-selector a");
+    let unknown = format!("{named} -source-name-suffix -{{cluster}} -remote-selector a");
     assert_eq!(said(&unknown), ["secrets: get, update", create, read]);
 }
 
@@ -230,7 +230,7 @@ fn outline(role: &Value) -> (String, String, Vec<String>) {
 
 #[test]
 fn with_a_source_namespace_there_is_a_role_in_that() {
-    let line = "-resource widgets.example.com -source-namespace a -local-secret-name token";
+    let line = "-resource widgets.example.com -source-namespace a -target-secret-name token";
     let roles = roles(&printed(line));
     let inside =
         ["widgets", "widgets/status", "widgets/finalizers", "secrets", "secrets", "events"];

@@ -7,45 +7,54 @@ use apiclient::{
 use sidecar::flags::{Flags, duration};
 
 use super::{
-    AdoptPolicy, Election, Explained, NamespacePolicy, Operation, OrphanPolicy, OrphanSettings,
+    AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanPolicy, OrphanSettings,
     Track,
 };
-use crate::{
-    connection::ProbeTiming,
-    model::{
-        annotations::{AnnotationKeys, Uid},
-        discovery::ResourceArg,
-        key::PerKind,
-        known_clusters::AcceptedIdentity,
-        mapping::NameMapping,
-    },
+use crate::model::{
+    annotations::{AnnotationKeys, Uid},
+    discovery::ResourceArg,
+    key::PerKind,
+    known_clusters::AcceptedIdentity,
+    mapping::NameMapping,
+    rules::{FieldPath, FieldRules},
 };
 
-/// More worker threads for a remote must be a mistake.
-pub(super) const MAX_WORKERS: i64 = 256;
-/// A cached object takes a few hundred bytes: more would not fit in memory.
-pub(super) const MAX_OBJECTS: i64 = 10_000_000;
-/// Far more than a server grants to one client.
-pub(super) const MAX_REQUESTS: i64 = 1_000_000;
+/// The words of a flag, each with its value.
+type Words<T> = &'static [(&'static str, T)];
 
-pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
+pub(super) const DIRECTION: Words<Direction> =
+    &[("pull", Direction::Pull), ("push", Direction::Push)];
+pub(super) const PROPAGATION: Words<Propagation> = &[
     ("Foreground", Propagation::Foreground),
     ("Background", Propagation::Background),
     ("Orphan", Propagation::Orphan),
 ];
+pub(super) const TRACK: Words<Track> = &[("source", Track::Source), ("target", Track::Target)];
+pub(super) const ADOPT: Words<AdoptPolicy> = &[
+    ("never", AdoptPolicy::Never),
+    ("equal", AdoptPolicy::Equal),
+    ("always", AdoptPolicy::Always),
+];
+pub(super) const NAMESPACES: Words<NamespacePolicy> =
+    &[("never", NamespacePolicy::Never), ("empty", NamespacePolicy::Empty)];
+const ORPHANS: Words<OrphanPolicy> =
+    &[("confirm", OrphanPolicy::Confirm), ("keep", OrphanPolicy::Keep)];
 
-pub(super) const TRACK: [(&str, Track); 2] = [("source", Track::Source), ("target", Track::Target)];
-
-pub(super) const ADOPT: [(&str, AdoptPolicy); 3] =
-    [("never", AdoptPolicy::Never), ("equal", AdoptPolicy::Equal), ("always", AdoptPolicy::Always)];
+pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Result<T, String> {
+    let given = flags.text(name);
+    let found = words.iter().find(|(word, _)| *word == given);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        format!("-{name} must be {}, got {given:?}", words.join(" or "))
+    })
+}
 
 pub(super) fn operation(
     flags: &Flags,
     resources: &PerKind<ResourceArg>,
 ) -> Result<Operation, String> {
-    let once = flags.once()?;
     let tasks = [
-        once.map(Operation::Once),
+        flags.once()?.map(Operation::Once),
         flags.switch("cleanup").then_some(Operation::Cleanup),
         explained(flags, resources)?.map(Operation::Explain),
         flags.switch("print-rbac").then_some(Operation::Run),
@@ -72,33 +81,7 @@ fn explained(flags: &Flags, resources: &PerKind<ResourceArg>) -> Result<Option<E
     Ok(Some(Explained { kind, resource, namespace, name }))
 }
 
-pub(super) fn one_of<T: Copy>(
-    flags: &Flags,
-    name: &str,
-    choices: &[(&str, T)],
-) -> Result<T, String> {
-    let given = flags.text(name);
-    let found = choices.iter().find(|(choice, _)| *choice == given);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let choices: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
-        format!("-{name} must be {}, got {given:?}", choices.join(" or "))
-    })
-}
-
-pub(super) fn number<T: TryFrom<i64>>(
-    flags: &Flags,
-    name: &str,
-    least: i64,
-    most: i64,
-) -> Result<T, String> {
-    let given = flags.number(name);
-    Some(given)
-        .filter(|given| (least..=most).contains(given))
-        .and_then(|given| T::try_from(given).ok())
-        .ok_or_else(|| format!("-{name} must be a number from {least} to {most}, got {given}"))
-}
-
-pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
+pub(super) fn resources(flags: &Flags) -> Result<PerKind<ResourceArg>, String> {
     let mut resources: Vec<ResourceArg> = Vec::new();
     for text in flags.list("resource") {
         let wanted = ResourceArg::parse(text)?;
@@ -107,14 +90,41 @@ pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
         }
         resources.push(wanted);
     }
-    if resources.is_empty() {
-        return Err("-resource is required".into());
+    match resources.is_empty() {
+        true => Err("-resource is required".into()),
+        false => Ok(resources.into()),
     }
-    Ok(resources)
+}
+
+/// The rules for the fields of each of these kinds.
+pub(super) fn rules(
+    flags: &Flags,
+    resources: &PerKind<ResourceArg>,
+) -> Result<PerKind<FieldRules>, String> {
+    let field = |text: &str| {
+        let parsed = text.split_once(':').and_then(|(kind, pointer)| {
+            Some((ResourceArg::parse(kind).ok()?, FieldPath::parse(pointer)?))
+        });
+        parsed.ok_or_else(|| {
+            format!(
+                "-ignore-field must be KIND:POINTER, with a JSON pointer to content such as /spec/replicas, got {text:?}"
+            )
+        })
+    };
+    let ignored: Vec<_> =
+        flags.list("ignore-field").into_iter().map(field).collect::<Result<_, _>>()?;
+    let known = |kind: &ResourceArg| resources.iter().any(|(_, resource)| resource.same(kind));
+    if let Some((kind, _)) = ignored.iter().find(|(kind, _)| !known(kind)) {
+        return Err(format!("-ignore-field: -resource does not name {kind}"));
+    }
+    Ok(resources.map(|resource| {
+        let ignored = ignored.iter().filter(|(kind, _)| kind.same(resource));
+        FieldRules { ignored: ignored.map(|(_, path)| path.clone()).collect() }
+    }))
 }
 
 pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
-    names(flags, "local-secret-name", valid_name, "a valid object name")
+    names(flags, "target-secret-name", valid_name, "a valid object name")
 }
 
 pub(super) fn secret_metadata(flags: &Flags) -> Result<Vec<String>, String> {
@@ -146,54 +156,51 @@ pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
     if sources.len() > 1 {
         return Err("-source-namespace must be one namespace: run an instance for each".into());
     }
-    let source_namespace = sources.pop();
+    let (source_namespace, target_namespace) = (sources.pop(), flags.some("target-namespace"));
+    if let Some(target) = target_namespace {
+        if !valid_label(target) {
+            return Err(format!("-target-namespace {target:?} is not the name of a namespace"));
+        }
+        for excluded in ["target-namespace-suffix", "namespace-policy"] {
+            // One that nobody creates for targets is not deleted with them either.
+            if !["", "never"].contains(&flags.text(excluded)) {
+                return Err(format!("-target-namespace and -{excluded} exclude each other"));
+            }
+        }
+        // From two namespaces objects of one name would have the same target, which would not say whose it is.
+        if source_namespace.is_none() {
+            return Err("-target-namespace needs a -source-namespace".into());
+        }
+    }
     Ok(NameMapping {
-        resource_suffix: text("remote-resource-suffix"),
-        namespace_suffix: text("local-namespace-suffix"),
+        resource_suffix: text("source-name-suffix"),
+        namespace_suffix: text("target-namespace-suffix"),
         namespace_prefix: text("namespace-prefix"),
-        target_namespace: target_namespace(flags, source_namespace.is_some())?,
+        target_namespace: target_namespace.map(str::to_owned),
         source_namespace,
     })
 }
 
-/// From two namespaces objects of one name would have the same target, which would not say whose it is.
-fn target_namespace(flags: &Flags, of_one: bool) -> Result<Option<String>, String> {
-    let Some(target) = flags.some("target-namespace") else { return Ok(None) };
-    if !valid_label(target) {
-        return Err(format!("-target-namespace {target:?} is not the name of a namespace"));
+/// The annotations and the finalizer.
+pub(super) fn keys(flags: &Flags) -> Result<(AnnotationKeys, String), String> {
+    let prefix = flags.text("annotation-prefix");
+    if !valid_name(prefix) {
+        return Err(format!("-annotation-prefix {prefix:?} is not a DNS name"));
     }
-    if flags.some("local-namespace-suffix").is_some() {
-        return Err("-target-namespace and -local-namespace-suffix exclude each other".into());
+    let default = format!("{prefix}/sync-local");
+    let finalizer = flags.some("finalizer").unwrap_or(&default);
+    // Names without a domain are reserved for Kubernetes itself (apimachinery `pkg/api/validation/objectmeta.go`,
+    // ValidateFinalizerName).
+    if !finalizer.contains('/') || !valid_key(finalizer) {
+        return Err(format!(
+            "-finalizer {finalizer:?} is not a DNS name, a slash and a name of up to 63 characters"
+        ));
     }
-    match of_one {
-        true => Ok(Some(target.to_owned())),
-        false => Err("-target-namespace needs a -source-namespace".into()),
-    }
-}
-
-pub(super) fn keys(prefix: &str) -> Result<AnnotationKeys, String> {
-    if valid_name(prefix) {
-        return Ok(AnnotationKeys::new(prefix));
-    }
-    Err(format!("-annotation-prefix {prefix:?} is not a DNS name"))
-}
-
-/// Names without a domain are reserved for Kubernetes itself
-/// (apimachinery `pkg/api/validation/objectmeta.go`, ValidateFinalizerName).
-pub(super) fn finalizer(flags: &Flags, prefix: &str) -> Result<String, String> {
-    let default = || format!("{prefix}/sync-local");
-    let finalizer = flags.some("finalizer").map_or_else(default, str::to_owned);
-    if finalizer.contains('/') && valid_key(&finalizer) {
-        return Ok(finalizer);
-    }
-    Err(format!(
-        "-finalizer {finalizer:?} is not a DNS name, a slash and a name of up to 63 characters"
-    ))
+    Ok((AnnotationKeys::new(prefix), finalizer.to_owned()))
 }
 
 pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
-    let policies = [("confirm", OrphanPolicy::Confirm), ("keep", OrphanPolicy::Keep)];
-    let policy = one_of(flags, "orphan-policy", &policies)?;
+    let policy = one_of(flags, "orphan-policy", ORPHANS)?;
     let given = flags.text("max-deletions");
     let rate = given.split_once('/').and_then(|(most, within)| {
         let most = most.parse().ok().filter(|most| *most > 0)?;
@@ -202,17 +209,6 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
     let (most, within) = rate
         .ok_or_else(|| format!("-max-deletions must be N/TIME, both above zero, got {given:?}"))?;
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
-}
-
-/// One that nobody creates for targets is not deleted with them either.
-pub(super) fn namespaces(flags: &Flags) -> Result<NamespacePolicy, String> {
-    let policies = [("never", NamespacePolicy::Never), ("empty", NamespacePolicy::Empty)];
-    match one_of(flags, "namespace-policy", &policies)? {
-        NamespacePolicy::Empty if flags.some("target-namespace").is_some() => {
-            Err("-namespace-policy empty and -target-namespace exclude each other".into())
-        }
-        policy => Ok(policy),
-    }
 }
 
 /// Clusters that replaced those of remotes.
@@ -233,31 +229,4 @@ pub(super) fn accepted(flags: &Flags) -> Result<Vec<AcceptedIdentity>, String> {
     };
     let all = flags.list("accept-identity").into_iter();
     all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
-}
-
-/// A lost cluster is tried again after three intervals, as clustercache does at its defaults.
-pub(super) fn probes(flags: &Flags) -> Result<ProbeTiming, String> {
-    let interval = flags.period("probe-interval")?;
-    let timeout = flags.period("probe-timeout")?;
-    Ok(ProbeTiming { retry: 3 * interval, interval, timeout })
-}
-
-/// None for tasks that end: somebody waits for them.
-pub(super) fn election(
-    flags: &Flags,
-    operation: &Operation,
-    namespace: Option<&str>,
-) -> Result<Option<Election>, String> {
-    let timing = sidecar::leadership::timing(flags)?;
-    let name = flags.text("leader-election-name");
-    if !valid_name(name) {
-        return Err(format!("-leader-election-name {name:?} is not a valid object name"));
-    }
-    let wanted = flags.switch("leader-election") && !flags.switch("dry-run");
-    if !wanted || *operation != Operation::Run {
-        return Ok(None);
-    }
-    let namespace =
-        namespace.ok_or("-leader-election needs a namespace: set -namespace or POD_NAMESPACE")?;
-    Ok(Some(Election { namespace: namespace.to_owned(), name: name.to_owned(), timing }))
 }

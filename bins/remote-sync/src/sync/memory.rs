@@ -53,7 +53,7 @@ pub(crate) struct Answers {
     pub(super) source: Option<Answer<SourceObject>>,
     pub(super) target: Option<Answer<TargetObject>>,
     pub(super) namespace: Option<Answer<TargetNamespace>>,
-    /// By their position in `-local-secret-name`.
+    /// By their position in `-target-secret-name`.
     pub(super) secrets: BTreeMap<usize, Option<Answer<TargetSecret>>>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Observed {
     pub(crate) namespace: Option<Cached<TargetNamespace>>,
     /// Whether other pairs have objects in it; only determined if it may be deleted.
     pub(crate) namespace_shared: bool,
-    /// The Secrets in it, in the order of `-local-secret-name`.
+    /// The Secrets in it, in the order of `-target-secret-name`.
     pub(crate) uploads: Vec<Option<Cached<TargetSecret>>>,
     /// What was uploaded of them was found as it should be, since the start or the last resync.
     pub(crate) secrets_checked: bool,

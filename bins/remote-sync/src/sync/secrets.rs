@@ -26,7 +26,7 @@ use crate::{
 };
 
 impl PairContext<'_> {
-    /// The Secrets to upload, in the order of `-local-secret-name`.
+    /// The Secrets to upload, in the order of `-target-secret-name`.
     pub(super) fn observe_secrets(&self) -> Vec<Option<Cached<TargetSecret>>> {
         let (to, names) = (&self.remote.target, &self.context.settings.secrets);
         let stores = to.secrets.iter().zip(names).enumerate();

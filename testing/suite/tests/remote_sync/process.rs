@@ -13,15 +13,10 @@ use crate::support::{is_in_sync, one};
 
 // --- election ---
 
-const FAST: [&str; 4] = [
-    "-leader-election",
-    "-leader-election-lease-duration=4s",
-    "-leader-election-renew-deadline=3s",
-    "-leader-election-retry-period=1s",
-];
+const ELECT: [&str; 1] = ["-leader-election"];
 
 fn replica(stage: &Stage) -> Sidecar {
-    stage.start_served(&FAST)
+    stage.start_served(&ELECT)
 }
 
 fn holder(stage: &Stage) -> Option<String> {

@@ -1,5 +1,5 @@
-//! `make soak`: single processes through 100,000 renewals each, with a fault in 5 % of the requests, and what must hold
-//! through all of them. `SEED` and `RENEWALS` change what they name.
+//! `make soak`: csr-bootstrapper through 100,000 renewals, with a fault in 5 % of the requests, and what must hold
+//! through all of them; the others elect their leader with the same code. `SEED` and `RENEWALS` change what they name.
 //!
 //! A heartbeat comes once a second at most, so that would take a day. A leader's Lease is renewed as often as
 //! `-leader-election-retry-period` says, on the same way to the server: with it a day takes minutes.
@@ -10,13 +10,7 @@ use std::{
 };
 
 use dev_apiserver::{Action, Rule};
-use suite::{
-    cluster::Cluster,
-    pause, setting,
-    sidecar::Sidecar,
-    spoke::Spoke,
-    sync::{Setting, Stage, WIDGETS},
-};
+use suite::{cluster::Cluster, pause, setting, sidecar::Sidecar, spoke::Spoke};
 use tools::{
     dice::{self, Dice},
     measure::{grouped, is_renewal},
@@ -70,15 +64,9 @@ fn main() {
 
 /// Lives until each process has renewed its Lease so often; whether all held.
 fn run(renewals: u64, dice: &mut Dice) -> bool {
-    let stage = Stage::pull("life", Setting::safe(&[&WIDGETS]));
     let spoke = Spoke::auto("life");
-    let flags = |first| [&[first][..], &FLAGS].concat();
-    let agent = spoke.start(&flags("-disable-leader-election=false"));
-    let sync = stage.start(&flags("-leader-election"));
-    let mut lives = [
-        Life::new("csr-bootstrapper", &spoke.managed, agent),
-        Life::new("remote-sync", &stage.own.cluster, sync),
-    ];
+    let agent = spoke.start(&[&["-disable-leader-election=false"][..], &FLAGS].concat());
+    let mut lives = [Life::new("csr-bootstrapper", &spoke.managed, agent)];
     for life in &lives {
         life.meet_faults(dice);
     }

@@ -42,7 +42,7 @@ impl RemoteSync {
         }
         if self.is_its_own_target(one.namespaced) {
             return Err(format!(
-                "the remote is the local cluster, and without -remote-resource-suffix each {name} would be its own copy"
+                "the remote is the local cluster, and without -source-name-suffix each {name} would be its own copy"
             ));
         }
         let complete = source.is_complete(from)

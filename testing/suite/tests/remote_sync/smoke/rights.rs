@@ -68,7 +68,7 @@ fn printed_rights_suffice_for_orphans_and_the_lead() {
         return;
     }
     const KEEP: &str = "-orphan-policy=keep";
-    let lead = ["-leader-election", "-leader-election-retry-period=1s"];
+    let lead = ["-leader-election"];
     for more in [&lead[..], &[EMPTY], &[KEEP]] {
         let stage = Stage::pull("rights-more", Setting::safe(&[&WIDGETS]));
         stage.enforce_rbac();
