@@ -10,7 +10,7 @@ use apiclient::error::{Error, Result};
 use crate::{
     connection::Connection,
     controller::Controller,
-    model::key::{self, KindIndex, Pair},
+    model::key,
     sync::{
         remote::RemoteSync,
         status::{PairCondition, PairState},
@@ -35,20 +35,34 @@ pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let awaits_orphans = settings.orphans.grace <= limit;
     loop {
         let stopped = controller.stop.wait(POLL_INTERVAL);
-        let pending = pending(controller);
-        let waits = limit.is_zero() && pending.is_some() || begun.elapsed() < longest;
-        let left = remaining(controller, awaits_orphans).or(pending);
-        if left.is_some() && waits && !stopped {
+        let Left { first, moves } = left(controller, awaits_orphans);
+        let waits = limit.is_zero() && moves || begun.elapsed() < longest;
+        if first.is_some() && waits && !stopped {
             continue;
         }
         report_left(controller);
-        return match left {
+        return match first {
             Some(what) if stopped => {
                 Err(unfinished(format!("stopped before everything was done: {what}")))
             }
             Some(what) => Err(unfinished(what)),
             None => Ok(()),
         };
+    }
+}
+
+/// What is not done.
+#[derive(Default)]
+struct Left {
+    first: Option<String>,
+    /// Something is under way that ends by itself, in sync or not.
+    moves: bool,
+}
+
+impl Left {
+    fn add(&mut self, what: String, moves: bool) {
+        self.first.get_or_insert(what);
+        self.moves |= moves;
     }
 }
 
@@ -114,81 +128,66 @@ pub(crate) fn is_unreachable(connection: &Connection) -> bool {
     connection.fails() || connection.error().is_some()
 }
 
-/// The first thing that is under way: it ends by itself, in sync or not.
-fn pending(controller: &Controller) -> Option<String> {
-    if local_failure(controller).is_some() {
-        return None;
-    }
-    if awaits_remotes(controller) {
-        return Some("the remotes are not known".into());
-    }
-    controller.remotes().iter().find_map(|remote| pending_of(controller, remote))
-}
-
-fn pending_of(controller: &Controller, remote: &RemoteSync) -> Option<String> {
-    let unreachable = is_unreachable(&controller.remote_cluster(remote).connection);
-    let depth = remote.queue.depth();
-    let mut obstacles = obstacles(controller, remote).peekable();
-    let waits = remote.awaits_enqueuing(&controller.context.reader.digester) || depth.parked > 0;
-    let moves = obstacles.peek().is_none() && waits || depth.queued + depth.running > 0;
-    let is_connecting = !remote.clusters().iter().all(|it| it.connection.is_connected());
-    let listing =
-        obstacles.find(|(kind, _)| !unreachable && (is_connecting || remote.is_listing(*kind)));
-    let queued = || moves.then(|| format!("pairs of {} are in the queue", remote.name));
-    listing.map(|(_, what)| what).or_else(queued)
-}
-
-/// The kinds of which no pair can be reconciled at present, with the reason.
-fn obstacles<'a>(
-    controller: &'a Controller,
-    remote: &'a RemoteSync,
-) -> impl Iterator<Item = (KindIndex, String)> {
-    let kinds = controller.context.settings.resources.iter();
-    kinds.filter_map(|(kind, wanted)| {
-        Some((kind, format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?)))
-    })
-}
-
-/// The first thing that failed, or waits for something other than a person.
-fn remaining(controller: &Controller, awaits_orphans: bool) -> Option<String> {
+/// What has failed, is under way, or waits for something other than a person.
+fn left(controller: &Controller, awaits_orphans: bool) -> Left {
+    let mut left = Left::default();
     if let Some(why) = local_failure(controller) {
-        return Some(why);
+        left.add(why, false);
+        return left;
     }
     if !controller.all_known.load(Relaxed) {
-        let why = controller.registry_trouble().unwrap_or_default();
-        return Some(format!("the remotes are not known: {why}"));
+        let why = controller.registry_trouble();
+        let moves = why.is_none();
+        left.add(format!("the remotes are not known: {}", why.unwrap_or_default()), moves);
+        return left;
     }
-    let (remotes, secrets) = (controller.remotes(), &controller.context.settings.secrets);
-    let obstacle = |remote: &RemoteSync| obstacles(controller, remote).next().map(|(_, what)| what);
-    let first = |of: &dyn Fn(&RemoteSync) -> Option<String>| remotes.iter().find_map(|it| of(it));
-    first(&obstacle)
-        .or_else(|| first(&|remote| pair(remote, awaits_orphans)))
-        .or_else(|| first(&|remote| parked(remote, secrets)))
+    for remote in controller.remotes().iter() {
+        let open = add_obstacles(controller, remote, &mut left);
+        add_pairs(remote, awaits_orphans, &mut left);
+        // The Secrets that cannot be listed and so were not uploaded.
+        let names = &controller.context.settings.secrets;
+        let troubles = remote.secret_troubles().zip(names);
+        for (why, name) in troubles.filter_map(|(why, name)| Some((why?, name))) {
+            left.add(format!("secrets/{name} ({}): {why}", remote.name), false);
+        }
+        let depth = remote.queue.depth();
+        let enqueues = remote.awaits_enqueuing(&controller.context.reader.digester);
+        if open && (enqueues || depth.parked > 0) || depth.queued + depth.running > 0 {
+            left.add(format!("pairs of {} are in the queue", remote.name), true);
+        }
+    }
+    left
 }
 
-/// A pair that is not in sync, and not held for a person.
-fn pair(remote: &RemoteSync, awaits_orphans: bool) -> Option<String> {
+/// Adds the kinds of which no pair can be reconciled at present; whether there are none.
+fn add_obstacles(controller: &Controller, remote: &RemoteSync, left: &mut Left) -> bool {
+    let unreachable = is_unreachable(&controller.remote_cluster(remote).connection);
+    let connecting = !remote.clusters().iter().all(|it| it.connection.is_connected());
+    let mut open = true;
+    for (kind, wanted) in controller.context.settings.resources.iter() {
+        if let Some(why) = remote.obstacle(kind) {
+            let moves = !unreachable && (connecting || remote.is_listing(kind));
+            left.add(format!("{wanted} ({}): {why}", remote.name), moves);
+            open = false;
+        }
+    }
+    open
+}
+
+/// Adds the pairs that are not in sync, and not held for a person.
+fn add_pairs(remote: &RemoteSync, awaits_orphans: bool, left: &mut Left) {
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {
             condition.ends && awaits_orphans
         }
         _ => true,
     };
-    let failing = || {
-        let failing = remote.queue.depth().failing > 0;
-        failing.then(|| format!("a pair of {} is retried", remote.name))
-    };
-    let memory = remote.memory();
-    let found = memory.conditions().find(|(_, condition)| remains(condition));
-    let what = |(pair, condition): (&Pair, &PairCondition)| {
-        format!("{} ({}): {}", pair.key, remote.name, condition.reason)
-    };
-    found.map(what).or_else(failing)
-}
-
-/// The Secrets that cannot be listed and so were not uploaded.
-fn parked(remote: &RemoteSync, names: &[String]) -> Option<String> {
-    let (why, name) =
-        remote.secret_troubles().zip(names).find_map(|(why, name)| Some((why?, name)))?;
-    Some(format!("secrets/{name} ({}): {why}", remote.name))
+    if let Some((pair, condition)) =
+        remote.memory().conditions().find(|(_, condition)| remains(condition))
+    {
+        left.add(format!("{} ({}): {}", pair.key, remote.name, condition.reason), false);
+    }
+    if remote.queue.depth().failing > 0 {
+        left.add(format!("a pair of {} is retried", remote.name), false);
+    }
 }

@@ -40,9 +40,13 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
     let leadership = match &controller.context.settings.election {
-        Some(Election { namespace, name }) => {
-            Leadership::campaign((namespace, name), Election::TIMING, flags, &controller.stop, |_| {})?
-        }
+        Some(Election { namespace, name }) => Leadership::campaign(
+            (namespace, name),
+            Election::TIMING,
+            flags,
+            &controller.stop,
+            |_| {},
+        )?,
         None => Leadership::without_election(&controller.stop),
     };
     let result = lead(controller, &leadership, flags);
