@@ -190,7 +190,7 @@ impl Watcher {
         let client = list_watch.client;
         let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
         let longest = Duration::from_secs(seconds) + WATCH_GRACE;
-        let mut stream = Events::open(list_watch.client, &request, &budget, longest)?;
+        let mut stream = Events::open(client, &request, &budget, list_watch.stop, longest)?;
         if self.follow_server(list_watch.client) {
             return Ok(ControlFlow::Continue(()));
         }

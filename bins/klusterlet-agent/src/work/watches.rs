@@ -54,10 +54,11 @@ struct Seen {
 #[derive(Clone, Default)]
 pub(crate) struct Watches(Arc<Mutex<State>>);
 
-/// The watch of a kind.
+/// The watch of a kind, until `stop` is raised: then no work applies it any more, or another one has replaced it.
 struct KindWatch {
     version: String,
     is_refused: bool,
+    stop: Stop,
 }
 
 #[derive(Default)]
@@ -84,16 +85,21 @@ impl Watches {
             let known = state.kinds.get(&object.kind());
             // A version that is served no more gives way to another one.
             if known.is_none_or(|known| known.is_refused && known.version != version) {
-                state.kinds.insert(object.kind(), KindWatch { version, is_refused: false });
-                new.push(resource.clone());
+                let stop = stop.child();
+                new.push((resource.clone(), stop.clone()));
+                let watch = KindWatch { version, is_refused: false, stop };
+                if let Some(replaced) = state.kinds.insert(object.kind(), watch) {
+                    replaced.stop.raise();
+                }
             }
         }
         state.forget_unapplied();
         drop(state);
-        for resource in new {
+        for (resource, ended) in new {
             let (watches, client, stop) = (self.clone(), client.clone(), stop.clone());
             let target = resource.clone();
-            let started = start_thread("watch", move || watches.watch(&client, &target, &stop));
+            let watch = move || watches.watch(&client, &target, &ended, &stop);
+            let started = start_thread("watch", watch);
             if let Err(error) = started {
                 log::error!(error:% = error; "no thread for a watch");
                 self.set_refused(&resource, true);
@@ -131,11 +137,15 @@ impl Watches {
         refused.map(|((group, plural), _)| group_resource(group, plural)).collect()
     }
 
-    fn watch(&self, client: &Client, resource: &Resource, stop: &Stop) {
+    /// Watches a kind until it is `ended`, and wakes the loop of `stop` at changes.
+    fn watch(&self, client: &Client, resource: &Resource, ended: &Stop, stop: &Stop) {
         let target = resource.everywhere();
         let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
         let mut listed = BTreeSet::new();
-        Watcher::default().run(client, &selection, stop, &mut |event| {
+        Watcher::default().run(client, &selection, ended, &mut |event| {
+            if ended.raised() {
+                return ControlFlow::Break(());
+            }
             match event {
                 Event::Init { .. } => listed.clear(),
                 Event::InitApply(document) => {
@@ -153,7 +163,7 @@ impl Watches {
             if !lock(&self.0).changed.is_empty() {
                 stop.wake();
             }
-            self.end_or_go_on(resource)
+            ControlFlow::Continue(())
         });
     }
 
@@ -204,19 +214,6 @@ impl Watches {
             changed.extend(works.map(|work| (work.clone(), Scrape::Watch)));
         }
     }
-
-    /// Ends the watch of a kind that no work applies any more, or that another watch has replaced.
-    fn end_or_go_on(&self, resource: &Resource) -> ControlFlow<()> {
-        let (kind, mut state) = (kind(resource), lock(&self.0));
-        if state.kinds.get(&kind).is_none_or(|watch| watch.version != *resource.version) {
-            return ControlFlow::Break(());
-        }
-        if state.works.keys().any(|object| object.kind() == kind) {
-            return ControlFlow::Continue(());
-        }
-        state.kinds.remove(&kind);
-        ControlFlow::Break(())
-    }
 }
 
 impl State {
@@ -237,9 +234,13 @@ impl State {
     }
 
     fn forget_unapplied(&mut self) {
-        let Self { works, seen, .. } = self;
+        let Self { works, seen, kinds, .. } = self;
         works.retain(|_, works| !works.is_empty());
         seen.retain(|object, _| works.contains_key(object));
+        let applied: BTreeSet<Kind> = works.keys().map(ResourceIdentifier::kind).collect();
+        for (_, ended) in kinds.extract_if(.., |kind, _| !applied.contains(kind)) {
+            ended.stop.raise();
+        }
     }
 }
 
@@ -305,7 +306,9 @@ mod tests {
     fn kind_that_cannot_be_watched_is_polled_until_it_can_or_no_work_applies_it() {
         let watches = Watches::default();
         let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
-        let watch = KindWatch { version: "v1".to_owned(), is_refused: false };
+        let ended = Stop::default();
+        let (version, stop) = ("v1".to_owned(), ended.clone());
+        let watch = KindWatch { version, is_refused: false, stop };
         lock(&watches.0).kinds.insert(object.kind(), watch);
         lock(&watches.0).works.insert(object, BTreeMap::from([("w".to_owned(), Scrape::Watch)]));
         for is_refused in [true, false] {
@@ -316,10 +319,9 @@ mod tests {
             watches.set_refused(&CONFIGMAPS, is_refused);
             assert!(watches.take_changed().is_empty(), "it is known");
         }
-        assert!(watches.end_or_go_on(&CONFIGMAPS).is_continue());
+        assert!(!ended.raised());
         watches.retain(|_| false);
-        assert!(watches.end_or_go_on(&CONFIGMAPS).is_break());
-        assert!(lock(&watches.0).kinds.is_empty());
+        assert!(ended.raised() && lock(&watches.0).kinds.is_empty());
     }
 
     #[test]

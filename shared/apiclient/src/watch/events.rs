@@ -20,6 +20,7 @@ use crate::{
     error::{Error, Result},
     json::{Bytes, Document, ManagedFields, Object},
     memory::Budget,
+    stop::Stop,
 };
 
 /// An event of a watch.
@@ -49,6 +50,7 @@ pub(super) struct Events<'a, 'b> {
     request: &'b ApiRequest<'a>,
     body: Bytes<'b>,
     budget: &'b Budget,
+    stop: &'a Stop,
     /// The end in any case, even if the server does not end the watch as requested.
     end: Instant,
     last: Instant,
@@ -60,12 +62,13 @@ impl<'a, 'b> Events<'a, 'b> {
         client: &'a Client,
         request: &'b ApiRequest<'a>,
         budget: &'b Budget,
+        stop: &'a Stop,
         longest: Duration,
     ) -> Result<Self> {
         let bytes = client.send(request)?.into_body().into_reader();
         let body = Bytes::new(bytes, budget);
         let now = Instant::now();
-        Ok(Self { client, request, body, budget, end: now + longest, last: now })
+        Ok(Self { client, request, body, budget, stop, end: now + longest, last: now })
     }
 
     /// The next event; `None` when the watch ended between two.
@@ -96,7 +99,7 @@ impl<'a, 'b> Events<'a, 'b> {
         self.budget.reset();
         loop {
             let now = Instant::now();
-            if now >= self.end {
+            if now >= self.end || self.stop.raised() {
                 return Ok(false);
             }
             if now.saturating_duration_since(self.last) >= self.client.silence() {
