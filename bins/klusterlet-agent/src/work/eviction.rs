@@ -23,7 +23,7 @@ pub(crate) struct Evidence {
     pub(crate) is_wanted: bool,
     /// The hub named the work in a 404, or the record of this hub's address has taken over.
     pub(crate) is_confirmed: bool,
-    /// How many records of this agent have no work, and how many there are.
+    /// How many records of this agent have no work, and how many there are; none for a record without objects.
     pub(crate) counts: (usize, usize),
     pub(crate) since: Option<SystemTime>,
 }
@@ -71,23 +71,27 @@ pub(crate) fn decide(
     match since.checked_add(grace_period) {
         Some(end) if end > now => Eviction::Wait(end),
         None => Eviction::Keep,
-        _ if refusal(evict, evidence.counts, evidence.doubt).is_some() => Eviction::Refuse,
+        _ if refusal(evict, evidence.counts, (evidence.doubt, None)).is_some() => Eviction::Refuse,
         _ if !evidence.is_confirmed => Eviction::Confirm,
         _ => Eviction::Delete,
     }
 }
 
-/// Why nothing is evicted although works are absent: a doubt, or more than one and more than a tenth are.
+/// Why nothing is evicted although works are absent: the hub's identity is not known, a doubt, or more than one and more
+/// than a tenth are.
 pub(crate) fn refusal(
     evict: Evict,
     (absent, known): (usize, usize),
-    doubt: Option<&str>,
+    (doubt, unread): (Option<&str>, Option<&str>),
 ) -> Option<String> {
-    let why = match doubt {
-        _ if evict != Evict::After || absent == 0 => return None,
-        Some(doubt) => doubt,
-        None if absent > 1 && absent * MAX_ABSENT_SHARE > known => "so many together",
-        None => return None,
+    let is_share = absent > 1 && absent * MAX_ABSENT_SHARE > known;
+    let why = match (evict, doubt, unread) {
+        (Evict::Never, ..) => return None,
+        _ if absent == 0 => return None,
+        (Evict::After, Some(doubt), _) => doubt.to_owned(),
+        (_, _, Some(error)) => format!("the hub's identity cannot be read ({error})"),
+        (Evict::After, ..) if is_share => "so many together".to_owned(),
+        _ => return None,
     };
     Some(format!("{absent} of {known} works are absent, {why}: none is evicted, see -evict"))
 }
@@ -134,8 +138,21 @@ mod tests {
         ] {
             assert_eq!(after(absent(gone, known)), eviction, "{gone} of {known}");
         }
+        assert_eq!(after(absent(0, 0)), Eviction::Delete, "no object goes with it");
         let now = SystemTime::UNIX_EPOCH + HOUR;
         assert_eq!(decide(Evict::All, HOUR, &absent(50, 50), now), Eviction::Delete);
+    }
+
+    #[test]
+    fn hub_that_cannot_be_read_is_said_to_stop_evictions() {
+        let of = |evict| refusal(evict, (1, 9), (None, Some("no right")));
+        let why = "1 of 9 works are absent, the hub's identity cannot be read (no right): none is \
+            evicted, see -evict";
+        assert_eq!(
+            (of(Evict::After).as_deref(), of(Evict::All).as_deref()),
+            (Some(why), Some(why))
+        );
+        assert_eq!(of(Evict::Never), None);
     }
 
     #[test]

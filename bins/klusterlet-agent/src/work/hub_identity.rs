@@ -42,11 +42,8 @@ impl HubIdentity {
         self.uid.is_some() && self.error.is_none()
     }
 
-    /// Why nothing is evicted whatever is absent.
-    pub(super) fn obstacle(&self) -> Option<String> {
-        let error = self.error.as_ref();
-        let unread = error.map(|error| format!("the hub's identity cannot be read ({error})"));
-        self.doubt.map(str::to_owned).or(unread)
+    pub(super) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     pub(super) fn saw(&mut self, works: &[Arc<ManifestWork>]) {

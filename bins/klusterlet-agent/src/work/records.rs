@@ -41,10 +41,12 @@ impl WorkController {
             self.duty.works.get(&record.spec.manifest_work_name) == Lookup::Absent
         };
         let absent: Vec<bool> = records.iter().map(is_absent).collect();
-        let counts = (absent.iter().filter(|absent| **absent).count(), records.len());
+        // Nothing goes with a record that lists no objects: it tells nothing of the hub either.
+        let counted = records.iter().zip(&absent).filter(|(record, _)| has_objects(record));
+        let counts = (counted.clone().filter(|(_, absent)| **absent).count(), counted.count());
         self.hub.follow(&self.clients, &self.duty, &self.agent.cluster);
-        let obstacle = self.hub.obstacle();
-        let refusal = eviction::refusal(self.duty.settings.evict, counts, obstacle.as_deref());
+        let obstacles = (self.hub.doubt(), self.hub.error());
+        let refusal = eviction::refusal(self.duty.settings.evict, counts, obstacles);
         self.duty.change(|status| (status.absent, status.refusal) = (counts.0, refusal));
         for (record, is_absent) in records.iter().zip(absent) {
             if self.duty.stop.raised() {
@@ -101,7 +103,7 @@ impl WorkController {
             doubt: self.hub.doubt(),
             is_wanted: is_ours && !is_absent,
             is_confirmed: false,
-            counts,
+            counts: if has_objects(record) { counts } else { (0, 0) },
             since: since.and_then(parse_micro_time),
         };
         let (duty, now) = (self.duty.clone(), SystemTime::now());
@@ -153,6 +155,10 @@ impl WorkController {
             Err(error) => Err(error),
         }
     }
+}
+
+fn has_objects(record: &AppliedManifestWork) -> bool {
+    !record.status.applied_resources.is_empty()
 }
 
 /// What is known of a work that is gone.
