@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    eventually,
     sidecar::{Sidecar, bare, free_port, program},
+    wait::PATIENCE,
+    within,
 };
 
 const GROUP: &str = "work.open-cluster-management.io";
@@ -142,7 +143,13 @@ impl Stage {
     /// Waits until the present spec has this status of Applied.
     #[track_caller]
     pub fn wait_for_applied(&self, name: &str, status: &str) {
-        eventually(&format!("Applied {status}"), || {
+        self.wait_for_applied_within(PATIENCE, name, status);
+    }
+
+    /// The same, in so many seconds.
+    #[track_caller]
+    pub fn wait_for_applied_within(&self, seconds: u64, name: &str, status: &str) {
+        within(seconds, &format!("Applied {status}"), || {
             let work = self.work(name);
             let conditions = work["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().any(|condition| {

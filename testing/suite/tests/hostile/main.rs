@@ -15,3 +15,4 @@ mod shapes;
 mod subjects;
 mod sync;
 mod watches;
+mod works;

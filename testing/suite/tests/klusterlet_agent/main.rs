@@ -3,6 +3,7 @@
 mod both;
 mod executor;
 mod faults;
+mod hostile;
 mod process;
 mod server_side_apply;
 mod smoke;

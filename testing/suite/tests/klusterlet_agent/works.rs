@@ -7,7 +7,7 @@ use suite::{
     eventually,
     sidecar::Sidecar,
     stays,
-    work::{CLUSTER_API, Stage, config_map},
+    work::{API, CLUSTER_API, Stage, config_map},
 };
 
 #[test]
@@ -66,6 +66,39 @@ fn manifest_that_fails_keeps_no_other_from_its_place() {
     eventually("pruned", || stage.data("a").is_none());
     assert_eq!(stage.data("b"), Some(json!("2")));
     agent.wait_for("the server doesn't have a resource type \"Nothing\"");
+    agent.terminate();
+}
+
+/// As upstream's suite makes one by hand, beside those of works that are gone.
+#[test]
+fn record_without_objects_goes_beside_others_that_stay() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&["--agent-id=k"]);
+    put_works(&stage, 0..2);
+    (0..2).for_each(|n| stage.lose_work(&format!("w{n}")));
+    let spec = json!({"hubHash": "h", "agentID": "k", "manifestWorkName": "fake"});
+    let (kind, metadata) = ("AppliedManifestWork", json!({"name": "h-fake"}));
+    stage.managed.put(json!({"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}));
+    eventually("evicted", || stage.records().len() == 2);
+    stays("both objects", || stage.data("m0").is_some() && stage.data("m1").is_some());
+    agent.terminate();
+}
+
+#[test]
+fn managed_cluster_that_cannot_be_read_is_said_to_stop_evictions() {
+    let stage = Stage::new();
+    let denied = stage.hub.faults().deny("get", "managedclusters", "");
+    let mut agent = stage.start(&["--evict=all"]);
+    put_works(&stage, 0..1);
+    stage.lose_work("w0");
+    eventually("the remark", || {
+        agent
+            .ask("/readyz")
+            .1
+            .contains("1 of 1 works are absent, the hub's identity cannot be read")
+    });
+    stage.hub.faults().remove(denied);
+    eventually("evicted", || stage.records().is_empty());
     agent.terminate();
 }
 

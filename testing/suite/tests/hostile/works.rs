@@ -1,0 +1,63 @@
+//! klusterlet-agent and works of any size and shape.
+
+use dev_apiserver::Resource;
+use serde_json::{Value, json};
+use suite::{
+    sidecar::Sidecar,
+    within,
+    work::{NAMESPACE, Stage, config_map},
+};
+
+/// The memory limit of the pod, in KiB.
+const MEMORY: u64 = 32 << 10;
+/// Seconds for works as large as they may be, on a busy machine.
+const PATIENCE: u64 = 240;
+
+fn fits(agent: &Sidecar) {
+    let peak = agent.memory("VmHWM");
+    assert!(peak < MEMORY, "{peak} KiB");
+}
+
+fn thing(name: &str, spec: Value) -> Value {
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec})
+}
+
+#[test]
+fn work_of_half_a_mebibyte_is_applied_whatever_its_shape() {
+    let stage = Stage::new();
+    stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
+    let mut agent = stage.start(&[]);
+    let deep = (0..100).fold(json!(0), |inner, _| json!([inner]));
+    let shapes = [
+        thing("text", json!({"text": "x".repeat(480 << 10)})),
+        thing("deep", json!({"deep": deep})),
+    ];
+    for shape in &shapes {
+        stage.apply(std::slice::from_ref(shape));
+        stage.wait_for_applied("w", "True");
+    }
+    let many = (0..500).map(|n| config_map(&format!("m{n}"), &"x".repeat(800))).collect::<Vec<_>>();
+    stage.apply(&many);
+    stage.wait_for_applied_within(PATIENCE, "w", "True");
+    assert_eq!(stage.managed.list("v1", "configmaps", NAMESPACE).len(), 500);
+    fits(&agent);
+    agent.terminate();
+}
+
+#[test]
+fn thousand_works_are_applied() {
+    let stage = Stage::new();
+    for n in 0..1_000 {
+        let manifests = [config_map(&format!("m{n}"), "1")];
+        stage.put_work(&format!("w{n}"), json!({"workload": {"manifests": manifests}}));
+    }
+    let mut agent = stage.start(&[]);
+    within(PATIENCE, "all of them", || {
+        let metrics = agent.ask("/metrics").1;
+        let all = "sidecar_manifestworks{applied=\"True\",available=\"True\"} 1000\n";
+        metrics.contains(all).then_some(())
+    });
+    fits(&agent);
+    agent.terminate();
+}

@@ -1,0 +1,108 @@
+//! A cluster that refuses or lacks what a manifest needs: the damage stays with the manifest, and a condition says why.
+
+use dev_apiserver::{Action, Resource, Rule};
+use serde_json::{Value, json};
+use suite::{
+    eventually,
+    faults::code,
+    work::{NAMESPACE, Stage, config_map},
+};
+
+fn thing(name: &str, spec: Value) -> Value {
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec})
+}
+
+/// Waits until the first manifest is not applied, for this reason, and the second one is.
+fn wait_for_damage_of_the_first(stage: &Stage, why: &str) {
+    eventually(&format!("the damage: {}", stage.work("w")["status"]), || {
+        let [first, second] = [0, 1].map(|at| stage.manifest_applied(at));
+        first["status"] == "False"
+            && first["message"].as_str().is_some_and(|message| message.contains(why))
+            && second["status"] == "True"
+    });
+}
+
+#[test]
+fn definition_and_object_may_come_in_one_work() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let names =
+        json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]},
+    });
+    stage.apply(&[thing("t", json!({})), definition]);
+    stage.wait_for_applied("w", "True");
+    assert!(stage.managed.get("example.com/v1", "things", NAMESPACE, "t").is_some());
+    agent.terminate();
+}
+
+#[test]
+fn namespace_may_come_later() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let mut elsewhere = config_map("a", "1");
+    elsewhere["metadata"]["namespace"] = "later".into();
+    stage.apply(&[elsewhere, config_map("b", "1")]);
+    wait_for_damage_of_the_first(&stage, "namespaces \"later\" not found");
+    stage.managed.create_namespace("later");
+    stage.wait_for_applied("w", "True");
+    agent.terminate();
+}
+
+/// As of a webhook that refuses, of a server that is busy, and of one group that discovery cannot read.
+#[test]
+fn refusal_stays_with_its_manifest() {
+    let stage = Stage::new();
+    stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
+    let mut agent = stage.start(&[]);
+    let denied = Action::Answer {
+        code: 400,
+        body: Some(
+            json!({
+                "kind": "Status", "code": 400, "reason": "BadRequest",
+                "message": "admission webhook \"x\" denied the request: no",
+            })
+            .to_string(),
+        ),
+        retry_after: None,
+    };
+    for (rule, why) in [
+        // Read before anything of it is known.
+        (Rule::new(code(503)).resource("/apis/example.com/v1"), "503"),
+        (Rule::new(denied).verb("create").resource("things"), "denied the request: no"),
+        (Rule::new(code(429)).verb("create").resource("things"), "429"),
+    ] {
+        let rule = stage.managed.faults().add(rule);
+        stage.apply(&[thing("t", json!({})), config_map("a", "1")]);
+        wait_for_damage_of_the_first(&stage, why);
+        stage.managed.faults().remove(rule);
+        stage.wait_for_applied("w", "True");
+        stage.apply(&[config_map("a", "1")]);
+        eventually("pruned", || stage.managed.list("example.com/v1", "things", "").is_empty());
+    }
+    agent.terminate();
+}
+
+#[test]
+fn record_that_somebody_deletes_is_made_anew() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    let before = stage.records()[0]["metadata"].clone();
+    let name = before["name"].as_str().expect("a name");
+    stage.managed.delete(suite::work::API, "appliedmanifestworks", "", name);
+    eventually("another record", || {
+        let records = stage.records();
+        records.len() == 1
+            && records[0]["metadata"]["uid"] != before["uid"]
+            && stage.data("a") == Some(json!("1"))
+    });
+    agent.terminate();
+}
