@@ -41,7 +41,7 @@ use crate::{
     identity::{self, AgentNames},
     managedcluster,
     report::Reporter,
-    settings::Settings,
+    settings::{ANNOTATIONS, Settings},
 };
 
 /// A single check has time for one request to fail and another to succeed.
@@ -55,8 +55,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the
 /// lead, and with `-once` the reason why there is no credential.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
-    for (level, line) in &settings.ignored {
-        log::log!(*level, "{line}");
+    for key in &settings.dropped_annotations {
+        log::warn!("-cluster-annotations: {key} is dropped, it does not start with {ANNOTATIONS}");
     }
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);

@@ -10,11 +10,10 @@ use apiclient::{
     resource::{valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
-use log::Level;
 use sidecar::{flags::Flags, leadership};
 
-pub(crate) use self::table::table;
-use self::table::{BOOTSTRAP_SECRET, IGNORED, REFUSED};
+use self::table::BOOTSTRAP_SECRET;
+pub(crate) use self::{table::table, values::ANNOTATIONS};
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
@@ -62,8 +61,8 @@ pub struct Settings {
     pub(crate) external_urls: Vec<String>,
     /// For the ManagedCluster; all keys are Open Cluster Management's.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// What is ignored of the command line, and why: logged once there is a log.
-    pub(crate) ignored: Vec<(Level, String)>,
+    /// The other keys: dropped as in upstream, and logged once there is a log.
+    pub(crate) dropped_annotations: Vec<String>,
     /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
@@ -126,19 +125,12 @@ impl Settings {
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        if let Some((name, reason)) = REFUSED.iter().find(|(name, _)| flags.is_given(name)) {
-            return Err(format!("-{name} has no meaning here: {reason}"));
-        }
         values::check_registration_auth(flags.text("registration-auth"))?;
         let once = flags.once()?;
         let election = leadership::timing(flags)?;
         let enabled = values::feature_gates(flags)?;
         let several_hubs = enabled["MultipleHubs"];
-        let given = IGNORED.iter().filter(|(name, _)| flags.is_given(name));
-        let mut ignored: Vec<_> = given
-            .map(|(name, reason)| (Level::Info, format!("-{name} is ignored: {reason}")))
-            .collect();
-        let annotations = values::annotations(flags, &mut ignored)?;
+        let (annotations, dropped_annotations) = values::annotations(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -153,7 +145,7 @@ impl Settings {
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: values::external_urls(flags)?,
             annotations,
-            ignored,
+            dropped_annotations,
             expiration: values::expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: enabled["AddonManagement"],

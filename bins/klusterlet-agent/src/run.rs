@@ -33,7 +33,6 @@ pub(crate) const WORK_LOCK: &str = "work-agent-lock";
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     match settings {
         Settings::Both { registration, work } => {
-            work.log_ignored();
             let duty = WorkDuty::new(work, flags, stop)?;
             let program =
                 Program { name: env!("CARGO_PKG_NAME"), lock: LOCK, duty: Some(Arc::new(duty)) };
@@ -44,7 +43,6 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 }
 
 fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End> {
-    settings.work.log_ignored();
     let duty = Arc::new(WorkDuty::new(&settings.work, flags, stop)?);
     let leadership = match settings.election {
         Some(timing) => {

@@ -37,8 +37,6 @@ pub(crate) struct WorkSettings {
     pub(crate) grace_period: Duration,
     pub(crate) status_sync_interval: Duration,
     pub(crate) raw_limit: RawLimit,
-    /// The flags that were given and have no effect, each with the reason.
-    ignored_flags: Vec<(&'static str, &'static str)>,
 }
 
 /// Settings of a process that has this duty alone.
@@ -152,10 +150,10 @@ pub(crate) fn table(duties: Duties) -> Vec<Flag> {
             "Source of ManifestWorks; only kube is supported.",
         ),
     ]);
-    let hidden = |(name, reason)| flag(name, FlagKind::Hidden, "", reason);
-    table.extend(IGNORED.map(hidden));
+    let ignored = |(name, reason)| flag(name, FlagKind::Ignored, "", reason);
+    table.extend(IGNORED.map(ignored));
     if duties == Duties::Work {
-        table.extend(IGNORED_ALONE.map(hidden));
+        table.extend(IGNORED_ALONE.map(ignored));
     }
     table
 }
@@ -170,8 +168,7 @@ impl Settings {
             Duties::Both => {
                 let registration = Box::new(csr_bootstrapper::Settings::new(flags)?);
                 let kubeconfig = written_kubeconfig(flags)?;
-                // Those of registration are logged there.
-                let work = WorkSettings::new(flags, kubeconfig, &IGNORED)?;
+                let work = WorkSettings::new(flags, kubeconfig)?;
                 Ok(Self::Both { registration, work })
             }
             Duties::Work => {
@@ -183,16 +180,11 @@ impl Settings {
 }
 
 impl WorkSettings {
-    fn new(
-        flags: &Flags,
-        hub_kubeconfig: PathBuf,
-        ignored: &[(&'static str, &'static str)],
-    ) -> Result<Self, String> {
+    fn new(flags: &Flags, hub_kubeconfig: PathBuf) -> Result<Self, String> {
         let driver = flags.text("workload-source-driver");
         if driver != "kube" {
             return Err(format!("-workload-source-driver must be kube, got {driver:?}"));
         }
-        let given = ignored.iter().filter(|(name, _)| flags.is_given(name));
         Ok(Self {
             hub_kubeconfig,
             spoke_kubeconfig: flags.some("spoke-kubeconfig").map(PathBuf::from),
@@ -201,36 +193,21 @@ impl WorkSettings {
             grace_period: flags.duration("appliedmanifestwork-eviction-grace-period"),
             status_sync_interval: flags.period("status-sync-interval")?,
             raw_limit: raw_limit(flags)?,
-            ignored_flags: given.copied().collect(),
         })
-    }
-
-    /// Logs the ignored flags, once there is a log.
-    pub(crate) fn log_ignored(&self) {
-        for (name, reason) in &self.ignored_flags {
-            log::info!("-{name} is ignored: {reason}");
-        }
     }
 }
 
 impl AloneSettings {
     fn new(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        if flags.is_given("config") {
-            return Err("-config has no meaning here: its settings are flags, -listen and \
-                -tls-min-version"
-                .into());
-        }
         let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
         if !valid_label(&namespace) {
             return Err(format!("the namespace must be a label, got {namespace:?}"));
         }
         let election = leadership::timing(flags)?;
-        let hidden = table(Duties::Work).into_iter().filter(|flag| flag.kind == FlagKind::Hidden);
-        let ignored: Vec<_> = hidden.map(|flag| (flag.name, flag.help)).collect();
         let kubeconfig = flags.required("workload-source-config")?.into();
         Ok(Self {
             cluster: cluster(flags)?,
-            work: WorkSettings::new(flags, kubeconfig, &ignored)?,
+            work: WorkSettings::new(flags, kubeconfig)?,
             namespace,
             agent_id: flags.some("agent-id").map(str::to_owned),
             https: HttpsSettings::of(flags)?,
@@ -306,27 +283,21 @@ mod tests {
         Settings::new(&parsed(line, Duties::Both)?, Duties::Both)
     }
 
-    fn ignored(settings: &WorkSettings) -> Vec<&'static str> {
-        settings.ignored_flags.iter().map(|(name, _)| *name).collect()
-    }
-
     /// The arguments of the operator's Deployment (ocm `klusterlet-work-deployment.yaml`).
     #[test]
     fn command_line_of_the_operator_is_understood() {
-        let settings = settings(
-            "--spoke-cluster-name=c --workload-source-driver=kube --agent-id=k \
+        let line = "--spoke-cluster-name=c --workload-source-driver=kube --agent-id=k \
             --workload-source-config=/spoke/hub-kubeconfig/kubeconfig --feature-gates=X=true \
             --spoke-kubeconfig=/spoke/config/kubeconfig --status-sync-interval=60s \
             --terminate-on-files=/spoke/hub-kubeconfig/kubeconfig --kube-api-qps=1 \
-            --appliedmanifestwork-eviction-grace-period=10m",
-        )
-        .unwrap();
+            --appliedmanifestwork-eviction-grace-period=10m";
+        let settings = settings(line).unwrap();
         assert_eq!((&*settings.cluster, settings.agent_id.as_deref()), ("c", Some("k")));
         assert_eq!(settings.work.grace_period, Duration::from_secs(600));
         assert_eq!(settings.namespace, NAMESPACE);
         assert!(settings.https.is_some() && settings.election.is_some());
-        let mut ignored = ignored(&settings.work);
-        ignored.sort_unstable();
+        let flags = parsed(line, Duties::Work).unwrap();
+        let ignored: Vec<_> = flags.ignored().keys().copied().collect();
         assert_eq!(ignored, ["kube-api-qps", "terminate-on-files"]);
         assert_eq!(settings.work.status_sync_interval, Duration::from_secs(60));
         assert_eq!(settings.work.raw_limit, None);
@@ -355,7 +326,6 @@ mod tests {
         assert_eq!(work.hub_kubeconfig, PathBuf::from("/spoke/hub-kubeconfig/kubeconfig"));
         assert_eq!(work.spoke_kubeconfig, Some("/spoke/config/kubeconfig".into()));
         assert_eq!(work.grace_period, Duration::from_secs(600));
-        assert!(ignored(&work).is_empty(), "registration logs the others");
         assert_eq!(work.raw_limit, Some(1024));
     }
 
@@ -390,7 +360,7 @@ mod tests {
             ),
             (
                 "-cluster-name c -config f",
-                "-config has no meaning here: its settings are flags, -listen and -tls-min-version",
+                "-config has no meaning here: the settings of such a file are flags: -listen and -tls-min-version.",
             ),
         ] {
             assert_eq!(settings(line).map(drop).unwrap_err(), sentence, "{line}");

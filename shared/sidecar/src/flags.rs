@@ -24,7 +24,7 @@ pub struct Flag {
 impl Flag {
     /// Returns whether `-help` lists it.
     fn is_listed(&self) -> bool {
-        !matches!(self.kind, FlagKind::Alias | FlagKind::Hidden)
+        !matches!(self.kind, FlagKind::Alias | FlagKind::Ignored | FlagKind::Refused)
     }
 }
 
@@ -40,11 +40,14 @@ pub enum FlagKind {
     Int,
     /// May be repeated; values are put together with commas.
     List,
-    /// Accepted with any value; `-help` does not list it.
-    Hidden,
+    /// Of a program that this one stands in for: accepted with any value and without effect. Its help is the reason,
+    /// for the log; `-help` does not list it.
+    Ignored,
     /// Two values, each an argument of its own; they are put together with a blank.
     Pair,
     Port,
+    /// As `Ignored`, but an error: users would miss what it does.
+    Refused,
     /// A time as Go writes it, or a number of seconds.
     Seconds,
     String,
@@ -63,6 +66,7 @@ pub enum Invocation<T> {
 pub struct Flags {
     values: BTreeMap<&'static str, String>,
     given: Vec<&'static str>,
+    ignored: BTreeMap<&'static str, &'static str>,
 }
 
 /// Anything longer is a typo.
@@ -82,7 +86,7 @@ pub const fn flag(
 /// Rows of a table: name, kind and default of each flag, and its help.
 #[macro_export]
 macro_rules! flag_rows {
-    ($($name:literal $kind:ident $default:expr => $help:literal;)*) => {
+    ($($name:literal $kind:ident $default:expr => $help:expr;)*) => {
         [$($crate::flags::flag($name, $crate::flags::FlagKind::$kind, $default, $help)),*]
     };
 }
@@ -130,7 +134,7 @@ pub fn parse(
 ) -> Result<Invocation<Flags>, String> {
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
-    let mut given = Vec::new();
+    let (mut given, mut ignored) = (Vec::new(), BTreeMap::new());
     let mut arguments = arguments.into_iter().map(OsString::into_string);
     let mut next = move || {
         let argument = arguments.next().transpose();
@@ -151,6 +155,13 @@ pub fn parse(
             None => return Err(stray(argument)),
         };
         let flag = find(table, name).ok_or_else(|| unknown(table, name))?;
+        match flag.kind {
+            FlagKind::Refused => {
+                return Err(format!("-{name} has no meaning here: {}", flag.help));
+            }
+            FlagKind::Ignored => drop(ignored.insert(flag.name, flag.help)),
+            _ => {}
+        }
         let value = match (inline, flag.kind) {
             (Some(value), _) => value.to_owned(),
             (None, FlagKind::Bool) => "true".to_owned(),
@@ -170,7 +181,7 @@ pub fn parse(
         values.insert(flag.name, value);
         given.push(flag.name);
     }
-    let flags = Flags { values, given };
+    let flags = Flags { values, given, ignored };
     Ok(if flags.switch("help") {
         Invocation::Print(help(program, table))
     } else if flags.switch("version") {
@@ -187,7 +198,7 @@ pub fn help(program: &str, table: &[Flag]) -> String {
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {
-            FlagKind::Alias | FlagKind::Bool | FlagKind::Hidden => "",
+            FlagKind::Alias | FlagKind::Bool | FlagKind::Ignored | FlagKind::Refused => "",
             FlagKind::Duration | FlagKind::Seconds => " duration",
             FlagKind::Int | FlagKind::Port => " int",
             FlagKind::List => " strings",
@@ -205,6 +216,11 @@ pub fn help(program: &str, table: &[Flag]) -> String {
 }
 
 impl Flags {
+    /// The flags that were given and have no effect, each with the reason.
+    pub fn ignored(&self) -> &BTreeMap<&'static str, &'static str> {
+        &self.ignored
+    }
+
     /// A value; empty if the flag has no default and was not given.
     pub fn text(&self, name: &str) -> &str {
         self.values.get(name).map_or("", String::as_str)
@@ -309,7 +325,11 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
         FlagKind::Seconds => {
             (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
         }
-        FlagKind::Alias | FlagKind::Hidden | FlagKind::List | FlagKind::String => (true, ""),
+        FlagKind::Alias
+        | FlagKind::Ignored
+        | FlagKind::List
+        | FlagKind::Refused
+        | FlagKind::String => (true, ""),
         FlagKind::Pair => (value.contains(' '), "two values"),
     };
     if fits {

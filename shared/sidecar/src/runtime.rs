@@ -120,6 +120,9 @@ fn prepare<Settings>(
         Invocation::Print(text) => Invocation::Print(text),
         Invocation::Run(settings) => {
             let log = logging::start(name, &flags)?;
+            for (name, reason) in flags.ignored() {
+                log::info!("-{name} is ignored: {reason}");
+            }
             Invocation::Run((flags, settings, log))
         }
     })

@@ -4,7 +4,7 @@
 
 use sidecar::{
     flag_rows,
-    flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag},
+    flags::{FILES_ANYWHERE, Flag, common},
     leadership,
 };
 
@@ -15,8 +15,6 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));
-    let hidden = IGNORED.iter().chain(&REFUSED);
-    table.extend(hidden.map(|(name, reason)| flag(name, FlagKind::Hidden, "", reason)));
     table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
@@ -39,7 +37,7 @@ pub(super) const AGENT_DEFAULTS: [(&str, &str); 4] = [
     ("write-files", "true"),
 ];
 
-/// The registration agent's flags that have an effect, then this program's own.
+/// The registration agent's flags that have an effect, this program's own, then those that have none here.
 fn own() -> Vec<Flag> {
     flag_rows! {
         "addon-kubeclient-registration-auth" String "csr" =>
@@ -97,31 +95,27 @@ fn own() -> Vec<Flag> {
             "With -once: how long to wait for a valid certificate; 0 checks once.";
         "write-files" Bool "false" =>
             "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does; not with -once.";
+
+        "hub-kube-api-burst" Ignored "" => FEW_REQUESTS;
+        "hub-kube-api-qps" Ignored "" => FEW_REQUESTS;
+        "kube-api-burst" Ignored "" => FEW_REQUESTS;
+        "kube-api-qps" Ignored "" => FEW_REQUESTS;
+        "log-flush-frequency" Ignored "" => ONE_LOG;
+        "terminate-on-files" Ignored "" => "changed files are read again without a restart.";
+        "vmodule" Ignored "" => ONE_LOG;
+
+        "config" Refused "" =>
+            "the settings of such a file are flags: -listen and -tls-min-version.";
+        "grpc-bootstrap-config" Refused "" => BY_CSR;
+        "grpc-config" Refused "" => BY_CSR;
+        "hub-cluster-arn" Refused "" => BY_CSR;
+        "hub-kubeconfig" Refused "" => "the kubeconfig is kept in -hub-kubeconfig-secret.";
+        "managed-cluster-arn" Refused "" => BY_CSR;
+        "managed-cluster-role-suffix" Refused "" => BY_CSR;
     }
     .into()
 }
 
-/// Flags of the registration agent that are accepted and ignored, each with the reason.
-pub(super) const IGNORED: [(&str, &str); 7] = [
-    ("hub-kube-api-burst", FEW_REQUESTS),
-    ("hub-kube-api-qps", FEW_REQUESTS),
-    ("kube-api-burst", FEW_REQUESTS),
-    ("kube-api-qps", FEW_REQUESTS),
-    ("log-flush-frequency", ONE_LOG),
-    ("terminate-on-files", "changed files are read again without a restart."),
-    ("vmodule", ONE_LOG),
-];
 const FEW_REQUESTS: &str = "requests are few, and each loop has a pace of its own.";
 const ONE_LOG: &str = "lines are written at once, and -v is for all of them.";
-
-/// Flags of the registration agent that would not do here what users expect, each with the reason.
-pub(super) const REFUSED: [(&str, &str); 7] = [
-    ("config", "the settings of such a file are flags here: -listen and -tls-min-version."),
-    ("grpc-bootstrap-config", BY_CSR),
-    ("grpc-config", BY_CSR),
-    ("hub-cluster-arn", BY_CSR),
-    ("hub-kubeconfig", "the kubeconfig is kept in -hub-kubeconfig-secret."),
-    ("managed-cluster-arn", BY_CSR),
-    ("managed-cluster-role-suffix", BY_CSR),
-];
 const BY_CSR: &str = "registration is by CSR alone.";

@@ -4,11 +4,7 @@ use std::ffi::OsString;
 
 use sidecar::flags::{Invocation, parse};
 
-use super::{
-    table::AGENT_DEFAULTS,
-    values::{ANNOTATIONS, is_https},
-    *,
-};
+use super::{table::AGENT_DEFAULTS, values::is_https, *};
 
 fn parsed(is_agent: bool, line: &str, namespace: Option<&str>) -> Result<Settings, String> {
     let arguments = line.split_whitespace().map(OsString::from);
@@ -66,7 +62,7 @@ fn defaults_of_the_agent_are_its_volumes() {
     assert_eq!(settings.bootstraps, files(["/spoke/bootstrap/kubeconfig"]));
     assert_eq!(settings.hub_directory, Some("/spoke/hub-kubeconfig".into()));
     assert!(settings.write_files && settings.election.is_some() && settings.https.is_some());
-    assert!(settings.ignored.is_empty() && settings.once.is_none());
+    assert!(settings.once.is_none());
     let names: Vec<_> = table(false).iter().map(|flag| flag.name).collect();
     assert!(AGENT_DEFAULTS.iter().all(|(name, _)| names.contains(name)));
     assert_eq!(parsed(true, "", None).unwrap().bootstraps, settings.bootstraps);
@@ -122,7 +118,7 @@ fn each_flag_of_the_operator_acts() {
     ];
     for (flags, acts) in rows {
         let settings = agent(flags).unwrap_or_else(|refusal| panic!("{flags}: {refusal}"));
-        assert!(acts(&settings) && settings.ignored.is_empty(), "{flags}");
+        assert!(acts(&settings), "{flags}");
     }
 }
 
@@ -250,13 +246,15 @@ fn flags_that_make_no_sense_are_refused_in_a_sentence() {
 }
 
 #[test]
-fn ignored_flags_and_annotations_are_logged_with_a_reason() {
+fn annotations_of_others_are_dropped() {
     let annotations = "-cluster-annotations agent.open-cluster-management.io/a=1,b=3";
-    let dropped =
-        format!("-cluster-annotations: b is dropped, it does not start with {ANNOTATIONS}");
     let settings = settings(annotations).unwrap();
-    assert_eq!(settings.annotations.len(), 1);
-    assert_eq!(settings.ignored, [(Level::Warn, dropped)]);
+    assert_eq!((settings.annotations.len(), settings.dropped_annotations), (1, vec!["b".into()]));
+}
+
+/// As the operator's template has them.
+#[test]
+fn flags_without_effect_are_accepted_with_a_reason() {
     for (flag, reason) in [
         ("--kube-api-qps=50.5", "requests are few"),
         ("--kube-api-burst=100", "requests are few"),
@@ -266,10 +264,10 @@ fn ignored_flags_and_annotations_are_logged_with_a_reason() {
         ("--vmodule=a=2", "-v is for all"),
         ("--log-flush-frequency=5s", "lines are written at once"),
     ] {
-        let ignored = agent(flag).unwrap().ignored;
-        let [(Level::Info, why)] = &ignored[..] else { panic!("{flag}: {ignored:?}") };
-        let name = flag.split('=').next().unwrap_or_default();
-        assert!(why.starts_with(&format!("{} is", &name[1..])) && why.contains(reason), "{why}");
+        let Ok(Invocation::Run(flags)) = parse("x", &table(true), [flag.into()]) else { panic!() };
+        let ignored: Vec<_> = flags.ignored().iter().collect();
+        let [(name, why)] = ignored[..] else { panic!("{flag}: {ignored:?}") };
+        assert!(flag.starts_with(&format!("--{name}=")) && why.contains(reason), "{why}");
     }
 }
 

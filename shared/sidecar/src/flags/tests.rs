@@ -71,14 +71,20 @@ fn a_list_is_repeated() {
 }
 
 #[test]
-fn hidden_flag_is_accepted_and_not_listed() {
-    let table = [Flag { name: "burst", kind: FlagKind::Hidden, default: "", help: "none." }];
+fn ignored_and_refused_flags_are_not_listed() {
+    let table = [
+        Flag { name: "burst", kind: FlagKind::Ignored, default: "", help: "none." },
+        Flag { name: "config", kind: FlagKind::Refused, default: "", help: "no file." },
+    ];
     for line in ["-burst=5", "--burst 5"] {
         let flags = parse("x", &table, line.split(' ').map(OsString::from));
         let Ok(Invocation::Run(flags)) = flags else { panic!("{line}") };
-        assert_eq!((flags.text("burst"), flags.is_given("burst")), ("5", true));
+        assert_eq!(flags.ignored(), &BTreeMap::from([("burst", "none.")]));
     }
-    assert!(!help("x", &table).contains("burst"));
+    let refused = parse("x", &table, ["-config=x".into()]).unwrap_err();
+    assert_eq!(refused, "-config has no meaning here: no file.");
+    let help = help("x", &table);
+    assert!(!help.contains("burst") && !help.contains("config"), "{help}");
 }
 
 #[test]
