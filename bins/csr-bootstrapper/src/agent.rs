@@ -211,9 +211,9 @@ impl Agent {
         if let Lookup::Object(secret) = secret { Some(secret) } else { None }
     }
 
-    /// Takes over the answer to a write of the credential's Secret: the watch may lag behind.
-    pub(crate) fn set_credential(&self, revision: u64, secret: Value) {
-        self.credential.put(revision, &self.settings.hub_secret, Some(Arc::new(secret)));
+    /// Takes over the answer about the credential's Secret: the watch may lag behind.
+    pub(crate) fn set_credential(&self, revision: u64, secret: Option<Value>) {
+        self.credential.put(revision, &self.settings.hub_secret, secret.map(Arc::new));
         self.stop.wake();
     }
 

@@ -1,9 +1,9 @@
 //! Certificate for the hub: from the need for one to the Secret that holds it.
 //!
 //! `sync.rs` requests, awaits and saves a certificate over its trait `Io`, for the cluster and for each add-on.
-//! `manager.rs` is the cluster's loop, `cluster_io.rs` its side of `Io`.
+//! `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`.
 
-mod cluster_io;
+mod cluster;
 pub mod csr;
 pub mod csr_status;
 pub(crate) mod csrs;
@@ -13,7 +13,6 @@ mod manager;
 #[cfg(test)]
 mod model;
 pub(crate) mod need;
-mod new_hub;
 pub(crate) mod pacing;
 pub mod pkcs10;
 mod readiness;
@@ -25,6 +24,7 @@ pub mod validate;
 #[cfg(test)]
 pub(crate) use self::csr::authority;
 pub(crate) use self::{
+    cluster::HUB_SERVER,
     csr::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject},
     manager::CertificateManager,
     readiness::ready,

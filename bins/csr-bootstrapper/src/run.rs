@@ -32,7 +32,7 @@ use crate::{
     addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{CertificateManager, ready, store::StoredRequest},
+    certificate::{CertificateManager, HUB_SERVER, ready, store::RequestStore},
     claim,
     duty::{self, Program},
     files,
@@ -132,7 +132,8 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
     }
     let names = resolve_names(agent, &stored)?;
     if agent.settings.hub_connection_timeout.is_some() {
-        let (names, pending) = (names.clone(), stored.hub());
+        let server = stored.data().get(HUB_SERVER).map(|value| String::from_utf8(value.to_vec()));
+        let (names, pending) = (names.clone(), server.and_then(std::result::Result::ok));
         runtime::spawn_with("hubs", agent, move |agent| {
             hub_selection::run(agent, &names, pending.as_deref());
         })?;
@@ -169,12 +170,13 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
 }
 
 /// Reads the Secret of the stored request; `None` at the end of the process.
-fn wait_for_request(agent: &Agent) -> Option<StoredRequest> {
+fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
+    let mut stored = RequestStore::new(agent, agent.settings.pending_secret());
     let mut backoff = Backoff::new(MAX_BACKOFF);
     loop {
         agent.beat();
-        let error = match StoredRequest::load(agent) {
-            Ok(stored) => {
+        let error = match stored.refresh() {
+            Ok(()) => {
                 agent.report(|status| status.detail = None);
                 return Some(stored);
             }
@@ -208,10 +210,10 @@ fn wait_for_credential(agent: &Agent) -> bool {
 }
 
 /// Resolves the names from what is stored: with another name this would be another cluster for the hub.
-fn resolve_names(agent: &Agent, stored: &StoredRequest) -> Result<AgentNames> {
+fn resolve_names(agent: &Agent, stored: &RequestStore) -> Result<AgentNames> {
     let settings = &agent.settings;
     let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());
-    let pending = stored.data();
+    let pending = Some(stored.data().clone());
     let directory = settings.hub_directory.as_deref().map(identity::in_directory);
     let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
     let stored =

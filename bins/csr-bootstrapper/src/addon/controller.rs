@@ -16,8 +16,8 @@ use super::{
     is_accepted,
     managed_cluster_addon::{AVAILABLE, AddOn},
     registration::{
-        AddOnContext, DesiredRegistrations, Inputs, Keeper, RegistrationSecret, RegistrationStore,
-        desired, service_account_user,
+        AddOnContext, Inputs, Keeper, RegistrationSecret, RegistrationStore, desired,
+        service_account_user,
     },
     status::{self, AddOnStatus, TypedCondition},
 };
@@ -43,8 +43,6 @@ struct AddOnController<'a> {
     leases: BTreeMap<String, LeaseReader>,
     keepers: BTreeMap<RegistrationSecret, Keeper>,
     writer: StatusWriter<String>,
-    /// There are more registrations than may be.
-    has_too_many: bool,
     /// The hub knows the field of the driver: it is OCM 1.2 or newer.
     knows_driver: bool,
 }
@@ -53,7 +51,7 @@ impl<'a> AddOnController<'a> {
     fn new(context: AddOnContext<'a>, hosted: Option<bool>) -> Self {
         let (leases, keepers) = (BTreeMap::new(), BTreeMap::new());
         let writer = StatusWriter::default();
-        Self { context, hosted, leases, keepers, writer, has_too_many: false, knows_driver: true }
+        Self { context, hosted, leases, keepers, writer, knows_driver: true }
     }
 
     fn session(&self) -> &'a HubSession {
@@ -85,7 +83,7 @@ impl<'a> AddOnController<'a> {
     /// Compares the desired credentials with the kept ones, and does what is due.
     fn keep_credentials(&mut self, addons: &AddOns) -> Instant {
         let (context, session) = (self.context, self.session());
-        let DesiredRegistrations { registrations, too_many } = {
+        let registrations = {
             let mut store = lock(context.store);
             if let Err(until) = store.refresh() {
                 return until;
@@ -93,16 +91,12 @@ impl<'a> AddOnController<'a> {
             desired(&Inputs {
                 addons,
                 is_gone: &|name| session.addons.get(name) == Lookup::Absent,
-                stored: store.all(),
+                stored: &store.all(),
                 names: &session.names,
                 driver: context.agent.settings.addon_driver,
                 apart: context.agent.other_spoke().is_some(),
             })
         };
-        if too_many && !self.has_too_many {
-            log::warn!("add-ons have too many registrations: ignoring some");
-        }
-        self.has_too_many = too_many;
         self.keepers.retain(|secret, keeper| {
             let is_kept = registrations.contains_key(secret);
             if !is_kept {

@@ -27,6 +27,8 @@ const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-
 /// anything, and each costs memory.
 const MAX_REGISTRATIONS: usize = 16;
 const MAX_REGISTRATIONS_LENGTH: usize = 16 << 10;
+/// A registration counts as so much more text: its credential costs memory, and room in the store.
+const REGISTRATION_LENGTH: usize = 128;
 /// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
 /// annotation back (open-cluster-management-io/ocm#1677).
 const UNHOSTED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -183,7 +185,7 @@ impl RegistrationConfig {
         let Subject { user, groups, units } = &self.subject;
         let texts = [&self.signer, user].into_iter().chain(groups).chain(units);
         // An empty text costs something too.
-        texts.map(|text| text.len() + size_of::<String>()).sum()
+        REGISTRATION_LENGTH + texts.map(|text| text.len() + size_of::<String>()).sum::<usize>()
     }
 }
 

@@ -15,7 +15,6 @@ use std::{
 use apiclient::resource::{SECRETS, Target, valid_name};
 use serde_json::Value;
 
-use self::store::StoredRegistration;
 use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
 use crate::{
     agent::Agent,
@@ -28,9 +27,6 @@ use crate::{
 };
 
 pub(super) use self::{keeper::Keeper, store::RegistrationStore};
-
-/// The most registrations that are kept: each costs memory, and room in the store.
-const MAX_REGISTRATIONS: usize = 500;
 
 /// The Secret of a registration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,56 +91,40 @@ pub(super) struct Inputs<'a> {
     pub(super) addons: &'a BTreeMap<String, Arc<AddOn>>,
     /// Returns whether the add-on is gone from the hub for certain.
     pub(super) is_gone: &'a dyn Fn(&str) -> bool,
-    pub(super) stored: &'a [(RegistrationSecret, StoredRegistration)],
+    /// The Secrets that are kept, each with its add-on.
+    pub(super) stored: &'a [(RegistrationSecret, String)],
     pub(super) names: &'a AgentNames,
     pub(super) driver: KubeClientDriver,
     /// The spoke is another cluster than the management cluster.
     pub(super) apart: bool,
 }
 
-/// The registrations to keep and the Secrets to remove.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct DesiredRegistrations {
-    /// By Secret; `None` removes the Secret.
-    pub(super) registrations: BTreeMap<RegistrationSecret, Option<Registration>>,
-    /// There are more than may be; the last are left out.
-    pub(super) too_many: bool,
-}
-
-/// The desired registrations of all add-ons, and the obsolete Secrets.
-pub(super) fn desired(inputs: &Inputs<'_>) -> DesiredRegistrations {
+/// The desired registrations of all add-ons by their Secrets; `None` removes an obsolete Secret.
+pub(super) fn desired(inputs: &Inputs<'_>) -> BTreeMap<RegistrationSecret, Option<Registration>> {
     let Inputs { addons, stored, apart, .. } = *inputs;
-    let is_placed = |(secret, _): &(RegistrationSecret, _)| secret.clone().placed(apart);
-    let kept: BTreeSet<_> = stored.iter().map(is_placed).collect();
+    let kept: BTreeSet<_> = stored.iter().map(|(it, _)| it.clone().placed(apart)).collect();
     // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
-    let mut wanted = addons.iter().flat_map(|(name, addon)| {
+    let wanted = addons.iter().flat_map(|(name, addon)| {
         let all = inputs.registrations(name, addon).into_iter();
         all.filter(|(secret, _)| !addon.terminating || kept.contains(secret))
     });
-    let mut registrations: BTreeMap<_, _> = wanted
-        .by_ref()
-        .take(MAX_REGISTRATIONS)
-        .map(|(secret, registration)| (secret, Some(registration)))
-        .collect();
-    let too_many = wanted.next().is_some();
-    for (secret, stored) in stored {
+    let mut desired: BTreeMap<_, _> =
+        wanted.map(|(secret, registration)| (secret, Some(registration))).collect();
+    for (secret, addon) in stored {
         let placed = secret.clone().placed(apart);
-        if !registrations.contains_key(&placed) && inputs.is_obsolete(&placed, stored) {
-            registrations.insert(secret.clone(), None);
+        if !desired.contains_key(&placed) && inputs.is_obsolete(&placed, addon) {
+            desired.insert(secret.clone(), None);
         }
     }
-    DesiredRegistrations { registrations, too_many }
+    desired
 }
 
 impl Inputs<'_> {
     /// Returns whether this Secret is certainly obsolete: the hub no longer has its add-on, or the add-on no longer names
-    /// it. The limit on registrations makes no Secret obsolete.
-    fn is_obsolete(&self, secret: &RegistrationSecret, stored: &StoredRegistration) -> bool {
-        let Some(addon) = self.addons.get(&stored.addon) else {
-            return (self.is_gone)(&stored.addon);
-        };
-        let is_named =
-            || self.registrations(&stored.addon, addon).iter().any(|(named, _)| named == secret);
+    /// it.
+    fn is_obsolete(&self, secret: &RegistrationSecret, name: &str) -> bool {
+        let Some(addon) = self.addons.get(name) else { return (self.is_gone)(name) };
+        let is_named = || self.registrations(name, addon).iter().any(|(named, _)| named == secret);
         !addon.terminating && addon.registrations.is_some() && !is_named()
     }
 

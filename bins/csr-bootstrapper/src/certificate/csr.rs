@@ -102,15 +102,13 @@ impl CertificateRequest {
     }
 
     /// The values of a Secret that restores the request after a restart.
-    pub fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
-        let values = [
-            ("tls.key", self.key.as_str()),
+    pub fn stored_texts<'a>(&'a self, names: &'a AgentNames) -> [(&'static str, &'a str); 4] {
+        [
+            ("tls.key", &self.key),
             ("csr-name", &self.name),
             (CLUSTER_NAME, &names.cluster),
             (AGENT_NAME, &names.agent),
-        ];
-        let encoded = |value| json!(BASE64_STANDARD.encode(value));
-        values.into_iter().map(|(key, value)| (key.to_owned(), encoded(value))).collect()
+        ]
     }
 
     /// Restores one from such values; `None` if they are incomplete or for other names.

@@ -23,23 +23,15 @@ const MIN_USED_SHARE: f64 = 0.5;
 /// certificates even if a clock is wrong.
 const MIN_USED_CAP: Duration = Duration::from_secs(12 * 3600);
 
-/// The deadline of the certificate in `pem`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RotationDeadline {
-    pub(crate) at: SystemTime,
-    /// The certificate's whole lifetime.
-    pub(crate) life: Duration,
-}
-
 /// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a
 /// restart, but different for each certificate, so that a fleet with certificates of the same time does not
-/// come back at once.
-pub(crate) fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> RotationDeadline {
+/// come back at once. With it comes the certificate's whole lifetime.
+fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> (SystemTime, Duration) {
     let Some((begin, end)) = validity(chain) else {
-        return RotationDeadline { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
+        return (SystemTime::UNIX_EPOCH, Duration::ZERO);
     };
     let life = length(begin, end);
-    RotationDeadline { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
+    (end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life)
 }
 
 /// The time until the next certificate after the `chain` in `pem`; zero when it is due. The last one that this
@@ -50,10 +42,10 @@ pub(crate) fn due_in(
     obtained: Option<&(Vec<u8>, Instant)>,
     (clocks, now): (Clocks, Instant),
 ) -> Duration {
-    let deadline = rotation_deadline(pem, chain);
+    let (at, life) = rotation_deadline(pem, chain);
     let used = obtained.filter(|(of, _)| of == pem);
     let used = used.map(|(_, until)| until.saturating_duration_since(now));
-    clocks.until_due(deadline.at, deadline.life).max(used.unwrap_or_default())
+    clocks.until_due(at, life).max(used.unwrap_or_default())
 }
 
 /// The least time for which the certificate in `pem`, issued just now, is used.
@@ -128,8 +120,8 @@ mod tests {
 
     /// The part of the lifetime that is left when the next certificate is due.
     fn left(pem: &[u8], begin: SystemTime, end: SystemTime) -> f64 {
-        let due = rotation_deadline(pem, &[valid(begin, end)]);
-        length(due.at, end).as_secs_f64() / length(begin, end).as_secs_f64()
+        let (due, _) = rotation_deadline(pem, &[valid(begin, end)]);
+        length(due, end).as_secs_f64() / length(begin, end).as_secs_f64()
     }
 
     #[test]
@@ -144,8 +136,7 @@ mod tests {
     fn certificate_is_never_due_early_and_always_due_late() {
         let (begin, end) = (now(), now() + DAY);
         for number in 0..200 {
-            let RotationDeadline { at, life } =
-                rotation_deadline(&pem(number), &[valid(begin, end)]);
+            let (at, life) = rotation_deadline(&pem(number), &[valid(begin, end)]);
             assert!(at > end - DAY.mul_f64(0.2501) && at < end - DAY.mul_f64(0.1999));
             assert_eq!(life, DAY);
         }
@@ -221,8 +212,8 @@ mod tests {
     #[test]
     fn it_is_never_due_after_its_end() {
         for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
-            assert!(rotation_deadline(&pem(1), &[valid(begin, end)]).at <= end);
+            assert!(rotation_deadline(&pem(1), &[valid(begin, end)]).0 <= end);
         }
-        assert_eq!(rotation_deadline(b"", &[]).at, SystemTime::UNIX_EPOCH);
+        assert_eq!(rotation_deadline(b"", &[]).0, SystemTime::UNIX_EPOCH);
     }
 }

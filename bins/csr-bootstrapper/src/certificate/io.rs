@@ -1,13 +1,13 @@
 //! What [`Certificate::sync`](super::sync::Certificate::sync) needs of the clusters; the model's world implements it too.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use apiclient::error::Result;
+use log::Level;
 use serde_json::Value;
 
 use super::{
     csr::{CertificateRequest, CsrTemplate},
-    csr_status::CsrFailure,
     need::{Need, Requester},
     validate::Validation,
 };
@@ -17,60 +17,53 @@ use crate::{clocks::Clocks, hub::Hub};
 pub(crate) trait Io {
     /// Makes a key and its request.
     fn new_request(&mut self) -> Result<CertificateRequest>;
-    /// Stores `request`, or nothing, in place of `previous`. `AlreadyExists`, `Conflict` and `NotFound` mean that something
-    /// else is stored by now.
-    fn store(
-        &mut self,
-        request: Option<&CertificateRequest>,
-        previous: Option<&CertificateRequest>,
-    ) -> Result<()>;
-    /// Reads the stored request.
+    /// The stored request, which is read again if it may have changed.
     fn stored(&mut self) -> Result<Option<CertificateRequest>>;
+    /// Stores `request`, or nothing. `AlreadyExists`, `Conflict` and `NotFound` mean that another writer was faster:
+    /// [`Self::stored`] has its request.
+    fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()>;
     /// The names of the requester's pending CSRs, up to the limit.
     fn pending(&mut self) -> Result<Vec<String>>;
     /// The CSR of this name on the requester's hub.
     fn csr(&mut self, name: &str) -> Result<Option<Value>>;
     /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
+    /// The CSR of this name has ended without a certificate.
+    fn forget(&mut self, name: &str);
     /// Saves a certificate with its key, and in any case what belongs next to them.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
     /// The clocks of the requester's hub, which its last answer has set.
     fn clocks(&self) -> Clocks;
-    fn notify(&mut self, notice: &Notice<'_>);
+    fn notify(&mut self, notice: &Notice);
 }
 
+pub(crate) const HALTED: &str = "ClientCertificateCreationHalted";
+pub(crate) const CREATED: &str = "CSRCreated";
+pub(crate) const PENDING: &str = "CSRPending";
+pub(crate) const GONE: &str = "CSRGone";
+pub(crate) const SAVED: &str = "ClientCertificateCreated";
+pub(crate) const REPAIRED: &str = "SecretSave";
+
 /// What people and metrics are told.
-pub(crate) enum Notice<'a> {
-    /// The hub has too many pending CSRs.
-    Halted {
-        pending: &'a [String],
-        is_new: bool,
-    },
-    Created(&'a str),
-    /// With the sentence about the approval or signature that is missing.
-    Pending {
-        sentence: &'a str,
-        is_new: bool,
-        is_overdue: bool,
-    },
-    /// The CSR is gone without an answer; it is posted again after the rest.
-    Gone {
-        name: &'a str,
-        rest: Duration,
-    },
-    /// The request ended without a certificate.
-    Ended {
-        name: &'a str,
-        sentence: &'a str,
-        failure: &'a CsrFailure,
-        rest: Duration,
-    },
-    Saved(&'a str),
-    Repaired,
+pub(crate) struct Notice {
+    /// The Event's reason.
+    pub(crate) reason: &'static str,
+    pub(crate) level: Level,
+    /// The last notice was another one.
+    pub(crate) is_new: bool,
+    pub(crate) message: String,
+}
+
+impl Notice {
+    pub(super) fn new(reason: &'static str, level: Level, message: String) -> Self {
+        Self { reason, level, is_new: true, message }
+    }
 }
 
 /// What is known at one moment.
 pub(crate) struct Observation<'a> {
+    /// `Secret ns/name`, for sentences.
+    pub(crate) secret: &'a str,
     pub(crate) need: &'a Need,
     pub(crate) validation: &'a Validation,
     /// `tls.key` of the Secret.

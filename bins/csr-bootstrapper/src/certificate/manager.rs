@@ -1,4 +1,4 @@
-//! Certificate manager: the loop that keeps the cluster's certificate, and the session that uses it.
+//! Certificate manager: the loop that keeps the cluster's certificate.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,15 @@ use apiclient::{
     log_object,
     stop::Stop,
 };
-use kubeconfig::secret::Data;
 use log::Level;
 
 use super::{
-    cluster_io::{ClusterIo, Connections},
+    cluster::Cluster,
     io::Observation,
     need::{self, Need, NewHub, Requester, requester},
-    new_hub::NewHubCheck,
     readiness::ready,
-    session::SessionControl,
-    store::StoredRequest,
+    session::{self, NewHubCheck},
+    store::RequestStore,
     sync::Certificate,
     validate::{self, Validation},
 };
@@ -44,44 +42,27 @@ const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
 /// Keeps a certificate for the hub in the Secret.
 pub(crate) struct CertificateManager<'a> {
-    agent: &'a Agent,
-    names: AgentNames,
+    cluster: Cluster<'a>,
     certificate: Certificate,
-    session: SessionControl,
-    connections: Connections,
-    new_hub: NewHubCheck,
+    /// The hub that the bootstrap kubeconfig leads to, while the credential is for another one.
+    new_hub: Option<NewHubCheck>,
     errors: Backoff,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
-    /// The last bootstrap kubeconfig.
-    bootstrap: Option<BootstrapKubeconfig>,
     /// The need that was announced last.
     announced: Option<String>,
 }
 
-/// What one turn finds.
-struct Turn {
-    /// Nothing is left to do.
-    is_settled: bool,
-    /// Nothing changes before by time alone.
-    until: Instant,
-}
-
 impl<'a> CertificateManager<'a> {
     /// Starts with the request that an earlier process stored.
-    pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: StoredRequest) -> Self {
-        let connections = Connections::new(stored);
+    pub(crate) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
+        let cluster = Cluster::new(agent, names, store);
         Self {
-            agent,
-            // An unreadable one is replaced, as if there were none.
-            certificate: Certificate::new(connections.request(&names)),
-            names,
-            session: SessionControl::default(),
-            connections,
-            new_hub: NewHubCheck::default(),
+            certificate: Certificate::new(cluster.request()),
+            cluster,
+            new_hub: None,
             errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
-            bootstrap: None,
             announced: None,
         }
     }
@@ -89,37 +70,43 @@ impl<'a> CertificateManager<'a> {
     /// Manages the certificate until the end of the process (`None`), or with `-once` until the credential is usable or
     /// was checked once: whether it is.
     pub(crate) fn run(mut self) -> Option<bool> {
-        let once = self.agent.settings.once;
+        let agent = self.cluster.agent;
+        let once = agent.settings.once;
         let is_check = once == Some(Duration::ZERO);
         loop {
-            let seen = self.agent.stop.wakes();
-            self.agent.beat();
-            let turn = self.turn(!is_check);
-            let is_usable = once.is_some() && turn.is_settled && ready(self.agent).is_ok();
+            let seen = agent.stop.wakes();
+            agent.beat();
+            let (is_settled, until) = self.turn(!is_check);
+            let is_usable = once.is_some() && is_settled && ready(agent).is_ok();
             if is_usable || is_check {
                 return Some(is_usable);
             }
             // No event tells this loop of changed files in -hub-kubeconfig-dir.
             let slice = if once.is_some() { ONCE_INTERVAL } else { Stop::SLICE };
-            let until = turn.until.min(Instant::now() + slice);
-            if self.agent.stop.wait_for_change(seen, until) {
+            let until = until.min(Instant::now() + slice);
+            if agent.stop.wait_for_change(seen, until) {
                 return None;
             }
         }
     }
 
-    /// Does what is due, or only looks unless `acts`.
-    fn turn(&mut self, acts: bool) -> Turn {
-        let (agent, secret) = (self.agent, self.agent.secret_name());
+    /// Does what is due, or only looks unless `acts`; returns whether nothing is left to do, and when to come again.
+    fn turn(&mut self, acts: bool) -> (bool, Instant) {
+        let (agent, secret) = (self.cluster.agent, self.cluster.agent.secret_name());
         let bootstrap = agent.bootstrap();
-        let (bootstrap, no_bootstrap) = (bootstrap.as_deref().ok(), bootstrap.as_ref().err());
-        self.bootstrap_changed(bootstrap);
-        let (data, validation) = self.validate(bootstrap);
-        let clocks = agent.clocks();
-        let followed = self.session.follow(agent, &self.names, &validation, bootstrap, clocks);
-        match followed {
+        let (bootstrap, no_bootstrap) = (bootstrap.as_ref().ok(), bootstrap.as_ref().err());
+        if self.cluster.set_bootstrap(bootstrap.cloned()) {
+            self.certificate.pacing.restart();
+        }
+        let (bootstrap, names) = (bootstrap.map(|it| &**it), self.cluster.names.clone());
+        let (data, validation) =
+            validate::of_secret(agent.credential_secret().as_deref(), |data| {
+                let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
+                validate::validate(data, hub, &names, agent.clocks())
+            });
+        match session::follow(agent, &names, &validation, bootstrap) {
             // The watch and the client may belong to the ended session.
-            Ok(true) => self.connections.close(agent, None),
+            Ok(true) => self.cluster.close(None),
             Ok(false) => {}
             Err(error) => log_object!(
                 Level::Warn, agent.credential(), error:% = error;
@@ -135,75 +122,44 @@ impl<'a> CertificateManager<'a> {
         let is_agent_valid = !is_refused && expiry.is_some_and(|end| !clocks.are_past(end));
         let requester = requester(is_agent_valid, bootstrap.is_some(), new_hub);
         self.announce(&secret, (&validation, &need), requester, no_bootstrap, is_refused);
-        let hub = self.hub(&need, requester, bootstrap).cloned();
+        let hub = hub(agent, &need, requester, bootstrap);
         let seen = Observation {
+            secret: &secret,
             need: &need,
             validation: &validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
             requester: requester.zip(hub.as_ref()),
             approved_by_hand: requester == Some(Requester::Bootstrap),
-            template: &self.names.csr_template(),
-            agent: &self.names.user(),
+            template: &names.csr_template(),
+            agent: &names.user(),
             now,
             random: fastrand::f64(),
         };
         let is_settled = self.certificate.is_settled(&seen);
         if !acts {
-            return Turn { is_settled, until: now };
+            return (is_settled, now);
         }
         if !matches!(need, Need::Certificate(_)) {
-            let name = self.certificate.request().map(|request| &*request.name);
-            self.connections.close(agent, name);
+            self.cluster.close(self.certificate.request().map(|request| &*request.name));
         }
-        let mut io = ClusterIo {
-            agent,
-            names: &self.names,
-            connections: &mut self.connections,
-            requester,
-            bootstrap,
-            hub: hub.as_ref(),
-            validation: &validation,
-            failed_secret: false,
-        };
+        let is_good = matches!(&validation, Validation::Usable(usable) if !usable.stale);
+        self.cluster.hub = hub.clone().filter(|_| !is_good);
+        (self.cluster.requester, self.cluster.failed_secret) = (requester, false);
         let is_retried = self.certificate.pacing.failing(requester, now).is_none();
         if is_retried && self.errors.failures() > 0 {
             // The next status says more than the last failure.
             agent.report(|status| status.detail = None);
         }
-        let synced = self.certificate.sync(&seen, &mut io);
-        let failed_secret = io.failed_secret;
+        let synced = self.certificate.sync(&seen, &mut self.cluster);
         if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
             agent.update(|state| state.rotated = self.certificate.rotated().cloned());
         }
-        let until = self.conclude(synced, requester, failed_secret);
+        let until = self.conclude(synced, requester);
         let ends = expiry.map(|end| now + clocks.until_past(end));
-        let checks =
-            self.new_hub.not_before().filter(|_| matches!(validation, Validation::Moved(..)));
+        let checks = self.new_hub.as_ref().map(|check| check.not_before);
         let changes = [ends, refused_at, checks].into_iter().flatten().filter(|at| *at > now);
         let until = changes.map(|at| at + MARGIN).fold(until, Instant::min);
-        Turn { is_settled, until }
-    }
-
-    /// Ends rests and waits if the bootstrap kubeconfig is another one.
-    fn bootstrap_changed(&mut self, bootstrap: Option<&BootstrapKubeconfig>) {
-        if self.bootstrap.as_ref() != bootstrap {
-            self.bootstrap = bootstrap.cloned();
-            self.certificate.pacing.restart();
-            self.connections.introduce_again();
-            self.new_hub = NewHubCheck::default();
-        }
-    }
-
-    fn validate(&self, bootstrap: Option<&BootstrapKubeconfig>) -> (Data, Validation) {
-        let clocks = self.agent.clocks();
-        match validate::content(self.agent.credential_secret().as_deref()) {
-            Ok(data) => {
-                let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
-                let validation = validate::validate(&data, hub, &self.names, clocks);
-                (data, validation)
-            }
-            Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
-        }
+        (is_settled, until)
     }
 
     fn check_new_hub(
@@ -211,39 +167,25 @@ impl<'a> CertificateManager<'a> {
         validation: &Validation,
         bootstrap: Option<&BootstrapKubeconfig>,
     ) -> NewHub {
-        match (validation, bootstrap) {
-            (Validation::Moved(usable, _), Some(bootstrap)) => {
-                let config = bootstrap.as_agent(&usable.identity);
-                self.new_hub.check(self.agent, &self.names.cluster, config)
-            }
-            _ => NewHub::Silent,
-        }
+        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, bootstrap) else {
+            self.new_hub = None;
+            return NewHub::Silent;
+        };
+        let config = bootstrap.as_agent(&usable.identity);
+        let known = self.new_hub.take().filter(|check| check.is_of(&config));
+        let check = self.new_hub.insert(known.unwrap_or_else(|| NewHubCheck::new(config)));
+        check.check(self.cluster.agent, &self.cluster.names.cluster)
     }
 
     /// Returns whether the hub refuses the credential permanently, and the time at which it will.
     fn refused(&self) -> (bool, Option<Instant>) {
-        match self.agent.session().and_then(|session| session.client.refused()) {
+        match self.cluster.agent.session().and_then(|session| session.client.refused()) {
             Some(refused) => {
                 let at = refused.since + self.patience;
                 // Only a response that recent shows the hub's current answer.
                 (refused.last >= at, Some(at))
             }
             None => (false, None),
-        }
-    }
-
-    /// The hub that `requester` asks, and whose kubeconfig goes into the Secret.
-    fn hub<'b>(
-        &'b self,
-        need: &Need,
-        requester: Option<Requester>,
-        bootstrap: Option<&'b BootstrapKubeconfig>,
-    ) -> Option<&'b Hub> {
-        let (bootstrap, session) =
-            (bootstrap.map(|bootstrap| &bootstrap.hub), self.session.hub.as_ref());
-        match (need, requester) {
-            (Need::Certificate(_), Some(Requester::Agent)) => session.or(bootstrap),
-            _ => bootstrap.or(session),
         }
     }
 
@@ -256,6 +198,7 @@ impl<'a> CertificateManager<'a> {
         no_bootstrap: Option<&BootstrapError>,
         is_refused: bool,
     ) {
+        let agent = self.cluster.agent;
         let why = match (validation, need) {
             (Validation::Moved(_, word), _) => {
                 Some((validate::OTHER_DATA, need::moved(secret, word)))
@@ -268,14 +211,14 @@ impl<'a> CertificateManager<'a> {
         let is_selecting =
             requester.is_none() && no_bootstrap == Some(&BootstrapError::NotSelected(None));
         if self.announced != sentence && !is_selecting {
-            self.agent.report(|status| status.detail = None);
+            agent.report(|status| status.detail = None);
             if let (Some(event), Some(sentence)) = (event, &sentence) {
-                self.agent.record_event(event, false, sentence);
+                agent.record_event(event, false, sentence);
             }
             self.announced.clone_from(&sentence);
         }
         let is_usable = matches!(validation, Validation::Usable(_)) && !is_refused;
-        self.agent.report(|status| {
+        agent.report(|status| {
             status.trouble = sentence.filter(|_| !is_usable);
             if !self.certificate.is_waiting() {
                 status.pending = None;
@@ -284,18 +227,14 @@ impl<'a> CertificateManager<'a> {
     }
 
     /// Logs the result of a step, and backs off after a failure; returns when to come again.
-    fn conclude(
-        &mut self,
-        synced: Result<Instant>,
-        requester: Option<Requester>,
-        failed_secret: bool,
-    ) -> Instant {
+    fn conclude(&mut self, synced: Result<Instant>, requester: Option<Requester>) -> Instant {
+        let agent = self.cluster.agent;
         let error = match synced {
             Ok(until) => {
                 let is_over = self.certificate.pacing.failing(requester, Instant::now()).is_none();
                 let failures = if is_over { self.errors.succeeded() } else { 0 };
                 if failures > 0 {
-                    log_object!(Level::Info, self.agent.credential(), failures = failures;
+                    log_object!(Level::Info, agent.credential(), failures = failures;
                         "the certificate is managed again"
                     );
                 }
@@ -306,22 +245,38 @@ impl<'a> CertificateManager<'a> {
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
         self.certificate.pacing.failed(requester, now + retry.wait);
-        self.agent.report(|status| status.detail = Some(error.to_string()));
+        agent.report(|status| status.detail = Some(error.to_string()));
         let is_of_secret = match error {
             Error::Immutable(_) => true,
-            Error::Forbidden(_) => failed_secret,
+            Error::Forbidden(_) => self.cluster.failed_secret,
             _ => false,
         };
         if retry.should_log && is_of_secret {
-            self.agent.record_event("SecretSaveFailed", true, error.message());
+            agent.record_event("SecretSaveFailed", true, error.message());
         }
-        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let is_routine = matches!(error, Error::Conflict(_));
+        let level = if retry.should_log && !is_routine { Level::Warn } else { Level::Debug };
         let retry_in = seconds(retry.wait);
         log_object!(
-            level, self.agent.credential(), error:% = error, retry_in = retry_in;
+            level, agent.credential(), error:% = error, retry_in = retry_in;
             "managing the certificate failed"
         );
         now + retry.wait
+    }
+}
+
+/// The hub that `requester` asks, and whose kubeconfig goes into the Secret.
+fn hub(
+    agent: &Agent,
+    need: &Need,
+    requester: Option<Requester>,
+    bootstrap: Option<&BootstrapKubeconfig>,
+) -> Option<Hub> {
+    let session = || agent.session().map(|session| session.hub.clone());
+    let bootstrap = bootstrap.map(|bootstrap| bootstrap.hub.clone());
+    match (need, requester) {
+        (Need::Certificate(_), Some(Requester::Agent)) => session().or(bootstrap),
+        _ => bootstrap.or_else(session),
     }
 }
 

@@ -163,9 +163,7 @@ fn impatient(
     seen: &Observation<'_>,
     io: &mut dyn Io,
 ) -> SyncResult<Instant> {
-    if certificate.is_waiting() {
-        *certificate = Certificate::default();
-    }
+    certificate.ended |= certificate.is_waiting();
     certificate.sync(seen, io)
 }
 
@@ -207,9 +205,7 @@ fn gives_up_absent(
 ) -> SyncResult<Instant> {
     let posted = certificate.is_waiting();
     let result = certificate.sync(seen, io);
-    if posted && !certificate.is_waiting() && result.is_ok() {
-        *certificate = Certificate::default();
-    }
+    certificate.ended |= posted && !certificate.is_waiting() && result.is_ok();
     result
 }
 

@@ -1,30 +1,26 @@
-//! Store of the two Secrets that this program writes: the hub's credential, and the pending request.
+//! Secrets that this program writes, each with a single write that the server refuses if the Secret has changed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use apiclient::{
-    client::Client,
+    client::{Client, Patch},
     error::{Error, Result},
     resource::{SECRETS, Target},
+    status_writer::guard,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::{self, Data};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::{csr::CertificateRequest, validate::Validation};
-use crate::{
-    agent::Agent,
-    hub::Hub,
-    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
-};
+use super::csr::CertificateRequest;
+use crate::agent::Agent;
 
-/// Key of the selected one of several hubs, next to the request.
-pub(super) const HUB_SERVER: &str = "hub-server";
-/// The manifests that have both Secrets, empty.
+/// The manifests that have the program's own Secrets, empty.
 const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
-/// After this many conflicts in a row the next attempt waits.
-const CONFLICTS: u32 = 3;
+
+/// Values by key.
+pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 
 /// Reads an object; `None` if there is none.
 pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
@@ -35,101 +31,88 @@ pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>
     }
 }
 
-/// The Secret of the stored request, as it was last read or written.
-pub(crate) struct StoredRequest {
+/// Returns whether a write failed because the object is not as it was read.
+pub(crate) fn has_changed(error: &Error) -> bool {
+    matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+}
+
+/// A Secret in which this program remembers pending requests over restarts.
+pub(crate) struct RequestStore {
     client: Client,
     namespace: String,
     name: String,
-    /// `None` if there is none.
-    secret: Option<Value>,
+    /// uid and resourceVersion, if there is such a Secret.
+    version: Option<Value>,
+    data: Data,
+    /// It was not read yet, or a write failed that may have arrived all the same.
+    is_stale: bool,
 }
 
-impl StoredRequest {
-    /// Reads it.
-    pub(crate) fn load(agent: &Agent) -> Result<Self> {
-        let (client, namespace) = (agent.management.clone(), agent.settings.namespace.clone());
-        let name = agent.settings.pending_secret();
-        let mut stored = Self { client, namespace, name, secret: None };
-        stored.reload()?;
-        Ok(stored)
+impl RequestStore {
+    /// Nothing is read yet.
+    pub(crate) fn new(agent: &Agent, name: String) -> Self {
+        Self {
+            client: agent.management.clone(),
+            namespace: agent.settings.namespace.clone(),
+            name,
+            version: None,
+            data: Data::new(),
+            is_stale: true,
+        }
     }
 
-    pub(super) fn reload(&mut self) -> Result<()> {
-        self.secret = read(&self.client, &self.target())?;
+    /// Reads the Secret if it may have changed.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        if self.is_stale {
+            let secret = read(&self.client, &self.target())?;
+            self.version = secret.as_ref().and_then(guard);
+            self.data = secret.as_ref().and_then(|it| secret::data(it).ok()).unwrap_or_default();
+            self.is_stale = false;
+        }
         Ok(())
     }
 
-    /// The data in it, if it can be read.
-    pub(crate) fn data(&self) -> Option<Data> {
-        secret::data(self.secret.as_ref()?).ok()
+    /// The content as it was last read or written; an unreadable one counts as empty.
+    pub(crate) fn data(&self) -> &Data {
+        &self.data
     }
 
-    /// The server of the hub that was asked, one of several.
-    pub(crate) fn hub(&self) -> Option<String> {
-        Some(str::from_utf8(self.data()?.get(HUB_SERVER)?).ok()?.to_owned())
-    }
-
-    /// The request in it; `None` if it is empty or unreadable.
-    pub(super) fn request(&self, names: &AgentNames) -> Option<CertificateRequest> {
-        CertificateRequest::of_secret(&self.data()?, names)
-    }
-
-    /// Checks that the server lets it change.
+    /// Writes these values, and removes the keys of those that are `None`. The Secret itself stays: whoever may create
+    /// Secrets can get the token of any ServiceAccount in the namespace.
     ///
     /// # Errors
-    /// `Immutable` with what to do.
-    pub(super) fn check_mutable(&mut self) -> Result<()> {
-        if check_mutable(&self.target(), self.secret.as_ref()).is_err() {
-            // Somebody may have replaced it since.
-            self.reload()?;
-        }
-        check_mutable(&self.target(), self.secret.as_ref())
-    }
-
-    /// Stores this data in place of what was there. `AlreadyExists`, `Conflict` and `NotFound` mean that something else is
-    /// there by now.
-    pub(super) fn replace(&mut self, data: Map<String, Value>) -> Result<()> {
+    /// `Conflict`, `AlreadyExists` and `NotFound` mean that another writer was faster.
+    pub(crate) fn write(
+        &mut self,
+        values: Vec<(String, Option<Zeroizing<Vec<u8>>>)>,
+    ) -> Result<()> {
+        let encode = |value: &Zeroizing<Vec<u8>>| json!(BASE64_STANDARD.encode(value));
+        let encoded = values.iter().map(|(key, value)| (key.clone(), value.as_ref().map(encode)));
+        // A write may arrive without an answer.
+        self.is_stale = true;
         let target = self.target();
-        let written = match &self.secret {
-            None => self.client.create(&target, &new(&target, data)),
-            Some(previous) => {
-                let mut secret = previous.clone();
-                secret["data"] = Value::Object(data);
-                self.client.replace(&target, &secret)
+        let written = match &self.version {
+            Some(version) => {
+                let data: Map<_, _> =
+                    encoded.map(|(key, value)| (key, value.unwrap_or_default())).collect();
+                let patch = json!({"metadata": version, "data": data});
+                self.client.patch(&target, Patch::Merge, &patch)
+            }
+            None => {
+                let data = encoded.filter_map(|(key, value)| Some((key, value?))).collect();
+                self.client.create(&target, &new(&target, data))
             }
         };
-        let exists = self.secret.is_some();
-        match written.map_err(|error| with_remedy(&target, exists, error)) {
-            // Without the right to create, a Secret that is there by now is filled next time.
-            Err(error @ Error::Forbidden(_)) if !exists => {
-                self.reload()?;
-                Err(match &self.secret {
-                    Some(_) => Error::Conflict(error.message().to_owned()),
-                    None => error,
-                })
+        let secret =
+            written.map_err(|error| with_remedy(&target, self.version.is_some(), error))?;
+        (self.version, self.is_stale) = (guard(&secret), false);
+        for (key, value) in values {
+            match value {
+                Some(value) => drop(self.data.insert(key, value)),
+                None => drop(self.data.remove(&key)),
             }
-            Ok(secret) => {
-                self.secret = Some(secret);
-                Ok(())
-            }
-            Err(error) => Err(error),
         }
-    }
-
-    /// Empties it, if it is still the same. It stays for the next request: whoever may create Secrets can get the token of
-    /// any ServiceAccount in the namespace.
-    pub(super) fn empty(&mut self) -> Result<()> {
-        if self.secret.is_none() {
-            return Ok(());
-        }
-        match self.replace(Map::new()) {
-            // Somebody else deleted or replaced it.
-            Err(Error::NotFound(_) | Error::Conflict(_)) => {
-                self.reload()?;
-                self.check_mutable()
-            }
-            emptied => emptied,
-        }
+        Ok(())
     }
 
     fn target(&self) -> Target<'_> {
@@ -153,7 +136,7 @@ fn immutable(target: &Target<'_>) -> Error {
 }
 
 /// What to do about a refused write of a Secret that `exists`, or does not.
-fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
+pub(super) fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
     match error {
         Error::Immutable(_) => immutable(target),
         Error::Forbidden(message) if !exists => {
@@ -164,67 +147,25 @@ fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
     }
 }
 
-/// Values by key.
-pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
-
-/// Saves `values` in the credential's Secret with a single write, and those of `fallback` whose keys it
-/// lacks; other keys stay.
-pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
-    let (client, target) = (&agent.management, agent.credential());
-    let (mut revision, mut seen) = (agent.credential.revision(), agent.credential_secret());
-    let mut tried = 0;
-    let secret = loop {
-        tried += 1;
-        match write(client, &target, seen.as_deref(), (values, fallback), &[]) {
-            // The watch lags behind, or another writer was faster.
-            Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
-                if tried < CONFLICTS =>
-            {
-                revision = agent.credential.revision();
-                seen = read(client, &target)?.map(Arc::new);
-            }
-            written => {
-                break written.map_err(|error| with_remedy(&target, seen.is_some(), error))?;
-            }
-        }
-    };
-    agent.set_credential(revision, secret);
-    Ok(())
+/// The values of an issued certificate.
+pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretValues {
+    let Some((pem, request)) = issued else { return SecretValues::new() };
+    let key = request.key.as_bytes().to_vec();
+    SecretValues::from([("tls.crt", pem.to_vec().into()), ("tls.key", key.into())])
 }
 
-/// The same once for any Secret, if it still is as it was `seen`; `removed` keys go. Returns what was saved.
-pub(crate) fn write(
+/// Saves `values` in a Secret with a single write, if it still is as it was `seen`; `removed` keys go, others stay. Returns
+/// what was saved.
+pub(crate) fn save(
     client: &Client,
     target: &Target<'_>,
     seen: Option<&Value>,
-    (values, fallback): (&SecretValues, &SecretValues),
+    values: &SecretValues,
     removed: &[&str],
 ) -> Result<Value> {
     match seen {
-        Some(secret) => client.replace(target, &merged(secret.clone(), values, fallback, removed)),
-        None => client.create(target, &merged(new(target, Map::new()), values, fallback, removed)),
-    }
-}
-
-/// The values to save with certificate and key, and those to save only where they are missing. A kubeconfig
-/// that leads to the right hub stays as it is.
-pub(crate) fn other_values(
-    names: &AgentNames,
-    hub: Option<&Hub>,
-    validation: &Validation,
-) -> (SecretValues, SecretValues) {
-    let AgentNames { cluster, agent } = names;
-    let names = SecretValues::from([
-        (CLUSTER_NAME, cluster.clone().into_bytes().into()),
-        (AGENT_NAME, agent.clone().into_bytes().into()),
-    ]);
-    let kubeconfig = match hub {
-        Some(hub) => SecretValues::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
-        None => SecretValues::new(),
-    };
-    match validation {
-        Validation::Usable(usable) if !usable.stale => (names, kubeconfig),
-        _ => (names.into_iter().chain(kubeconfig).collect(), SecretValues::new()),
+        Some(secret) => client.replace(target, &merged(secret.clone(), values, removed)),
+        None => client.create(target, &merged(new(target, Map::new()), values, removed)),
     }
 }
 
@@ -233,22 +174,14 @@ fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 }
 
-fn merged(
-    mut secret: Value,
-    values: &SecretValues,
-    fallback: &SecretValues,
-    removed: &[&str],
-) -> Value {
+fn merged(mut secret: Value, values: &SecretValues, removed: &[&str]) -> Value {
     if !secret["data"].is_object() {
         secret["data"] = json!({});
     }
     if let Some(data) = secret["data"].as_object_mut() {
         data.retain(|key, _| !removed.contains(&key.as_str()));
-    }
-    let missing = |(key, _): &(&&str, &Zeroizing<Vec<u8>>)| secret["data"][**key].is_null();
-    let missing: Vec<_> = fallback.iter().filter(missing).collect();
-    for (key, value) in values.iter().chain(missing) {
-        secret["data"][*key] = json!(BASE64_STANDARD.encode(value));
+        let encoded = |value| json!(BASE64_STANDARD.encode(value));
+        data.extend(values.iter().map(|(key, value)| ((*key).to_owned(), encoded(value))));
     }
     secret
 }
@@ -258,30 +191,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_keys_labels_and_the_version_survive_a_save() {
+    fn a_save_keeps_what_is_not_its_own() {
         let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
-        let data = json!({"theirs": "aGk=", "tls.crt": "b2xk", "old": ""});
-        let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
-        let merged = merged(
-            secret,
-            &SecretValues::from([("tls.crt", b"new".to_vec().into())]),
-            &SecretValues::from([("theirs", b"x".to_vec().into())]),
-            &["old"],
-        );
-        assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
-        assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
-    }
-
-    #[test]
-    fn a_secret_without_data_gets_some() {
-        for data in [json!(null), json!("x")] {
-            let secret = merged(
-                json!({"data": data}),
-                &SecretValues::new(),
-                &SecretValues::from([("a", b"hi".to_vec().into())]),
-                &[],
-            );
-            assert_eq!(secret["data"], json!({"a": "aGk="}));
+        let values = SecretValues::from([("tls.crt", b"new".to_vec().into())]);
+        for (before, after) in [
+            (
+                json!({"theirs": "aGk=", "tls.crt": "b2xk", "old": ""}),
+                json!({"theirs": "aGk=", "tls.crt": "bmV3"}),
+            ),
+            (json!(null), json!({"tls.crt": "bmV3"})),
+            (json!("x"), json!({"tls.crt": "bmV3"})),
+        ] {
+            let secret = json!({"metadata": metadata, "data": before, "type": "Opaque"});
+            let expected = json!({"metadata": metadata, "data": after, "type": "Opaque"});
+            assert_eq!(merged(secret, &values, &["old"]), expected);
         }
     }
 }

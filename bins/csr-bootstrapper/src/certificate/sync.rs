@@ -7,15 +7,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::error::{Error, Result};
+use apiclient::{
+    error::{Error, Result},
+    resource::valid_name,
+};
+use log::Level;
 
 use super::{
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
-    io::{Io, Notice, Observation},
+    io::{CREATED, GONE, HALTED, Io, Notice, Observation, PENDING, REPAIRED, SAVED},
     need::{self, Need, NeedReason, NewHub, Requester},
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
+    store::has_changed,
     validate::Validation,
 };
 use crate::{clocks::Clocks, hub::Hub, state::Rotated};
@@ -24,7 +29,7 @@ use crate::{clocks::Clocks, hub::Hub, state::Rotated};
 /// `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
 /// The time until a hub with too many requests is asked again.
-const HALTED: Duration = Duration::from_secs(60);
+const HALT: Duration = Duration::from_secs(60);
 
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,7 +37,7 @@ pub(crate) struct Certificate {
     /// The stored request, if there is one.
     request: Option<Arc<CertificateRequest>>,
     /// It ended without a certificate: the next one needs a key of its own.
-    ended: bool,
+    pub(super) ended: bool,
     /// The hub has room for one more CSR.
     counted: bool,
     /// The hub on which this process has seen its CSR.
@@ -118,7 +123,7 @@ impl Certificate {
                 self.see_usable(seen.validation);
                 self.finish(seen, io).map(|()| seen.now + *left)
             }
-            Need::Repair => self.repair(seen.now, io),
+            Need::Repair => self.repair(seen, io),
             Need::Certificate(why) => match seen.requester {
                 Some(requester) => self.obtain(why, requester, seen, io),
                 None => Ok(seen.now + MAX_BACKOFF),
@@ -138,21 +143,41 @@ impl Certificate {
 
     /// Deletes the stored request once its certificate is saved.
     fn finish(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<()> {
-        if self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
-            io.store(None, self.request.as_deref())?;
-            self.adopt(None);
+        match self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
+            true => self.store(None, io),
+            false => Ok(()),
         }
+    }
+
+    /// Stores `request`, or nothing, in place of the known request, unless something else is stored by now: then that
+    /// counts.
+    fn store(&mut self, request: Option<CertificateRequest>, io: &mut dyn Io) -> Result<()> {
+        let mut stored = io.stored()?;
+        if stored.as_ref() == self.request() {
+            match io.store(request.as_ref()) {
+                Ok(()) => stored = request,
+                Err(error) if has_changed(&error) => {
+                    stored = io.stored()?;
+                    if stored.as_ref() == self.request() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.adopt(stored);
         Ok(())
     }
 
-    fn repair(&mut self, now: Instant, io: &mut dyn Io) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(false, now) {
+    fn repair(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(false, seen.now) {
             return Ok(until);
         }
         io.save(None)?;
-        self.pacing.repaired(now);
-        io.notify(&Notice::Repaired);
-        Ok(now)
+        self.pacing.repaired(seen.now);
+        let message = format!("repaired the kubeconfig and the names in {}", seen.secret);
+        io.notify(&Notice::new(REPAIRED, Level::Info, message));
+        Ok(seen.now)
     }
 
     /// Requests a certificate, and saves it once the hub has issued it.
@@ -204,7 +229,7 @@ impl Certificate {
                     }
                     (_, false) => "is not approved by the hub yet",
                 };
-                Ok(self.wait(&format!("CSR {name} {sentence}"), seen.now, io))
+                Ok(self.wait(format!("CSR {name} {sentence}"), seen.now, io))
             }
             Err(failure) => {
                 self.end(name, &failure, requester, seen, io);
@@ -227,7 +252,9 @@ impl Certificate {
         let rest = self.pacing.ended(rests, requester, seen.now, seen.random);
         let sentence = &*format!("CSR {name} {}", failure.sentence());
         self.rotated = Some(Rotated::ended(sentence));
-        io.notify(&Notice::Ended { name, sentence, failure, rest });
+        io.forget(name);
+        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
+        io.notify(&Notice::new(failure.reason(), Level::Warn, message));
     }
 
     /// Makes a request and stores it, unless the hub has too many.
@@ -241,22 +268,12 @@ impl Certificate {
         if let Some(until) = self.pacing.next_write(why.regular, seen.now) {
             return Ok(until);
         }
-        if !self.counted {
+        // The hub may have more of them when the request could not be stored.
+        if !std::mem::take(&mut self.counted) {
             return self.count(requester, seen, io);
         }
         let request = io.new_request()?;
-        match io.store(Some(&request), self.request.as_deref()) {
-            Ok(()) => self.adopt(Some(request)),
-            // Another writer was faster: its request counts.
-            Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
-                let stored = io.stored()?;
-                // The same request has ended, whatever the version of its Secret is.
-                if stored.as_ref() != self.request.as_deref() {
-                    self.adopt(stored);
-                }
-            }
-            Err(error) => return Err(error),
-        }
+        self.store(Some(request), io)?;
         Ok(seen.now)
     }
 
@@ -274,9 +291,9 @@ impl Certificate {
             return Ok(seen.now);
         }
         let is_new = self.rotated.replace(Rotated::Halted) != Some(Rotated::Halted);
-        io.notify(&Notice::Halted { pending: &pending, is_new });
-        self.pacing.halted(requester, seen.now + HALTED);
-        Ok(seen.now + HALTED)
+        io.notify(&Notice { is_new, ..Notice::new(HALTED, Level::Warn, halted(&pending)) });
+        self.pacing.halted(requester, seen.now + HALT);
+        Ok(seen.now + HALT)
     }
 
     /// Posts the CSR, which does not exist; after a rest if it did before.
@@ -290,13 +307,24 @@ impl Certificate {
         self.waiting = None;
         if self.posted.take().is_some_and(|posted| posted == *hub) {
             let rest = self.pacing.ended(SHORT_RESTS, requester, seen.now, seen.random);
-            io.notify(&Notice::Gone { name: &request.name, rest });
+            let message = format!(
+                "CSR {} is gone from the hub without an answer; posting it again in {} s",
+                request.name,
+                rest.as_secs()
+            );
+            io.notify(&Notice::new(GONE, Level::Warn, message));
             return Ok(seen.now + rest);
         }
         match io.create_csr(request) {
             Ok(()) => {
                 self.posted = Some(hub.clone());
-                io.notify(&Notice::Created(&request.name));
+                let name = &request.name;
+                let approve = match seen.approved_by_hand {
+                    true => format!(": kubectl certificate approve {name}"),
+                    false => String::new(),
+                };
+                let message = format!("CSR {name} was created on the hub{approve}");
+                io.notify(&Notice::new(CREATED, Level::Info, message));
                 Ok(seen.now)
             }
             Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
@@ -314,13 +342,14 @@ impl Certificate {
         }
     }
 
-    fn wait(&mut self, sentence: &str, now: Instant, io: &mut dyn Io) -> Instant {
+    fn wait(&mut self, sentence: String, now: Instant, io: &mut dyn Io) -> Instant {
         let known = self.waiting;
         let since = known.map_or(now, |waiting| waiting.since);
         let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
         let is_new = known.is_none_or(|waiting| waiting.is_overdue != is_overdue);
         self.waiting = Some(Waiting { since, is_overdue });
-        io.notify(&Notice::Pending { sentence, is_new, is_overdue });
+        let level = if is_overdue { Level::Warn } else { Level::Info };
+        io.notify(&Notice { is_new, ..Notice::new(PENDING, level, sentence) });
         now + MAX_BACKOFF
     }
 
@@ -344,7 +373,20 @@ impl Certificate {
         self.obtained = Some((pem.to_vec(), seen.now + used));
         (self.posted, self.issued, self.waiting) = (None, None, None);
         self.rotated = Some(Rotated::Done(deadline::rotated_message(pem)));
-        io.notify(&Notice::Saved(&request.name));
+        let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);
+        io.notify(&Notice::new(SAVED, Level::Info, message));
         Ok(seen.now)
+    }
+}
+
+/// The sentence about too many pending CSRs, with the command that removes them.
+fn halted(pending: &[String]) -> String {
+    let halted = Rotated::Halted.message();
+    // Names come from the hub, and people paste the command into a shell.
+    let names: Vec<&str> =
+        pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
+    match names[..] {
+        [] => halted.to_owned(),
+        _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
     }
 }

@@ -26,17 +26,19 @@ use crate::{
 /// notBefore rejects fresh certificates (kubernetes/kubernetes#97680).
 pub const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// The content of the credential's Secret.
-///
-/// # Errors
-/// The Secret does not exist, or cannot be read.
-pub(crate) fn content(secret: Option<&Value>) -> Result<Data, UnusableCredential> {
-    let unusable = |reason, event| UnusableCredential { reason, event };
-    let secret = secret.ok_or_else(|| unusable("does not exist".to_owned(), NOT_VALID))?;
-    match secret::data(secret) {
-        // The manifests ship it so.
-        Ok(data) if data.is_empty() => Err(unusable("is empty".to_owned(), NOT_VALID)),
-        data => data.map_err(|error| unusable(format!("cannot be read: {error}"), UNREADABLE)),
+/// The content of a Secret, and what `validate` says of it.
+pub(crate) fn of_secret(
+    secret: Option<&Value>,
+    validate: impl FnOnce(&Data) -> Validation,
+) -> (Data, Validation) {
+    let unusable = |event, reason| Validation::Unusable(UnusableCredential { reason, event });
+    match secret.map(secret::data) {
+        None => (Data::new(), unusable(NOT_VALID, "does not exist".into())),
+        Some(Ok(data)) => {
+            let validation = validate(&data);
+            (data, validation)
+        }
+        Some(Err(error)) => (Data::new(), unusable(UNREADABLE, format!("cannot be read: {error}"))),
     }
 }
 
@@ -179,7 +181,8 @@ fn hub(
         Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, error.problem().to_owned()))?;
     let config = match config(data, &identity) {
         Ok(config) => Some(config),
-        Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
+        // The bootstrap kubeconfig's is written in its place.
+        Err(_) if bootstrap.is_some() => None,
         Err(reason) => return Err((OTHER_DATA, reason)),
     };
     let reached =
@@ -207,13 +210,6 @@ pub fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> 
         true => Ok(config),
         false => Err("has a kubeconfig whose user is not that of tls.crt".into()),
     }
-}
-
-/// Returns whether a kubeconfig for `hub` would be valid: an invalid one is not written over and over.
-fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
-    let mut data = data.clone();
-    data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
-    config(&data, identity).is_ok()
 }
 
 #[cfg(test)]

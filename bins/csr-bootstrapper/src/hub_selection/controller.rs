@@ -6,14 +6,12 @@ use apiclient::{
     backoff::Backoff, controller, error::Error, log_line::seconds, log_object, reflector::Store,
     stop::Stop,
 };
+use kubeconfig::secret;
 use log::Level;
 
 use super::{HubState, HubTimer, check::check, others};
 use crate::{
-    agent::Agent,
-    certificate::validate::{self, validate},
-    hub::Hub,
-    identity::AgentNames,
+    agent::Agent, certificate::validate::validate, hub::Hub, identity::AgentNames,
     managedcluster::accepts_client,
 };
 
@@ -137,7 +135,7 @@ impl HubController<'_> {
     fn hub_before(&self, servers: &[Option<String>]) -> Option<usize> {
         let index = |server: &str| servers.iter().position(|it| it.as_deref() == Some(server));
         self.pending.and_then(index).or_else(|| {
-            let data = validate::content(self.agent.credential_secret().as_deref()).ok()?;
+            let data = secret::data(&*self.agent.credential_secret()?).ok()?;
             validate(&data, None, self.names, self.agent.clocks()).usable()?;
             index(Hub::of_secret("", &data).ok()?.url())
         })

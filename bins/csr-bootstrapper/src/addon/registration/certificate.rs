@@ -2,12 +2,7 @@
 
 use std::time::Instant;
 
-use apiclient::{
-    error::{Error, Result},
-    lock::lock,
-    log_line::seconds,
-    log_object,
-};
+use apiclient::{error::Result, lock::lock, log_object};
 use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
@@ -16,21 +11,21 @@ use super::{Credential, keeper::Step, token::TOKEN};
 use crate::{
     certificate::{
         CsrTemplate,
-        csr::{CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
+        csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
         io::{Io, Notice, Observation},
         need::{Need, NewHub, Requester},
-        store::SecretValues,
+        store,
         sync::Certificate,
         validate::{
             OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
-            content,
+            of_secret,
         },
     },
     clocks::Clocks,
     conditions::Condition,
     hub::Hub,
     identity::{CLUSTER_NAME, said},
-    state::{HubSession, Rotated},
+    state::HubSession,
 };
 
 /// Obtains the certificate of one registration.
@@ -39,8 +34,6 @@ pub(super) struct CertificateDriver {
     /// The template of the last step.
     template: Option<CsrTemplate>,
     certificate: Certificate,
-    /// The need that was logged last.
-    announced: Option<String>,
 }
 
 impl CertificateDriver {
@@ -73,24 +66,19 @@ impl CertificateDriver {
         if self.template.as_ref() != Some(&template) {
             self.close(session);
             // An earlier process may have stored a request of this template.
-            let stored = lock(step.context.store).request(step.name, &template);
+            let stored = lock(step.context.store).request(step.name, &template)?;
             self.certificate.adopt(stored);
             self.template = Some(template.clone());
         }
         let (clocks, now) = (step.context.agent.clocks(), Instant::now());
-        let (data, validation) = match content(step.secret.seen()) {
-            Ok(data) => {
-                let validation =
-                    validate(&data, &template, &session.names.cluster, &session.hub, clocks);
-                (data, validation)
-            }
-            Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
-        };
+        let (data, validation) = of_secret(step.secret.seen(), |data| {
+            validate(data, &template, &session.names.cluster, &session.hub, clocks)
+        });
         let name = step.name.sentence_name();
         let moved = (false, NewHub::Silent);
         let need = self.certificate.need(&name, &validation, moved, (clocks, now));
-        self.announce(&need, &step);
         let seen = Observation {
+            secret: &name,
             need: &need,
             validation: &validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
@@ -110,23 +98,8 @@ impl CertificateDriver {
                 store.set(step.name, step.addon, None)?;
             }
         }
-        let mut io = AddOnIo { template: &template, step };
+        let mut io = AddOnIo { template: &template, need: &need, step };
         self.certificate.sync(&seen, &mut io)
-    }
-
-    /// Logs a new need.
-    fn announce(&mut self, need: &Need, step: &Step<'_>) {
-        let sentence = match need {
-            Need::Certificate(why) => Some(&why.sentence),
-            _ => None,
-        };
-        if self.announced.as_ref() != sentence {
-            if let Some(sentence) = sentence {
-                let target = step.name.target();
-                log_object!(Level::Info, target; "requesting a certificate: {sentence}");
-            }
-            self.announced = sentence.cloned();
-        }
     }
 }
 
@@ -157,31 +130,28 @@ fn validate(
 /// The view of one step.
 struct AddOnIo<'a> {
     template: &'a CsrTemplate,
+    need: &'a Need,
     step: Step<'a>,
 }
 
 impl Io for AddOnIo<'_> {
     fn new_request(&mut self) -> Result<CertificateRequest> {
+        if let Need::Certificate(why) = self.need {
+            log_object!(
+                Level::Info, self.step.name.target();
+                "requesting a certificate: {}", why.sentence
+            );
+        }
         CertificateRequest::new(self.template)
     }
 
-    fn store(
-        &mut self,
-        request: Option<&CertificateRequest>,
-        previous: Option<&CertificateRequest>,
-    ) -> Result<()> {
-        let Step { name, addon, context, .. } = &self.step;
-        let mut store = lock(context.store);
-        let there = store.request(name, self.template);
-        // The answer to an earlier write was lost, or it came late: another one in its place might be posted too.
-        if request.is_some() && there.is_some() && there.as_ref() != previous {
-            return Err(Error::Conflict("another request is stored".to_owned()));
-        }
-        store.set(name, addon, request)
+    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
+        lock(self.step.context.store).request(self.step.name, self.template)
     }
 
-    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        Ok(lock(self.step.context.store).request(self.step.name, self.template))
+    fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
+        let Step { name, addon, context, .. } = &self.step;
+        lock(context.store).set(name, addon, request)
     }
 
     fn pending(&mut self) -> Result<Vec<String>> {
@@ -197,18 +167,18 @@ impl Io for AddOnIo<'_> {
         self.step.context.session.csrs.create(request, self.template, expiration)
     }
 
+    fn forget(&mut self, name: &str) {
+        self.step.context.session.csrs.forget(name);
+    }
+
     /// As in upstream there is no `agent-name`.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let Step { name, secret, context, .. } = &mut self.step;
         let session = context.session;
-        let cluster = session.names.cluster.clone();
-        let mut values = SecretValues::from([(CLUSTER_NAME, cluster.into_bytes().into())]);
+        let mut values = store::values_of(issued);
+        values.insert(CLUSTER_NAME, session.names.cluster.clone().into_bytes().into());
         if self.template.signer == KUBE_API_SERVER_CLIENT {
             values.insert("kubeconfig", session.hub.kubeconfig().into_bytes().into());
-        }
-        if let Some((pem, request)) = issued {
-            values.insert("tls.crt", pem.to_vec().into());
-            values.insert("tls.key", request.key.as_bytes().to_vec().into());
         }
         secret.save(context.agent, name, &values, &[TOKEN])
     }
@@ -217,42 +187,9 @@ impl Io for AddOnIo<'_> {
         self.step.context.agent.clocks()
     }
 
-    fn notify(&mut self, notice: &Notice<'_>) {
-        let secret = self.step.name.target();
-        match notice {
-            Notice::Halted { is_new, .. } => {
-                if *is_new {
-                    log_object!(Level::Warn, secret; "{}", Rotated::Halted.message());
-                }
-            }
-            Notice::Created(name) => {
-                let target = CSRS.cluster_object(name);
-                log_object!(Level::Info, target; "the CSR of an add-on was created on the hub");
-            }
-            Notice::Pending { sentence, is_new, is_overdue } => {
-                if *is_new {
-                    let level = if *is_overdue { Level::Warn } else { Level::Info };
-                    log_object!(level, secret; "{sentence}");
-                }
-            }
-            Notice::Gone { name, rest } => log_object!(
-                Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
-                "the CSR is gone from the hub without an answer"
-            ),
-            Notice::Ended { name, sentence, rest, .. } => {
-                self.step.context.session.csrs.forget(name);
-                log_object!(
-                    Level::Warn, CSRS.cluster_object(name), retry_in = seconds(*rest);
-                    "{sentence}"
-                );
-            }
-            Notice::Saved(name) => {
-                self.step.context.session.csrs.forget(name);
-                log_object!(Level::Info, secret; "the certificate of an add-on was saved");
-            }
-            Notice::Repaired => {
-                log_object!(Level::Info, secret; "the credential of an add-on was repaired");
-            }
+    fn notify(&mut self, notice: &Notice) {
+        if notice.is_new {
+            log_object!(notice.level, self.step.name.target(); "{}", notice.message);
         }
     }
 }

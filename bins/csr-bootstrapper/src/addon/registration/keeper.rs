@@ -8,7 +8,6 @@ use apiclient::{
     lock::lock,
     log_line::seconds,
     log_object,
-    stop::Stop,
 };
 use log::Level;
 
@@ -37,7 +36,9 @@ const MAX_BACKOFF_FOR_NAMESPACE: Duration = Duration::from_secs(10);
 /// Keeps one Secret in its desired state.
 pub(in crate::addon) struct Keeper {
     desired: Option<Registration>,
-    driver: Option<Driver>,
+    // One of them is used: the kind of a credential follows from the name of its Secret.
+    certificate: CertificateDriver,
+    token: TokenDriver,
     secret: SecretCache,
     /// Why the Secret must not be written, as it was last reported.
     conflict: Option<String>,
@@ -46,12 +47,6 @@ pub(in crate::addon) struct Keeper {
     not_before: Instant,
     /// Nothing is due before by time alone.
     due: Instant,
-}
-
-/// What obtains a credential, by its kind.
-enum Driver {
-    Certificate(Box<CertificateDriver>),
-    Token(Box<TokenDriver>),
 }
 
 /// One registration and what a driver uses for it.
@@ -67,7 +62,8 @@ impl Default for Keeper {
         let now = Instant::now();
         Self {
             desired: None,
-            driver: None,
+            certificate: CertificateDriver::default(),
+            token: TokenDriver::default(),
             secret: SecretCache::default(),
             conflict: None,
             errors: Backoff::new(MAX_BACKOFF),
@@ -80,10 +76,10 @@ impl Default for Keeper {
 impl Keeper {
     /// The add-on and the condition about its credential, once there is something to say.
     pub(in crate::addon) fn condition(&self) -> Option<(&str, TypedCondition)> {
-        let (addon, driver) = (&self.desired.as_ref()?.addon, self.driver.as_ref()?);
-        let (kind, condition) = match driver {
-            Driver::Certificate(certificate) => (ROTATED, certificate.condition()),
-            Driver::Token(token) => (TOKEN_REFRESHED, token.condition()),
+        let Registration { addon, credential } = self.desired.as_ref()?;
+        let (kind, condition) = match credential {
+            Credential::Certificate { .. } => (ROTATED, self.certificate.condition()),
+            Credential::Token { .. } => (TOKEN_REFRESHED, self.token.condition()),
         };
         let conflict = self.conflict.clone();
         let conflict = conflict.map(|why| Condition::new("False", CONFLICT, why));
@@ -102,16 +98,14 @@ impl Keeper {
             self.desired = desired;
             self.due = now;
         }
-        let is_waiting =
-            matches!(&self.driver, Some(Driver::Certificate(driver)) if driver.is_waiting());
-        if now < self.not_before || now < self.due && !is_waiting {
+        if now < self.not_before || now < self.due && !self.certificate.is_waiting() {
             return self.due.max(self.not_before);
         }
         let (what, result) = match self.desired.clone() {
             Some(registration) => self.keep(name, &registration, context),
             None => {
                 self.close(context.session);
-                ("the credential of an add-on is not deleted", remove(name, context))
+                ("the credential of an add-on is not deleted", secret::remove(name, context))
             }
         };
         let now = Instant::now();
@@ -157,16 +151,15 @@ impl Keeper {
         }
         let (addon, secret) = (&*registration.addon, &mut self.secret);
         let step = Step { name, addon, secret, context };
-        let (what, due) = match (&mut self.driver, &registration.credential) {
-            (Some(Driver::Certificate(driver)), Credential::Certificate { .. }) => {
+        let (what, due) = match &registration.credential {
+            credential @ Credential::Certificate { .. } => {
                 let what = "managing the certificate of an add-on failed";
-                (what, driver.reconcile(&registration.credential, step))
+                (what, self.certificate.reconcile(credential, step))
             }
-            (Some(Driver::Token(driver)), Credential::Token { lifetime, account }) => {
+            Credential::Token { lifetime, account } => {
                 let what = "managing the token of an add-on failed";
-                (what, driver.reconcile((*lifetime, account), step))
+                (what, self.token.reconcile((*lifetime, account), step))
             }
-            _ => ("", Ok(next_read)),
         };
         (what, due.map(|due| due.min(next_read)))
     }
@@ -189,41 +182,16 @@ impl Keeper {
             self.close(session);
         }
         self.conflict = conflict;
-        let is_token = matches!(registration.credential, Credential::Token { .. });
-        match (&self.driver, is_token) {
-            (Some(Driver::Certificate(_)), false) | (Some(Driver::Token(_)), true) => {}
-            (_, true) => {
-                self.close(session);
-                self.driver = Some(Driver::Token(Box::default()));
-            }
-            (_, false) => self.driver = Some(Driver::Certificate(Box::default())),
-        }
         if self.conflict.is_some() {
             return Ok(false);
         }
-        lock(store).ensure(name, &registration.addon, !is_token)?;
+        let keeps_request = matches!(registration.credential, Credential::Certificate { .. });
+        lock(store).ensure(name, &registration.addon, keeps_request)?;
         Ok(true)
     }
 
     /// Awaits no CSR any more.
     pub(in crate::addon) fn close(&self, session: &HubSession) {
-        if let Some(Driver::Certificate(certificate)) = &self.driver {
-            certificate.close(session);
-        }
+        self.certificate.close(session);
     }
-}
-
-/// Removes a Secret that no add-on needs any more, and then its name from the store.
-fn remove(name: &RegistrationSecret, context: AddOnContext<'_>) -> Result<Instant> {
-    let target = name.target();
-    if secret::delete(context.agent, name, &context.session.names.cluster)? {
-        log_object!(Level::Info, target; "the credential of an add-on was deleted");
-    } else {
-        log_object!(
-            Level::Warn, target;
-            "keeping the Secret: it no longer belongs to this cluster"
-        );
-    }
-    lock(context.store).remove(name)?;
-    Ok(Instant::now() + Stop::SLICE)
 }

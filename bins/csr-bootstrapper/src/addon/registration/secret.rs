@@ -5,15 +5,19 @@ use std::time::{Duration, Instant};
 use apiclient::{
     client::{Client, Preconditions, Propagation},
     error::{Error, Result},
+    lock::lock,
+    log_object,
+    stop::Stop,
 };
 use kubeconfig::secret;
+use log::Level;
 use serde_json::Value;
 
-use super::{RegistrationSecret, token::TOKEN};
+use super::{AddOnContext, RegistrationSecret, token::TOKEN};
 use crate::{
     addon::cluster_of,
     agent::Agent,
-    certificate::store::{SecretValues, read, write},
+    certificate::store::{self, SecretValues, read},
     identity::{AGENT_NAME, CLUSTER_NAME, said},
 };
 
@@ -83,8 +87,8 @@ impl SecretCache {
         values: &SecretValues,
         removed: &[&str],
     ) -> Result<()> {
-        let (client, values) = (client(agent, secret), (values, &SecretValues::new()));
-        let saved = write(client, &secret.target(), self.seen.as_ref(), values, removed);
+        let (client, seen) = (client(agent, secret), self.seen.as_ref());
+        let saved = store::save(client, &secret.target(), seen, values, removed);
         self.seen = Some(saved.inspect_err(|_| self.read_at = None)?);
         Ok(())
     }
@@ -98,12 +102,29 @@ fn is_own_secret(agent: &Agent, secret: &RegistrationSecret) -> bool {
     is_managements && namespace.name == settings.namespace && settings.has_own_secret(name)
 }
 
+/// Removes a Secret that no add-on needs any more, and then its name from the store.
+///
+/// # Errors
+/// As the servers say.
+pub(super) fn remove(name: &RegistrationSecret, context: AddOnContext<'_>) -> Result<Instant> {
+    let target = name.target();
+    match delete(context.agent, name, &context.session.names.cluster)? {
+        true => log_object!(Level::Info, target; "the credential of an add-on was deleted"),
+        false => log_object!(
+            Level::Warn, target;
+            "the Secret is left: it is no credential of this cluster any more"
+        ),
+    }
+    lock(context.store).remove(name)?;
+    Ok(Instant::now() + Stop::SLICE)
+}
+
 /// Deletes the Secret if it is one of this cluster's for an add-on, or the credential in it if somebody put more there;
 /// returns whether it was one, or was gone already.
 ///
 /// # Errors
 /// As the server says; `Conflict` if it changed meanwhile.
-pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) -> Result<bool> {
+fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) -> Result<bool> {
     let (client, target) = (client(agent, secret), secret.target());
     let Some(object) = read(client, &target)? else {
         return Ok(true);

@@ -1,74 +1,51 @@
 //! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use apiclient::{
     backoff::Backoff,
-    client::{Client, Patch},
-    error::{Error, Result},
-    resource::{SECRETS, Target, valid_label, valid_name},
-    status_writer::guard,
+    error::Result,
+    resource::{valid_label, valid_name},
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::secret::{self, Data};
+use kubeconfig::secret::Data;
 use log::Level;
-use serde_json::{Value, json};
-use zeroize::Zeroizing;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
 use crate::{
     agent::Agent,
-    certificate::{CsrTemplate, csr::CertificateRequest, store},
+    certificate::{CsrTemplate, csr::CertificateRequest, store::RequestStore},
     digest::sha256,
 };
 
 /// The longest wait between two attempts to read the store.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// A Secret that this program keeps for an add-on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::addon) struct StoredRegistration {
-    pub(super) addon: String,
-    /// The pending request.
-    pub(super) request: Option<StoredKey>,
+/// One value of the store's Secret. A key is read only where its request is asked for.
+#[derive(Serialize, Deserialize)]
+struct StoredRegistration<R> {
+    addon: String,
+    hosted: bool,
+    namespace: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<R>,
 }
 
 /// What makes up a request again, with a template.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct StoredKey {
+#[derive(Serialize, Deserialize)]
+struct StoredKey {
     /// PEM of PKCS #8.
-    key: Zeroizing<String>,
-    /// Name of the CSR.
+    #[serde(rename = "tls.key")]
+    key: String,
+    #[serde(rename = "csr-name")]
     name: String,
 }
 
-/// Only the name: the key is secret.
-impl fmt::Debug for StoredKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoredKey({})", self.name)
-    }
-}
-
-impl From<&CertificateRequest> for StoredKey {
-    fn from(request: &CertificateRequest) -> Self {
-        Self { key: request.key.clone(), name: request.name.clone() }
-    }
-}
-
-/// All registrations, as the Secret of the store has them.
+/// All registrations, in a Secret.
 pub(in crate::addon) struct RegistrationStore {
-    client: Client,
-    namespace: String,
-    name: String,
-    /// uid and resourceVersion of the Secret, if there is one.
-    version: Option<Value>,
-    /// It was not read yet, or a write failed that may have arrived all the same.
-    is_stale: bool,
-    all: Vec<(RegistrationSecret, StoredRegistration)>,
+    secret: RequestStore,
     errors: Backoff,
     not_before: Instant,
 }
@@ -76,16 +53,8 @@ pub(in crate::addon) struct RegistrationStore {
 impl RegistrationStore {
     /// Nothing is read yet.
     pub(in crate::addon) fn new(agent: &Agent) -> Self {
-        Self {
-            client: agent.management.clone(),
-            namespace: agent.settings.namespace.clone(),
-            name: agent.settings.registrations_secret(),
-            version: None,
-            is_stale: true,
-            all: Vec::new(),
-            errors: Backoff::new(MAX_BACKOFF),
-            not_before: Instant::now(),
-        }
+        let secret = RequestStore::new(agent, agent.settings.registrations_secret());
+        Self { secret, errors: Backoff::new(MAX_BACKOFF), not_before: Instant::now() }
     }
 
     /// Reads the store where it may be another one.
@@ -94,13 +63,10 @@ impl RegistrationStore {
     /// The time of the next attempt, if the store cannot be read.
     pub(in crate::addon) fn refresh(&mut self) -> std::result::Result<(), Instant> {
         let now = Instant::now();
-        if !self.is_stale {
-            return Ok(());
-        }
         if now < self.not_before {
             return Err(self.not_before);
         }
-        let Err(error) = self.reload() else {
+        let Err(error) = self.secret.refresh() else {
             self.errors.succeeded();
             return Ok(());
         };
@@ -111,125 +77,75 @@ impl RegistrationStore {
         Err(self.not_before)
     }
 
-    pub(in crate::addon) fn all(&self) -> &[(RegistrationSecret, StoredRegistration)] {
-        &self.all
-    }
-
-    fn get(&self, secret: &RegistrationSecret) -> Option<&StoredRegistration> {
-        self.all.iter().find(|(known, _)| known == secret).map(|(_, stored)| stored)
+    /// The Secrets that are kept, each with the name of its add-on.
+    pub(in crate::addon) fn all(&self) -> Vec<(RegistrationSecret, String)> {
+        all(self.secret.data())
     }
 
     /// Returns whether a request is stored for this Secret, of whatever template.
     pub(super) fn has_request(&self, secret: &RegistrationSecret) -> bool {
-        self.get(secret).is_some_and(|stored| stored.request.is_some())
+        let stored = self.secret.data().get(&key(secret));
+        stored.is_some_and(|value| request::<IgnoredAny>(value).is_some())
     }
 
     /// The pending request for this Secret, if it is one of `template`.
+    ///
+    /// # Errors
+    /// As the server says, if the store has to be read again.
     pub(super) fn request(
-        &self,
+        &mut self,
         secret: &RegistrationSecret,
         template: &CsrTemplate,
-    ) -> Option<CertificateRequest> {
-        let StoredKey { key, name } = self.get(secret)?.request.as_ref()?;
-        let request = CertificateRequest::of_key(key.clone(), template)?;
-        (request.name == *name).then_some(request)
+    ) -> Result<Option<CertificateRequest>> {
+        self.secret.refresh()?;
+        let stored = self.secret.data().get(&key(secret)).and_then(|value| request(value));
+        Ok(stored.and_then(|StoredKey { key, name }| {
+            let request = CertificateRequest::of_key(key.into(), template)?;
+            (request.name == name).then_some(request)
+        }))
     }
 
     /// Stores the name of this Secret, unless it is there; without `keeps_request` no request stays with it.
     ///
     /// # Errors
-    /// As the server says; after a conflict the store is read again.
+    /// As the server says.
     pub(super) fn ensure(
         &mut self,
         secret: &RegistrationSecret,
         addon: &str,
         keeps_request: bool,
     ) -> Result<()> {
-        match self.get(secret) {
-            Some(stored) if keeps_request || stored.request.is_none() => Ok(()),
-            _ => self.set(secret, addon, None),
+        let is_there = self.secret.data().get(&key(secret)).is_some_and(|it| named(it).is_some());
+        match is_there && (keeps_request || !self.has_request(secret)) {
+            true => Ok(()),
+            false => self.set(secret, addon, None),
         }
     }
 
     /// Stores the name of this Secret with its pending request.
     ///
     /// # Errors
-    /// As the server says; after a conflict the store is read again.
+    /// As the server says.
     pub(super) fn set(
         &mut self,
         secret: &RegistrationSecret,
         addon: &str,
         request: Option<&CertificateRequest>,
     ) -> Result<()> {
-        let request = request.map(StoredKey::from);
-        let stored = StoredRegistration { addon: addon.to_owned(), request };
-        let value = BASE64_STANDARD.encode(stored.to_json(secret).to_string());
-        self.write(key(secret), json!(value))?;
-        self.all.retain(|(known, _)| known != secret);
-        self.all.push((secret.clone(), stored));
-        Ok(())
+        let value = value(secret, addon, request).into_bytes();
+        self.secret.write(vec![(key(secret), Some(value.into()))])
     }
 
     /// Removes the name of this Secret.
     ///
     /// # Errors
-    /// As the server says; after a conflict the store is read again.
+    /// As the server says.
     pub(super) fn remove(&mut self, secret: &RegistrationSecret) -> Result<()> {
-        // Without a store there is nothing to remove it from.
-        if self.version.is_some() {
-            self.write(key(secret), Value::Null)?;
+        let key = key(secret);
+        match self.secret.data().contains_key(&key) {
+            true => self.secret.write(vec![(key, None)]),
+            false => Ok(()),
         }
-        self.all.retain(|(known, _)| known != secret);
-        Ok(())
-    }
-
-    fn target(&self) -> Target<'_> {
-        SECRETS.object(&self.namespace, &self.name)
-    }
-
-    fn reload(&mut self) -> Result<()> {
-        let object = store::read(&self.client, &self.target())?;
-        self.all = match &object {
-            Some(object) => read(&secret::data(object)?),
-            None => Vec::new(),
-        };
-        self.version = object.as_ref().and_then(guard);
-        self.is_stale = false;
-        Ok(())
-    }
-
-    /// Writes one key, if the Secret is still as it is known.
-    fn write(&mut self, key: String, value: Value) -> Result<()> {
-        let (client, target) = (&self.client, self.target());
-        let answer = match &self.version {
-            Some(metadata) => {
-                let patch = json!({"metadata": metadata, "data": {key: value}});
-                client.patch(&target, Patch::Merge, &patch)
-            }
-            None => {
-                let metadata = json!({"name": target.name, "namespace": target.namespace});
-                let secret = json!({
-                    "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {key: value},
-                });
-                client.create(&target, &secret)
-            }
-        };
-        match answer {
-            Ok(object) => self.version = guard(&object),
-            Err(error) => return Err(self.after(error)),
-        }
-        Ok(())
-    }
-
-    /// Another writer was faster: what it wrote counts. After other failures nobody knows what is there.
-    fn after(&mut self, error: Error) -> Error {
-        self.is_stale = true;
-        if matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
-            && let Err(error) = self.reload()
-        {
-            return error;
-        }
-        error
     }
 }
 
@@ -239,40 +155,32 @@ fn key(secret: &RegistrationSecret) -> String {
     sha256(format!("{hosted}/{name}/{of}").as_bytes())[..32].to_owned()
 }
 
-/// What can be read of the store's content; the rest is nobody's.
-fn read(data: &Data) -> Vec<(RegistrationSecret, StoredRegistration)> {
-    let entry = |value: &[u8]| StoredRegistration::of_json(&serde_json::from_slice(value).ok()?);
-    data.values().filter_map(|value| entry(value)).collect()
+fn value(secret: &RegistrationSecret, addon: &str, request: Option<&CertificateRequest>) -> String {
+    let AddOnNamespace { hosted, name: namespace } = secret.namespace.clone();
+    let request = request
+        .map(|request| StoredKey { key: request.key.to_string(), name: request.name.clone() });
+    let (addon, name) = (addon.to_owned(), secret.name.clone());
+    let stored = StoredRegistration { addon, hosted, namespace, name, request };
+    serde_json::to_string(&stored).unwrap_or_default()
 }
 
-impl StoredRegistration {
-    fn to_json(&self, secret: &RegistrationSecret) -> Value {
-        let AddOnNamespace { hosted, name } = &secret.namespace;
-        let mut stored = json!({
-            "addon": self.addon, "hosted": hosted, "namespace": name, "name": secret.name,
-        });
-        if let Some(StoredKey { key, name }) = &self.request {
-            stored["request"] = json!({"tls.key": **key, "csr-name": name});
-        }
-        stored
-    }
+/// What can be read of the store's content; the rest is nobody's.
+fn all(data: &Data) -> Vec<(RegistrationSecret, String)> {
+    let stored = data.iter().filter_map(|(key, value)| Some((key, named(value)?)));
+    stored.filter(|(of, (secret, _))| **of == key(secret)).map(|(_, stored)| stored).collect()
+}
 
-    fn of_json(stored: &Value) -> Option<(RegistrationSecret, Self)> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let namespace = AddOnNamespace {
-            hosted: stored["hosted"].as_bool()?,
-            name: text(&stored["namespace"])?,
-        };
-        let secret = RegistrationSecret { namespace, name: text(&stored["name"])? };
-        let request = &stored["request"];
-        let request = || {
-            let key = text(&request["tls.key"])?.into();
-            Some(StoredKey { key, name: text(&request["csr-name"])? })
-        };
-        let valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
-        let this = Self { addon: text(&stored["addon"])?, request: request() };
-        valid.then_some((secret, this))
-    }
+/// The Secret and the add-on that `value` names.
+fn named(value: &[u8]) -> Option<(RegistrationSecret, String)> {
+    let stored: StoredRegistration<IgnoredAny> = serde_json::from_slice(value).ok()?;
+    let namespace = AddOnNamespace { hosted: stored.hosted, name: stored.namespace };
+    let secret = RegistrationSecret { namespace, name: stored.name };
+    let is_valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
+    is_valid.then_some((secret, stored.addon))
+}
+
+fn request<'a, R: Deserialize<'a>>(value: &'a [u8]) -> Option<R> {
+    serde_json::from_slice::<StoredRegistration<R>>(value).ok()?.request
 }
 
 #[cfg(test)]

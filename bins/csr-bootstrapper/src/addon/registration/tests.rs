@@ -119,16 +119,16 @@ fn secret(hosted: bool, name: &str) -> RegistrationSecret {
     RegistrationSecret { namespace, name: name.into() }
 }
 
-fn stored(addon: &str, secret: RegistrationSecret) -> (RegistrationSecret, StoredRegistration) {
-    (secret, StoredRegistration { addon: addon.into(), request: None })
+fn stored(addon: &str, secret: RegistrationSecret) -> (RegistrationSecret, String) {
+    (secret, addon.into())
 }
 
 /// The Secrets to keep and those to remove, after a list of these add-ons, of which `None` cannot be read.
 fn compared(
     all: Vec<(String, Option<AddOn>)>,
-    stored: &[(RegistrationSecret, StoredRegistration)],
+    stored: &[(RegistrationSecret, String)],
     apart: bool,
-) -> (Vec<RegistrationSecret>, Vec<RegistrationSecret>, bool) {
+) -> (Vec<RegistrationSecret>, Vec<RegistrationSecret>) {
     let known: BTreeSet<_> = all.iter().map(|(name, _)| name.clone()).collect();
     let readable = all.into_iter().filter_map(|(name, addon)| Some((name, Arc::new(addon?))));
     let desired = desired(&Inputs {
@@ -140,9 +140,9 @@ fn compared(
         apart,
     });
     let (kept, removed): (Vec<_>, Vec<_>) =
-        desired.registrations.into_iter().partition(|(_, desired)| desired.is_some());
+        desired.into_iter().partition(|(_, desired)| desired.is_some());
     let secrets = |all: Vec<(RegistrationSecret, _)>| all.into_iter().map(|(it, _)| it).collect();
-    (secrets(kept), secrets(removed), desired.too_many)
+    (secrets(kept), secrets(removed))
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn another_place_is_wanted_and_the_old_one_is_obsolete() {
     let name = "a-x.io-s-client-cert";
     let (here, there) = (secret(false, name), secret(true, name));
     let all = vec![named("a", true, &["x.io/s"])];
-    let expected = (vec![there], vec![here.clone()], false);
+    let expected = (vec![there], vec![here.clone()]);
     assert_eq!(compared(all, &[stored("a", here)], true), expected);
 }
 
@@ -160,23 +160,8 @@ fn where_both_clusters_are_one_the_place_is_the_same() {
     for (before, now) in [(false, true), (true, false), (true, true)] {
         let known = [stored("a", secret(before, name))];
         let compared = compared(vec![named("a", now, &["x.io/s"])], &known, false);
-        assert_eq!(compared, (vec![secret(false, name)], vec![], false));
+        assert_eq!(compared, (vec![secret(false, name)], vec![]));
     }
-}
-
-/// Those beyond what may be are not requested; those that are there stay.
-#[test]
-fn of_too_many_registrations_none_is_obsolete() {
-    let signers: Vec<_> = (0..16).map(|number| format!("x.io/{number}")).collect();
-    let signers: Vec<_> = signers.iter().map(String::as_str).collect();
-    let mut all: Vec<_> =
-        (0..40).map(|number| named(&format!("a{number:02}"), false, &signers)).collect();
-    all.push(named("z", false, &["x.io/s"]));
-    let known = ["z-x.io-s", "z-x.io-other", "y-x.io-s"]
-        .map(|name| stored(&name[..1], secret(false, &format!("{name}-client-cert"))));
-    let (kept, removed, too_many) = compared(all, &known, true);
-    assert_eq!((kept.len(), too_many), (MAX_REGISTRATIONS, true));
-    assert_eq!(removed, [known[2].0.clone(), known[1].0.clone()]);
 }
 
 /// An add-on is gone once a complete list lacks it; a terminating one keeps its Secrets.
@@ -184,9 +169,9 @@ fn of_too_many_registrations_none_is_obsolete() {
 fn secret_stays_until_its_addon_is_gone_for_certain() {
     let known = [stored("a", secret(false, "a-x.io-s-client-cert"))];
     let it = vec![known[0].0.clone()];
-    assert_eq!(compared(vec![("a".to_owned(), None)], &known, true), (vec![], vec![], false));
+    assert_eq!(compared(vec![("a".to_owned(), None)], &known, true), (vec![], vec![]));
     let (name, addon) = named("a", false, &["x.io/s", "x.io/new"]);
     let deleting = addon.map(|addon| AddOn { terminating: true, ..addon });
-    assert_eq!(compared(vec![(name, deleting)], &known, true), (it.clone(), vec![], false));
-    assert_eq!(compared(Vec::new(), &known, true), (vec![], it, false));
+    assert_eq!(compared(vec![(name, deleting)], &known, true), (it.clone(), vec![]));
+    assert_eq!(compared(Vec::new(), &known, true), (vec![], it));
 }

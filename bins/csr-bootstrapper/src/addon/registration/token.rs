@@ -44,33 +44,21 @@ pub(super) struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// The claims of `token`; nobody here verifies its signature.
-    ///
-    /// # Errors
-    /// The problem, as the predicate of a sentence about the token.
-    pub(super) fn of(token: &[u8]) -> std::result::Result<Self, &'static str> {
-        let mut parts = token.split(|byte| *byte == b'.');
-        let (Some(_), Some(claims), Some(_), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err("is not a JWT");
-        };
+    /// The claims of `token`, if they can be read; nobody here verifies its signature.
+    pub(super) fn of(token: &[u8]) -> Option<Self> {
+        let parts: Vec<_> = str::from_utf8(token).ok()?.split('.').collect();
+        let [_, claims, _] = parts[..] else { return None };
         // Go accepts padding.
-        let unpadded = claims.split(|byte| *byte == b'=').next().unwrap_or_default();
-        let claims = BASE64_URL_SAFE_NO_PAD.decode(unpadded).ok();
-        let claims: Option<Value> = claims.and_then(|json| serde_json::from_slice(&json).ok());
-        let claims = claims.ok_or("has claims that cannot be read")?;
+        let claims = BASE64_URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+        let claims: Value = serde_json::from_slice(&claims).ok()?;
         let time = |claim: &str| {
             let seconds = claims[claim].as_u64();
             let seconds = seconds.filter(|seconds| (1..=END_OF_TIME).contains(seconds))?;
             Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
         };
         let uid = claims["kubernetes.io"]["serviceaccount"]["uid"].as_str();
-        Ok(Self {
-            issued: time("iat").ok_or("does not say when it was issued")?,
-            expires: time("exp").ok_or("does not say when it expires")?,
-            uid: uid.unwrap_or_default().to_owned(),
-        })
+        let uid = uid.unwrap_or_default().to_owned();
+        Some(Self { issued: time("iat")?, expires: time("exp")?, uid })
     }
 
     /// The condition TokenRefreshed.
@@ -114,9 +102,8 @@ pub(super) fn need(
     let Some(token) = data.get(TOKEN).filter(|token| !token.is_empty()) else {
         return TokenNeed::Token("has no token".into());
     };
-    let claims = match TokenClaims::of(token) {
-        Ok(claims) => claims,
-        Err(what) => return TokenNeed::Token(format!("has a token that {what}")),
+    let Some(claims) = TokenClaims::of(token) else {
+        return TokenNeed::Token("has a token that cannot be read".into());
     };
     let least = least.filter(|(of, _)| **of == claims).map(|(_, left)| left);
     if claims.uid != uid && least.is_none() {
@@ -142,8 +129,8 @@ pub(super) fn need(
 struct ObtainedToken {
     /// Until it is in the Secret: another attempt to save it must not cost another token.
     unsaved: Option<Zeroizing<Vec<u8>>>,
-    /// Or why it cannot be used; then there is none to save.
-    claims: std::result::Result<TokenClaims, &'static str>,
+    /// `None` if they cannot be read; then there is no token to save.
+    claims: Option<TokenClaims>,
     /// uid of the ServiceAccount that it was requested for; the hub may not have said yet that there is another one.
     uid: String,
     /// The end of its least use.
@@ -221,7 +208,7 @@ impl TokenDriver {
         };
         let session = step.context.session;
         let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
-        let least = obtained.and_then(|it| Some((it.claims.as_ref().ok()?, it.until - now)));
+        let least = obtained.and_then(|it| Some((it.claims.as_ref()?, it.until - now)));
         let (names, clocks) = ((uid, &*session.names.cluster), step.context.agent.clocks());
         match secret::data(object) {
             Ok(data) => need(&data, least, names, &session.hub, clocks),
@@ -245,13 +232,10 @@ impl TokenDriver {
             })?;
             self.take(token, (lifetime, uid), now);
         }
-        let (token, claims) = match &self.obtained {
-            Some(obtained) => (obtained.unsaved.clone(), obtained.claims.clone()),
-            None => (None, Err("is not there")),
-        };
-        claims.and_then(|claims| Ok((token.ok_or("is not there")?, claims))).map_err(|what| {
-            let message = format!("the hub's token {what}");
-            self.fail(message.clone());
+        let obtained = self.obtained.as_ref();
+        obtained.and_then(|it| Some((it.unsaved.clone()?, it.claims.clone()?))).ok_or_else(|| {
+            let message = "the hub's token cannot be read";
+            self.fail(message.to_owned());
             Error::bad_config(message)
         })
     }
@@ -266,7 +250,7 @@ impl TokenDriver {
     /// - its claims cannot be used, and the next token would be no better.
     fn keeps(&self, uid: &str, now: Instant) -> bool {
         let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
-        obtained.is_some_and(|it| it.unsaved.is_some() || it.claims.is_err())
+        obtained.is_some_and(|it| it.unsaved.is_some() || it.claims.is_none())
     }
 
     /// Takes the hub's token. It is kept for half of its life, or of the requested one if it does not say its own.
@@ -274,7 +258,7 @@ impl TokenDriver {
         let claims = TokenClaims::of(&token);
         let requested = Duration::from_secs(lifetime.into()) / 2;
         let until = now + claims.as_ref().map_or(requested, TokenClaims::least_use);
-        let unsaved = claims.is_ok().then_some(token);
+        let unsaved = claims.is_some().then_some(token);
         self.obtained = Some(ObtainedToken { unsaved, claims, uid: uid.to_owned(), until });
     }
 }

@@ -4,7 +4,7 @@ use std::{
 };
 
 use apiclient::{certificate, resource::valid_name};
-use kubeconfig::{check_pair, secret};
+use kubeconfig::check_pair;
 
 use super::{authority::*, *};
 use crate::certificate::{Subject, pkcs10::*};
@@ -29,7 +29,8 @@ fn openssl(arguments: &[&str], input: &str) -> Option<String> {
 }
 
 fn kept(request: &CertificateRequest, names: &AgentNames) -> Data {
-    secret::data(&json!({"data": request.secret_data(names)})).unwrap()
+    let values = request.stored_texts(names).into_iter();
+    values.map(|(key, text)| (key.to_owned(), text.as_bytes().to_vec().into())).collect()
 }
 
 #[test]

@@ -75,27 +75,26 @@ impl Calls<'_> {
         self.world.process.as_ref().unwrap().names
     }
 
-    /// What the process learns, unless the answer does not arrive.
-    fn learn(&mut self, version: Option<u8>) {
+    /// The process learns what is stored, unless the answer does not arrive.
+    fn learn(&mut self, stored: Option<Pending>) {
         let is_lost = self.fault.is_some_and(|(at, fault)| {
             at + 1 == self.names.len() && !matches!(fault, Fault::Before(_))
         });
+        let process = self.world.process.as_mut().unwrap();
+        process.is_stale |= is_lost;
         if !is_lost {
-            self.world.process.as_mut().unwrap().stored = version;
+            (process.stored, process.is_stale) = (stored, false);
         }
     }
 
     fn replace_stored(&mut self, key: Option<u8>) -> std::result::Result<Result<()>, String> {
-        let there = self.world.pending.map(|pending| pending.version);
+        let there = self.world.pending;
         let known = self.world.process.as_ref().unwrap().stored;
         if self.model.rules.stores_with_care && there != known {
-            if key.is_none() {
-                self.learn(there);
-                return Ok(Ok(()));
-            }
+            self.learn(there);
             return Ok(Err(Error::Conflict("another one".into())));
         }
-        if let Some(given_up) = self.world.pending {
+        if let Some(given_up) = there {
             let by_agent = self.by_agent();
             self.world.give_up(given_up.key, by_agent)?;
         }
@@ -104,7 +103,7 @@ impl Calls<'_> {
             self.world.keys = self.world.keys.max(key);
             Pending { key, names: self.names(), version: self.world.versions }
         });
-        self.learn(self.world.pending.map(|pending| pending.version));
+        self.learn(self.world.pending);
         Ok(Ok(()))
     }
 
@@ -154,26 +153,24 @@ impl Io for Calls<'_> {
         Ok(self.model.request(self.world.keys + 1, self.names()))
     }
 
-    fn store(
-        &mut self,
-        request: Option<&CertificateRequest>,
-        _previous: Option<&CertificateRequest>,
-    ) -> Result<()> {
+    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
+        if self.world.process.as_ref().unwrap().is_stale {
+            self.call("read the stored request", |calls| {
+                calls.learn(calls.world.pending);
+                Ok(Ok(()))
+            })?;
+        }
+        let stored = self.world.process.as_ref().unwrap().stored;
+        Ok(stored.and_then(|stored| self.model.stored_request(stored, self.names())))
+    }
+
+    fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
         let key = request.map(|request| self.model.key_of(request));
         if let (false, Some(request)) = (self.model.rules.stores_first, request) {
             self.call("post the CSR", |calls| calls.post(request))?;
         }
         let name = if key.is_some() { "store a request" } else { "delete the stored request" };
         self.call(name, |calls| calls.replace_stored(key))
-    }
-
-    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.call("read the stored request", |calls| {
-            let stored = calls.world.pending;
-            calls.learn(stored.map(|stored| stored.version));
-            let names = calls.names();
-            Ok(Ok(stored.and_then(|stored| calls.model.stored_request(stored, names))))
-        })
     }
 
     fn pending(&mut self) -> Result<Vec<String>> {
@@ -205,7 +202,7 @@ impl Io for Calls<'_> {
 
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         if !self.model.rules.saves_first {
-            self.store(None, None)?;
+            self.store(None)?;
         }
         self.call("save the Secret", |calls| {
             let Some((pem, request)) = issued else { return Ok(Ok(())) };
@@ -217,12 +214,12 @@ impl Io for Calls<'_> {
         self.model.clocks(self.world, self.world.process.as_ref().unwrap())
     }
 
-    fn notify(&mut self, notice: &Notice<'_>) {
-        if let Notice::Ended { name, .. } = notice {
-            let (key, by_agent) = (self.model.key_of_name(name), self.by_agent());
-            if let Err(what) = self.world.give_up(key, by_agent) {
-                self.violation.get_or_insert(what);
-            }
+    fn forget(&mut self, name: &str) {
+        let (key, by_agent) = (self.model.key_of_name(name), self.by_agent());
+        if let Err(what) = self.world.give_up(key, by_agent) {
+            self.violation.get_or_insert(what);
         }
     }
+
+    fn notify(&mut self, _notice: &Notice) {}
 }

@@ -40,8 +40,10 @@ pub(super) struct Process {
     pub(super) names: u8,
     /// The credential's Secret as its watch shows it, once it does.
     pub(super) credential: Option<Option<Credential>>,
-    /// Version of the pending request's Secret.
-    pub(super) stored: Option<u8>,
+    /// The pending request's Secret as it was last read or written.
+    pub(super) stored: Option<Pending>,
+    /// A write of it failed that may have arrived all the same.
+    pub(super) is_stale: bool,
     pub(super) session: Option<Credential>,
     /// The hub has answered, so that its time is known.
     pub(super) is_contacted: bool,
@@ -125,7 +127,8 @@ impl Registration {
             certificate: Certificate::new(request),
             names,
             credential: None,
-            stored: stored.map(|stored| stored.version),
+            stored,
+            is_stale: false,
             session: None,
             is_contacted: false,
         });
@@ -185,6 +188,7 @@ impl Registration {
         );
         let (names, hub) = (self.names(process.names), hub());
         let seen = Observation {
+            secret: "Secret ns/hub",
             need: &need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
@@ -236,14 +240,9 @@ impl Registration {
             return known.clone();
         }
         let secret = credential.map(|credential| self.secret(credential));
-        let validated = Rc::new(match validate::content(secret.as_ref()) {
-            Ok(data) => {
-                let names = self.names(process.names);
-                let validation = validate::validate(&data, Some(&hub()), &names, clocks);
-                (data, validation)
-            }
-            Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
-        });
+        let validated = Rc::new(validate::of_secret(secret.as_ref(), |data| {
+            validate::validate(data, Some(&hub()), &self.names(process.names), clocks)
+        }));
         let validations = &mut self.fixtures.borrow_mut().validations;
         if validations.len() > 20_000 {
             validations.clear();

@@ -276,15 +276,6 @@ fn a_kubeconfig_with_another_user_is_written_anew() {
 }
 
 #[test]
-fn unusable_bootstrap_kubeconfig_is_not_written_repeatedly() {
-    let fixture = Fixture::new();
-    let data = fixture.kubeconfig("client-key: tls.key", "client-key: other.key");
-    assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), "certificate only");
-    let both = Hub { insecure: true, ..fixture.bootstrap() };
-    assert_eq!(word(&validated(&data, Some(&both))), OTHER_DATA);
-}
-
-#[test]
 fn without_a_bootstrap_kubeconfig_there_is_no_other_hub() {
     let fixture = Fixture::new();
     let data = fixture.kubeconfig("32927", "1");

@@ -135,7 +135,7 @@ fn secret_is_written_once_and_whole() {
     assert_eq!(data.keys().collect::<Vec<_>>(), KEYS);
     // The key was safe before the hub heard of it.
     let pending = writes(&spoke, suite::spoke::PENDING);
-    assert_eq!(verbs(&pending), ["create", "update"], "emptied");
+    assert_eq!(verbs(&pending), ["create", "patch"], "emptied");
     let posted = spoke.hub.cluster.server().requests();
     let posted = posted.iter().filter(|request| request.verb == "create");
     let posted: Vec<_> =

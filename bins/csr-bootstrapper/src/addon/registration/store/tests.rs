@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 use crate::certificate::authority::template;
 
@@ -6,49 +8,50 @@ fn secret(hosted: bool, name: &str) -> RegistrationSecret {
     RegistrationSecret { namespace, name: name.into() }
 }
 
-/// The content of a store with these values.
-fn stored(values: &[String]) -> Data {
-    let entry =
-        |(number, value): (usize, &String)| (number.to_string(), value.clone().into_bytes().into());
-    values.iter().enumerate().map(entry).collect()
-}
-
 #[test]
 fn a_registration_comes_back_with_its_request() {
-    let request = CertificateRequest::new(&template()).unwrap();
-    let (with, without) = (secret(true, "a"), secret(false, "b"));
-    let pending = StoredRegistration { addon: "a".into(), request: Some((&request).into()) };
-    let settled = StoredRegistration { addon: "b".into(), request: None };
-    let values = [pending.to_json(&with).to_string(), settled.to_json(&without).to_string()];
-    let read = read(&stored(&values));
-    assert_eq!(read, [(with, pending), (without, settled)]);
-    let found = read[0].1.request.clone().unwrap();
-    assert_eq!(CertificateRequest::of_key(found.key, &template()), Some(request));
+    let pending = CertificateRequest::new(&template()).unwrap();
+    for (secret, stored) in [(secret(true, "a"), Some(&pending)), (secret(false, "b"), None)] {
+        let value = value(&secret, "addon", stored);
+        let found = request::<StoredKey>(value.as_bytes());
+        let found = found.and_then(|it| CertificateRequest::of_key(it.key.into(), &template()));
+        assert_eq!(found.as_ref(), stored);
+        assert_eq!(request::<IgnoredAny>(value.as_bytes()).is_some(), stored.is_some());
+        let data = Data::from([(key(&secret), value.into_bytes().into())]);
+        assert_eq!(all(&data), [(secret, "addon".to_owned())]);
+    }
 }
 
 /// What somebody wrote there must not lead to requests elsewhere.
 #[test]
 fn what_is_no_registration_is_nobodys() {
-    let good = StoredRegistration { addon: "a".into(), request: None }.to_json(&secret(false, "a"));
-    let mut values = vec!["junk".to_owned(), "{}".to_owned(), "7".to_owned()];
-    for (field, value) in [
-        ("addon", json!(7)),
-        ("hosted", json!("true")),
-        ("namespace", json!("../kube-system")),
-        ("name", json!("a/b")),
-        ("name", Value::Null),
+    let name = secret(false, "a");
+    let good: Value = serde_json::from_str(&value(&name, "addon", None)).unwrap();
+    let with = |field: &str, value: Value| {
+        let mut stored = good.clone();
+        stored[field] = value;
+        stored.to_string()
+    };
+    let read = |key: &str, value: String| {
+        all(&Data::from([(key.to_owned(), value.into_bytes().into())])).len()
+    };
+    for bad in [
+        "junk".to_owned(),
+        "{}".to_owned(),
+        "7".to_owned(),
+        with("addon", json!(7)),
+        with("hosted", json!("true")),
+        with("namespace", json!("../kube-system")),
+        with("name", json!("a/b")),
+        with("name", Value::Null),
     ] {
-        let mut bad = good.clone();
-        bad[field] = value;
-        values.push(bad.to_string());
+        assert_eq!(read(&key(&name), bad.clone()), 0, "{bad}");
     }
-    assert_eq!(read(&stored(&values)), []);
-    values.push(good.to_string());
-    assert_eq!(read(&stored(&values)).len(), 1, "and does no harm to the others");
-    let mut half = good;
-    half["request"] = json!({"tls.key": "x", "csr-name": 7});
-    let read = read(&stored(&[half.to_string()]));
-    assert_eq!(read[0].1.request, None);
+    assert_eq!(read(&key(&name), good.to_string()), 1);
+    assert_eq!(read("of another name", good.to_string()), 0);
+    let half = with("request", json!({"tls.key": "x", "csr-name": 7}));
+    assert!(request::<StoredKey>(half.as_bytes()).is_none());
+    assert_eq!(read(&key(&name), half), 1);
 }
 
 #[test]

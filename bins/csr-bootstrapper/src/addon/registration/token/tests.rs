@@ -54,23 +54,15 @@ fn addon_token_is_refreshed_with_a_fifth_of_its_life_left() {
 
 #[test]
 fn addon_token_that_is_none_is_replaced() {
-    for (bytes, what) in [
-        (&b""[..], "has no token"),
-        (b"x", "has a token that is not a JWT"),
-        (b"a.b", "has a token that is not a JWT"),
-        (b"a.b.c.d", "has a token that is not a JWT"),
-        (b"a.%.c", "has a token that has claims that cannot be read"),
-        (b"a.eA.c", "has a token that has claims that cannot be read"),
-    ] {
-        assert_eq!(needs(&secret(bytes.to_vec())), another(what));
+    assert_eq!(needs(&secret(Vec::new())), another("has no token"));
+    for bytes in ["x", "a.b", "a.b.c.d", "a.%.c", "a.eA.c"] {
+        let needs = needs(&secret(bytes.into()));
+        assert_eq!(needs, another("has a token that cannot be read"), "{bytes}");
     }
     for (claims, what) in [
-        (json!({"exp": 1}), "has a token that does not say when it was issued"),
-        (json!({"iat": 1, "exp": 0}), "has a token that does not say when it expires"),
-        (
-            json!({"iat": 1, "exp": 253_402_300_800_u64}),
-            "has a token that does not say when it expires",
-        ),
+        (json!({"exp": 1}), "has a token that cannot be read"),
+        (json!({"iat": 1, "exp": 0}), "has a token that cannot be read"),
+        (json!({"iat": 1, "exp": 253_402_300_800_u64}), "has a token that cannot be read"),
         (json!({"iat": 1, "exp": 2}), "has a token of another ServiceAccount"),
     ] {
         assert_eq!(needs(&secret(jwt(&claims))), another(what), "{claims}");
@@ -79,7 +71,7 @@ fn addon_token_that_is_none_is_replaced() {
     let backwards = jwt(&json!({"iat": 9_000_000_000_u64, "exp": 1, "kubernetes.io": account}));
     assert_eq!(needs(&secret(backwards)), another("has a token that is due for renewal"));
     let padded = String::from_utf8(token(0)).unwrap().replace(".c2ln", "==.c2ln");
-    assert!(TokenClaims::of(padded.as_bytes()).is_ok());
+    assert!(TokenClaims::of(padded.as_bytes()).is_some());
 }
 
 /// Upstream writes another hub only with the next token.
@@ -134,7 +126,7 @@ fn addon_token_that_cannot_be_read_delays_the_next() {
     let (mut driver, now) = (TokenDriver::default(), Instant::now());
     driver.take(b"opaque".to_vec().into(), (600, "u1"), now);
     let obtained = driver.obtained.as_ref().unwrap();
-    assert!(obtained.claims.is_err() && obtained.unsaved.is_none());
+    assert!(obtained.claims.is_none() && obtained.unsaved.is_none());
     assert!(driver.keeps("u1", now + Duration::from_secs(299)));
     assert!(!driver.keeps("u1", now + Duration::from_secs(300)));
     assert!(!driver.keeps("u2", now), "another ServiceAccount");

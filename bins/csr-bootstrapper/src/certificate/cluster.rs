@@ -1,0 +1,275 @@
+//! The cluster's side of [`Io`]: its Secrets, its CSR on the hub, and what people are told.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use apiclient::{
+    client::Client,
+    error::{Error, Result},
+    log_object,
+};
+use log::Level;
+use serde_json::Value;
+
+use super::{
+    csr::CertificateRequest,
+    csrs::CsrClient,
+    io::{self, Io, Notice},
+    need::Requester,
+    pacing::REST_REFUSED,
+    store::{self, RequestStore, SecretValues, has_changed},
+};
+use crate::{
+    agent::Agent,
+    bootstrap::BootstrapKubeconfig,
+    clocks::Clocks,
+    hub::Hub,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+    managedcluster::{self, MANAGED_CLUSTERS},
+};
+
+/// Key of the selected one of several hubs, next to the request.
+pub(crate) const HUB_SERVER: &str = "hub-server";
+/// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
+/// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
+const INTRODUCE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// The cluster as one that requests certificates.
+pub(super) struct Cluster<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) names: AgentNames,
+    pub(super) store: RequestStore,
+    /// The last bootstrap kubeconfig.
+    pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
+    /// Who requests now.
+    pub(super) requester: Option<Requester>,
+    /// The hub whose kubeconfig goes into the Secret, unless the one in it is good.
+    pub(super) hub: Option<Hub>,
+    /// The last failure is about a Secret.
+    pub(super) failed_secret: bool,
+    introduce_at: Option<Instant>,
+}
+
+impl<'a> Cluster<'a> {
+    pub(super) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
+        Self {
+            agent,
+            names,
+            store,
+            bootstrap: None,
+            requester: None,
+            hub: None,
+            failed_secret: false,
+            introduce_at: None,
+        }
+    }
+
+    /// The stored request; `None` also for an unreadable one, which is replaced.
+    pub(super) fn request(&self) -> Option<CertificateRequest> {
+        CertificateRequest::of_secret(self.store.data(), &self.names)
+    }
+
+    /// Takes the bootstrap kubeconfig; returns whether it is another one. Then it may lead to a hub that does not know the
+    /// cluster.
+    pub(super) fn set_bootstrap(&mut self, bootstrap: Option<Arc<BootstrapKubeconfig>>) -> bool {
+        let is_other = self.bootstrap != bootstrap;
+        if is_other {
+            (self.bootstrap, self.introduce_at) = (bootstrap, None);
+        }
+        is_other
+    }
+
+    /// Stops awaiting the CSR `name`, and closes the bootstrap identity's client: a used credential is not retried in the
+    /// background again and again.
+    pub(super) fn close(&self, name: Option<&str>) {
+        if let (Some(session), Some(name)) = (self.agent.session(), name) {
+            session.csrs.forget(name);
+        }
+        if let Some(csrs) = self.bootstrap_csrs() {
+            self.agent.update(|state| state.requester = None);
+            csrs.close();
+        }
+    }
+
+    /// The client of the bootstrap identity, while that requests.
+    fn bootstrap_csrs(&self) -> Option<Arc<CsrClient>> {
+        self.agent.read(|state| state.requester.clone())
+    }
+
+    fn csrs(&self) -> Result<Arc<CsrClient>> {
+        let agent = self.agent;
+        let missing = || Error::bad_config("there is no identity to use at the hub");
+        if self.requester.ok_or_else(missing)? == Requester::Agent {
+            self.close(None);
+            return agent.session().map(|session| session.csrs.clone()).ok_or_else(missing);
+        }
+        let config = &self.bootstrap.clone().ok_or_else(missing)?.config;
+        // Another config may lead to another hub: nothing observed with the last one counts.
+        if let Some(csrs) = self.bootstrap_csrs().filter(|it| it.client.config() == *config) {
+            return Ok(csrs);
+        }
+        self.close(None);
+        let name = "the hub (as the bootstrap identity)";
+        let client = agent.requester_client(name, config.clone())?;
+        let (cluster, stop) = (&self.names.cluster, agent.stop.child());
+        let csrs = Arc::new(CsrClient::new(client, cluster, stop, &agent.stop));
+        agent.update(|state| state.requester = Some(csrs.clone()));
+        Ok(csrs)
+    }
+
+    fn introduce(&mut self, client: &Client) -> Result<()> {
+        let first = self.introduce_at.is_none();
+        let interval = match managedcluster::introduce(client, self.agent, &self.names) {
+            Ok(is_new) => {
+                if is_new {
+                    let message = format!("ManagedCluster {} was created", self.names.cluster);
+                    self.agent.record_event("ManagedClusterCreated", false, &message);
+                }
+                INTRODUCE_INTERVAL + INTRODUCE_INTERVAL.mul_f64(fastrand::f64())
+            }
+            // A CSR may be posted all the same.
+            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
+                if first {
+                    let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
+                    log_object!(
+                        Level::Warn, target, error:% = error;
+                        "the ManagedCluster is not created"
+                    );
+                }
+                REST_REFUSED
+            }
+            Err(error) => return Err(error),
+        };
+        self.introduce_at = Some(Instant::now() + interval);
+        Ok(())
+    }
+
+    /// Checks that the certificate can be saved: otherwise it is lost.
+    fn check_credential(&self) -> Result<()> {
+        let credential = self.agent.credential_secret();
+        store::check_mutable(&self.agent.credential(), credential.as_deref())
+    }
+
+    fn write_request(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
+        let mut values: Vec<_> = self.store.data().keys().map(|key| (key.clone(), None)).collect();
+        if let Some(request) = request {
+            self.check_credential()?;
+            let mut set = |key: &str, text: &str| {
+                values.push((key.to_owned(), Some(text.as_bytes().to_vec().into())));
+            };
+            for (key, text) in request.stored_texts(&self.names) {
+                set(key, text);
+            }
+            // A restart goes on with this hub.
+            if let Some((_, server)) = self.agent.selected_hub() {
+                set(HUB_SERVER, &server);
+            }
+        }
+        self.store.write(values)
+    }
+
+    fn write_credential(&self, values: &SecretValues) -> Result<()> {
+        let (agent, target) = (self.agent, self.agent.credential());
+        let (revision, seen) = (agent.credential.revision(), agent.credential_secret());
+        match store::save(&agent.management, &target, seen.as_deref(), values, &[]) {
+            Ok(secret) => {
+                agent.set_credential(revision, Some(secret));
+                Ok(())
+            }
+            Err(error) => {
+                // The watch lags behind, or another writer was faster.
+                if has_changed(&error) {
+                    agent.set_credential(revision, store::read(&agent.management, &target)?);
+                }
+                Err(store::with_remedy(&target, seen.is_some(), error))
+            }
+        }
+    }
+}
+
+impl Io for Cluster<'_> {
+    fn new_request(&mut self) -> Result<CertificateRequest> {
+        CertificateRequest::new(&self.names.csr_template())
+    }
+
+    fn stored(&mut self) -> Result<Option<CertificateRequest>> {
+        self.store.refresh()?;
+        Ok(self.request())
+    }
+
+    fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
+        let written = self.write_request(request);
+        self.failed_secret = written.is_err();
+        written
+    }
+
+    fn pending(&mut self) -> Result<Vec<String>> {
+        self.csrs()?.pending(&self.names.csr_template())
+    }
+
+    /// The bootstrap identity introduces the cluster first.
+    fn csr(&mut self, name: &str) -> Result<Option<Value>> {
+        let csrs = self.csrs()?;
+        let is_due = self.introduce_at.is_none_or(|at| Instant::now() >= at);
+        if self.requester == Some(Requester::Bootstrap) && is_due {
+            self.introduce(&csrs.client)?;
+        }
+        csrs.get(name)
+    }
+
+    fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
+        self.check_credential()?;
+        let expiration = self.agent.settings.expiration;
+        self.csrs()?.create(request, &self.names.csr_template(), expiration)
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.close(Some(name));
+    }
+
+    /// A kubeconfig that leads to the right hub stays as it is.
+    fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
+        let mut values = store::values_of(issued);
+        for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
+            values.insert(key, name.clone().into_bytes().into());
+        }
+        if let Some(hub) = &self.hub {
+            values.insert("kubeconfig", hub.kubeconfig().into_bytes().into());
+        }
+        let written = self.write_credential(&values);
+        self.failed_secret = written.is_err();
+        written
+    }
+
+    fn clocks(&self) -> Clocks {
+        self.agent.requester_clocks()
+    }
+
+    fn notify(&mut self, notice: &Notice) {
+        let Notice { reason, level, is_new, message } = notice;
+        let is_warning = *level == Level::Warn;
+        let is_pending = *reason == io::PENDING && !is_warning;
+        self.agent.report(|status| {
+            match *reason {
+                io::CREATED => status.posted += 1,
+                io::PENDING if is_pending && *is_new => status.pending = Some(SystemTime::now()),
+                io::SAVED => {
+                    status.count_end("Issued");
+                    status.saved = Some(SystemTime::now());
+                }
+                io::HALTED | io::PENDING | io::REPAIRED => {}
+                ended => status.count_end(ended),
+            }
+            if is_warning || is_pending {
+                status.detail = Some(message.clone());
+            }
+        });
+        if *is_new && is_pending {
+            log_object!(Level::Info, self.agent.credential(), event = reason; "{message}");
+        } else if *is_new {
+            self.agent.record_event(reason, is_warning, message);
+        }
+    }
+}
