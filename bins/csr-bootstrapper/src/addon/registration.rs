@@ -192,16 +192,17 @@ fn certificate(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> 
     Credential::Certificate { template, former_user }
 }
 
-impl Credential {
-    /// The template for the certificate that follows the one in this Secret, unless it is a token.
-    fn template(&self, secret: Option<&Value>) -> Option<CsrTemplate> {
-        let Self::Certificate { template, former_user } = self else { return None };
-        let mut template = template.clone();
-        let former =
-            former_user.as_ref().filter(|former| user_of(secret).as_ref() == Some(*former));
-        template.subject.user = former.unwrap_or(&template.subject.user).clone();
-        Some(template)
+/// The template for the certificate that follows the one in this Secret.
+fn renewed(
+    template: &CsrTemplate,
+    former_user: Option<&str>,
+    secret: Option<&Value>,
+) -> CsrTemplate {
+    let mut template = template.clone();
+    if let Some(former) = former_user.filter(|former| user_of(secret).as_deref() == Some(*former)) {
+        template.subject.user = former.to_owned();
     }
+    template
 }
 
 /// The user of the certificate in a Secret.

@@ -7,7 +7,7 @@ use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
 
-use super::{Credential, keeper::Step, token::TOKEN};
+use super::{keeper::Step, token::TOKEN};
 use crate::{
     certificate::{
         CsrTemplate,
@@ -22,85 +22,43 @@ use crate::{
         },
     },
     clocks::Clocks,
-    conditions::Condition,
     hub::Hub,
     identity::{CLUSTER_NAME, said},
-    state::HubSession,
 };
 
-/// Obtains the certificate of one registration.
-#[derive(Default)]
-pub(super) struct CertificateDriver {
-    /// The template of the last step.
-    template: Option<CsrTemplate>,
-    certificate: Certificate,
-}
-
-impl CertificateDriver {
-    /// The condition about the certificate, once there is something to say.
-    pub(super) fn condition(&self) -> Option<Condition> {
-        Some(self.certificate.rotated()?.condition())
+/// Does what is due for the certificate of one registration; returns when to come again if nothing changes.
+///
+/// # Errors
+/// As the hub and the cluster of the Secret say.
+pub(super) fn sync(
+    certificate: &mut Certificate,
+    template: &CsrTemplate,
+    step: Step<'_>,
+) -> Result<Instant> {
+    let session = step.context.session;
+    let (clocks, now) = (step.context.agent.clocks(), Instant::now());
+    let (data, validation) = of_secret(step.secret.seen(), |data| {
+        validate(data, template, &session.names.cluster, &session.hub, clocks)
+    });
+    let name = step.name.sentence_name();
+    let moved = (false, NewHub::Silent);
+    let need = certificate.need(&name, &validation, moved, (clocks, now));
+    if let (false, Some(request)) = (matches!(need, Need::Certificate(_)), certificate.request()) {
+        session.csrs.forget(&request.name);
     }
-
-    /// Returns whether a CSR is awaited.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.certificate.is_waiting()
-    }
-
-    /// Awaits no CSR any more.
-    pub(super) fn close(&self, session: &HubSession) {
-        if let Some(request) = self.certificate.request() {
-            session.csrs.forget(&request.name);
-        }
-    }
-
-    /// Does what is due; returns when to come again if nothing changes.
-    ///
-    /// # Errors
-    /// As the hub and the cluster of the Secret say.
-    pub(super) fn reconcile(&mut self, credential: &Credential, step: Step<'_>) -> Result<Instant> {
-        let session = step.context.session;
-        let Some(template) = credential.template(step.secret.seen()) else {
-            return Ok(step.secret.next_read());
-        };
-        if self.template.as_ref() != Some(&template) {
-            self.close(session);
-            // An earlier process may have stored a request of this template.
-            let stored = lock(step.context.store).request(step.name, &template)?;
-            self.certificate.adopt(stored);
-            self.template = Some(template.clone());
-        }
-        let (clocks, now) = (step.context.agent.clocks(), Instant::now());
-        let (data, validation) = of_secret(step.secret.seen(), |data| {
-            validate(data, &template, &session.names.cluster, &session.hub, clocks)
-        });
-        let name = step.name.sentence_name();
-        let moved = (false, NewHub::Silent);
-        let need = self.certificate.need(&name, &validation, moved, (clocks, now));
-        let seen = Observation {
-            secret: &name,
-            need: &need,
-            validation: &validation,
-            key: data.get("tls.key").map(|key| key.as_slice()),
-            requester: Some((Requester::Agent, &session.hub)),
-            approved_by_hand: true,
-            template: &template,
-            agent: &session.names.user(),
-            now,
-            random: fastrand::f64(),
-        };
-        if !matches!(need, Need::Certificate(_)) {
-            self.close(session);
-            let is_others = self.certificate.request().is_none();
-            let mut store = lock(step.context.store);
-            // The add-on wanted another template for a while.
-            if is_others && store.has_request(step.name) {
-                store.set(step.name, step.addon, None)?;
-            }
-        }
-        let mut io = AddOnIo { template: &template, need: &need, step };
-        self.certificate.sync(&seen, &mut io)
-    }
+    let seen = Observation {
+        secret: &name,
+        need: &need,
+        validation: &validation,
+        key: data.get("tls.key").map(|key| key.as_slice()),
+        requester: Some((Requester::Agent, &session.hub)),
+        approved_by_hand: true,
+        template,
+        agent: &session.names.user(),
+        now,
+        random: fastrand::f64(),
+    };
+    certificate.sync(&seen, &mut AddOnIo { template, need: &need, step })
 }
 
 /// Validates certificate and key for `template`, and what is next to them.

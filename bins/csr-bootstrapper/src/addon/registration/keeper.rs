@@ -12,8 +12,7 @@ use apiclient::{
 use log::Level;
 
 use super::{
-    AddOnContext, Credential, Registration, RegistrationSecret,
-    certificate::CertificateDriver,
+    AddOnContext, Credential, Registration, RegistrationSecret, certificate, renewed,
     secret::{self, SecretCache},
     token::TokenDriver,
 };
@@ -22,8 +21,9 @@ use crate::{
         managed_cluster_addon::{ROTATED, TOKEN_REFRESHED},
         status::TypedCondition,
     },
+    certificate::{CsrTemplate, sync::Certificate},
     conditions::Condition,
-    state::HubSession,
+    state::{HubSession, Rotated},
 };
 
 /// The reason of the condition, and of the Event, about a Secret that must not be written.
@@ -36,8 +36,10 @@ const MAX_BACKOFF_FOR_NAMESPACE: Duration = Duration::from_secs(10);
 /// Keeps one Secret in its desired state.
 pub(in crate::addon) struct Keeper {
     desired: Option<Registration>,
-    // One of them is used: the kind of a credential follows from the name of its Secret.
-    certificate: CertificateDriver,
+    // Either a certificate or a token: which of them follows from the name of the Secret.
+    certificate: Certificate,
+    /// The template of its last step.
+    template: Option<CsrTemplate>,
     token: TokenDriver,
     secret: SecretCache,
     /// Why the Secret must not be written, as it was last reported.
@@ -62,7 +64,8 @@ impl Default for Keeper {
         let now = Instant::now();
         Self {
             desired: None,
-            certificate: CertificateDriver::default(),
+            certificate: Certificate::default(),
+            template: None,
             token: TokenDriver::default(),
             secret: SecretCache::default(),
             conflict: None,
@@ -78,7 +81,9 @@ impl Keeper {
     pub(in crate::addon) fn condition(&self) -> Option<(&str, TypedCondition)> {
         let Registration { addon, credential } = self.desired.as_ref()?;
         let (kind, condition) = match credential {
-            Credential::Certificate { .. } => (ROTATED, self.certificate.condition()),
+            Credential::Certificate { .. } => {
+                (ROTATED, self.certificate.rotated().map(Rotated::condition))
+            }
             Credential::Token { .. } => (TOKEN_REFRESHED, self.token.condition()),
         };
         let conflict = self.conflict.clone();
@@ -102,7 +107,15 @@ impl Keeper {
             return self.due.max(self.not_before);
         }
         let (what, result) = match self.desired.clone() {
-            Some(registration) => self.keep(name, &registration, context),
+            Some(registration) => {
+                let what = match registration.credential {
+                    Credential::Certificate { .. } => {
+                        "managing the certificate of an add-on failed"
+                    }
+                    Credential::Token { .. } => "managing the token of an add-on failed",
+                };
+                (what, self.keep(name, &registration, context))
+            }
             None => {
                 self.close(context.session);
                 ("the credential of an add-on is not deleted", secret::remove(name, context))
@@ -135,45 +148,62 @@ impl Keeper {
         self.due
     }
 
-    /// Does what is due for a desired credential; returns when to come again, with the sentence about a failure.
+    /// Reads the Secret, and does what is due for the credential in it; returns when to come again. The Secret's name is
+    /// stored before the first write: without it, no later process would remove the Secret.
     fn keep(
         &mut self,
         name: &RegistrationSecret,
-        registration: &Registration,
+        Registration { addon, credential }: &Registration,
         context: AddOnContext<'_>,
-    ) -> (&'static str, Result<Instant>) {
-        let is_writable = self.prepare(name, registration, context);
+    ) -> Result<Instant> {
+        self.secret.refresh(context.agent, name)?;
         let next_read = self.secret.next_read();
-        match is_writable {
-            Ok(true) => {}
-            Ok(false) => return ("", Ok(next_read)),
-            Err(error) => return ("the credential of an add-on is not kept", Err(error)),
+        if self.has_conflict(name, context) {
+            return Ok(next_read);
         }
-        let (addon, secret) = (&*registration.addon, &mut self.secret);
-        let step = Step { name, addon, secret, context };
-        let (what, due) = match &registration.credential {
-            credential @ Credential::Certificate { .. } => {
-                let what = "managing the certificate of an add-on failed";
-                (what, self.certificate.reconcile(credential, step))
+        let due = match credential {
+            Credential::Certificate { template, former_user } => {
+                let template = renewed(template, former_user.as_deref(), self.secret.seen());
+                self.adopt(name, &template, context)?;
+                let keeps_request = self.certificate.request().is_some();
+                lock(context.store).ensure(name, addon, keeps_request)?;
+                let step = Step { name, addon, secret: &mut self.secret, context };
+                certificate::sync(&mut self.certificate, &template, step)?
             }
             Credential::Token { lifetime, account } => {
-                let what = "managing the token of an add-on failed";
-                (what, self.token.reconcile((*lifetime, account), step))
+                lock(context.store).ensure(name, addon, false)?;
+                let step = Step { name, addon, secret: &mut self.secret, context };
+                self.token.reconcile((*lifetime, account), step)?
             }
         };
-        (what, due.map(|due| due.min(next_read)))
+        Ok(due.min(next_read))
     }
 
-    /// Reads the Secret and stores its name before the first write: without a stored name, no later process would remove
-    /// the Secret. Returns whether it may be written.
-    fn prepare(
+    /// Goes on with the stored request of this template, which an earlier process may have stored, or a write whose answer
+    /// was lost.
+    fn adopt(
         &mut self,
         name: &RegistrationSecret,
-        registration: &Registration,
+        template: &CsrTemplate,
         context: AddOnContext<'_>,
-    ) -> Result<bool> {
-        let AddOnContext { agent, session, store } = context;
-        self.secret.refresh(agent, name)?;
+    ) -> Result<()> {
+        let is_other = self.template.as_ref() != Some(template);
+        if is_other {
+            self.close(context.session);
+        }
+        if is_other || self.certificate.request().is_none() {
+            let stored = lock(context.store).request(name, template)?;
+            if is_other || stored.is_some() {
+                self.certificate.adopt(stored);
+                self.template = Some(template.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the Secret must not be written, and says why, once.
+    fn has_conflict(&mut self, name: &RegistrationSecret, context: AddOnContext<'_>) -> bool {
+        let AddOnContext { agent, session, .. } = context;
         let conflict = self.secret.conflict(agent, name, &session.names.cluster);
         let conflict =
             conflict.map(|why| format!("{} {why}: it is not written", name.sentence_name()));
@@ -182,16 +212,13 @@ impl Keeper {
             self.close(session);
         }
         self.conflict = conflict;
-        if self.conflict.is_some() {
-            return Ok(false);
-        }
-        let keeps_request = matches!(registration.credential, Credential::Certificate { .. });
-        lock(store).ensure(name, &registration.addon, keeps_request)?;
-        Ok(true)
+        self.conflict.is_some()
     }
 
     /// Awaits no CSR any more.
     pub(in crate::addon) fn close(&self, session: &HubSession) {
-        self.certificate.close(session);
+        if let Some(request) = self.certificate.request() {
+            session.csrs.forget(&request.name);
+        }
     }
 }

@@ -11,6 +11,7 @@ use apiclient::{
 use kubeconfig::secret::Data;
 use log::Level;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
+use zeroize::Zeroizing;
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
 use crate::{
@@ -82,12 +83,6 @@ impl RegistrationStore {
         all(self.secret.data())
     }
 
-    /// Returns whether a request is stored for this Secret, of whatever template.
-    pub(super) fn has_request(&self, secret: &RegistrationSecret) -> bool {
-        let stored = self.secret.data().get(&key(secret));
-        stored.is_some_and(|value| request::<IgnoredAny>(value).is_some())
-    }
-
     /// The pending request for this Secret, if it is one of `template`.
     ///
     /// # Errors
@@ -115,8 +110,10 @@ impl RegistrationStore {
         addon: &str,
         keeps_request: bool,
     ) -> Result<()> {
-        let is_there = self.secret.data().get(&key(secret)).is_some_and(|it| named(it).is_some());
-        match is_there && (keeps_request || !self.has_request(secret)) {
+        let is_good = |value: &Zeroizing<Vec<u8>>| {
+            named(value).is_some() && (keeps_request || request::<IgnoredAny>(value).is_none())
+        };
+        match self.secret.data().get(&key(secret)).is_some_and(is_good) {
             true => Ok(()),
             false => self.set(secret, addon, None),
         }
