@@ -146,16 +146,9 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Checks that the certificate can be saved: otherwise it is lost.
-    fn check_credential(&self) -> Result<()> {
-        let credential = self.agent.credential_secret();
-        store::check_mutable(&self.agent.credential(), credential.as_deref())
-    }
-
     fn write_request(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
         let mut values: Vec<_> = self.store.data().keys().map(|key| (key.clone(), None)).collect();
         if let Some(request) = request {
-            self.check_credential()?;
             let mut set = |key: &str, text: &str| {
                 values.push((key.to_owned(), Some(text.as_bytes().to_vec().into())));
             };
@@ -219,8 +212,10 @@ impl Io for Cluster<'_> {
         csrs.get(name)
     }
 
+    /// A certificate that cannot be saved is lost: the Secret must not be immutable.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
-        self.check_credential()?;
+        let credential = self.agent.credential_secret();
+        store::check_mutable(&self.agent.credential(), credential.as_deref())?;
         let expiration = self.agent.settings.expiration;
         self.csrs()?.create(request, &self.names.csr_template(), expiration)
     }

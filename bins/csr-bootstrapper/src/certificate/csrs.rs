@@ -23,6 +23,7 @@ use sidecar::runtime;
 use super::{
     csr::{CLUSTER_LABEL, CSRS, CertificateRequest, CsrTemplate},
     csr_status::{MAX_PENDING, is_pending},
+    store,
 };
 use crate::agent::PAGE;
 
@@ -47,12 +48,8 @@ pub(crate) struct CsrClient {
 #[derive(Default)]
 struct Awaited {
     reads: BTreeMap<String, Read>,
-    watch: Option<Watch>,
-}
-
-struct Watch {
-    versions: Store<String>,
-    stop: Stop,
+    /// The versions that the open watch has, and its end.
+    watch: Option<(Store<String>, Stop)>,
 }
 
 /// The answer to a GET.
@@ -75,18 +72,14 @@ impl CsrClient {
         let now = Instant::now();
         let version = {
             let mut awaited = lock(&self.awaited);
-            let version = self.watch(&mut awaited).map_or(Lookup::Unknown, |it| it.version(name));
+            let version = self.version(&mut awaited, name);
             let read = awaited.reads.get(name);
             if let Some(read) = read.filter(|read| read.is_fresh(&version, now)) {
                 return Ok(read.csr.clone());
             }
             version
         };
-        let csr = match self.client.get(&CSRS.cluster_object(name)) {
-            Ok(csr) => Some(csr),
-            Err(Error::NotFound(_)) => None,
-            Err(error) => return Err(error),
-        };
+        let csr = store::read(&self.client, &CSRS.cluster_object(name))?;
         let read = Read { csr: csr.clone(), version, at: now };
         lock(&self.awaited).reads.insert(name.to_owned(), read);
         Ok(csr)
@@ -109,9 +102,9 @@ impl CsrClient {
         let mut awaited = lock(&self.awaited);
         awaited.reads.remove(name);
         if awaited.reads.is_empty()
-            && let Some(watch) = awaited.watch.take()
+            && let Some((_, stop)) = awaited.watch.take()
         {
-            watch.stop.raise();
+            stop.raise();
         }
     }
 
@@ -149,20 +142,24 @@ impl CsrClient {
 
     /// Why the awaited CSRs may have changed unseen, for `/readyz`.
     pub(crate) fn last_error(&self) -> Option<String> {
-        lock(&self.awaited).watch.as_ref()?.versions.last_error()
+        lock(&self.awaited).watch.as_ref()?.0.last_error()
     }
 
-    /// The open watch, which is opened if there is none; `None` when the system gives no thread.
-    fn watch<'a>(&self, awaited: &'a mut Awaited) -> Option<&'a Watch> {
+    /// The version of a CSR by the watch, which is opened if it is not.
+    fn version(&self, awaited: &mut Awaited, name: &str) -> Lookup<String> {
         if awaited.watch.is_none() {
             awaited.watch = self.open();
         }
-        awaited.watch.as_ref()
+        match &awaited.watch {
+            Some((versions, _)) if versions.last_error().is_none() => versions.get(name),
+            _ => Lookup::Unknown,
+        }
     }
 
-    fn open(&self) -> Option<Watch> {
+    /// Opens the watch; `None` when the system gives no thread.
+    fn open(&self) -> Option<(Store<String>, Stop)> {
         let (versions, stop) = (Store::new(MAX_CSRS), self.stop.child());
-        let watch = Watch { versions: versions.clone(), stop: stop.clone() };
+        let watch = (versions.clone(), stop.clone());
         let (client, labels) = (self.client.clone(), self.labels.clone());
         let wakes = self.wakes.clone();
         let started = runtime::spawn("csrs", move || {
@@ -187,15 +184,6 @@ impl CsrClient {
 impl Drop for CsrClient {
     fn drop(&mut self) {
         self.stop.raise();
-    }
-}
-
-impl Watch {
-    fn version(&self, name: &str) -> Lookup<String> {
-        match self.versions.last_error() {
-            Some(_) => Lookup::Unknown,
-            None => self.versions.get(name),
-        }
     }
 }
 

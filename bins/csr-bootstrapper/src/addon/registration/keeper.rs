@@ -106,19 +106,12 @@ impl Keeper {
         if now < self.not_before || now < self.due && !self.certificate.is_waiting() {
             return self.due.max(self.not_before);
         }
-        let (what, result) = match self.desired.clone() {
-            Some(registration) => {
-                let what = match registration.credential {
-                    Credential::Certificate { .. } => {
-                        "managing the certificate of an add-on failed"
-                    }
-                    Credential::Token { .. } => "managing the token of an add-on failed",
-                };
-                (what, self.keep(name, &registration, context))
-            }
+        let result = match self.desired.clone() {
+            Some(registration) => self.keep(name, &registration, context),
             None => {
                 self.close(context.session);
-                ("the credential of an add-on is not deleted", secret::remove(name, context))
+                let removed = secret::remove(name, context);
+                removed.map_err(|error| ("the credential of an add-on is not deleted", error))
             }
         };
         let now = Instant::now();
@@ -127,13 +120,13 @@ impl Keeper {
                 self.errors.succeeded();
                 self.due = due;
             }
-            Err(error) => {
+            Err((what, error)) => {
                 let retry = self.errors.failed(&error, now, fastrand::f64());
                 let wait = match error {
                     Error::NotFound(_) => retry.wait.min(MAX_BACKOFF_FOR_NAMESPACE),
                     _ => retry.wait,
                 };
-                let is_routine = self.desired.is_none() && matches!(error, Error::Conflict(_));
+                let is_routine = matches!(error, Error::Conflict(_));
                 let level = match retry.should_log && !is_routine {
                     true => Level::Warn,
                     false => Level::Debug,
@@ -150,13 +143,17 @@ impl Keeper {
 
     /// Reads the Secret, and does what is due for the credential in it; returns when to come again. The Secret's name is
     /// stored before the first write: without it, no later process would remove the Secret.
+    ///
+    /// # Errors
+    /// As the servers say, after what they kept from being done.
     fn keep(
         &mut self,
         name: &RegistrationSecret,
         Registration { addon, credential }: &Registration,
         context: AddOnContext<'_>,
-    ) -> Result<Instant> {
-        self.secret.refresh(context.agent, name)?;
+    ) -> std::result::Result<Instant, (&'static str, Error)> {
+        let not_kept = |error| ("the credential of an add-on is not kept", error);
+        self.secret.refresh(context.agent, name).map_err(not_kept)?;
         let next_read = self.secret.next_read();
         if self.has_conflict(name, context) {
             return Ok(next_read);
@@ -164,19 +161,21 @@ impl Keeper {
         let due = match credential {
             Credential::Certificate { template, former_user } => {
                 let template = renewed(template, former_user.as_deref(), self.secret.seen());
-                self.adopt(name, &template, context)?;
+                self.adopt(name, &template, context).map_err(not_kept)?;
                 let keeps_request = self.certificate.request().is_some();
-                lock(context.store).ensure(name, addon, keeps_request)?;
+                lock(context.store).ensure(name, addon, keeps_request).map_err(not_kept)?;
                 let step = Step { name, addon, secret: &mut self.secret, context };
-                certificate::sync(&mut self.certificate, &template, step)?
+                certificate::sync(&mut self.certificate, &template, step)
+                    .map_err(|error| ("managing the certificate of an add-on failed", error))
             }
             Credential::Token { lifetime, account } => {
-                lock(context.store).ensure(name, addon, false)?;
+                lock(context.store).ensure(name, addon, false).map_err(not_kept)?;
                 let step = Step { name, addon, secret: &mut self.secret, context };
-                self.token.reconcile((*lifetime, account), step)?
+                let token = self.token.reconcile((*lifetime, account), step);
+                token.map_err(|error| ("managing the token of an add-on failed", error))
             }
         };
-        Ok(due.min(next_read))
+        due.map(|due| due.min(next_read))
     }
 
     /// Goes on with the stored request of this template, which an earlier process may have stored, or a write whose answer

@@ -11,7 +11,6 @@ use apiclient::{
 use kubeconfig::secret::Data;
 use log::Level;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use zeroize::Zeroizing;
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
 use crate::{
@@ -110,10 +109,8 @@ impl RegistrationStore {
         addon: &str,
         keeps_request: bool,
     ) -> Result<()> {
-        let is_good = |value: &Zeroizing<Vec<u8>>| {
-            named(value).is_some() && (keeps_request || request::<IgnoredAny>(value).is_none())
-        };
-        match self.secret.data().get(&key(secret)).is_some_and(is_good) {
+        let stored = self.secret.data().get(&key(secret));
+        match stored.is_some_and(|value| is_stored(value, keeps_request)) {
             true => Ok(()),
             false => self.set(secret, addon, None),
         }
@@ -174,6 +171,11 @@ fn named(value: &[u8]) -> Option<(RegistrationSecret, String)> {
     let secret = RegistrationSecret { namespace, name: stored.name };
     let is_valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
     is_valid.then_some((secret, stored.addon))
+}
+
+/// Returns whether `value` names a Secret, and has no request that does not belong there.
+fn is_stored(value: &[u8], keeps_request: bool) -> bool {
+    named(value).is_some() && (keeps_request || request::<IgnoredAny>(value).is_none())
 }
 
 fn request<'a, R: Deserialize<'a>>(value: &'a [u8]) -> Option<R> {

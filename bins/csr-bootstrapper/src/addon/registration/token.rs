@@ -203,17 +203,12 @@ impl TokenDriver {
     }
 
     fn need(&self, uid: &str, step: &Step<'_>, now: Instant) -> TokenNeed {
-        let Some(object) = step.secret.seen() else {
-            return TokenNeed::Token("does not exist".into());
-        };
         let session = step.context.session;
+        let data = step.secret.seen().and_then(|object| secret::data(object).ok());
         let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
         let least = obtained.and_then(|it| Some((it.claims.as_ref()?, it.until - now)));
         let (names, clocks) = ((uid, &*session.names.cluster), step.context.agent.clocks());
-        match secret::data(object) {
-            Ok(data) => need(&data, least, names, &session.hub, clocks),
-            Err(error) => TokenNeed::Token(format!("cannot be read: {error}")),
-        }
+        need(&data.unwrap_or_default(), least, names, &session.hub, clocks)
     }
 
     /// The token that could not be saved yet, or else a new one, as the Secret needs one for this reason.
