@@ -100,7 +100,7 @@ impl<'a> Cluster<'a> {
 
     fn csrs(&self) -> Result<Arc<CsrClient>> {
         let agent = self.agent;
-        let missing = || Error::bad_config("there is no identity to use at the hub");
+        let missing = || Error::bad_config("no identity to use at the hub");
         if self.requester.ok_or_else(missing)? == Requester::Agent {
             self.close(None);
             return agent.session().map(|session| session.csrs.clone()).ok_or_else(missing);

@@ -112,7 +112,7 @@ pub(super) fn remove(name: &RegistrationSecret, context: AddOnContext<'_>) -> Re
         true => log_object!(Level::Info, target; "the credential of an add-on was deleted"),
         false => log_object!(
             Level::Warn, target;
-            "the Secret is left: it is no credential of this cluster any more"
+            "keeping the Secret: it no longer belongs to this cluster"
         ),
     }
     lock(context.store).remove(name)?;
