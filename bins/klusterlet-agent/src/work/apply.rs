@@ -127,7 +127,7 @@ fn apply_once(
     };
     let mut live = match (way, before.clone()) {
         (Way::Merge(manifest) | Way::Create(manifest), None) => {
-            return Ok((io.create(options.side, target, &new_object(manifest, options))?, true));
+            return Ok((create(io, target, manifest, options)?, true));
         }
         (Way::Apply(required, config), before) => {
             let wanted = match &before {
@@ -159,6 +159,22 @@ fn apply_once(
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     let is_written = before.is_none_or(|before| version(&before) != version(&live));
     Ok((live, is_written))
+}
+
+/// Creates an object. RBAC knows its name only in a patch: an executor with `resourceNames` creates it by one.
+fn create(
+    io: &mut dyn WorkIo,
+    target: &Target<'_>,
+    manifest: &Value,
+    options: &ApplyOptions<'_>,
+) -> Result<Value> {
+    let object = new_object(manifest, options);
+    match io.create(options.side, target, &object) {
+        Err(Error::Forbidden(_)) if options.side != Side::Managed => {
+            io.apply(options.side, target, &object, &ServerSideApplyConfig::default())
+        }
+        created => created,
+    }
 }
 
 /// The patch for this very version of `live`.
