@@ -51,7 +51,7 @@ impl Transport {
         let connector =
             ().chain(SocksConnector::default())
                 .chain(ConnectProxyConnector::default())
-                .chain(Dial::default())
+                .chain(Dial)
                 .chain(tls);
         let agent_config = Agent::config_builder()
             .http_status_as_error(false)
