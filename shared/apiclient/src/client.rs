@@ -31,7 +31,7 @@ use crate::{
     },
     error::Result,
     lock::lock,
-    memory,
+    memory::{self, Budget},
     resource::Target,
     watch::encoded,
 };
@@ -55,12 +55,13 @@ pub enum Reload {
     FromFiles(Load),
 }
 
-/// A client for one API server. Cheap to clone; clones share everything but [`Client::limited_to`]. A request
+/// A client for one API server. Cheap to clone; clones share everything but the limits of the handle. A request
 /// holds no lock while it waits.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
     largest: usize,
+    timeout: Option<Duration>,
     field_manager: &'static str,
     impersonated: Option<Arc<str>>,
 }
@@ -91,22 +92,19 @@ struct PeerState {
 /// A server's clock, by the dates of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerClock {
-    /// Its lead over ours, in seconds.
+    /// In seconds.
     pub ahead: i64,
     /// The time in the last of the answers.
     pub time: SystemTime,
-    /// The first of the answers that agree on this.
+    /// The first of the answers that agree on this, and the last.
     pub since: Instant,
-    /// The last of them.
     pub last: Instant,
 }
 
 /// A span of 401 answers from the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The first time.
     pub since: Instant,
-    /// The last time.
     pub last: Instant,
 }
 
@@ -156,13 +154,20 @@ impl Client {
             peer: Mutex::default(),
         };
         let inner = Arc::new(inner);
-        Ok(Self { inner, largest: USUAL_OBJECT, field_manager: "", impersonated: None })
+        let (timeout, field_manager, impersonated) = (None, "", None);
+        Ok(Self { inner, largest: USUAL_OBJECT, timeout, field_manager, impersonated })
     }
 
     /// A handle with its own memory limit for each object, in bytes.
     #[must_use]
     pub fn limited_to(&self, largest: usize) -> Self {
         Self { largest, ..self.clone() }
+    }
+
+    /// A handle with its own time limit for each request.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self.clone() }
     }
 
     /// A handle whose creates and patches have this field manager, and whose reads keep `managedFields`; without one, the
@@ -186,11 +191,6 @@ impl Client {
     /// Reads an object; `NotFound` only if the server names it.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
         self.object(&ApiRequest::get(*target))
-    }
-
-    /// As [`get`](Self::get), within `timeout`.
-    pub fn get_within(&self, target: &Target<'_>, timeout: Duration) -> Result<Value> {
-        self.object(&ApiRequest { timeout: Some(timeout), ..ApiRequest::get(*target) })
     }
 
     /// Never repeated, as a first attempt that was cut off may have created the object.
@@ -250,16 +250,12 @@ impl Client {
 
     /// Reads a path that is not a resource and answers with JSON, such as a discovery document.
     pub fn document(&self, path: &str) -> Result<Value> {
-        self.json(&ApiRequest::text(path, None))
+        self.json(&ApiRequest::text(path))
     }
 
     /// Reads a path such as `/livez`: the code of the answer, success or not, and its text.
     pub fn text(&self, path: &str) -> Result<(u16, String)> {
-        self.read_text(&ApiRequest::text(path, None))
-    }
-
-    pub fn text_within(&self, path: &str, timeout: Duration) -> Result<(u16, String)> {
-        self.read_text(&ApiRequest::text(path, Some(timeout)))
+        self.read_text(&ApiRequest::text(path))
     }
 
     /// Uses another identity or server from the next request on. Old connections are closed, also those of
@@ -311,7 +307,6 @@ impl Client {
         memory::end_waits(self.peer());
     }
 
-    /// The credentials in use.
     pub fn config(&self) -> ClusterConfig {
         self.state().transport.config().clone()
     }
@@ -330,27 +325,24 @@ impl Client {
         certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
     }
 
-    /// The server's host and port.
     pub fn host(&self) -> String {
         self.state().transport.host()
     }
 
-    /// The server in messages, such as "the hub".
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// Tells the peer of this client from others.
-    pub(crate) fn peer(&self) -> usize {
+    fn peer(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()
     }
 
-    /// The memory that an object may cost, in bytes.
-    pub(crate) fn largest(&self) -> usize {
-        self.largest
+    /// The memory budget for an object of the answer to `request`.
+    pub(crate) fn budget(&self, request: &ApiRequest<'_>) -> Budget {
+        Budget::for_peer(request.budget(self.largest), self.peer())
     }
 
-    /// The longest silence of a watch.
     pub(crate) fn silence(&self) -> Duration {
         self.inner.timeouts.silence
     }

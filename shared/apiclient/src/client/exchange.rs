@@ -6,10 +6,13 @@ use std::{
 };
 
 use serde::de::DeserializeSeed;
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 use ureq::{
     Agent, Body,
-    http::{self, Request, Response},
+    http::{
+        HeaderName, Request, Response,
+        header::{CONTENT_TYPE, DATE, RETRY_AFTER},
+    },
 };
 
 use crate::{
@@ -18,9 +21,9 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, ManagedFields, Object},
+    json::{self, Document, ManagedFields, Object},
     lock::lock,
-    memory::{Budget, Refusal},
+    memory::Refusal,
     time,
 };
 
@@ -70,16 +73,17 @@ impl Client {
     pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
         let body =
             self.send(request)?.into_body().into_with_config().limit(request.limit()).reader();
-        let budget = Budget::for_peer(request.budget(self.largest()), self.peer());
-        let mut bytes = Bytes::new(body, &budget);
-        let mut json = bytes.json();
+        let budget = self.budget(request);
+        let mut bytes = json::reader(body, &budget);
+        let mut json = Deserializer::from_reader(&mut bytes);
         let managed_fields = match self.field_manager {
             "" => ManagedFields::Dropped,
             _ => ManagedFields::Kept,
         };
-        let document = Object(&budget, managed_fields).deserialize(&mut json);
-        let document = document.and_then(|document| json.end().map(|()| document));
-        let document = document.map_err(|e| self.unread(request, e, "an object"))?;
+        let document = Object(&budget, managed_fields)
+            .deserialize(&mut json)
+            .and_then(|document| json.end().map(|()| document))
+            .map_err(|e| self.unread(request, e, "an object"))?;
         self.mark_heard();
         match document {
             Document::Whole(object) => Ok(object),
@@ -130,9 +134,11 @@ impl Client {
                 Ok(answer) => {
                     let code = answer.status().as_u16();
                     self.inner.requests.add(request.method.as_str(), Some(code), start.elapsed());
-                    if answer.status().is_success() && is_json(&answer) {
+                    // Of an API server, and not of a balancer before it.
+                    let media = header(&answer, &CONTENT_TYPE).unwrap_or_default();
+                    if answer.status().is_success() && media.starts_with("application/json") {
                         lock(&self.inner.peer).refused = None;
-                        self.record_date(date(&answer));
+                        self.record_date(header(&answer, &DATE));
                     }
                     return Ok((answer, generation));
                 }
@@ -153,9 +159,9 @@ impl Client {
         let (total, read) = match request.kind {
             ResponseKind::Watch => (None, Some(self.silence().min(CHECK_INTERVAL))),
             ResponseKind::List if request.target.name.is_none() => {
-                (Some(request.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
+                (Some(self.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
             }
-            _ => (Some(request.timeout.unwrap_or(usual)), None),
+            _ => (Some(self.timeout.unwrap_or(usual)), None),
         };
         agent
             .configure_request(message)
@@ -233,9 +239,7 @@ impl Client {
 
     fn refusal(&self, request: &ApiRequest<'_>, answer: Response<Body>) -> Error {
         let code = answer.status().as_u16();
-        let header = answer.headers().get(http::header::RETRY_AFTER);
-        let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let date = date(&answer);
+        let [retry_after, date] = [RETRY_AFTER, DATE].map(|name| header(&answer, &name));
         // Read to its end, so that the connection can be kept.
         let body = match read_body(answer, status::MAX_BODY) {
             Ok(body) => body,
@@ -299,7 +303,7 @@ impl Client {
 
     /// The error for an object that costs more memory than its limit.
     pub(crate) fn too_large(&self, request: &ApiRequest<'_>) -> Error {
-        let most = request.budget(self.largest()) >> 10;
+        let most = request.budget(self.largest) >> 10;
         Error::TooLarge(format!(
             "{}: it needs more than {most} KiB of memory",
             self.describe(request)
@@ -314,15 +318,6 @@ impl Client {
     }
 }
 
-fn date(answer: &Response<Body>) -> Option<String> {
-    let date = answer.headers().get(http::header::DATE)?;
-    date.to_str().ok().map(str::to_owned)
-}
-
-/// Returns whether an answer comes from an API server and not from a balancer before it.
-fn is_json(answer: &Response<Body>) -> bool {
-    let media = answer.headers().get(http::header::CONTENT_TYPE);
-    media
-        .and_then(|media| media.to_str().ok())
-        .is_some_and(|media| media.starts_with("application/json"))
+fn header(answer: &Response<Body>, name: &HeaderName) -> Option<String> {
+    answer.headers().get(name)?.to_str().ok().map(str::to_owned)
 }

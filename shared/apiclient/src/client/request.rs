@@ -1,9 +1,9 @@
 //! API request before it has a connection, and the meaning of its failure.
 
-use std::{io, time::Duration};
+use std::io;
 
 use rustls::CertificateError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use ureq::{
     Body,
     http::{Method, Response},
@@ -31,8 +31,6 @@ pub(crate) struct ApiRequest<'a> {
     /// resourceVersion or uid.
     pub(crate) repeatable: bool,
     pub(crate) kind: ResponseKind<'a>,
-    /// Replaces the client's time limit for a request.
-    pub(crate) timeout: Option<Duration>,
 }
 
 /// The form in which an answer is read.
@@ -62,15 +60,13 @@ impl<'a> ApiRequest<'a> {
             body: None,
             repeatable: true,
             kind: ResponseKind::Object,
-            timeout: None,
         }
     }
 
     /// One object is listed and watched by a field selector, so that `resourceNames` in RBAC suffices.
     pub(crate) fn list(target: Target<'a>, query: &str) -> Self {
         let selector = target.name.map(|name| format!("fieldSelector=metadata.name%3D{name}"));
-        let parts = [selector.as_deref().unwrap_or_default(), query];
-        let query = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        let query = joined(&[selector.as_deref().unwrap_or_default(), query]);
         ApiRequest { query, kind: ResponseKind::List, ..ApiRequest::get(target) }
     }
 
@@ -78,9 +74,9 @@ impl<'a> ApiRequest<'a> {
         ApiRequest { kind: ResponseKind::Watch, ..ApiRequest::list(target, query) }
     }
 
-    pub(crate) fn text(path: &'a str, timeout: Option<Duration>) -> Self {
+    pub(crate) fn text(path: &'a str) -> Self {
         let kind = ResponseKind::Text(path);
-        ApiRequest { kind, timeout, ..ApiRequest::get(NO_RESOURCE.collection("")) }
+        ApiRequest { kind, ..ApiRequest::get(NO_RESOURCE.collection("")) }
     }
 
     pub(crate) fn write(
@@ -134,17 +130,14 @@ impl<'a> ApiRequest<'a> {
         propagation: Propagation,
         preconditions: &Preconditions,
     ) -> Self {
-        let mut guard = Map::new();
-        for (key, value) in
-            [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
-        {
-            guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
-        }
-        let guarded = !guard.is_empty();
+        let Preconditions { uid, resource_version } = preconditions;
+        let guarded = uid.is_some() || resource_version.is_some();
+        // A precondition that is null does not count.
+        let guard = json!({"uid": uid, "resourceVersion": resource_version});
         let mut options =
             json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": guard});
-        if let Some(policy) = propagation.policy() {
-            options["propagationPolicy"] = json!(policy);
+        if propagation != Propagation::Unsaid {
+            options["propagationPolicy"] = format!("{propagation:?}").into();
         }
         ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
@@ -173,6 +166,12 @@ impl<'a> ApiRequest<'a> {
     }
 }
 
+/// The parts of a query that are not empty.
+pub(crate) fn joined(parts: &[&str]) -> String {
+    let parts = parts.iter().copied().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("&")
+}
+
 /// The size limit of an object (see [`Budget`](crate::memory::Budget), which counts by object).
 const MAX_OBJECT: u64 = 4 << 20;
 /// A Lease has some 500 bytes, which cost 4 KiB; several of them are held in several copies each.
@@ -185,9 +184,7 @@ const MAX_LIST: u64 = 32 << 20;
 /// The kind of change that the body of a PATCH makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
-    /// RFC 6902.
     Json,
-    /// RFC 7386.
     Merge,
     /// Server-side apply: the fields that one manager wants.
     Apply,
@@ -207,33 +204,17 @@ impl Patch {
 /// The fate of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// The garbage collector deletes them afterwards.
     Background,
-    /// The object stays until those that block its deletion are gone.
     Foreground,
-    /// They stay.
     Orphan,
     /// The server's default for the kind; a namespace knows nothing else.
     Unsaid,
 }
 
-impl Propagation {
-    fn policy(self) -> Option<&'static str> {
-        match self {
-            Self::Background => Some("Background"),
-            Self::Foreground => Some("Foreground"),
-            Self::Orphan => Some("Orphan"),
-            Self::Unsaid => None,
-        }
-    }
-}
-
 /// Preconditions of a DELETE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
-    /// The object's uid.
     pub uid: Option<String>,
-    /// The object's resourceVersion.
     pub resource_version: Option<String>,
 }
 

@@ -18,17 +18,10 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, ManagedFields, Object},
+    json::{self, Bytes, Document, ManagedFields, Object},
     memory::Budget,
     stop::Stop,
 };
-
-/// An event of a watch.
-#[derive(Debug)]
-pub(super) struct WatchEvent {
-    pub(super) kind: EventType,
-    pub(super) document: Document,
-}
 
 /// The `type` of an event.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -66,17 +59,17 @@ impl<'a, 'b> Events<'a, 'b> {
         longest: Duration,
     ) -> Result<Self> {
         let bytes = client.send(request)?.into_body().into_reader();
-        let body = Bytes::new(bytes, budget);
+        let body = json::reader(bytes, budget);
         let now = Instant::now();
         Ok(Self { client, request, body, budget, stop, end: now + longest, last: now })
     }
 
     /// The next event; `None` when the watch ended between two.
-    pub(super) fn next(&mut self) -> Result<Option<WatchEvent>> {
+    pub(super) fn next(&mut self) -> Result<Option<(EventType, Document)>> {
         if !self.begins()? {
             return Ok(None);
         }
-        let mut json = self.body.json();
+        let mut json = serde_json::Deserializer::from_reader(&mut self.body);
         let event = (&mut json).deserialize_map(EventVisitor(self.budget));
         let (kind, document) =
             event.map_err(|e| self.client.unread(self.request, e, "an event"))?;
@@ -90,7 +83,7 @@ impl<'a, 'b> Events<'a, 'b> {
             (EventType::Error | EventType::Unknown, _) | (_, None) => {
                 Err(self.client.odd(self.request, "an event of no known type"))
             }
-            (kind, Some(document)) => Ok(Some(WatchEvent { kind, document })),
+            (kind, Some(document)) => Ok(Some((kind, document))),
         }
     }
 
