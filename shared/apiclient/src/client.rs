@@ -42,7 +42,6 @@ pub use self::{
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
 
-/// Loads the present credentials.
 pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// The occasions on which credentials are loaded again.
@@ -79,7 +78,6 @@ struct Inner {
     peer: Mutex<PeerState>,
 }
 
-/// What the answers of the server say about it.
 #[derive(Default)]
 struct PeerState {
     clock: Option<ServerClock>,
@@ -108,7 +106,6 @@ pub struct Refused {
     pub last: Instant,
 }
 
-/// The identities of all clients so far.
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
@@ -183,7 +180,6 @@ impl Client {
         Self { impersonated: Some(user.into()), ..self.clone() }
     }
 
-    /// Returns whether this is a handle of the same client.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -263,7 +259,7 @@ impl Client {
     /// already; on an error the old identity stays.
     pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
-        if *state.transport.config() == config {
+        if state.transport.config == config {
             return Ok(false);
         }
         let old = if state.transport.same_connection(&config) {
@@ -278,7 +274,7 @@ impl Client {
         self.inner.requests.count_for(&state.transport.host());
         drop(state);
         if let Some(old) = old {
-            old.shut_down();
+            old.agent.shutdown();
         }
         log::info!(server = self.name(); "credentials rotated");
         Ok(true)
@@ -302,13 +298,13 @@ impl Client {
 
     /// Ends all requests of this client, watches among them; a later request would connect anew.
     pub fn close(&self) {
-        let agent = self.state().transport.agent().clone();
+        let agent = self.state().transport.agent.clone();
         agent.shutdown();
         memory::end_waits(self.peer());
     }
 
     pub fn config(&self) -> ClusterConfig {
-        self.state().transport.config().clone()
+        self.state().transport.config.clone()
     }
 
     /// The server's clock, once an answer has its date. An answer that is not JSON may be a
@@ -322,7 +318,7 @@ impl Client {
     }
 
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
-        certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
+        certificate::expiry(&self.state().transport.config.identity.as_ref()?.certificate)
     }
 
     pub fn host(&self) -> String {
@@ -333,12 +329,10 @@ impl Client {
         &self.inner.name
     }
 
-    /// Tells the peer of this client from others.
     fn peer(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()
     }
 
-    /// The memory budget for an object of the answer to `request`.
     pub(crate) fn budget(&self, request: &ApiRequest<'_>) -> Budget {
         Budget::for_peer(request.budget(self.largest), self.peer())
     }

@@ -63,7 +63,6 @@ impl Candidate {
         self.renewed.map(|renewed| renewed + self.timing.renew)
     }
 
-    /// The holder of the Lease when it was last seen.
     pub fn holder(&self) -> &str {
         let seen = self.seen.as_ref();
         seen.and_then(|(lease, _)| lease.spec.holder_identity.as_deref()).unwrap_or_default()

@@ -116,29 +116,21 @@ impl Read for Counted<'_> {
 /// The place of a value in an object of an API server.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    Root(ManagedFields),
-    Metadata(ManagedFields),
+    /// Whether `metadata.managedFields` are kept: they are half of most objects.
+    Root(bool),
+    Metadata(bool),
     /// A field of the metadata that belongs to the [`Head`].
     Head,
     LeftOut,
     Elsewhere,
 }
 
-/// What becomes of `metadata.managedFields`, which are half of most objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ManagedFields {
-    /// Few need them.
-    Dropped,
-    /// For a writer that merges by what it wrote.
-    Kept,
-}
-
 impl Place {
     /// The place of the value of `key` in a map at this place.
     fn of(self, key: &str) -> Self {
         match self {
-            Self::Root(fields) if key == "metadata" => Self::Metadata(fields),
-            Self::Metadata(ManagedFields::Dropped) if key == "managedFields" => Self::LeftOut,
+            Self::Root(managed_fields) if key == "metadata" => Self::Metadata(managed_fields),
+            Self::Metadata(false) if key == "managedFields" => Self::LeftOut,
             Self::Metadata(_) if HEAD.contains(&key) => Self::Head,
             _ => Self::Elsewhere,
         }
@@ -282,14 +274,25 @@ impl Visitor<'_> for Key<'_> {
 }
 
 /// Builds an object of an API server. An object that is too large leaves its head.
-pub struct Object<'a>(pub &'a Budget, pub ManagedFields);
+pub struct Object<'a> {
+    pub budget: &'a Budget,
+    pub managed_fields: bool,
+}
+
+impl<'a> Object<'a> {
+    /// An object without its `managedFields`: few need them.
+    pub fn new(budget: &'a Budget) -> Self {
+        Self { budget, managed_fields: false }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {
     type Value = Document;
 
     fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Document, D::Error> {
-        let object = Tree { budget: self.0, place: Place::Root(self.1) }.deserialize(any)?;
-        Ok(match self.0.is_exceeded() {
+        let Self { budget, managed_fields } = self;
+        let object = Tree { budget, place: Place::Root(managed_fields) }.deserialize(any)?;
+        Ok(match budget.is_exceeded() {
             true => Document::TooLarge(Head::of(&object)),
             false => Document::Whole(object),
         })

@@ -63,7 +63,7 @@ mod tests {
     fn only_our_fields_are_rewritten() {
         let mut lease = created(MINUTE / 2, at(0));
         lease.metadata.resource_version = Some("7".into());
-        lease.metadata.other.insert("labels".into(), serde_json::json!({"a": "b"}));
+        lease.metadata.other.insert("annotations".into(), serde_json::json!({"a": "b"}));
         lease.spec.holder_identity = Some("other".into());
         lease.spec.other.insert("strategy".into(), "new".into());
         let others = renewed(&lease, MINUTE, at(100), false);

@@ -200,7 +200,6 @@ impl Slots {
         reads.then_some(slot)
     }
 
-    /// Whether a peer without a place waits for one. A peer that waits for its own place does not count.
     fn are_crowded(&self) -> bool {
         peers(&lock(&self.line)).len() > MAX_LARGE
     }

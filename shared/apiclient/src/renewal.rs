@@ -29,7 +29,7 @@ pub enum Action {
     Wait(Instant),
     Read,
     /// Create this Lease, or replace the one of its resourceVersion: the renewal.
-    Write(Lease),
+    Write(Box<Lease>),
 }
 
 /// The meaning of an answer.
@@ -97,7 +97,7 @@ impl Renewal {
             None => Action::Read,
             Some(known) => {
                 let renewed = lease::renewed(known, self.period, now.wall, self.own.is_some());
-                Action::Write(renewed)
+                Action::Write(Box::new(renewed))
             }
         }
     }

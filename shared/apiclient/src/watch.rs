@@ -43,7 +43,6 @@ const IDENTITY_INTERVAL: Duration = Duration::from_secs(1);
 /// A watch that ends sooner without an event counts as failed (`reflector.go:1091`).
 const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
 
-/// The changes of the selection, in order.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A list begins; an earlier list without its end is void.
@@ -78,14 +77,11 @@ pub struct Watcher {
     server: String,
 }
 
-/// The next request.
 #[derive(Debug, PartialEq)]
 enum State {
-    /// A list of the newest state.
     Newest,
     /// The same in one answer: the pages of the last list expired before they were read.
     Whole,
-    /// A list at least as new as this version.
     Since(String),
     /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
     At(String),

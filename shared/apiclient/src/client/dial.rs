@@ -56,7 +56,6 @@ impl Resolver for LazyResolver {
     }
 }
 
-/// Opens the TCP connection to a server or a proxy.
 #[derive(Debug)]
 pub(crate) struct Dial;
 

@@ -18,10 +18,10 @@ use ureq::{
 use crate::{
     client::{
         request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
-        status,
+        status::{self, Status},
     },
     error::{Error, Result},
-    json::{self, Document, ManagedFields, Object},
+    json::{self, Document, Object},
     lock::lock,
     memory::Refusal,
     time,
@@ -40,16 +40,11 @@ const SAME_CLOCK: u64 = 60;
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Client {
-    /// Sends also after a 401 with the present credentials, if there are others.
     pub(super) fn read_text(&self, request: &ApiRequest<'_>) -> Result<(u16, String)> {
-        let (mut answer, generation) = self.answer(request)?;
-        if answer.status() == 401 && self.other_identity(generation) {
-            (answer, _) = self.answer(request)?;
-        }
-        let code = answer.status().as_u16();
-        let success = answer.status().is_success();
+        let answer = self.answer(request)?;
+        let (code, is_success) = (answer.status().as_u16(), answer.status().is_success());
         let body = read_body(answer, request.limit()).map_err(|e| self.lost(request, &e))?;
-        if success {
+        if is_success {
             self.mark_heard();
         }
         Ok((code, String::from_utf8_lossy(&body).into_owned()))
@@ -76,11 +71,8 @@ impl Client {
         let budget = self.budget(request);
         let mut bytes = json::reader(body, &budget);
         let mut json = Deserializer::from_reader(&mut bytes);
-        let managed_fields = match self.field_manager {
-            "" => ManagedFields::Dropped,
-            _ => ManagedFields::Kept,
-        };
-        let document = Object(&budget, managed_fields)
+        let managed_fields = !self.field_manager.is_empty();
+        let document = Object { budget: &budget, managed_fields }
             .deserialize(&mut json)
             .and_then(|document| json.end().map(|()| document))
             .map_err(|e| self.unread(request, e, "an object"))?;
@@ -91,37 +83,32 @@ impl Client {
         }
     }
 
-    /// Sends until an answer counts: once more after a 401 with the present credentials.
+    /// Sends; any answer but a success is an error.
     pub(crate) fn send(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
-        let mut refused = false;
-        loop {
-            let (answer, generation) = self.answer(request)?;
-            if answer.status().is_success() {
-                return Ok(answer);
-            }
-            let error = self.refusal(request, answer);
-            let again = matches!(error, Error::Unauthorized(_))
-                && !mem::replace(&mut refused, true)
-                && self.other_identity(generation);
-            if !again {
-                return Err(error);
-            }
+        let answer = self.answer(request)?;
+        if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(request, answer)) }
+    }
+
+    /// Sends, and once more after a 401 with the present credentials, if there are others.
+    fn answer(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
+        let (answer, generation) = self.attempt(request)?;
+        if answer.status() == 401 && self.other_identity(generation) {
+            return Ok(self.attempt(request)?.0);
         }
+        Ok(answer)
     }
 
     /// Sends until there is any answer: once more after a lost connection where that is safe. Also returns
     /// the identity of the request.
-    fn answer(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
+    fn attempt(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
         self.reload_files();
         let mut lost = false;
         loop {
             let (agent, message, generation) = {
                 let state = self.state();
-                (
-                    state.transport.agent().clone(),
-                    state.transport.request(request, self.impersonated.as_deref())?,
-                    state.generation,
-                )
+                let transport = &state.transport;
+                let message = transport.request(request, self.impersonated.as_deref())?;
+                (transport.agent.clone(), message, state.generation)
             };
             let start = Instant::now();
             let message = self.timed(&agent, message, request);
@@ -137,8 +124,7 @@ impl Client {
                     // Of an API server, and not of a balancer before it.
                     let media = header(&answer, &CONTENT_TYPE).unwrap_or_default();
                     if answer.status().is_success() && media.starts_with("application/json") {
-                        lock(&self.inner.peer).refused = None;
-                        self.record_date(header(&answer, &DATE));
+                        self.record(code, header(&answer, &DATE));
                     }
                     return Ok((answer, generation));
                 }
@@ -211,11 +197,13 @@ impl Client {
         }
     }
 
-    /// Records the server's clock.
-    fn record_date(&self, date: Option<String>) {
+    /// Records what an answer of the API server itself tells: whether it refuses this identity, and its clock.
+    fn record(&self, code: u16, date: Option<String>) {
+        let (mut peer, last) = (lock(&self.inner.peer), Instant::now());
+        let since = peer.refused.map_or(last, |refused| refused.since);
+        peer.refused = (code == 401).then_some(Refused { since, last });
         let Some(time) = date.and_then(|date| time::date(&date)) else { return };
-        let (ahead, last) = (time::skew(time, SystemTime::now()), Instant::now());
-        let mut peer = lock(&self.inner.peer);
+        let ahead = time::skew(time, SystemTime::now());
         let before = peer.clock.filter(|clock| clock.ahead.abs_diff(ahead) <= SAME_CLOCK);
         let since = before.map_or(last, |before| before.since);
         peer.clock = Some(ServerClock { ahead, time, since, last });
@@ -224,13 +212,6 @@ impl Client {
         } else if ahead.abs() > MAX_SKEW && !mem::replace(&mut peer.skew_logged, true) {
             log::warn!(server = self.name(), skew = ahead; "the server's clock differs from ours");
         }
-    }
-
-    /// Records that the server itself refused this identity.
-    fn record_refusal(&self) {
-        let (mut peer, last) = (lock(&self.inner.peer), Instant::now());
-        let since = peer.refused.map_or(last, |refused| refused.since);
-        peer.refused = Some(Refused { since, last });
     }
 
     pub(crate) fn mark_heard(&self) {
@@ -245,17 +226,11 @@ impl Client {
             Ok(body) => body,
             Err(e) => return self.lost(request, &e),
         };
-        let status = status::Status::of(&body);
+        let status = Status::of(&body);
         if status.is_present() {
-            self.record_date(date);
-            if code == 401 {
-                self.record_refusal();
-            } else {
-                lock(&self.inner.peer).refused = None;
-            }
+            self.record(code, date);
         }
-        let (what, after) = (self.describe(request), retry_after.as_deref());
-        status.error(&what, &request.target, code, after, request.form())
+        status.error(&self.describe(request), request, code, retry_after.as_deref())
     }
 
     /// The error without an answer, or for an answer that breaks the protocol. It names the address.
@@ -292,12 +267,12 @@ impl Client {
     }
 
     pub(crate) fn unreachable(&self, request: &ApiRequest<'_>, why: &str) -> Error {
-        let address = self.state().transport.address().to_owned();
+        let address = self.state().transport.address.clone();
         Error::Unreachable(format!("{} ({address}): {why}", self.describe(request)))
     }
 
     pub(crate) fn odd(&self, request: &ApiRequest<'_>, what: &str) -> Error {
-        let address = self.state().transport.address().to_owned();
+        let address = self.state().transport.address.clone();
         Error::BadPeer(format!("{} ({address}): the answer is {what}", self.describe(request)))
     }
 

@@ -9,10 +9,7 @@ use ureq::{
     http::{Method, Response},
 };
 
-use crate::{
-    client::status::Form,
-    resource::{LEASES, Resource, Target},
-};
+use crate::resource::{LEASES, Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
 /// Media types for the metadata alone, of an object (or the object of an event), and of each item of a
@@ -33,10 +30,8 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) kind: ResponseKind<'a>,
 }
 
-/// The form in which an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind<'a> {
-    /// One object.
     Object,
     /// A list: of a collection, or of the one object of that name in it.
     List,
@@ -142,17 +137,10 @@ impl<'a> ApiRequest<'a> {
         ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
 
-    pub(crate) fn form(&self) -> Form {
-        match &self.body {
-            Some((content_type, _)) if *content_type == Patch::Json.content_type() => {
-                Form::JsonPatch
-            }
-            Some(_) => Form::Write,
-            None => Form::Read,
-        }
+    pub(crate) fn is_json_patch(&self) -> bool {
+        self.body.as_ref().is_some_and(|(kind, _)| *kind == Patch::Json.content_type())
     }
 
-    /// The verb in RBAC.
     pub(crate) fn verb(&self) -> &'static str {
         match (self.kind, &self.method) {
             (ResponseKind::List, _) => "list",
@@ -242,7 +230,6 @@ pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
 
 const NO_ANSWER: &str = "no answer in time";
 
-/// The cause in words.
 pub(crate) fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(e) => {
@@ -264,7 +251,6 @@ pub(crate) fn reason(error: &ureq::Error) -> String {
     }
 }
 
-/// The problem of the certificate that the server showed.
 fn distrust(why: &CertificateError) -> String {
     use CertificateError as Why;
     let what = match why {

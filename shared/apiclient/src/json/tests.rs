@@ -6,7 +6,7 @@ fn object(text: &str, limit: usize) -> Document {
     let budget = Budget::new(limit);
     let mut bytes = reader(text.as_bytes(), &budget);
     let mut json = Deserializer::from_reader(&mut bytes);
-    Object(&budget, ManagedFields::Dropped).deserialize(&mut json).unwrap()
+    Object::new(&budget).deserialize(&mut json).unwrap()
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{self, Bytes, Document, ManagedFields, Object},
+    json::{self, Bytes, Document, Object},
     memory::Budget,
     stop::Stop,
 };
@@ -37,7 +37,6 @@ pub(super) enum EventType {
     Unknown,
 }
 
-/// The connection of a watch.
 pub(super) struct Events<'a, 'b> {
     client: &'a Client,
     request: &'b ApiRequest<'a>,
@@ -78,7 +77,7 @@ impl<'a, 'b> Events<'a, 'b> {
         match (kind, document) {
             (EventType::Error, Some(Document::Whole(object))) => {
                 let what = self.client.describe(self.request);
-                Err(status::watch_error(&what, &self.request.target, &object))
+                Err(status::watch_error(&what, self.request, &object))
             }
             (EventType::Error | EventType::Unknown, _) | (_, None) => {
                 Err(self.client.odd(self.request, "an event of no known type"))
@@ -153,9 +152,7 @@ impl<'de> Visitor<'de> for EventVisitor<'_> {
         while let Some(field) = fields.next_key()? {
             match field {
                 Field::Type => kind = fields.next_value()?,
-                Field::Object => {
-                    document = Some(fields.next_value_seed(Object(self.0, ManagedFields::Dropped))?)
-                }
+                Field::Object => document = Some(fields.next_value_seed(Object::new(self.0))?),
                 Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
         }

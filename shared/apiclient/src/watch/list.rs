@@ -11,11 +11,10 @@ use serde_json::Value;
 use crate::{
     client::{Client, request::ApiRequest},
     error::Result,
-    json::{self, Document, ManagedFields, Object, Tree},
+    json::{self, Document, Object, Tree},
     memory::Budget,
 };
 
-/// The list metadata of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     /// Empty if the server gave no usable one.
@@ -130,9 +129,7 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
         let reading = self.0;
         reading.budget.reset();
-        while let Some(item) =
-            items.next_element_seed(Object(reading.budget, ManagedFields::Dropped))?
-        {
+        while let Some(item) = items.next_element_seed(Object::new(reading.budget))? {
             if let ControlFlow::Break(ended) = (reading.each)(item) {
                 reading.ended = Some(ended);
                 return Err(A::Error::custom("ended"));

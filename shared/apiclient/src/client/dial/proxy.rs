@@ -49,7 +49,6 @@ fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) ->
     (!exempted).then_some(url)
 }
 
-/// Returns whether one entry of NO_PROXY covers the host.
 fn no_proxy(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     if entry == "*" {
         return true;

@@ -39,7 +39,6 @@ pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result
     Err(failure)
 }
 
-/// Sets the socket options of every connection.
 fn configure(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     // Without an option that the kernel does not know, the connection still serves.
