@@ -64,7 +64,7 @@ impl PairContext<'_> {
                 }
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
-                self.update(source, target, (content, metadata))?;
+                self.update(source, target, (content, metadata), attempt)?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 self.record_generations(source, target)?;
@@ -234,7 +234,7 @@ impl PairContext<'_> {
             Err(error) => return Err(error),
         };
         self.remote.note_namespace(namespace, None);
-        self.keep_written(source, &desired, &created)?;
+        self.keep_written(source, &desired, &created, attempt)?;
         log_pair!(Level::Info, self, "target created", target = self.target.key);
         Ok(None)
     }
@@ -244,6 +244,7 @@ impl PairContext<'_> {
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
         (content, metadata): (bool, bool),
+        attempt: &mut Attempt,
     ) -> Result<()> {
         let source_body = self.source.document(source)?;
         let desired = self.desired(&source_body, source);
@@ -267,28 +268,29 @@ impl PairContext<'_> {
             }
             updated => updated.map_err(stale)?,
         };
-        self.keep_written(source, &desired, &updated)?;
+        self.keep_written(source, &desired, &updated, attempt)?;
         log_pair!(Level::Info, self, "target updated", target = self.target.key);
         self.report_regression(source, target);
         Ok(())
     }
 
     /// Keeps the answer to a write of the target. What a server adds is settled; if it did not keep all that was
-    /// written, the write has failed.
+    /// written, the attempt goes on and fails at its end.
     fn keep_written(
         &self,
         source: &Cached<SourceObject>,
         desired: &Desired<'_>,
         answer: &Value,
+        attempt: &mut Attempt,
     ) -> Result<()> {
         let written = self.target.keep(answer)?;
         let (from, to, now) = (&source.value.state, &written.value.state, Instant::now());
         self.remote.memory().update(self.id, |it| it.writes[0].wrote(from.written(), now));
         let differs = (from.content, from.metadata) != (to.content, to.metadata);
-        if let Some(sentence) = desired.altered(answer).filter(|_| differs) {
-            return Err(Error::Invalid(sentence));
+        match desired.altered(answer).filter(|_| differs) {
+            Some(sentence) => attempt.altered = Some((from.written(), sentence)),
+            None => self.settle(source, &written),
         }
-        self.settle(source, &written);
         if !self.context.settings.track.marks_sources() {
             self.context.metrics.spec_lag(self.since.elapsed());
         }

@@ -257,7 +257,8 @@ fn download(
     let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
     let content = contents.0 != contents.1 && observed.settled.content != Some(contents);
     let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata);
-    if content || differ {
+    let altered = attempt.altered.as_ref().is_some_and(|(what, _)| *what == from.written());
+    if (content || differ) && !altered {
         return SyncAction::Update { content, metadata: differ };
     }
     if observed.mark_is_outdated() {

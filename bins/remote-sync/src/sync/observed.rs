@@ -141,6 +141,8 @@ pub(crate) struct Attempt {
     pub(crate) namespace_exists: Option<bool>,
     /// The target's server says that writing the source's content would change a target that is nobody's copy.
     pub(crate) content_differs: bool,
+    /// The digest of what was written to the target, and in words what its server did not keep of it.
+    pub(crate) altered: Option<(u64, String)>,
     /// The status may not be uploaded again before this time has passed.
     pub(crate) upload_wait: Option<Duration>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.

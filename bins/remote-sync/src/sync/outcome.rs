@@ -31,6 +31,8 @@ pub(crate) fn finished(
     attempt: &Attempt,
     failed_secrets: &[Error],
 ) -> ReconcileResult {
+    let altered = attempt.altered.clone().map(|(_, sentence)| Error::Invalid(sentence));
+    let failure = altered.or_else(|| failed_secrets.first().cloned());
     // What waits counts against the limit.
     if !matches!(status, PairStatus::NotInSync(reason) if reason.is_of_limit()) {
         lock(&pair.remote.deletions).forget(pair.id);
@@ -39,13 +41,13 @@ pub(crate) fn finished(
         if observed.source.is_none() && observed.target.is_none() {
             memory.forget_objects();
         }
-        if failed_secrets.is_empty() {
+        if failure.is_none() {
             memory.count_stale(false);
         }
         memory.waited(status.awaits_deletion(), Instant::now())
     });
-    if let Some(error) = failed_secrets.first() {
-        return failed(pair, error);
+    if let Some(error) = failure {
+        return failed(pair, &error);
     }
     let stuck = waited >= DELETION_TIMEOUT;
     let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };

@@ -159,7 +159,7 @@ fn a_dropped_field_is_told_and_arrives_once_known() {
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create(&json!({"spec": {"size": 1, "newField": "important"}}));
     let mut sidecar = stage.start_served(&["-resync", "0"]);
-    target.wait_for_number(1);
+    is_in_sync(&source, &target);
     assert_eq!(target.read()["spec"], json!({"size": 1}));
     is_told(&sidecar, &WIDGETS, "failing");
     let told = "dropped .spec.newField";

@@ -36,6 +36,20 @@ fn a_generation_that_never_moves_hides_no_edit() {
 }
 
 #[test]
+fn what_a_server_altered_is_written_once_in_an_attempt() {
+    let mut world = in_step();
+    let source = &mut world.observed.source.as_mut().unwrap().value.state;
+    (source.content, source.generation) = (8, 2);
+    let altered = Some((source.written(), "why".to_owned()));
+    let attempt = Attempt { altered, ..Attempt::default() };
+    let next = |world: &World| next_action(&world.observed, &attempt, &world.rules);
+    assert_eq!(next(&world), SyncAction::RecordGenerations);
+    world.observed.source.as_mut().unwrap().value.state.content = 9;
+    assert_eq!(next(&world), CONTENT, "an edit meanwhile");
+    assert_eq!(first(&world), CONTENT, "the next attempt");
+}
+
+#[test]
 fn a_status_that_is_undone_holds_nothing_else_up() {
     let mut world = in_step();
     world.observed.target.as_mut().unwrap().value.state.status = 6;
