@@ -11,7 +11,7 @@ use kubeconfig::quoted;
 
 use crate::{
     model::mapping::CLUSTER,
-    settings::{NamespacePolicy, RemoteSource, Settings, Track},
+    settings::{NamespacePolicy, RemoteSource, Settings},
 };
 
 /// The name of all roles, or its start.
@@ -23,14 +23,8 @@ const GET: &[&str] = &["get"];
 /// The verbs for what no role can name.
 const CREATE: &[&str] = &["create"];
 
-/// The rules of one side, as YAML.
-#[derive(Default)]
-struct SideRules {
-    /// For objects in namespaces.
-    inside: Vec<String>,
-    /// For the others.
-    outside: Vec<String>,
-}
+/// The rules of one side, as YAML: for objects in namespaces, and for the others.
+type SideRules = (Vec<String>, Vec<String>);
 
 /// All roles as YAML documents.
 pub(crate) fn print(settings: &Settings) -> String {
@@ -42,8 +36,8 @@ pub(crate) fn print(settings: &Settings) -> String {
 }
 
 /// One ClusterRole, or with a namespace a small one and a Role in that.
-fn side(side: &str, namespace: Option<&str>, rules: SideRules) -> Vec<String> {
-    let (name, SideRules { inside, outside }) = (format!("{NAME}-{side}"), rules);
+fn side(side: &str, namespace: Option<&str>, (inside, outside): SideRules) -> Vec<String> {
+    let name = format!("{NAME}-{side}");
     match namespace {
         None => vec![role(&name, None, &[inside, outside].concat())],
         Some(_) => vec![role(&name, None, &outside), role(&name, namespace, &inside)],
@@ -52,12 +46,10 @@ fn side(side: &str, namespace: Option<&str>, rules: SideRules) -> Vec<String> {
 
 fn role(name: &str, namespace: Option<&str>, rules: &[String]) -> String {
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
-    let namespace = namespace.map(|it| format!("  namespace: {}\n", quoted(it)));
+    let namespace = namespace.map_or(String::new(), |it| format!("  namespace: {}\n", quoted(it)));
+    let (name, rules) = (quoted(name), rules.concat());
     format!(
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {}\n{}rules:\n{}",
-        quoted(name),
-        namespace.unwrap_or_default(),
-        rules.concat()
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{namespace}rules:\n{rules}"
     )
 }
 
@@ -75,16 +67,13 @@ fn rule(group: &str, resources: &[String], names: &[String], verbs: &[&str]) -> 
     format!("- apiGroups: [{group}]\n{names}  resources: [{resources}]\n  verbs: [{verbs}]\n")
 }
 
-/// A rule for the core group.
+/// A rule for the core group; for Secrets after a comment if it is for all.
 fn core(resource: &str, names: &[String], verbs: &[&str]) -> String {
-    rule("", &[resource.to_owned()], names, verbs)
-}
-
-/// A rule for Secrets, after a comment if it is for all.
-fn secrets(names: &[String], verbs: &[&str]) -> String {
-    let rule = core(&SECRETS.plural, names, verbs);
+    let rule = rule("", &[resource.to_owned()], names, verbs);
+    if resource != SECRETS.plural || !names.is_empty() {
+        return rule;
+    }
     let why = match verbs {
-        _ if !names.is_empty() => return rule,
         CREATE => "no role can name what is created; where each Secret exists, leave the rule out",
         _ => "the names are not known, so it is for all",
     };
@@ -92,44 +81,41 @@ fn secrets(names: &[String], verbs: &[&str]) -> String {
 }
 
 fn source(settings: &Settings) -> SideRules {
-    let mut rules = SideRules::default();
-    let verbs: &[_] = match settings.track {
-        Track::Target => &["get", "list", "watch"],
-        _ => &["get", "list", "watch", "patch"],
-    };
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    let verbs = ["get", "list", "watch", "patch"];
+    let verbs = &verbs[..if settings.track.marks_sources() { 4 } else { 3 }];
     for (group, plurals) in kinds(settings) {
-        let sub = |name: &str| plurals.iter().map(|plural| format!("{plural}/{name}")).collect();
-        let (status, finalizers): (Vec<_>, Vec<_>) = (sub("status"), sub("finalizers"));
-        rules.inside.push(rule(group, &plurals, &[], verbs));
-        rules.inside.push(rule(group, &status, &[], &["patch"]));
+        let sub = |name: &str| -> Vec<_> {
+            plurals.iter().map(|plural| format!("{plural}/{name}")).collect()
+        };
+        inside.push(rule(group, &plurals, &[], verbs));
+        inside.push(rule(group, &sub("status"), &[], &["patch"]));
         if !settings.secrets.is_empty() {
             // Uploaded Secrets have blockOwnerDeletion, for which admission may require this
             // (apiserver `plugin/pkg/admission/gc/gc_admission.go`).
-            rules.inside.push(rule(group, &finalizers, &[], &["update"]));
+            inside.push(rule(group, &sub("finalizers"), &[], &["update"]));
         }
     }
     if !settings.secrets.is_empty() {
-        rules.inside.push(secrets(&uploaded(settings), &["get", "update"]));
-        rules.inside.push(secrets(&[], CREATE));
+        inside.push(core(&SECRETS.plural, &uploaded(settings), &["get", "update"]));
+        inside.push(core(&SECRETS.plural, &[], CREATE));
     }
-    rules.inside.push(core("events", &[], CREATE));
+    inside.push(core("events", &[], CREATE));
     // A source's Namespace is read before its target is deleted. A Role in a namespace is enough for that Namespace.
     let mut named = Vec::new();
     if let Some(namespace) = &settings.mapping.source_namespace {
-        rules.inside.push(core("namespaces", slice::from_ref(namespace), GET));
+        inside.push(core("namespaces", slice::from_ref(namespace), GET));
         named.push(SYSTEM.to_owned());
     }
-    rules.outside.push(core("namespaces", &named, GET));
-    rules.outside.extend(definitions(settings));
-    rules
-}
-
-/// The right to read the kinds' definitions, which is done before a target is deleted.
-fn definitions(settings: &Settings) -> Option<String> {
+    outside.push(core("namespaces", &named, GET));
+    // So are the kinds' definitions.
     let defined = settings.resources.iter().filter(|(_, wanted)| !wanted.group.is_empty());
     let names: Vec<_> = defined.map(|(_, wanted)| wanted.to_string()).collect();
-    let kind = &CUSTOM_RESOURCE_DEFINITIONS;
-    (!names.is_empty()).then(|| rule(&kind.group, &[kind.plural.to_string()], &names, GET))
+    if !names.is_empty() {
+        let kind = &CUSTOM_RESOURCE_DEFINITIONS;
+        outside.push(rule(&kind.group, &[kind.plural.to_string()], &names, GET));
+    }
+    (inside, outside)
 }
 
 fn target(settings: &Settings) -> SideRules {
@@ -137,7 +123,11 @@ fn target(settings: &Settings) -> SideRules {
     let kinds = kinds(settings).into_iter();
     let mut inside: Vec<_> =
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();
-    if settings.namespaces == NamespacePolicy::Empty {
+    let (deletes, creates) = (
+        settings.namespaces == NamespacePolicy::Empty,
+        settings.mapping.target_namespace.is_none(),
+    );
+    if deletes {
         // Whether a namespace is empty, is known only to one who may list everything in it.
         let all = rule("*", &["*".to_owned()], &[], &["list"]);
         let why = "it is for everything; -namespace-policy never does without it";
@@ -145,20 +135,17 @@ fn target(settings: &Settings) -> SideRules {
     }
     if !settings.secrets.is_empty() {
         let verbs = ["get", "list", "watch", "patch"];
-        inside.push(secrets(&settings.secrets, &verbs));
+        inside.push(core(&SECRETS.plural, &settings.secrets, &verbs));
     }
-    SideRules { inside, outside: target_namespaces(settings) }
-}
-
-fn target_namespaces(settings: &Settings) -> Vec<String> {
-    let identity = core("namespaces", &[SYSTEM.to_owned()], GET);
-    match (&settings.mapping.target_namespace, settings.namespaces) {
-        (Some(_), _) => vec![identity],
-        (None, NamespacePolicy::Never) => vec![core("namespaces", &[], CREATE), identity],
-        (None, NamespacePolicy::Empty) => {
-            vec![core("namespaces", &[], &["get", "list", "watch", "create", "delete"])]
+    let verbs = ["get", "list", "watch", "create", "delete"];
+    let outside = match deletes {
+        true => vec![core("namespaces", &[], &verbs)],
+        false => {
+            let create = creates.then(|| core("namespaces", &[], CREATE));
+            create.into_iter().chain([core("namespaces", &[SYSTEM.to_owned()], GET)]).collect()
         }
-    }
+    };
+    (inside, outside)
 }
 
 /// The rules for the leader election Lease and remotes' kubeconfigs, by namespace.
@@ -184,7 +171,7 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
     for (namespace, mut names) in named {
         names.sort();
         names.dedup();
-        let rule = secrets(&names, &["list", "watch"]);
+        let rule = core(&SECRETS.plural, &names, &["list", "watch"]);
         roles.entry(namespace).or_default().push(rule);
     }
     if let Some((namespace, clusters)) = &settings.known_clusters {

@@ -74,15 +74,14 @@ impl PairStatus {
 
     /// The next attempt for a pair with this status; `grace` is that of orphans.
     pub(crate) fn requeue(self, grace: Duration) -> ReconcileResult {
-        match self {
-            Self::NotInSync(reason) if reason.awaits_limit_raise() => {
-                ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), HELD_INTERVAL))
+        let Self::NotInSync(reason) = self else { return ReconcileResult::Done };
+        let wait = match reason {
+            Reason::TooMany | Reason::NamespaceDeleted | Reason::KindDeleted => {
+                Some(grace.clamp(Duration::from_secs(1), HELD_INTERVAL))
             }
-            Self::NotInSync(reason) => {
-                reason.row().1.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
-            }
-            Self::InSync | Self::Nothing => ReconcileResult::Done,
-        }
+            reason => reason.row().1,
+        };
+        wait.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
     }
 }
 
@@ -109,72 +108,52 @@ impl Reason {
         matches!(self, Self::NamespaceDeleted | Self::KindDeleted)
     }
 
-    /// Returns whether the deletion waits for others, a person, or what surrounds the source.
-    fn awaits_limit_raise(self) -> bool {
-        self == Self::TooMany || self.is_of_more()
-    }
-
     /// Returns whether the deletion counts as waiting for the limit.
     pub(crate) fn is_of_limit(self) -> bool {
-        self.awaits_limit_raise() || matches!(self, Self::GracePeriod(_) | Self::NextToken(_))
+        matches!(self, Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany)
+            || self.is_of_more()
     }
 
     /// The state, the wait before the next attempt without an event, and the sentence.
+    #[rustfmt::skip]
     fn row(self) -> (PairState, Option<Duration>, &'static str) {
         use PairState::{Conflict, Held, Paused, Waiting};
-        let (looks, waits) = (Some(HELD_INTERVAL), Some(WAITING_INTERVAL));
+        let (held, waiting) = (Some(HELD_INTERVAL), Some(WAITING_INTERVAL));
         match self {
-            Self::Paused => (Paused, None, "paused by an annotation"),
-            Self::NamespaceContents => {
-                (Waiting, waits, "what else is in the target's namespace is not known yet")
-            }
-            Self::TargetTerminating => (Waiting, waits, "the target is being deleted"),
-            Self::NamespaceTerminating => {
-                (Waiting, waits, "the target's namespace is being deleted")
-            }
-            Self::NoNamespace => {
-                (Waiting, waits, "the target's namespace does not exist, and none is created")
-            }
-            Self::PausedDeletion => (Held, looks, "it is being deleted but paused"),
-            Self::GracePeriod(left) => {
-                (Held, Some(left), "the source is gone, the target stays for the grace period")
-            }
-            Self::OrphanKept => (Held, looks, "the source is gone, the target is kept"),
-            Self::NextToken(left) => (Held, Some(left), "-max-deletions allows the deletion later"),
-            Self::TooMany => (
-                Held,
-                looks,
-                "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised",
-            ),
-            Self::NamespaceDeleted => (
-                Held,
-                looks,
-                "the source's Namespace is being deleted, the target is kept until you delete it",
-            ),
-            Self::KindDeleted => (
-                Held,
-                looks,
-                "the source's CustomResourceDefinition is being deleted, the target is kept until you delete it",
-            ),
-            Self::Unidentified => (
-                Held,
-                looks,
-                "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's",
-            ),
-            Self::DeletionStuck => (
-                Held,
-                waits,
-                "the target or its namespace has been terminating for more than 10 minutes, check its finalizers",
-            ),
-            Self::OtherSource => (Conflict, None, "the target is the copy of another object"),
-            Self::NotOurs => (
-                Conflict,
-                None,
-                "the target exists and is not managed by remote-sync, and -adopt does not allow adopting it",
-            ),
-            Self::Loop => {
-                (Conflict, None, "it is itself a copy from the cluster that it would be copied to")
-            }
+            Self::Paused => (Paused, None,
+                "paused by an annotation"),
+            Self::NamespaceContents => (Waiting, waiting,
+                "what else is in the target's namespace is not known yet"),
+            Self::TargetTerminating => (Waiting, waiting,
+                "the target is being deleted"),
+            Self::NamespaceTerminating => (Waiting, waiting,
+                "the target's namespace is being deleted"),
+            Self::NoNamespace => (Waiting, waiting,
+                "the target's namespace does not exist, and none is created"),
+            Self::PausedDeletion => (Held, held,
+                "it is being deleted but paused"),
+            Self::GracePeriod(left) => (Held, Some(left),
+                "the source is gone, the target stays for the grace period"),
+            Self::OrphanKept => (Held, held,
+                "the source is gone, the target is kept"),
+            Self::NextToken(left) => (Held, Some(left),
+                "-max-deletions allows the deletion later"),
+            Self::TooMany => (Held, held,
+                "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised"),
+            Self::NamespaceDeleted => (Held, held,
+                "the source's Namespace is being deleted, the target is kept until you delete it"),
+            Self::KindDeleted => (Held, held,
+                "the source's CustomResourceDefinition is being deleted, the target is kept until you delete it"),
+            Self::Unidentified => (Held, held,
+                "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's"),
+            Self::DeletionStuck => (Held, waiting,
+                "the target or its namespace has been terminating for more than 10 minutes, check its finalizers"),
+            Self::OtherSource => (Conflict, None,
+                "the target is the copy of another object"),
+            Self::NotOurs => (Conflict, None,
+                "the target exists and is not managed by remote-sync, and -adopt does not allow adopting it"),
+            Self::Loop => (Conflict, None,
+                "it is itself a copy from the cluster that it would be copied to"),
         }
     }
 }
