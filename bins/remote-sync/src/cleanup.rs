@@ -57,7 +57,7 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
     let (clusters, context) = (clusters(controller), &controller.context);
     let sources = clusters.iter().filter(|(_, role)| *role == Role::Source).map(|(cluster, _)| {
         let record = cluster.connection.cluster().unwrap_or_default();
-        SourceMarks::new(&context.reader.digester, cluster.name(), &record)
+        SourceMarks::new(cluster.name(), &record)
     });
     let instance = Instance { reader: &context.reader, sources: &sources.collect::<Vec<_>>() };
     for (_, wanted) in context.settings.resources.iter() {

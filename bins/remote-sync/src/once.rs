@@ -151,7 +151,7 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Left {
             left.add(format!("secrets/{name} ({}): {why}", remote.name), false);
         }
         let depth = remote.queue.depth();
-        let enqueues = remote.awaits_enqueuing(&controller.context.reader.digester);
+        let enqueues = remote.awaits_enqueuing();
         if open && (enqueues || depth.parked > 0) || depth.queued + depth.running > 0 {
             left.add(format!("pairs of {} are in the queue", remote.name), true);
         }

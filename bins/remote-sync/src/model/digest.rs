@@ -8,40 +8,30 @@
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-/// Computes digests.
-#[derive(Clone, Debug, Default)]
-pub struct Digester(());
+/// The digest of no members at all.
+pub const NOTHING: u64 = 0;
 
-impl Digester {
-    /// The digest of no members at all.
-    pub const NOTHING: u64 = 0;
+pub fn of(value: &Value) -> u64 {
+    let mut hasher = Hasher::new();
+    hasher.write(value);
+    hasher.finish()
+}
 
-    pub fn of(&self, value: &Value) -> u64 {
-        let mut hasher = Hasher::new();
+pub fn of_text(text: &str) -> u64 {
+    let mut hasher = Hasher::new();
+    hasher.write_text(text);
+    hasher.finish()
+}
+
+/// The digest of the members that `keep` accepts.
+pub fn of_members(members: Option<&Map<String, Value>>, keep: impl Fn(&str) -> bool) -> u64 {
+    let (mut hasher, mut any) = (Hasher::new(), false);
+    for (key, value) in members.into_iter().flatten().filter(|(key, _)| keep(key)) {
+        any = true;
+        hasher.write_text(key);
         hasher.write(value);
-        hasher.finish()
     }
-
-    pub fn of_text(&self, text: &str) -> u64 {
-        let mut hasher = Hasher::new();
-        hasher.write_text(text);
-        hasher.finish()
-    }
-
-    /// The digest of the members that `keep` accepts.
-    pub fn of_members(
-        &self,
-        members: Option<&Map<String, Value>>,
-        keep: impl Fn(&str) -> bool,
-    ) -> u64 {
-        let (mut hasher, mut any) = (Hasher::new(), false);
-        for (key, value) in members.into_iter().flatten().filter(|(key, _)| keep(key)) {
-            any = true;
-            hasher.write_text(key);
-            hasher.write(value);
-        }
-        if any { hasher.finish() } else { Self::NOTHING }
-    }
+    if any { hasher.finish() } else { NOTHING }
 }
 
 /// A SHA-256 of values. Each kind of value starts with its own byte, and anything with a length with that length.
@@ -124,29 +114,26 @@ mod tests {
 
     #[test]
     fn equal_is_equal_whatever_its_spelling() {
-        let digester = Digester::default();
-        let parse = |text| digester.of(&serde_json::from_str::<Value>(text).unwrap());
+        let parse = |text| of(&serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(parse(r#"{"a": 1, "b": [1.5, -3]}"#), parse(r#"{"b":[15e-1,-3.0],"a":1e0}"#));
-        assert_eq!(digester.of_text("x"), digester.of_text("x"));
-        assert_eq!(digester.of(&json!(-0.0)), digester.of(&json!(0)));
+        assert_eq!(of_text("x"), of_text("x"));
+        assert_eq!(of(&json!(-0.0)), of(&json!(0)));
     }
 
     /// Annotations of earlier versions must stay true.
     #[test]
     fn digests_never_change() {
-        let digester = Digester::default();
         let value = json!({"a": [1, -1, 1.5, u64::MAX, true, null], "b": {"c": "text"}, "d": {}});
-        assert_eq!(format!("{:016x}", digester.of(&value)), "9c9b8b35770a097a");
+        assert_eq!(format!("{:016x}", of(&value)), "9c9b8b35770a097a");
         assert_eq!(
-            digester.of_members(value.as_object(), |_| true),
-            digester.of_members(value.as_object(), |key| key != "e")
+            of_members(value.as_object(), |_| true),
+            of_members(value.as_object(), |key| key != "e")
         );
-        assert_eq!(digester.of_members(value.as_object(), |_| false), Digester::NOTHING);
+        assert_eq!(of_members(value.as_object(), |_| false), NOTHING);
     }
 
     #[test]
     fn empty_null_and_absent_are_three_things() {
-        let digester = Digester::default();
         let different = [
             json!({}),
             json!({"a": {}}),
@@ -159,16 +146,14 @@ mod tests {
             json!([["a"], []]),
             json!([["a", []]]),
         ];
-        let digests: std::collections::BTreeSet<_> =
-            different.iter().map(|value| digester.of(value)).collect();
+        let digests: std::collections::BTreeSet<_> = different.iter().map(of).collect();
         assert_eq!(digests.len(), different.len());
     }
 
     #[test]
     fn members_that_nobody_wants_do_not_count() {
-        let digester = Digester::default();
         let (all, some) = (json!({"a": "1", "x/b": "2"}), json!({"a": "1"}));
-        let of = |value: &Value| digester.of_members(value.as_object(), |key| !key.contains('/'));
+        let of = |value: &Value| of_members(value.as_object(), |key| !key.contains('/'));
         assert_eq!(of(&all), of(&some));
         assert_eq!(of(&Value::Null), of(&json!({})));
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
-    digest::Digester,
+    digest,
     known_clusters::uid_of_mark,
     rules::FieldRules,
     secret::{self, UploadRules},
@@ -155,7 +155,6 @@ fn is_tracking(key: &str) -> bool {
 /// Reads documents; `None` for anything that is not an object of a Kubernetes API server.
 #[derive(Clone, Debug)]
 pub struct ObjectReader {
-    pub digester: Digester,
     pub keys: AnnotationKeys,
     pub finalizer: String,
     pub uploads: UploadRules,
@@ -191,7 +190,7 @@ impl ObjectReader {
             state: self.state(object, self.metadata(object, managed))?,
             copy_of: origin.and_then(|origin| {
                 Some(CopyOf {
-                    cluster: self.digester.of_text(origin.cluster),
+                    cluster: digest::of_text(origin.cluster),
                     uid: origin.uid,
                     place: self.place(origin.namespace, origin.name, origin.finalizer),
                     generation: origin.generation.try_into().ok()?,
@@ -212,7 +211,7 @@ impl ObjectReader {
             owner_uid: annotation(&self.keys.owner_ref).and_then(Uid::of),
             instance: annotation(&self.keys.created_by)
                 .and_then(Value::as_str)
-                .map(|instance| self.digester.of_text(instance)),
+                .map(digest::of_text),
         };
         cached(object, value)
     }
@@ -224,14 +223,14 @@ impl ObjectReader {
             controller: controller_of(secret).and_then(|owner| Uid::of(&owner["uid"])),
             changed: last != Some(&secret::hash(secret, &self.uploads)),
             to: annotation(&self.keys.uploaded_to).and_then(Uid::of),
-            uploaded: self.digester.of_text(last.unwrap_or_default()),
+            uploaded: digest::of_text(last.unwrap_or_default()),
         };
         cached(secret, value)
     }
 
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].
     pub fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
-        self.digester.of_text(&format!("{namespace}/{name}/{finalizer}"))
+        digest::of_text(&format!("{namespace}/{name}/{finalizer}"))
     }
 
     /// This instance with the sources of a cluster, as namespaces are annotated with it.
@@ -266,10 +265,10 @@ impl ObjectReader {
     /// The digest of the content, but for ignored fields.
     fn digest_content(&self, object: &Value) -> u64 {
         if self.rules.ignored.is_empty() {
-            return self.digester.of_members(object.as_object(), |key| self.is_content(key));
+            return digest::of_members(object.as_object(), |key| self.is_content(key));
         }
         let content = members(object.as_object(), &|key| self.is_content(key));
-        self.digester.of_members(Some(&self.rules.without_ignored(content)), |_| true)
+        digest::of_members(Some(&self.rules.without_ignored(content)), |_| true)
     }
 
     fn state(&self, object: &Value, metadata: u64) -> Option<ObjectState> {
@@ -283,7 +282,7 @@ impl ObjectReader {
             generation: generation.try_into().ok()?,
             content: self.digest_content(object),
             metadata,
-            status: self.digester.of(status),
+            status: digest::of(status),
             terminating: terminating(object),
             paused: paused == "true",
         })
@@ -306,9 +305,9 @@ impl ObjectReader {
             }
             None => self.copies_annotation(key),
         };
-        let labels = self.digester.of_members(labels.as_object(), counts_label);
+        let labels = digest::of_members(labels.as_object(), counts_label);
         // A label and an annotation of the same name must differ.
-        labels.rotate_left(1) ^ self.digester.of_members(annotations.as_object(), counts_annotation)
+        labels.rotate_left(1) ^ digest::of_members(annotations.as_object(), counts_annotation)
     }
 
     fn finalizers(&self, object: &Value) -> Finalizers {

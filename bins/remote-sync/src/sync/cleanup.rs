@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     model::{
         annotations::{AnnotationKeys, Origin},
+        digest,
         object::{Finalizers, ObjectReader},
     },
     sync::{observed::SourceMarks, patch},
@@ -59,7 +60,7 @@ fn of_target(object: &Value, instance: &Instance<'_>) -> Option<Value> {
     let Instance { reader, sources, .. } = instance;
     let annotation = |key: &String| object["metadata"]["annotations"].get(key)?.as_str();
     let origin = Origin::parse(annotation(&reader.keys.source)?)?;
-    let cluster = reader.digester.of_text(origin.cluster);
+    let cluster = digest::of_text(origin.cluster);
     let is_source = sources.iter().any(|marks| marks.contains(cluster));
     if origin.finalizer != reader.finalizer || !is_source {
         return None;
@@ -85,17 +86,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::{
-        digest::Digester, known_clusters::ClusterRecord, rules::FieldRules, secret::UploadRules,
-    };
+    use crate::model::{known_clusters::ClusterRecord, rules::FieldRules, secret::UploadRules};
 
     const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
     fn reader() -> ObjectReader {
-        let (keys, digester) = (AnnotationKeys::new("a.b"), Digester::default());
+        let keys = AnnotationKeys::new("a.b");
         let rules = FieldRules::default();
         let uploads = UploadRules::new(&keys, Vec::new());
-        ObjectReader { digester, keys, finalizer: "a.b/mine".into(), uploads, rules }
+        ObjectReader { keys, finalizer: "a.b/mine".into(), uploads, rules }
     }
 
     fn object(finalizers: &[&str], annotations: &Value) -> Value {
@@ -128,7 +127,7 @@ mod tests {
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |annotations: Value| {
             let (reader, record) = (&reader(), ClusterRecord::parse(UID).unwrap());
-            let sources = &[SourceMarks::new(&reader.digester, "west", &record)];
+            let sources = &[SourceMarks::new("west", &record)];
             let instance = Instance { reader, sources };
             Role::Target.patch(&object(&[], &annotations), &instance)
         };

@@ -4,10 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::{
     connection::ClusterRecords,
-    model::{
-        digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules,
-        secret::UploadRules,
-    },
+    model::{key::PerKind, object::ObjectReader, rules::FieldRules, secret::UploadRules},
     settings::Settings,
     sync::metrics::SyncMetrics,
 };
@@ -28,7 +25,6 @@ pub(crate) struct SyncContext {
 impl SyncContext {
     pub(crate) fn new(settings: Settings, records: Arc<ClusterRecords>) -> Self {
         let reader = ObjectReader {
-            digester: Digester::default(),
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             uploads: UploadRules::new(&settings.keys, settings.secret_metadata.clone()),

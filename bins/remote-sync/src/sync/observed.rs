@@ -6,7 +6,7 @@ use crate::{
     cache::cluster::ApiResources,
     model::{
         annotations::Uid,
-        digest::Digester,
+        digest,
         known_clusters::{ClusterRecord, cluster_mark},
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
@@ -55,9 +55,9 @@ pub(crate) struct SourceMarks {
 }
 
 impl SourceMarks {
-    pub(crate) fn new(digester: &Digester, remote: &str, cluster: &ClusterRecord) -> Self {
-        let mark = |uid| digester.of_text(&cluster_mark(remote, uid));
-        let legacy = cluster.uid.map(|uid| digester.of_text(&uid.to_string()));
+    pub(crate) fn new(remote: &str, cluster: &ClusterRecord) -> Self {
+        let mark = |uid| digest::of_text(&cluster_mark(remote, uid));
+        let legacy = cluster.uid.map(|uid| digest::of_text(&uid.to_string()));
         Self {
             current: mark(cluster.uid),
             former: cluster.former.iter().map(|uid| mark(Some(*uid))).collect(),
@@ -246,7 +246,7 @@ impl Observed {
             AdoptPolicy::Never => Adoption::Refused,
             // One that was never seen alive may have been made only to be deleted.
             AdoptPolicy::Always if !from.terminating => Adoption::Allowed,
-            _ if from.content == Digester::NOTHING => Adoption::Refused,
+            _ if from.content == digest::NOTHING => Adoption::Refused,
             // It would be taken only to be deleted, and may be somebody's new object.
             _ if from.terminating && !claims_copy(source, target) => Adoption::Refused,
             _ if from.content == to.content => Adoption::Allowed,

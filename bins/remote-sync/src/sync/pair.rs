@@ -18,6 +18,7 @@ use crate::{
     cache::cluster::{ApiResources, Turn},
     model::{
         annotations::Origin,
+        digest,
         discovery::ResourceArg,
         key::{self, Pair},
         object::{Cached, ObjectReader, SMALL, SourceObject, TargetNamespace, TargetObject},
@@ -176,9 +177,9 @@ impl<'a> PairContext<'a> {
             settled: memory.settled,
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
             name: self.target.name.clone(),
-            instance: reader.digester.of_text(&self.instance()),
+            instance: digest::of_text(&self.instance()),
             source_cluster: remote.source.cluster.uid(),
-            source_marks: remote.source_marks(&reader.digester),
+            source_marks: remote.source_marks(),
             target_cluster: remote.target.cluster.uid(),
         }
     }

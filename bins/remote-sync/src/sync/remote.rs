@@ -14,7 +14,6 @@ use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     model::{
-        digest::Digester,
         key::{self, KindIndex, Pair, PerKind},
         mapping::NameMapping,
     },
@@ -117,21 +116,17 @@ impl RemoteSync {
     }
 
     /// How marks name the sources' cluster.
-    pub(crate) fn source_marks(&self, digester: &Digester) -> SourceMarks {
+    pub(crate) fn source_marks(&self) -> SourceMarks {
         let cluster = &self.source.cluster;
-        SourceMarks::new(
-            digester,
-            cluster.name(),
-            &cluster.connection.cluster().unwrap_or_default(),
-        )
+        SourceMarks::new(cluster.name(), &cluster.connection.cluster().unwrap_or_default())
     }
 
     /// Returns whether the sources' cluster is new: only with its marks is a target known to be an orphan.
-    pub(crate) fn source_cluster_is_new(&self, digester: &Digester) -> bool {
+    pub(crate) fn source_cluster_is_new(&self) -> bool {
         if self.source.cluster.connection.cluster().is_none() {
             return false;
         }
-        let now = Some(self.source_marks(digester));
+        let now = Some(self.source_marks());
         mem::replace(&mut *lock(&self.enqueued_for), now.clone()) != now
     }
 
@@ -147,9 +142,9 @@ impl RemoteSync {
     }
 
     /// Returns whether that is still to be found out, and all pairs to be enqueued.
-    pub(crate) fn awaits_enqueuing(&self, digester: &Digester) -> bool {
+    pub(crate) fn awaits_enqueuing(&self) -> bool {
         self.source.cluster.connection.cluster().is_some()
-            && *lock(&self.enqueued_for) != Some(self.source_marks(digester))
+            && *lock(&self.enqueued_for) != Some(self.source_marks())
     }
 
     /// Returns whether Secrets of some name can be listed again that could not be: their pairs went on without them.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::{
     cache::store::{Answer, ObjectStore},
     model::{
+        digest,
         key::{self, ObjectKey},
         object::{Cached, ObjectReader, SourceObject, TargetObject, TargetSecret},
         secret::{self, SecretOwner, SecretStanding},
@@ -160,7 +161,7 @@ impl Upload<'_> {
     ) -> bool {
         let hash = secret::hash(there, &reader.uploads);
         let standing = SecretStanding::of(there, &hash, &self.owner, &reader.uploads);
-        standing == SecretStanding::Ours && uploaded.uploaded == reader.digester.of_text(&hash)
+        standing == SecretStanding::Ours && uploaded.uploaded == digest::of_text(&hash)
     }
 
     fn place(&self) -> Target<'_> {

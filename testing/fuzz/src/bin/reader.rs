@@ -10,7 +10,6 @@ use apiclient::{client::USUAL_OBJECT, json};
 use fuzz::{HUGE, bounded, expand};
 use remote_sync::model::{
     annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
-    digest::Digester,
     object::{Cached, Finalizers, ObjectReader, ObjectState},
     rules::FieldRules,
     secret::{self, UploadRules},
@@ -28,7 +27,6 @@ fn run(data: &[u8]) {
     let Some(object) = json::parse(&text, USUAL_OBJECT) else { return };
     let keys = AnnotationKeys::new("cloud.teleport.dev");
     let reader = ObjectReader {
-        digester: Digester::default(),
         uploads: UploadRules::new(&keys, Vec::new()),
         keys,
         finalizer: FINALIZER.to_owned(),

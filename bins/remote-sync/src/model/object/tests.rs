@@ -12,7 +12,6 @@ const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 fn reader() -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
     ObjectReader {
-        digester: Digester::default(),
         uploads: UploadRules::new(&keys, Vec::new()),
         keys,
         finalizer: "cloud.teleport.dev/sync-local".into(),
@@ -119,7 +118,7 @@ fn a_target_says_whose_copy_it_is() {
     let marked =
         value(&json!({source: format!("hub={CLUSTER}/team/web-rs/{UID}/3/{}", reader.finalizer)}));
     let copy = CopyOf {
-        cluster: reader.digester.of_text(&format!("hub={CLUSTER}")),
+        cluster: digest::of_text(&format!("hub={CLUSTER}")),
         uid: uid(UID),
         place: reader.place("team", "web-rs", &reader.finalizer),
         generation: 3,
@@ -175,7 +174,7 @@ fn a_secret_says_who_controls_it_and_what_was_uploaded() {
         reader.upload(&secret).unwrap().value
     };
     let controller = Some(uid(OTHER));
-    let digest = reader.digester.of_text(hash);
+    let digest = digest::of_text(hash);
     let uploaded =
         TargetSecret { controller, changed: false, to: Some(uid(UID)), uploaded: digest };
     assert_eq!(read("ZGF0YTE=", hash, &owners), uploaded);

@@ -9,7 +9,6 @@ use super::*;
 use crate::{
     model::{
         annotations::{AnnotationKeys, Origin},
-        digest::Digester,
         rules::{FieldPath, FieldRules},
         secret::UploadRules,
     },
@@ -24,9 +23,9 @@ static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDi
 
 fn reader() -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
-    let (digester, finalizer) = (Digester::default(), FINALIZER.into());
+    let finalizer = FINALIZER.into();
     let uploads = UploadRules::new(&keys, Vec::new());
-    ObjectReader { digester, keys, finalizer, uploads, rules: FieldRules::default() }
+    ObjectReader { keys, finalizer, uploads, rules: FieldRules::default() }
 }
 
 /// A budget with this metadata.

@@ -1,7 +1,7 @@
 //! Ownership of targets, and orphans.
 
 use super::*;
-use crate::model::digest::Digester;
+use crate::model::digest;
 
 #[test]
 fn a_target_follows_its_own_source_only() {
@@ -78,7 +78,7 @@ fn nobodys_copy_is_marked_first_or_left_alone() {
         (2, AdoptPolicy::Always, false, claim),
         (2, AdoptPolicy::Always, true, MARK),
         // Two objects without content are not the same for that.
-        (Digester::NOTHING, AdoptPolicy::Equal, true, conflict),
+        (digest::NOTHING, AdoptPolicy::Equal, true, conflict),
     ] {
         assert_eq!(first(&world(content, policy, claims)), expected, "{content} {policy:?}");
         let mut ends = world(content, policy, claims);
