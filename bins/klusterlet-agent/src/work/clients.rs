@@ -21,12 +21,16 @@ use serde_json::Value;
 use super::{
     duty::WorkDuty,
     io::{ServedKind, Side, WorkEvent, WorkIo},
-    objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig, group_resource, uid},
+    objects::{Kind, ManifestWork, ResourceIdentifier, ServerSideApplyConfig, group_resource, uid},
     report::work_target,
 };
 
 /// A group that lacks a kind is read again after this: a CRD may have come.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
+/// A write that gets no answer for so long hangs; a connection that breaks does so sooner.
+const HANG_TIMEOUT: Duration = Duration::from_secs(5);
+/// A kind that hangs is tried again after this.
+const HANG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Both clients, with what discovery has found.
 pub(crate) struct Clients {
@@ -36,12 +40,14 @@ pub(crate) struct Clients {
     duty: Arc<WorkDuty>,
     /// By group and version, with the time of the read.
     discovered: BTreeMap<String, (Instant, Result<Vec<ServedKind>>)>,
+    /// Kinds whose last write hung, with its end and its error.
+    hanging: BTreeMap<Kind, (Instant, Error)>,
 }
 
 impl Clients {
     pub(crate) fn new(hub: Client, duty: &Arc<WorkDuty>) -> Self {
         let (managed, duty) = (duty.managed.clone(), duty.clone());
-        Self { hub, managed, duty, discovered: BTreeMap::new() }
+        Self { hub, managed, duty, discovered: BTreeMap::new(), hanging: BTreeMap::new() }
     }
 
     /// The client for a request. Each takes its time-out at most, and a loop that sends one is not stuck.
@@ -54,11 +60,37 @@ impl Clients {
         }
     }
 
-    /// Notes an own write, so that its echo is not taken for a change.
-    fn note(&self, side: Side<'_>, target: &Target<'_>, object: &Value) {
-        if side != Side::Hub {
-            self.duty.watches.wrote(target.resource, object);
+    /// Writes an object, and notes it, so that the write's echo is not taken for a change. While a kind hangs, as in a
+    /// webhook, its objects are not tried: those of other kinds and works are not to wait for each of them.
+    fn write(
+        &mut self,
+        side: Side<'_>,
+        target: &Target<'_>,
+        send: impl FnOnce(&Client) -> Result<Value>,
+    ) -> Result<Value> {
+        let client = self.client(side);
+        if side == Side::Hub {
+            return send(&client);
         }
+        let kind = (target.resource.group.to_string(), target.resource.plural.to_string());
+        if let Some((ended, error)) = self.hanging.get(&kind)
+            && ended.elapsed() < HANG_INTERVAL
+        {
+            return Err(error.clone());
+        }
+        let started = Instant::now();
+        let written = send(&client);
+        match &written {
+            Ok(object) => {
+                self.hanging.remove(&kind);
+                self.duty.watches.wrote(target.resource, object);
+            }
+            Err(error @ Error::Unreachable(_)) if started.elapsed() >= HANG_TIMEOUT => {
+                self.hanging.insert(kind, (Instant::now(), error.clone()));
+            }
+            Err(_) => {}
+        }
+        written
     }
 
     /// The first kind of a version that fits, after another read if none does.
@@ -118,15 +150,11 @@ impl WorkIo for Clients {
     }
 
     fn create(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
-        let created = self.client(side).create(target, object)?;
-        self.note(side, target, &created);
-        Ok(created)
+        self.write(side, target, |client| client.create(target, object))
     }
 
     fn patch(&mut self, side: Side<'_>, target: &Target<'_>, patch: &Value) -> Result<Value> {
-        let patched = self.client(side).patch(target, Patch::Merge, patch)?;
-        self.note(side, target, &patched);
-        Ok(patched)
+        self.write(side, target, |client| client.patch(target, Patch::Merge, patch))
     }
 
     fn apply(
@@ -136,10 +164,9 @@ impl WorkIo for Clients {
         object: &Value,
         config: &ServerSideApplyConfig,
     ) -> Result<Value> {
-        let client = self.client(side);
-        let applied = client.apply(target, object, config.field_manager(), config.force)?;
-        self.note(side, target, &applied);
-        Ok(applied)
+        self.write(side, target, |client| {
+            client.apply(target, object, config.field_manager(), config.force)
+        })
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
