@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 
 use kubeconfig::error::ConfigError;
 
+/// The reason why something could not be done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
     /// The object to be created is there already (409 `AlreadyExists`): read it.
@@ -55,6 +56,7 @@ impl Error {
         Self::BadConfig(sentence.into())
     }
 
+    /// The sentence without its class.
     pub fn message(&self) -> &str {
         match self {
             Self::BadConfig(error) => error.message(),
@@ -77,6 +79,7 @@ impl Error {
         }
     }
 
+    /// The time that the server asked us to stay away.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
@@ -99,4 +102,5 @@ impl From<ConfigError> for Error {
     }
 }
 
+/// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -36,27 +36,31 @@ pub enum Lookup<T> {
     Object(T),
 }
 
-/// The most objects, the most that all may weigh together, and the weight of one.
-type Limits<T> = (usize, usize, fn(&T) -> usize);
+/// The most that all objects may weigh together, and the weight of one.
+type Budget<T> = (usize, fn(&T) -> usize);
 
-/// Objects by name, within limits; `None` is an invalid one, or one that was left out as the heaviest.
+/// Objects by name, within a budget; `None` is an invalid one, or one that was left out.
 #[derive(Debug)]
 struct Objects<T> {
-    limits: Limits<T>,
     by_name: BTreeMap<String, Option<T>>,
     /// Of all together.
     weight: usize,
-    /// More objects exist than the limit.
-    truncated: bool,
-    /// The weight of the lightest one that was left out.
-    left_out: Option<usize>,
+    budget: Option<Budget<T>>,
 }
 
 #[derive(Debug)]
 struct Content<T> {
+    limit: usize,
     objects: Objects<T>,
     /// A list was complete.
     synced: bool,
+    /// More objects exist than the limit.
+    truncated: bool,
+    /// The heaviest objects are left out, as invalid ones.
+    too_heavy: bool,
+    /// Other objects have become lighter since.
+    lighter: bool,
+    /// Lists that may be older than what was known.
     rewinds: u64,
     /// The last failure of the list or watch.
     error: Option<String>,
@@ -69,8 +73,12 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Keeps at most `limit` objects.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Content {
-            objects: Objects::within((limit, usize::MAX, |_| 0)),
+            limit,
+            objects: Objects::within(None),
             synced: false,
+            truncated: false,
+            too_heavy: false,
+            lighter: false,
             rewinds: 0,
             error: None,
             invalid: None,
@@ -81,16 +89,14 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Leaves out the heaviest objects where all weigh more than `most` together.
     #[must_use]
     pub fn weighing_at_most(self, most: usize, weigh: fn(&T) -> usize) -> Self {
-        let mut content = lock(&self.0);
-        (content.objects.limits.1, content.objects.limits.2) = (most, weigh);
-        drop(content);
+        lock(&self.0).objects.budget = Some((most, weigh));
         self
     }
 
     /// Whether a list was complete and within the limit: what is not here does not exist.
     pub fn is_complete(&self) -> bool {
         let content = lock(&self.0);
-        content.synced && !content.objects.truncated
+        content.synced && !content.truncated
     }
 
     /// Lists so far that may be older than what was known, as after a restore of the server.
@@ -101,7 +107,7 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Whether some objects are left out: invalid ones, or those beyond the limit.
     pub fn is_partial(&self) -> bool {
         let content = lock(&self.0);
-        content.objects.truncated || content.objects.by_name.values().any(Option::is_none)
+        content.truncated || content.objects.by_name.values().any(Option::is_none)
     }
 
     pub fn first_invalid(&self) -> Option<String> {
@@ -110,6 +116,7 @@ impl<T: Clone + PartialEq> Store<T> {
         objects.find(|(_, object)| object.is_none()).map(|(name, _)| name.clone())
     }
 
+    /// Changes so far.
     pub fn revision(&self) -> u64 {
         lock(&self.0).revision
     }
@@ -125,7 +132,7 @@ impl<T: Clone + PartialEq> Store<T> {
         match content.objects.by_name.get(name) {
             Some(Some(object)) => Lookup::Object(object.clone()),
             Some(None) => Lookup::Invalid,
-            None if content.synced && !content.objects.truncated => Lookup::Absent,
+            None if content.synced && !content.truncated => Lookup::Absent,
             None => Lookup::Unknown,
         }
     }
@@ -141,7 +148,7 @@ impl<T: Clone + PartialEq> Store<T> {
         let mut content = lock(&self.0);
         if content.revision == revision {
             match object {
-                Some(object) => content.set(name.to_owned(), Some(object)),
+                Some(object) => content.set(name, Some(object)),
                 None => content.remove(name),
             }
         }
@@ -149,8 +156,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Records that there are no objects, as where their kind is not served.
     pub fn clear(&self) {
-        let none = self.empty();
-        lock(&self.0).replace(none);
+        lock(&self.0).replace(Objects::within(None), (false, false));
     }
 
     /// Records an error of a request that came before the list, or its end.
@@ -169,7 +175,8 @@ impl<T: Clone + PartialEq> Store<T> {
         parse: &mut dyn FnMut(K) -> Option<T>,
         on_change: &mut dyn FnMut(),
     ) {
-        let mut listed = self.empty();
+        let (limit, budget) = self.limits();
+        let (mut listed, mut omitted) = (Objects::within(budget), (false, false));
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
@@ -178,20 +185,21 @@ impl<T: Clone + PartialEq> Store<T> {
                     matches!(&event, Event::Apply(_) | Event::Delete(_) | Event::Watching);
                 match event {
                     Event::Init { rewound } => {
-                        listed = self.empty();
+                        (listed, omitted) = (Objects::within(budget), (false, false));
                         lock(&self.0).rewinds += u64::from(rewound);
                     }
-                    Event::InitApply(document) => {
+                    Event::InitApply(document) if listed.by_name.len() < limit => {
                         let (name, object) = self.read_object(client, selection, document, parse);
-                        listed.insert(name, object);
+                        omitted.1 |= listed.insert(name, object);
                     }
+                    Event::InitApply(_) => omitted.0 = true,
                     Event::InitDone => {
-                        let listed = mem::replace(&mut listed, self.empty());
-                        lock(&self.0).replace(listed);
+                        let listed = mem::replace(&mut listed, Objects::within(budget));
+                        lock(&self.0).replace(listed, omitted);
                     }
                     Event::Apply(document) => {
                         let (name, object) = self.read_object(client, selection, document, parse);
-                        lock(&self.0).set(name, object);
+                        lock(&self.0).set(&name, object);
                     }
                     Event::Delete(document) => lock(&self.0).remove(document.name()),
                     Event::Watching => self.set_error(None),
@@ -212,8 +220,9 @@ impl<T: Clone + PartialEq> Store<T> {
         self.set_error(None);
     }
 
-    fn empty(&self) -> Objects<T> {
-        Objects::within(lock(&self.0).objects.limits)
+    fn limits(&self) -> (usize, Option<Budget<T>>) {
+        let content = lock(&self.0);
+        (content.limit, content.objects.budget)
     }
 
     /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
@@ -253,77 +262,78 @@ impl<T: Clone + PartialEq> Store<T> {
     }
 }
 
-impl<T: PartialEq> Objects<T> {
-    fn within(limits: Limits<T>) -> Self {
-        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: None }
+impl<T> Objects<T> {
+    fn within(budget: Option<Budget<T>>) -> Self {
+        Self { by_name: BTreeMap::new(), weight: 0, budget }
     }
 
-    /// Inserts an object, and leaves out the heaviest ones until the others are within the limit; returns whether
-    /// anything has changed.
+    /// Inserts an object, and leaves out the heaviest ones until the others are within the budget; returns whether there
+    /// was one.
     fn insert(&mut self, name: String, object: Option<T>) -> bool {
-        let (count, most, _) = self.limits;
-        let known = self.by_name.get(&name);
-        if known == Some(&object) {
-            return false;
-        }
-        if known.is_none() && self.by_name.len() >= count {
-            return !mem::replace(&mut self.truncated, true);
-        }
-        self.weight += self.weigh(object.as_ref());
+        let budget = self.budget;
+        self.weight += weight(object.as_ref(), budget);
         let before = self.by_name.insert(name, object).flatten();
-        self.weight -= self.weigh(before.as_ref());
+        self.weight -= weight(before.as_ref(), budget);
+        let most = budget.map_or(usize::MAX, |(most, _)| most);
+        let is_too_heavy = self.weight > most;
         while self.weight > most {
-            let weigh = self.limits.2;
-            let objects = self.by_name.values_mut().filter(|object| object.is_some());
-            let heaviest = objects.max_by_key(|object| object.as_ref().map_or(0, weigh));
-            let Some(heaviest) = heaviest.and_then(Option::take) else { break };
-            let weight = weigh(&heaviest);
-            self.weight -= weight;
-            self.left_out = Some(self.left_out.map_or(weight, |least| least.min(weight)));
+            let objects = self.by_name.values_mut();
+            let heaviest = objects.max_by_key(|object| weight(object.as_ref(), budget));
+            let Some(heaviest) = heaviest else { break };
+            self.weight -= weight(heaviest.take().as_ref(), budget);
         }
-        true
+        is_too_heavy
     }
 
     fn remove(&mut self, name: &str) -> bool {
         let Some(removed) = self.by_name.remove(name) else { return false };
-        self.weight -= self.weigh(removed.as_ref());
+        self.weight -= weight(removed.as_ref(), self.budget);
         true
-    }
-
-    fn weigh(&self, object: Option<&T>) -> usize {
-        object.map_or(0, self.limits.2)
-    }
-
-    /// Whether there is room for an object that was left out.
-    fn has_room(&self) -> bool {
-        let (count, most, _) = self.limits;
-        let fits = self.left_out.is_some_and(|weight| self.weight + weight <= most);
-        fits || self.truncated && self.by_name.len() < count
     }
 }
 
+fn weight<T>(object: Option<&T>, budget: Option<Budget<T>>) -> usize {
+    budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
+}
+
 impl<T: PartialEq> Content<T> {
-    fn replace(&mut self, objects: Objects<T>) {
-        let before = &self.objects;
-        let is_same = before.truncated == objects.truncated && before.by_name == objects.by_name;
-        self.revision += u64::from(!self.synced || !is_same);
+    fn replace(&mut self, mut objects: Objects<T>, (truncated, too_heavy): (bool, bool)) {
+        let is_same = self.objects.by_name == objects.by_name;
+        let changed = !self.synced || self.truncated != truncated || !is_same;
         if objects.by_name.is_empty() {
             self.invalid = None;
         }
-        (self.objects, self.synced) = (objects, true);
+        objects.budget = self.objects.budget;
+        (self.objects, self.truncated, self.synced) = (objects, truncated, true);
+        (self.too_heavy, self.lighter) = (too_heavy, false);
+        self.revision += u64::from(changed);
     }
 
-    fn set(&mut self, name: String, object: Option<T>) {
-        self.revision += u64::from(self.objects.insert(name, object));
+    fn set(&mut self, name: &str, object: Option<T>) {
+        let objects = &mut self.objects;
+        if objects.by_name.get(name) == Some(&object) {
+            return;
+        }
+        if objects.by_name.len() < self.limit || objects.by_name.contains_key(name) {
+            let before = objects.weight;
+            let left_out = objects.insert(name.to_owned(), object);
+            self.lighter |= self.too_heavy && !left_out && objects.weight < before;
+            self.too_heavy |= left_out;
+            self.revision += 1;
+        } else if !mem::replace(&mut self.truncated, true) {
+            self.revision += 1;
+        }
     }
 
     fn remove(&mut self, name: &str) {
         self.invalid = None;
+        self.lighter |= self.too_heavy;
         self.revision += u64::from(self.objects.remove(name));
     }
 
     fn has_room(&self) -> bool {
-        self.synced && self.objects.has_room()
+        let has_room = self.truncated && self.objects.by_name.len() < self.limit;
+        self.synced && (has_room || self.lighter)
     }
 }
 

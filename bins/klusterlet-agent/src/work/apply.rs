@@ -3,6 +3,7 @@
 use apiclient::{
     api::ObjectMeta,
     error::{Error, Result},
+    json::{self, JsonError},
     resource::Target,
 };
 use serde_json::{Value, json};
@@ -20,6 +21,10 @@ use super::{
 
 /// Attempts while others write the same object.
 const MAX_ATTEMPTS: usize = 4;
+/// Memory for a manifest and for the object that it becomes, in bytes: there are three copies of the latter, and the pod
+/// has 32 MiB.
+const MAX_MANIFEST: usize = 3 << 20;
+pub(crate) const MAX_OBJECT: usize = 6 << 20;
 
 /// Why a manifest is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +65,20 @@ pub(crate) struct ApplyOptions<'a> {
 /// Applies a manifest; returns the object, and whether it was written.
 pub(crate) fn apply(
     io: &mut dyn WorkIo,
-    manifest: &Manifest,
+    (manifest, text): (&Manifest, &str),
     kind: &ServedKind,
     options: &ApplyOptions<'_>,
 ) -> std::result::Result<(Value, bool), ApplyError> {
     let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
-    let way = way(&manifest.object, options)?;
+    let object = json::parse(text.as_bytes(), MAX_MANIFEST).map_err(|error| {
+        ApplyError::Failed(match error {
+            JsonError::TooLarge => {
+                format!("the manifest takes more than {} MiB of memory", MAX_MANIFEST >> 20)
+            }
+            JsonError::Syntax => "the manifest is not valid JSON".to_owned(),
+        })
+    })?;
+    let way = way(object, options)?;
     let failed = |error: Error| match (error, options.side) {
         (Error::Forbidden(why), Side::ManagedAs(_)) => ApplyError::Denied(denial(&target, &why)),
         (error, _) => ApplyError::Failed(error.to_string()),
@@ -99,7 +112,7 @@ enum Way<'a> {
 }
 
 fn way<'a>(
-    manifest: &Value,
+    manifest: Value,
     options: &'a ApplyOptions<'_>,
 ) -> std::result::Result<Way<'a>, ApplyError> {
     Ok(match &options.strategy {
@@ -125,9 +138,11 @@ fn apply_once(
         Err(Error::NotFound(_)) if !matches!(way, Way::Read) => None,
         Err(error) => return Err(error),
     };
-    let mut live = match (way, before.clone()) {
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let known = before.as_ref().map(version);
+    let mut live = match (way, before) {
         (Way::Merge(manifest) | Way::Create(manifest), None) => {
-            return Ok((create(io, target, manifest, options)?, true));
+            return Ok((io.create(options.side, target, &new_object(manifest, options))?, true));
         }
         (Way::Apply(required, config), before) => {
             let wanted = match &before {
@@ -156,25 +171,8 @@ fn apply_once(
         live = io.patch(options.side, target, &guarded(patch, &live))?;
     }
     // The server may drop all of a change, such as empty lists.
-    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
-    let is_written = before.is_none_or(|before| version(&before) != version(&live));
+    let is_written = known.is_none_or(|known| known != version(&live));
     Ok((live, is_written))
-}
-
-/// Creates an object. RBAC knows its name only in a patch: an executor with `resourceNames` creates it by one.
-fn create(
-    io: &mut dyn WorkIo,
-    target: &Target<'_>,
-    manifest: &Value,
-    options: &ApplyOptions<'_>,
-) -> Result<Value> {
-    let object = new_object(manifest, options);
-    match io.create(options.side, target, &object) {
-        Err(Error::Forbidden(_)) if options.side != Side::Managed => {
-            io.apply(options.side, target, &object, &ServerSideApplyConfig::default())
-        }
-        created => created,
-    }
 }
 
 /// The patch for this very version of `live`.

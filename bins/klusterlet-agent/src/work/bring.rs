@@ -150,7 +150,9 @@ fn apply_manifest(
             strategy,
             intent: if is_same { Intent::Unchanged } else { Intent::Edited },
         };
-        apply(io, manifest, kind, &options)
+        let text = work.spec.workload.manifests.get(manifest.meta.ordinal);
+        let text = text.map(|text| &**text).unwrap_or_default();
+        apply(io, (manifest, text), kind, &options)
     });
     match applied {
         Ok((live, written)) => {

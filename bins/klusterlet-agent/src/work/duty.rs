@@ -21,6 +21,7 @@ use sidecar::{
 };
 
 use super::{
+    apply::MAX_OBJECT,
     clients::Clients,
     controller::WorkController,
     merge::FIELD_MANAGER,
@@ -78,7 +79,7 @@ impl WorkDuty {
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
-            managed: managed.managing_as(FIELD_MANAGER),
+            managed: managed.managing_as(FIELD_MANAGER).limited_to(MAX_OBJECT),
             works: Store::new(MAX_WORKS).weighing_at_most(MAX_WORKS_LENGTH, |work| work.length),
             records: Store::new(MAX_WORKS)
                 .weighing_at_most(MAX_RECORDS_LENGTH, |record| record.length()),

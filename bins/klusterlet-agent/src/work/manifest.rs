@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::{
     condition_rules::ConditionRule,
@@ -10,6 +10,7 @@ use super::{
     io::{ServedKind, WorkIo},
     objects::{
         ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier, ServerSideApplyConfig,
+        null_as_default,
     },
     watches::Scrape,
 };
@@ -18,9 +19,29 @@ use super::{
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) meta: ManifestResourceMeta,
-    pub(crate) object: Value,
     pub(crate) digest: u64,
     pub(crate) kind: Result<ServedKind, String>,
+}
+
+/// The part of a manifest that says what it is about: the whole of it becomes a tree only while it is applied.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TypeMeta {
+    #[serde(deserialize_with = "null_as_default")]
+    api_version: String,
+    #[serde(deserialize_with = "null_as_default")]
+    kind: String,
+    #[serde(deserialize_with = "null_as_default")]
+    metadata: NamedMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedMeta {
+    #[serde(deserialize_with = "null_as_default")]
+    name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    namespace: String,
 }
 
 /// How an existing object is brought up to date.
@@ -36,20 +57,19 @@ pub(crate) enum Strategy {
 
 impl Manifest {
     pub(crate) fn read(io: &mut dyn WorkIo, ordinal: usize, text: &str) -> Self {
-        let object: Value = serde_json::from_str(text).unwrap_or_default();
-        let part = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) =
-            part("/apiVersion").split_once('/').unwrap_or_else(|| ("", part("/apiVersion")));
+        let TypeMeta { api_version, kind, metadata } =
+            serde_json::from_str(text).unwrap_or_default();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let mut meta = ManifestResourceMeta {
             ordinal,
             group: group.to_owned(),
             version: version.to_owned(),
-            kind: part("/kind").to_owned(),
-            name: part("/metadata/name").to_owned(),
-            namespace: part("/metadata/namespace").to_owned(),
+            kind,
+            name: metadata.name,
+            namespace: metadata.namespace,
             ..ManifestResourceMeta::default()
         };
-        let mut kind = io.find_kind(part("/apiVersion"), &meta.kind).map_err(|e| e.to_string());
+        let mut kind = io.find_kind(&api_version, &meta.kind).map_err(|e| e.to_string());
         if let Ok(ServedKind { resource, namespaced }) = &kind {
             meta.resource = resource.plural.to_string();
             if !namespaced {
@@ -64,7 +84,7 @@ impl Manifest {
         }
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        Self { object, meta, digest: hasher.finish(), kind }
+        Self { meta, digest: hasher.finish(), kind }
     }
 
     pub(crate) fn identifier(&self) -> ResourceIdentifier {

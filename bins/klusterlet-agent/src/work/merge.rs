@@ -32,8 +32,9 @@ pub(crate) struct Owners<'a> {
 pub(crate) fn merge(manifest: &Value, live: &Value, intent: Intent) -> Value {
     let owners = Owners::of(live, FIELD_MANAGER);
     let mut merged = live.clone();
-    let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let (wanted, present) = (fields(manifest), fields(live));
+    let empty = Map::new();
+    let (wanted, present) =
+        (manifest.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
     for key in present.keys().chain(wanted.keys()) {
         if !matches!(&**key, "apiVersion" | "kind" | "metadata" | "status") {
             let owners = owners.child(&format!("f:{key}"));

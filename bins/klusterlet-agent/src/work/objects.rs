@@ -1,9 +1,6 @@
 //! ManifestWork and AppliedManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
-use apiclient::{
-    api::{ObjectMeta, null_as_default},
-    resource::Resource,
-};
+use apiclient::{api::ObjectMeta, resource::Resource};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -21,6 +18,8 @@ pub(crate) const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/mani
 pub(crate) const APPLIED_FINALIZER: &str =
     "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
+/// Fields of the metadata that are kept: managedFields and annotations would weigh more than the rest.
+const KEPT_METADATA: [&str; 4] = ["uid", "generation", "labels", "finalizers"];
 /// A tree costs this many times the bytes of its text.
 const TREE_FACTOR: usize = 2;
 
@@ -256,11 +255,10 @@ impl AppliedManifestResourceMeta {
 impl ManifestWork {
     /// The work as it is kept, without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
-        // managedFields and annotations would weigh more than the rest.
-        self.metadata.other.clear();
+        keep_what_is_read(&mut self.metadata);
         let ManifestWorkSpec { workload, delete_option, manifest_configs, .. } = &self.spec;
         let manifests = workload.manifests.iter().map(|manifest| manifest.len());
-        let trees = (&self.metadata, &self.status, delete_option, manifest_configs);
+        let trees = (&self.metadata.other, &self.status, delete_option, manifest_configs);
         let trees = serde_json::to_string(&trees).map_or(0, |text| TREE_FACTOR * text.len());
         self.length = trees + manifests.sum::<usize>();
         self
@@ -283,8 +281,7 @@ impl ManifestWork {
 impl AppliedManifestWork {
     /// The record as it is kept, without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
-        // managedFields and annotations would weigh more than the rest.
-        self.metadata.other.clear();
+        keep_what_is_read(&mut self.metadata);
         self
     }
 
@@ -298,17 +295,31 @@ impl AppliedManifestWork {
     }
 }
 
+fn keep_what_is_read(metadata: &mut ObjectMeta) {
+    metadata.other.retain(|field, _| KEPT_METADATA.contains(&&**field));
+}
+
 /// The uid of an object.
 pub(crate) fn uid(metadata: &ObjectMeta) -> &str {
-    metadata.uid.as_deref().unwrap_or_default()
+    metadata.other.get("uid").and_then(Value::as_str).unwrap_or_default()
 }
 
 pub(crate) fn generation(metadata: &ObjectMeta) -> i64 {
-    metadata.generation.unwrap_or_default()
+    metadata.other.get("generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
 pub(crate) fn finalizers(metadata: &ObjectMeta) -> Vec<&str> {
-    metadata.finalizers.iter().map(String::as_str).collect()
+    let finalizers = metadata.other.get("finalizers").and_then(Value::as_array);
+    finalizers.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Go writes an empty list or struct as null.
+pub(super) fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
 fn texts<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Box<str>>, D::Error> {
@@ -338,7 +349,7 @@ mod tests {
         assert_eq!((uid(&work.metadata), generation(&work.metadata)), ("u", 3));
         assert_eq!(finalizers(&work.metadata), [WORK_FINALIZER]);
         let kept = work.clone().kept();
-        assert!(kept.metadata.other.is_empty());
+        assert!(!kept.metadata.other.contains_key("managedFields"));
         let mut other = work;
         other.spec.workload.manifests.push("x".repeat(1000).into());
         assert_eq!(other.kept().length, kept.length + 1000);

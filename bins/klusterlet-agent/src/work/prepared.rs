@@ -8,8 +8,8 @@ const SERVER_FIELDS: [&str; 6] =
     ["uid", "resourceVersion", "generation", "managedFields", "selfLink", "ownerReferences"];
 
 /// The object as it can be compared with a live one: with stringData where the server puts it.
-pub(crate) fn prepared(manifest: &Value) -> Value {
-    let mut object = without_server_fields(manifest.clone());
+pub(crate) fn prepared(manifest: Value) -> Value {
+    let mut object = without_server_fields(manifest);
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("creationTimestamp");
     }
@@ -57,7 +57,7 @@ mod tests {
             let mut secret =
                 json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u"}});
             secret.as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
-            prepared(&secret)
+            prepared(secret)
         };
         let folded = secret(json!({"stringData": {"a": "hi"}}));
         assert_eq!((&folded["data"], &folded["metadata"]), (&json!({"a": "aGk="}), &json!({})));

@@ -40,9 +40,9 @@ enum Place {
 impl Required {
     /// # Errors
     /// What is wrong with the ignoreFields.
-    pub(crate) fn new(manifest: &Value, config: &ServerSideApplyConfig) -> Result<Self, String> {
+    pub(crate) fn new(manifest: Value, config: &ServerSideApplyConfig) -> Result<Self, String> {
         let ignored = ignored_fields(config)?;
-        let mut original = manifest.clone();
+        let mut original = manifest;
         if let Some(metadata) = metadata(&mut original) {
             metadata.remove("uid");
         }
@@ -83,7 +83,8 @@ impl Required {
         let is_kept =
             keep(&mut required, &self.original, live, &Owners::of(live, &self.field_manager));
         let has_all =
-            difference(live, &merge(&prepared(&required), live, Intent::Unchanged)).is_none();
+            difference(live, &merge(&prepared(required.clone()), live, Intent::Unchanged))
+                .is_none();
         if intent == Intent::Unchanged && has_all {
             return None;
         }

@@ -12,6 +12,7 @@ use zeroize::Zeroize;
 
 use super::{ObjectMeta, null_as_default};
 
+/// Core Secret.
 #[derive(Deserialize)]
 pub struct Secret {
     #[serde(default)]

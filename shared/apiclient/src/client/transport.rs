@@ -30,11 +30,10 @@ const MAX_IDLE_AGE: Duration = Duration::from_secs(90);
 const MAX_IDLE_CONNECTIONS: usize = 8;
 
 pub(crate) struct Transport {
-    pub(crate) config: ClusterConfig,
-    pub(crate) agent: Agent,
-    /// The server's host and port, and the proxy's if there is one, for network errors.
-    pub(crate) address: String,
+    config: ClusterConfig,
     server: Uri,
+    address: String,
+    agent: Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -52,7 +51,7 @@ impl Transport {
         let connector =
             ().chain(SocksConnector::default())
                 .chain(ConnectProxyConnector::default())
-                .chain(Dial)
+                .chain(Dial::default())
                 .chain(tls);
         let agent_config = Agent::config_builder()
             .http_status_as_error(false)
@@ -77,8 +76,21 @@ impl Transport {
         Ok(Self { config, server, address, agent, headers })
     }
 
+    pub(crate) fn config(&self) -> &ClusterConfig {
+        &self.config
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
     pub(crate) fn host(&self) -> String {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The server's host and port, and the proxy's if there is one, for network errors.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Returns whether `other` differs only in headers, so that connections can be kept.
@@ -95,6 +107,11 @@ impl Transport {
         self.headers = headers(&config)?;
         self.config = config;
         Ok(())
+    }
+
+    /// Ends the requests that run on this transport, watches among them.
+    pub(crate) fn shut_down(self) {
+        self.agent.shutdown();
     }
 
     /// The message for a request; `impersonated` stands in for the user of the config, impersonated or not.

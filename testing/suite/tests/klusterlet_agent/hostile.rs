@@ -1,5 +1,7 @@
 //! A cluster that refuses or lacks what a manifest needs: the damage stays with the manifest, and a condition says why.
 
+use std::time::{Duration, Instant};
+
 use dev_apiserver::{Action, Resource, Rule};
 use serde_json::{Value, json};
 use suite::{
@@ -11,6 +13,11 @@ use suite::{
 fn thing(name: &str, spec: Value) -> Value {
     let metadata = json!({"name": name, "namespace": NAMESPACE});
     json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec})
+}
+
+fn secret(name: &str) -> Value {
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"k": "v"}})
 }
 
 /// Waits until the first manifest is not applied, for this reason, and the second one is.
@@ -87,6 +94,26 @@ fn refusal_stays_with_its_manifest() {
         eventually("pruned", || stage.managed.list("example.com/v1", "things", "").is_empty());
     }
     agent.terminate();
+}
+
+/// As of a webhook that hangs: what it keeps from being written is not in the way of other works for long.
+#[test]
+fn kind_that_hangs_is_not_in_the_way_of_other_works() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let hang = Rule::new(Action::Delay { milliseconds: 60_000 });
+    stage.managed.faults().add(hang.verb("create").resource("secrets"));
+    let secrets = (0..20).map(|n| secret(&format!("s{n}"))).collect::<Vec<_>>();
+    stage.put_work("hangs", json!({"workload": {"manifests": secrets}}));
+    stage.wait_for_applied("hangs", "False");
+    for value in ["1", "2"] {
+        let begun = Instant::now();
+        stage.apply(&[config_map("a", value)]);
+        stage.wait_for_applied("w", "True");
+        assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    }
+    assert_eq!(agent.ask("/healthz").0, 200);
+    agent.ends_at_once();
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn manifest(replicas: u8, image: &str) -> Value {
 }
 
 fn required(manifest: &Value, ignore_fields: Value) -> Result<Required, String> {
-    Required::new(manifest, &from_value(json!({"ignoreFields": ignore_fields})).unwrap())
+    Required::new(manifest.clone(), &from_value(json!({"ignoreFields": ignore_fields})).unwrap())
 }
 
 fn ignoring(condition: &str, manifest: &Value) -> Required {

@@ -39,6 +39,7 @@ pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result
     Err(failure)
 }
 
+/// Sets the socket options of every connection.
 fn configure(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     // Without an option that the kernel does not know, the connection still serves.
@@ -60,6 +61,8 @@ pub(crate) struct TcpTransport {
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
     connect: Connect,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
 }
 
 /// The time limit for the connection. ureq's link for CONNECT gives a proxy all of it again for each byte.
@@ -96,7 +99,7 @@ impl TcpTransport {
             false => config.input_buffer_size(),
         };
         let buffers = LazyBuffers::new(input, config.output_buffer_size());
-        Ok(Self { stream, buffers, connect })
+        Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
     }
 }
 
@@ -107,14 +110,20 @@ impl Transport for TcpTransport {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let timeout = self.connect.left_of(timeout).for_write();
-        self.stream.set_write_timeout(remaining(timeout)?)?;
+        let time = remaining(timeout)?;
+        if std::mem::replace(&mut self.write_timeout, time) != time {
+            self.stream.set_write_timeout(time)?;
+        }
         let written = (&*self.stream).write_all(&self.buffers.output()[..amount]);
         written.map_err(|error| named(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         let timeout = self.connect.left_of(timeout).for_read();
-        self.stream.set_read_timeout(remaining(timeout)?)?;
+        let time = remaining(timeout)?;
+        if std::mem::replace(&mut self.read_timeout, time) != time {
+            self.stream.set_read_timeout(time)?;
+        }
         let buffer = self.buffers.input_append_buf();
         let amount = loop {
             match (&*self.stream).read(buffer) {
@@ -231,7 +240,8 @@ mod tests {
         let time = Duration::from_secs(10).into();
         let connect = Connect { time, until: Some(Instant::now()) };
         let buffers = LazyBuffers::new(16, 16);
-        let mut transport = TcpTransport { stream, buffers, connect };
+        let mut transport =
+            TcpTransport { stream, buffers, connect, read_timeout: None, write_timeout: None };
         let timeout = NextTimeout {
             after: time,
             reason: ureq::Timeout::Global,
