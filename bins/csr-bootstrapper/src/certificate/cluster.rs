@@ -37,7 +37,7 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The cluster as one that requests certificates.
-pub(super) struct Cluster<'a> {
+pub(super) struct ClusterIo<'a> {
     pub(super) agent: &'a Agent,
     pub(super) names: AgentNames,
     pub(super) store: RequestStore,
@@ -52,7 +52,7 @@ pub(super) struct Cluster<'a> {
     introduce_at: Option<Instant>,
 }
 
-impl<'a> Cluster<'a> {
+impl<'a> ClusterIo<'a> {
     pub(super) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
         Self {
             agent,
@@ -182,7 +182,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-impl Io for Cluster<'_> {
+impl Io for ClusterIo<'_> {
     fn new_request(&mut self) -> Result<CertificateRequest> {
         CertificateRequest::new(&self.names.csr_template())
     }

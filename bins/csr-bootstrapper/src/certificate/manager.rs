@@ -12,7 +12,7 @@ use apiclient::{
 use log::Level;
 
 use super::{
-    cluster::Cluster,
+    cluster::ClusterIo,
     io::Observation,
     need::{self, Need, NewHub, Requester, requester},
     readiness::ready,
@@ -42,7 +42,7 @@ const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
 /// Keeps a certificate for the hub in the Secret.
 pub(crate) struct CertificateManager<'a> {
-    cluster: Cluster<'a>,
+    cluster: ClusterIo<'a>,
     certificate: Certificate,
     /// The hub that the bootstrap kubeconfig leads to, while the credential is for another one.
     new_hub: Option<NewHubCheck>,
@@ -56,7 +56,7 @@ pub(crate) struct CertificateManager<'a> {
 impl<'a> CertificateManager<'a> {
     /// Starts with the request that an earlier process stored.
     pub(crate) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
-        let cluster = Cluster::new(agent, names, store);
+        let cluster = ClusterIo::new(agent, names, store);
         Self {
             certificate: Certificate::new(cluster.request()),
             cluster,
