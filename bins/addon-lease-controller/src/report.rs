@@ -4,9 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
-    metrics::{
-        CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, LEADER, Metrics, timestamp,
-    },
+    metrics::{CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, Metrics, timestamp},
 };
 
 use crate::{cluster::LeaseCluster, lease::LeaseRenewer, run::App};
@@ -53,10 +51,7 @@ impl Report for Reporter {
         let app = &*self.0;
         let mut metrics = Metrics::default();
         metrics.add_process(env!("CARGO_PKG_NAME"), app.started);
-        if app.settings.election.is_some() {
-            let leads = u8::from(app.leadership.leads());
-            metrics.add(LEADER, &[("name", &app.settings.election_name())], leads);
-        }
+        app.leadership.add_to(&mut metrics);
         for renewer in &app.renewers {
             add_lease(&mut metrics, renewer);
         }

@@ -1,10 +1,7 @@
 //! Running program: what its threads share, one thread per Lease, one per watch, one for the election. All end with
 //! the process.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use apiclient::{
     client::{Client, RequestMetrics},
@@ -110,7 +107,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
     }
     start(&app)?;
     stop.wait_until_raised();
-    app.leadership.wait_for_release(Instant::now());
+    app.leadership.wait_for_release();
     Ok(End::Stopped)
 }
 

@@ -75,34 +75,39 @@ impl Settings {
         env: &dyn Fn(&str) -> Option<String>,
         own_namespace: Option<String>,
     ) -> Result<Self, String> {
-        let lease_name = flags.required("lease-name")?;
+        let lease_name = object_name("-lease-name", flags.required("lease-name")?)?;
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         let pod_namespace = env("POD_NAMESPACE");
         let (on_hub, on_managed) = lease_targets(flags)?;
-        let own =
-            || own_namespace.clone().ok_or(NO_NAMESPACE).map_err(str::to_owned).and_then(valid_own);
+        let own = || {
+            object_name("-namespace or POD_NAMESPACE", own_namespace.clone().ok_or(NO_NAMESPACE)?)
+        };
         let secret_namespace = || env("WATCH_NAMESPACE").map_or_else(own, Ok);
         let hub = if on_hub { Some(hub(flags, secret_namespace)?) } else { None };
         let named = flags.some("managed-lease-namespace").map(str::to_owned);
         let managed = match named.or_else(|| pod_namespace.clone()) {
             _ if !on_managed => None,
-            Some(namespace) => Some(namespace),
+            Some(namespace) => Some(object_name("-managed-lease-namespace", namespace)?),
             None => Some(own()?),
+        };
+        let pod = match pod_namespace.zip(env("POD_NAME")) {
+            None => None,
+            Some((namespace, name)) => {
+                Some((object_name("POD_NAMESPACE", namespace)?, object_name("POD_NAME", name)?))
+            }
         };
         let container = |name, strict| OwnContainer { name, strict };
         let named = flags.some("container-name").map(|name| container(name.to_owned(), true));
-        let settings = Self {
+        Ok(Self {
             lease_name,
             period: seconds(flags, "lease-duration", 1)?,
             startup_delay: seconds(flags, "startup-delay", 0)?,
             hub,
             managed,
-            pod: pod_namespace.zip(env("POD_NAME")),
+            pod,
             own_container: named.or_else(|| Some(container(env("CONTAINER_NAME")?, false))),
             election: if flags.switch("leader-election") { Some(own()?) } else { None },
-        };
-        settings.check_names()?;
-        Ok(settings)
+        })
     }
 
     /// The name of the election's Lease: that of the Go sidecar's ConfigMap.
@@ -119,24 +124,6 @@ impl Settings {
         let secret = self.hub.as_ref().and_then(HubTarget::secret);
         secret.is_some() || self.managed.is_some() || self.pod.is_some() || self.election.is_some()
     }
-
-    fn check_names(&self) -> Result<(), String> {
-        let hub = self.hub.as_ref();
-        let secret = hub.and_then(HubTarget::secret);
-        let names: [(_, Option<&str>); 7] = [
-            ("-lease-name", Some(&self.lease_name)),
-            ("-lease-namespace", hub.map(|hub| &*hub.namespace)),
-            ("-hub-kubeconfig-secret", secret.map(|(_, name)| name)),
-            ("the namespace of the Secret", secret.map(|(namespace, _)| namespace)),
-            ("-managed-lease-namespace", self.managed.as_deref()),
-            ("POD_NAMESPACE", self.pod.as_ref().map(|(namespace, _)| &**namespace)),
-            ("POD_NAME", self.pod.as_ref().map(|(_, name)| &**name)),
-        ];
-        match names.iter().find(|(_, name)| name.is_some_and(|name| !valid_name(name))) {
-            Some((what, Some(name))) => Err(format!("{what} {name:?} is not a valid object name")),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl HubTarget {
@@ -151,13 +138,12 @@ impl HubTarget {
 
 const NO_NAMESPACE: &str = "the program's namespace is not known: set -namespace or POD_NAMESPACE";
 
-fn valid_own(namespace: String) -> Result<String, String> {
-    if valid_name(&namespace) {
-        return Ok(namespace);
+fn object_name(what: &str, name: impl Into<String>) -> Result<String, String> {
+    let name = name.into();
+    if valid_name(&name) {
+        return Ok(name);
     }
-    Err(format!(
-        "the namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid object name"
-    ))
+    Err(format!("{what} {name:?} is not a valid object name"))
 }
 
 /// Returns whether a Lease is renewed on the hub, and on the managed cluster.
@@ -176,12 +162,13 @@ fn hub(
     flags: &Flags,
     secret_namespace: impl FnOnce() -> Result<String, String>,
 ) -> Result<HubTarget, String> {
-    let namespace = flags.required("lease-namespace")?;
+    let namespace = object_name("-lease-namespace", flags.required("lease-namespace")?)?;
     let credentials = match (flags.some("hub-kubeconfig"), flags.some("hub-kubeconfig-secret")) {
         (Some(file), None) => HubCredentials::File(file.into(), flags.reach()),
-        (None, Some(name)) => {
-            HubCredentials::Secret { namespace: secret_namespace()?, name: name.to_owned() }
-        }
+        (None, Some(name)) => HubCredentials::Secret {
+            namespace: object_name("the namespace of the Secret", secret_namespace()?)?,
+            name: object_name("-hub-kubeconfig-secret", name)?,
+        },
         (Some(_), Some(_)) => {
             return Err("-hub-kubeconfig and -hub-kubeconfig-secret exclude each other".into());
         }

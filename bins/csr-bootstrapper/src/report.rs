@@ -7,7 +7,7 @@ use kubeconfig::secret;
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
     leadership::Leadership,
-    metrics::{CERTIFICATE_EXPIRES, Family, LEADER, Metrics, timestamp},
+    metrics::{CERTIFICATE_EXPIRES, Family, Metrics, timestamp},
 };
 
 use crate::{
@@ -90,9 +90,7 @@ impl Report for Reporter {
         let agent = &self.agent;
         let mut metrics = Metrics::default();
         metrics.add_process(agent.program.name, agent.started);
-        if agent.settings.election.is_some() {
-            metrics.add(LEADER, &[("name", agent.program.lock)], u8::from(self.leadership.leads()));
-        }
+        self.leadership.add_to(&mut metrics);
         let status = agent.read(|state| state.status.clone());
         metrics.add(POSTED, &[], status.posted);
         for (reason, count) in &status.ended {

@@ -70,7 +70,7 @@ pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) ->
     let result = lead(&agent, &leadership, flags);
     // After an error too: a leader releases its Lease.
     stop.raise();
-    leadership.wait_for_release(Instant::now());
+    leadership.wait_for_release();
     result.map(|()| End::Stopped)
 }
 

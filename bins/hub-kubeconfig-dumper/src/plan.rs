@@ -103,7 +103,12 @@ pub(crate) fn plan(
         return Err(format!("{name} is a directory there: it has to be removed"));
     }
     let current = found.current.clone();
-    let mut plan = Plan { steps: left_behind(found), current, found, modes, now };
+    // Names grow: those after the current are leftovers of a process that died before it switched.
+    let was_shown = |name: &String| current.as_ref().is_some_and(|current| *name <= current.name);
+    let (shown, unfinished): (Vec<_>, Vec<_>) =
+        found.generations.iter().cloned().partition(was_shown);
+    let steps = unfinished.into_iter().map(PlanStep::RemoveGeneration).collect();
+    let mut plan = Plan { steps, shown, current, found, modes, now };
     if let Some(mode) = modes.directory.filter(|mode| *mode != found.mode) {
         plan.steps.push(PlanStep::SetMode(mode));
     }
@@ -136,21 +141,13 @@ pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     }
 }
 
-/// Leftovers of a process that died: generations that were never current. Names grow, so those are the ones after
-/// the current.
-fn left_behind(found: &Found) -> Vec<PlanStep> {
-    let current = found.current.as_ref().map(|generation| &generation.name);
-    let never_shown = |name: &&String| current.is_none_or(|current| *name > current);
-    let unfinished = found.generations.iter().filter(never_shown).cloned();
-    unfinished.map(PlanStep::RemoveGeneration).collect()
-}
-
 struct Plan<'a> {
     found: &'a Found,
     modes: Modes,
     now: SystemTime,
     steps: Vec<PlanStep>,
-    /// The generation that `..data` names after the steps so far.
+    /// Generations that `..data` named, after the steps so far; it names the last one.
+    shown: Vec<String>,
     current: Option<Generation>,
 }
 
@@ -176,9 +173,9 @@ impl Plan<'_> {
     }
 
     fn link(&mut self, name: &str) {
-        let is_it = |step: &PlanStep| matches!(step, PlanStep::Link(linked) if linked == name);
-        if !self.steps.iter().any(is_it) {
-            self.steps.push(PlanStep::Link(name.to_owned()));
+        let step = PlanStep::Link(name.to_owned());
+        if !self.steps.contains(&step) {
+            self.steps.push(step);
         }
     }
 
@@ -197,7 +194,8 @@ impl Plan<'_> {
         let generation = Generation { name: name.clone(), mode, files, modes };
         self.steps.push(PlanStep::Write(generation.clone()));
         new.for_each(|name| self.link(name));
-        self.steps.push(PlanStep::Switch(name));
+        self.steps.push(PlanStep::Switch(name.clone()));
+        self.shown.push(name);
         self.current = Some(generation);
     }
 
@@ -212,17 +210,8 @@ impl Plan<'_> {
     /// Removes generations without readers: the one before the current stays, and all that were current
     /// within the grace period.
     fn retire(&mut self) {
-        let removed = |name: &String| {
-            self.steps.iter().any(|step| matches!(step, PlanStep::RemoveGeneration(n) if n == name))
-        };
-        let mut shown: Vec<_> =
-            self.found.generations.iter().filter(|name| !removed(name)).cloned().collect();
-        for step in &self.steps {
-            if let PlanStep::Switch(name) = step {
-                shown.push(name.clone());
-            }
-        }
-        for pair in shown.windows(2).take(shown.len().saturating_sub(2)) {
+        let retired = self.shown.len().saturating_sub(2);
+        for pair in self.shown.windows(2).take(retired) {
             // It was current until the next one began.
             let until = began(&pair[1]).unwrap_or(self.now);
             if self.now.duration_since(until).is_ok_and(|age| age >= GRACE) {

@@ -8,16 +8,13 @@ use csr_bootstrapper::{Duty, identity::AgentNames};
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
     leadership::Leadership,
-    metrics::{Family, LEADER, Metrics},
+    metrics::{Family, Metrics},
 };
 
-use crate::{
-    run::WORK_LOCK,
-    work::{
-        conditions::{APPLIED, AVAILABLE},
-        duty::WorkDuty,
-        objects::WorkCondition,
-    },
+use crate::work::{
+    conditions::{APPLIED, AVAILABLE},
+    duty::WorkDuty,
+    objects::WorkCondition,
 };
 
 const WORKS: Family = Family::gauge(
@@ -42,7 +39,6 @@ const EVICTED: Family = Family::counter("sidecar_evictions_total", "AppliedManif
 pub(crate) struct Reporter {
     pub(crate) duty: Arc<WorkDuty>,
     pub(crate) leadership: Arc<Leadership>,
-    pub(crate) has_election: bool,
     /// Requests to the hub.
     pub(crate) requests: RequestMetrics,
     pub(crate) started: SystemTime,
@@ -65,9 +61,7 @@ impl Report for Reporter {
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
         metrics.add_process(env!("CARGO_PKG_NAME"), self.started);
-        if self.has_election {
-            metrics.add(LEADER, &[("name", WORK_LOCK)], u8::from(self.leadership.leads()));
-        }
+        self.leadership.add_to(&mut metrics);
         metrics.add_requests("hub", &self.requests);
         self.duty.add_to(&mut metrics);
         metrics.to_string()

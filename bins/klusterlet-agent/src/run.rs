@@ -1,10 +1,7 @@
 //! Threads of the program: registration with the work duty in the same process, or this duty alone with an election and
 //! an endpoint of its own.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
 use csr_bootstrapper::{Program, https::HttpsSettings};
@@ -24,7 +21,7 @@ use crate::{
 /// The Lease of the agent of both duties (ocm `pkg/singleton/spoke`).
 const LOCK: &str = "klusterlet-agent-lock";
 /// That of the work agent (ocm `pkg/work/spoke/options.go`).
-pub(crate) const WORK_LOCK: &str = "work-agent-lock";
+const WORK_LOCK: &str = "work-agent-lock";
 
 /// Works until `stop` is raised.
 ///
@@ -53,7 +50,7 @@ fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End
     let result = lead(settings, &duty, &leadership, flags);
     // After an error too: a leader releases its Lease.
     stop.raise();
-    leadership.wait_for_release(Instant::now());
+    leadership.wait_for_release();
     result.map(|()| End::Stopped)
 }
 
@@ -69,7 +66,6 @@ fn lead(
     let report = Reporter {
         duty: duty.clone(),
         leadership: leadership.clone(),
-        has_election: settings.election.is_some(),
         requests: requests.clone(),
         started: SystemTime::now(),
     };

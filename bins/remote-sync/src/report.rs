@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
     leadership::Leadership,
-    metrics::{Family, LEADER, Metrics},
+    metrics::{Family, Metrics},
 };
 
 use crate::{
@@ -103,10 +103,7 @@ impl Report for Reporter {
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
         metrics.add_process(env!("CARGO_PKG_NAME"), self.started);
-        if let Some(election) = &self.controller.context.settings.election {
-            let leads = u8::from(self.leadership.leads());
-            metrics.add(LEADER, &[("name", &election.name)], leads);
-        }
+        self.leadership.add_to(&mut metrics);
         self.clusters().iter().for_each(|cluster| add_cluster(cluster, &mut metrics));
         for remote in self.controller.remotes().iter() {
             self.add_remote(remote, &mut metrics);

@@ -52,9 +52,8 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
     let result = lead(controller, &leadership, flags);
     // Also after an error: a leader releases its Lease.
     controller.stop.raise();
-    let raised = Instant::now();
     wait_for_writes(controller);
-    leadership.wait_for_release(raised);
+    leadership.wait_for_release();
     result.map(|()| End::Stopped)
 }
 

@@ -10,7 +10,7 @@ use kubeconfig::Reach;
 
 pub use self::duration::duration;
 use self::duration::seconds;
-use crate::version;
+use crate::version::{REVISION, VERSION};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
@@ -185,7 +185,8 @@ pub fn parse(
     Ok(if flags.switch("help") {
         Invocation::Print(help(program, table))
     } else if flags.switch("version") {
-        Invocation::Print(version::line(program, version::REVISION))
+        let line = format!("{program} {VERSION} {REVISION}");
+        Invocation::Print(format!("{}\n", line.trim_end()))
     } else {
         Invocation::Run(flags)
     })

@@ -26,6 +26,7 @@ use crate::{
     client::own_cluster,
     flag_rows,
     flags::{Flag, Flags},
+    metrics::{Family, Metrics},
     runtime,
 };
 
@@ -33,8 +34,8 @@ use crate::{
 pub struct Leadership {
     state: Mutex<LeaderState>,
     stop: Stop,
-    /// `None` for a single replica.
-    client: Option<Client>,
+    /// The name of the Lease, and the client; `None` for a single replica.
+    election: Option<(String, Client)>,
     /// Closed when the thread of the election has ended.
     ended: Mutex<Receiver<()>>,
 }
@@ -45,6 +46,12 @@ enum LeaderState {
     Follows,
     Leads(Instant),
 }
+
+/// As in client-go.
+const LEADER: Family = Family::gauge(
+    "leader_election_master_status",
+    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
+);
 
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -106,7 +113,8 @@ impl Leadership {
         // Half of the deadline for a request leaves time for another one.
         let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
         let (end, ended) = channel();
-        let leadership = Self::new(LeaderState::Unknown, Some(client.clone()), stop, ended);
+        let election = Some((name.to_owned(), client.clone()));
+        let leadership = Self::new(LeaderState::Unknown, election, stop, ended);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         runtime::spawn_with("election", &leadership, move |leadership| {
             let target = LEASES.object(&namespace, &name);
@@ -122,16 +130,22 @@ impl Leadership {
 
     fn new(
         state: LeaderState,
-        client: Option<Client>,
+        election: Option<(String, Client)>,
         stop: &Stop,
         ended: Receiver<()>,
     ) -> Arc<Self> {
         let (state, ended) = (Mutex::new(state), Mutex::new(ended));
-        Arc::new(Self { state, stop: stop.clone(), client, ended })
+        Arc::new(Self { state, stop: stop.clone(), election, ended })
     }
 
     pub fn client(&self) -> Option<&Client> {
-        self.client.as_ref()
+        self.election.as_ref().map(|(_, client)| client)
+    }
+
+    pub fn add_to(&self, metrics: &mut Metrics) {
+        if let Some((name, _)) = &self.election {
+            metrics.add(LEADER, &[("name", name)], u8::from(self.leads()));
+        }
     }
 
     /// Returns whether this replica can be sure that it is the leader.
@@ -161,9 +175,9 @@ impl Leadership {
         Err(Error::LeadLost(format!("lost leader election: {why}")))
     }
 
-    /// Waits briefly for the Lease to be released, after `stop` was `raised`.
-    pub fn wait_for_release(&self, raised: Instant) {
-        let left = Stop::GRACE_PERIOD.saturating_sub(raised.elapsed());
+    /// Waits briefly for the Lease to be released, after `stop` was raised.
+    pub fn wait_for_release(&self) {
+        let left = Stop::GRACE_PERIOD.saturating_sub(self.stop.raised_for());
         let _ = lock(&self.ended).recv_timeout(left);
     }
 
@@ -255,7 +269,7 @@ mod tests {
         assert!(leadership.leads() && leadership.wait_until_leading());
         stop.raise();
         assert_eq!(leadership.wait_until_lost(), Ok(()));
-        leadership.wait_for_release(Instant::now());
+        leadership.wait_for_release();
     }
 
     #[test]

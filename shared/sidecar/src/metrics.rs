@@ -77,10 +77,6 @@ pub const LAST_SUCCESS: Family = Family::gauge(
 );
 pub const FAILURES: Family =
     Family::gauge("sidecar_consecutive_failures", "Failures since the last success.");
-pub const LEADER: Family = Family::gauge(
-    "leader_election_master_status",
-    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
-);
 /// Credentials that are followed, as in controller-runtime; the next one too.
 pub const CERTIFICATE_READS: Family =
     Family::counter("certwatcher_read_certificate_total", "Total number of certificate reads.");

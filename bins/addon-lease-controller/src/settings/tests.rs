@@ -110,7 +110,7 @@ fn unusable_settings_are_refused_with_a_reason() {
         ),
         ("-lease-name a -lease-target all", "-lease-target must be hub, managed or both"),
         ("-lease-name ../secrets/x", "-lease-name \"../secrets/x\" is not a valid object name"),
-        ("-lease-name a -namespace B", "the namespace \"B\" (-namespace, POD_NAMESPACE) is not"),
+        ("-lease-name a -namespace B", "-namespace or POD_NAMESPACE \"B\" is not a valid"),
         ("-lease-name a -lease-duration 0", "-lease-duration must be a number"),
         ("-lease-name a -startup-delay -1", "-startup-delay must be a number"),
     ] {

@@ -64,7 +64,8 @@ fn costly_texts_are_refused() {
         .map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(",")))
         .collect();
     let indented: String = (0..1400).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
-    let mut texts = vec![format!("a0: &a0 lol\n{laughs}"), indented];
+    let quadratic = format!("a: &a {}\nb: [{}]\n", "x".repeat(400_000), "*a,".repeat(100_000));
+    let mut texts = vec![format!("a0: &a0 lol\n{laughs}"), indented, quadratic];
     for part in
         ["{a: ", "[", "{\"}\": ", "- ", "? ", "- a\n", "[[],", "- &a a\n", "a:\n", "?\n", "%a\n"]
     {
