@@ -16,7 +16,7 @@ use crate::{agent::Agent, hub::Hub, settings::BootstrapSource};
 /// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) config: ClusterConfig,

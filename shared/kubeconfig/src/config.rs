@@ -1,13 +1,10 @@
 //! Checked configuration of a client for one API server. Secrets are overwritten when they are no longer used.
 
-use std::{
-    fmt,
-    hash::{Hash, Hasher},
-};
+use std::fmt;
 
 use zeroize::Zeroizing;
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
@@ -23,7 +20,7 @@ pub struct ClusterConfig {
     pub namespace: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Only these roots: PEM, at least one certificate.
     Bundle(Vec<u8>),
@@ -45,22 +42,6 @@ pub enum Auth {
     None,
     Token(Zeroizing<String>),
     Basic(String, Zeroizing<String>),
-}
-
-impl Hash for KeyPair {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.certificate, &**self.key).hash(state);
-    }
-}
-
-impl Hash for Auth {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::None => ("", "").hash(state),
-            Self::Token(token) => ("", &**token).hash(state),
-            Self::Basic(user, password) => (&**user, &**password).hash(state),
-        }
-    }
 }
 
 /// Server and identity only: a proxy's URL may hold a password.

@@ -43,7 +43,7 @@ pub(crate) fn of_secret(
 }
 
 /// The result of a validation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Validation {
     Usable(UsableCredential),
     /// Valid, but of another hub than the bootstrap kubeconfig's; the word names the difference.
@@ -62,7 +62,7 @@ impl Validation {
 }
 
 /// A valid certificate of this agent, with its key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsableCredential {
     pub identity: KeyPair,
     pub chain: Vec<X509Certificate>,
