@@ -10,6 +10,7 @@ use apiclient::{election::ElectionTiming, resource::valid_label};
 use csr_bootstrapper::{NAMESPACE, agent_flags, https::HttpsSettings};
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::{
+    flag_rows,
     flags::{Flag, FlagKind, Flags, common, flag},
     leadership,
 };
@@ -112,44 +113,20 @@ pub(crate) fn table(duties: Duties) -> Vec<Flag> {
         flag.help = if duties == Duties::Both { FEATURES } else { WORK_FEATURES };
     }
     table.extend(common);
-    table.extend([
-        flag(
-            "appliedmanifestwork-eviction-grace-period",
-            FlagKind::Duration,
-            "60m",
-            "How long a ManifestWork is absent before what it applied is deleted.",
-        ),
-        flag(
-            "evict",
-            FlagKind::String,
-            "after",
-            "What happens after this time: after evicts, unless more than one and more than a tenth of the works are absent together; all evicts however many are; never evicts none.",
-        ),
-        flag(
-            "max-json-raw-length",
-            FlagKind::Int,
-            "1024",
-            "With feature RawFeedbackJsonString: the longest feedback value as JSON, in bytes.",
-        ),
-        flag(
-            "status-sync-interval",
-            FlagKind::Duration,
-            "10s",
-            "Interval between reports of feedback values and condition rules, unless feedbackScrapeType is Watch, and between reads of kinds that cannot be watched.",
-        ),
-        flag(
-            "workload-source-config",
-            FlagKind::String,
-            "/spoke/hub-kubeconfig/kubeconfig",
-            "Kubeconfig of the hub that another program keeps, for the work duty alone; it may come later, and is read again when it changes.",
-        ),
-        flag(
-            "workload-source-driver",
-            FlagKind::String,
-            "kube",
-            "Source of ManifestWorks; only kube is supported.",
-        ),
-    ]);
+    table.extend(flag_rows! {
+        "appliedmanifestwork-eviction-grace-period" Duration "60m" =>
+            "How long a ManifestWork is absent before what it applied is deleted.";
+        "evict" String "after" =>
+            "What happens after this time: after evicts, unless more than one and more than a tenth of the works are absent together; all evicts however many are; never evicts none.";
+        "max-json-raw-length" Int "1024" =>
+            "With feature RawFeedbackJsonString: the longest feedback value as JSON, in bytes.";
+        "status-sync-interval" Duration "10s" =>
+            "Interval between reports of feedback values and condition rules, unless feedbackScrapeType is Watch, and between reads of kinds that cannot be watched.";
+        "workload-source-config" String "/spoke/hub-kubeconfig/kubeconfig" =>
+            "Kubeconfig of the hub that another program keeps, for the work duty alone; it may come later, and is read again when it changes.";
+        "workload-source-driver" String "kube" =>
+            "Source of ManifestWorks; only kube is supported.";
+    });
     let ignored = |(name, reason)| flag(name, FlagKind::Ignored, "", reason);
     table.extend(IGNORED.map(ignored));
     if duties == Duties::Work {

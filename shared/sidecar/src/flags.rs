@@ -91,18 +91,6 @@ macro_rules! flag_rows {
     };
 }
 
-pub const fn text(name: &'static str, help: &'static str) -> Flag {
-    flag(name, FlagKind::String, "", help)
-}
-
-pub const fn list(name: &'static str, help: &'static str) -> Flag {
-    flag(name, FlagKind::List, "", help)
-}
-
-pub const fn switch(name: &'static str, help: &'static str) -> Flag {
-    flag(name, FlagKind::Bool, "false", help)
-}
-
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     flag_rows! {
@@ -122,8 +110,10 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
 }
 
 /// The flag of programs that read kubeconfigs of the hub or of remotes from files.
-pub const FILES_ANYWHERE: Flag = switch(
+pub const FILES_ANYWHERE: Flag = flag(
     "kubeconfig-files-anywhere",
+    FlagKind::Bool,
+    "false",
     "Let kubeconfigs of other clusters refer to files outside their own directory.",
 );
 
