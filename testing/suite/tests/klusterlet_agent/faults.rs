@@ -1,11 +1,11 @@
 //! Servers and other writers that do not do as they should.
 
-use dev_apiserver::{Resource, Rule};
+use dev_apiserver::{Resource, Rule, State};
 use serde_json::json;
 use suite::{
     eventually,
     faults::code,
-    stays,
+    stays, throughout, within,
     work::{NAMESPACE, Stage, config_map},
 };
 
@@ -61,6 +61,22 @@ fn object_is_remembered_while_its_group_is_not_found() {
     eventually("pruned", || !recorded().contains("things"));
     assert_eq!(stage.managed.get("example.com/v1", "things", NAMESPACE, "t"), None);
     agent.terminate();
+}
+
+/// A restart would help nobody, and end what goes on with the other server.
+#[test]
+fn silent_servers_are_no_reason_for_a_restart() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    let servers = [&stage.hub, &stage.managed];
+    servers.iter().for_each(|server| server.faults().set_state(State::Hang));
+    throughout(15_000, "it lives", || agent.ask("/healthz").0 == 200);
+    servers.iter().for_each(|server| server.faults().set_state(State::Up));
+    stage.apply(&[config_map("a", "2")]);
+    within(120, "the edit", || stage.data("a") == Some(json!("2")));
+    agent.ends_at_once();
 }
 
 /// With the hub's URL all records have other names.
