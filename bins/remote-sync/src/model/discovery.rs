@@ -141,7 +141,8 @@ fn add_listed(
     let (group, version) = (group.to_owned(), version.to_owned());
     let of = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
     let list = document(client, &of, &version_path(&of.group, &version), "APIResourceList")?;
-    for found in listed(&list, &of, &version) {
+    let listed = served(&list, (&of.group, &version), &["list"]);
+    for found in listed.into_iter().filter(|kind| kind.namespaced) {
         let id = |kind: &ApiResource| (kind.resource.group.clone(), kind.resource.plural.clone());
         if kinds.iter().all(|known| id(known) != id(&found)) {
             kinds.push(found);
@@ -150,23 +151,24 @@ fn add_listed(
     Ok(())
 }
 
-/// The namespaced kinds in an APIResourceList that can be listed.
-fn listed(list: &Value, of: &ResourceArg, version: &str) -> Vec<ApiResource> {
-    let entries = list["resources"].as_array().into_iter().flatten();
-    let lists = |entry: &&Value| {
-        let verbs = entry["verbs"].as_array().into_iter().flatten();
-        entry["namespaced"] == true && verbs.into_iter().any(|verb| verb == "list")
-    };
-    let plurals = entries.filter(lists).filter_map(|entry| entry["name"].as_str());
-    let kinds = plurals.filter(|plural| valid_label(plural)).map(|plural| ApiResource {
-        resource: Resource {
-            group: of.group.clone().into(),
-            version: version.to_owned().into(),
-            plural: plural.to_owned().into(),
-            kind: plural.to_owned().into(),
-        },
-        namespaced: true,
-        status: false,
+/// The kinds in an APIResourceList that allow these verbs.
+fn served(list: &Value, (group, version): (&str, &str), verbs: &[&str]) -> Vec<ApiResource> {
+    let entries = || list["resources"].as_array().into_iter().flatten();
+    let kinds = entries().filter_map(|entry| {
+        let plural = entry["name"].as_str().filter(|plural| valid_label(plural))?;
+        let allowed = entry["verbs"].as_array()?;
+        let serves = verbs.iter().all(|verb| allowed.iter().any(|allowed| allowed == verb));
+        let status = format!("{plural}/status");
+        serves.then(|| ApiResource {
+            resource: Resource {
+                group: group.to_owned().into(),
+                version: version.to_owned().into(),
+                plural: plural.to_owned().into(),
+                kind: entry["kind"].as_str().unwrap_or_default().to_owned().into(),
+            },
+            namespaced: entry["namespaced"] == true,
+            status: entries().any(|entry| entry["name"] == *status),
+        })
     });
     kinds.collect()
 }
@@ -178,24 +180,9 @@ fn group_path(wanted: &ResourceArg) -> String {
 
 /// The kind in an APIResourceList, if it is listed and can be watched.
 fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource> {
-    let named = |name: &str| {
-        let mut entries = list["resources"].as_array().into_iter().flatten();
-        entries.find(|entry| entry["name"] == name)
-    };
-    let entry = named(&wanted.plural)?;
-    let verbs = entry["verbs"].as_array()?;
-    let kind = entry["kind"].as_str().filter(|kind| !kind.is_empty())?;
-    let resource = Resource {
-        group: wanted.group.clone().into(),
-        version: version.to_owned().into(),
-        plural: wanted.plural.clone().into(),
-        kind: kind.to_owned().into(),
-    };
-    ["list", "watch"].iter().all(|verb| verbs.iter().any(|v| v == verb)).then_some(ApiResource {
-        resource,
-        namespaced: entry["namespaced"] == true,
-        status: named(&format!("{}/status", wanted.plural)).is_some(),
-    })
+    let kinds = served(list, (&wanted.group, version), &["list", "watch"]).into_iter();
+    let mut named = kinds.filter(|kind| kind.resource.plural == wanted.plural);
+    named.find(|kind| !kind.resource.kind.is_empty())
 }
 
 fn document(client: &Client, wanted: &ResourceArg, path: &str, kind: &str) -> Result<Value> {
