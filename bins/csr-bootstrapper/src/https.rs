@@ -15,7 +15,7 @@ use rustls::{
     version::TLS13,
 };
 use sidecar::{
-    diagnostics::{Answer, Connection, HttpListener},
+    diagnostics::{ClientSocket, HttpListener, Respond},
     flags::Flags,
 };
 
@@ -75,7 +75,7 @@ impl HttpsSettings {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;
         let config = Arc::new(config);
-        let session = Arc::new(move |mut client: &Connection, answer: &mut Answer<'_>| {
+        let session = Arc::new(move |mut client: &ClientSocket, answer: &mut Respond<'_>| {
             let mut tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
             answer(&mut Stream::new(&mut tls, &mut client))?;
             tls.send_close_notify();

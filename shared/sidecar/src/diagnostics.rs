@@ -17,7 +17,7 @@ use crate::{flags::Flags, runtime};
 
 use self::connection::Stream;
 pub use self::{
-    connection::{Answer, Connection},
+    connection::{ClientSocket, Respond},
     listener::HttpListener,
 };
 
@@ -75,12 +75,12 @@ struct Server {
     /// Locked while a response is made: clients that wait for one cost no memory.
     report: Mutex<Box<dyn Report>>,
     /// The oldest first.
-    open: Mutex<Vec<Arc<Connection>>>,
+    open: Mutex<Vec<Arc<ClientSocket>>>,
     closed: Condvar,
 }
 
 impl Server {
-    fn admit(self: &Arc<Self>, connection: Connection) -> Client {
+    fn admit(self: &Arc<Self>, connection: ClientSocket) -> Client {
         let connection = Arc::new(connection);
         let mut open = lock(&self.open);
         while open.len() >= MAX_CONNECTIONS {
@@ -91,7 +91,7 @@ impl Server {
         Client { server: self.clone(), connection }
     }
 
-    fn response(&self, request: &str, connection: &Connection) -> Vec<u8> {
+    fn response(&self, request: &str, connection: &ClientSocket) -> Vec<u8> {
         let report = lock(&self.report);
         let response = http::response(request, &**report);
         connection.unsent.store(response.len(), Relaxed);
@@ -111,7 +111,7 @@ impl Server {
 /// A client, until the end of its connection.
 struct Client {
     server: Arc<Server>,
-    connection: Arc<Connection>,
+    connection: Arc<ClientSocket>,
 }
 
 impl Client {

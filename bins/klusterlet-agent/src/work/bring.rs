@@ -71,7 +71,7 @@ pub(crate) fn bring(
 }
 
 /// What a pass did with a manifest.
-pub(crate) struct Attempt {
+pub(crate) struct ApplyAttempt {
     /// `None` if it was not tried.
     pub(crate) applied: Option<std::result::Result<(), ApplyError>>,
     /// The object, or why there is none.
@@ -91,7 +91,7 @@ impl Outcome {
         io: &dyn WorkIo,
         (agent, work): (&WorkAgent, &ManifestWork),
         manifest: &Manifest,
-        attempt: &Attempt,
+        attempt: &ApplyAttempt,
     ) -> Self {
         Self {
             uid: attempt.object.as_ref().ok().and_then(uid_of),
@@ -112,7 +112,7 @@ pub(crate) fn observe(
     let outcomes = texts.map(|(ordinal, text)| {
         let manifest = Manifest::read(io, ordinal, text);
         let object = look(io, &manifest);
-        Outcome::of(io, (agent, work), &manifest, &Attempt { applied: None, object })
+        Outcome::of(io, (agent, work), &manifest, &ApplyAttempt { applied: None, object })
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
     let is_pending = outcomes.iter().any(|outcome| outcome.is_pending);
@@ -126,10 +126,10 @@ fn apply_manifest(
     record: &AppliedManifestWork,
     manifest: &Manifest,
     digests: &mut Digests,
-) -> Attempt {
+) -> ApplyAttempt {
     let known = known_condition(work, manifest);
     if conditions::is_complete(known) && manifest.kind.is_ok() {
-        return Attempt { applied: Some(Ok(())), object: look(io, manifest) };
+        return ApplyAttempt { applied: Some(Ok(())), object: look(io, manifest) };
     }
     let object = manifest.identifier();
     let strategy = strategy(&work.spec.manifest_configs, &object);
@@ -160,9 +160,9 @@ fn apply_manifest(
                 io.drift_mended(&object);
             }
             digests.insert(object, digest);
-            Attempt { applied: Some(Ok(())), object: Ok(live) }
+            ApplyAttempt { applied: Some(Ok(())), object: Ok(live) }
         }
-        Err(error) => Attempt { applied: Some(Err(error)), object: look(io, manifest) },
+        Err(error) => ApplyAttempt { applied: Some(Err(error)), object: look(io, manifest) },
     }
 }
 

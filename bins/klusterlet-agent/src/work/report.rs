@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     apply::{ApplyError, guarded_by},
-    bring::Attempt,
+    bring::ApplyAttempt,
     condition_rules,
     conditions::{self, APPLIED, Availability},
     feedback::{self, RawLimit},
@@ -24,7 +24,7 @@ pub(crate) fn manifest_condition(
     io: &dyn WorkIo,
     work: &ManifestWork,
     manifest: &Manifest,
-    attempt: &Attempt,
+    attempt: &ApplyAttempt,
     raw: RawLimit,
 ) -> ManifestCondition {
     let now = io.now();

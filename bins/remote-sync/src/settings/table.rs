@@ -19,7 +19,7 @@ fn own() -> Vec<Flag> {
         "accept-identity" List "" =>
             "NAME=[OLD:]UID: accept UID as the cluster identity (uid of namespace kube-system) of remote NAME, in place of OLD or the recorded one.";
         "adopt" String "equal" =>
-            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies.";
+            "Whether to adopt an unmanaged object with the target's name: never, equal (only with the source's content) or always.";
         "annotation-prefix" String "cloud.teleport.dev" =>
             "Prefix of all annotations written and read.";
         "cleanup" Bool "false" =>
@@ -33,7 +33,7 @@ fn own() -> Vec<Flag> {
         "finalizer" String "" =>
             "Finalizer on the source; instances that share objects each need their own (default: sync-local with the prefix).";
         "ignore-field" List "" =>
-            "KIND:POINTER: a field that a new target gets and the target's side owns then, as in deployments.apps:/spec/replicas.";
+            "KIND:POINTER of a field to set on creation and then ignore, as in deployments.apps:/spec/replicas.";
         "leader-election" Bool "false" => "Elect a leader; other replicas stand by.";
         "leader-election-name" String "remote-sync" =>
             "Name of the leader election Lease, in the program's namespace; each instance needs its own.";
@@ -82,9 +82,9 @@ fn own() -> Vec<Flag> {
             "Exact names of Secrets to upload, if a target controls them.";
         "timeout" Duration "10s" => "For one request.";
         "track" String "source" =>
-            "What a source is given beside its status: source: a finalizer and annotations; target: nothing, all is recorded on the target.";
+            "Where the bookkeeping is kept: source (finalizer and annotations on the source) or target (the source gets its status alone).";
         "wait-timeout" Seconds "0" =>
-            "With -once: how long to wait for clusters and kinds that are not available, and for an -orphan-grace that is no longer; 0 checks once.";
+            "With -once: how long to wait for unavailable clusters and kinds; 0 checks once. Orphans are deleted only if -orphan-grace is no longer.";
         // sync-controller's names.
         "local-namespace-suffix" Alias "target-namespace-suffix" => "";
         "local-propagation-policy" Alias "target-propagation-policy" => "";

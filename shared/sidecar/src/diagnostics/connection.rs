@@ -1,4 +1,4 @@
-//! Connection of a client: its socket, with one deadline for all that is read and written.
+//! The socket of a client, with one deadline for all that is read and written.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -15,15 +15,15 @@ pub trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 /// Answers the request that comes over a stream.
-pub type Answer<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
+pub type Respond<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
 
-pub struct Connection {
+pub struct ClientSocket {
     socket: TcpStream,
     deadline: Instant,
     pub(super) unsent: AtomicUsize,
 }
 
-impl Connection {
+impl ClientSocket {
     pub(super) fn new(socket: TcpStream) -> Self {
         let deadline = Instant::now() + CONNECTION_TIMEOUT;
         Self { socket, deadline, unsent: AtomicUsize::new(0) }
@@ -40,14 +40,14 @@ impl Connection {
     }
 }
 
-impl Read for &Connection {
+impl Read for &ClientSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.set_read_timeout(self.time_left()?)?;
         (&self.socket).read(buffer)
     }
 }
 
-impl Write for &Connection {
+impl Write for &ClientSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(self.time_left()?)?;
         (&self.socket).write(bytes)

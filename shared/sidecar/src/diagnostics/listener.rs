@@ -13,10 +13,10 @@ use apiclient::{
     thread::start_thread,
 };
 
-use super::{Answer, Connection, Server};
+use super::{ClientSocket, Respond, Server};
 
 /// Passes a client's stream, its socket or TLS over it, to the function that answers.
-type Session = dyn Fn(&Connection, &mut Answer<'_>) -> io::Result<()> + Send + Sync;
+type Session = dyn Fn(&ClientSocket, &mut Respond<'_>) -> io::Result<()> + Send + Sync;
 
 /// Out of memory or descriptors: no reason to spin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ impl HttpListener {
 
     pub(super) fn plain(host: &str, port: u16) -> Result<Self> {
         let names = ("metrics address", "-metrics-host");
-        let session = |mut client: &Connection, answer: &mut Answer<'_>| answer(&mut client);
+        let session = |mut client: &ClientSocket, answer: &mut Respond<'_>| answer(&mut client);
         Self::bind(names, (host, port), Arc::new(session))
     }
 
@@ -63,7 +63,7 @@ impl HttpListener {
     }
 
     fn accept(&self, server: &Arc<Server>) -> io::Result<()> {
-        let client = server.admit(Connection::new(self.socket.accept()?.0));
+        let client = server.admit(ClientSocket::new(self.socket.accept()?.0));
         let session = self.session.clone();
         start_thread("client", move || {
             // An error ends the connection, as success does.
