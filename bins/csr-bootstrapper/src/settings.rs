@@ -17,6 +17,7 @@ pub(crate) use self::{table::table, values::ANNOTATIONS};
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
+    identity::valid_agent,
 };
 
 /// How agents of add-ons get their credential for the hub's API server.
@@ -135,12 +136,14 @@ impl Settings {
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
             bootstraps: values::bootstraps(flags, several_hubs)?,
-            hub_connection_timeout: values::hub_connection_timeout(flags, several_hubs)?,
+            hub_connection_timeout: several_hubs
+                .then(|| values::hub_connection_timeout(flags))
+                .transpose()?,
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
             write_files: flags.switch("write-files") && once.is_none(),
             cluster_name: values::cluster_name(flags)?,
-            agent_id: values::agent_id(flags)?,
+            agent_id: values::name(flags, "agent-id", valid_agent)?,
             reach: flags.reach(),
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: values::external_urls(flags)?,

@@ -23,15 +23,22 @@ pub struct ObjectMeta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub finalizers: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
+    pub labels: BTreeMap<String, String>,
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl ObjectMeta {
-    /// The name and namespace of a new object.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Self {
             name: Some(name.to_owned()),
@@ -41,7 +48,6 @@ impl ObjectMeta {
     }
 }
 
-/// `coordination.k8s.io/v1` Lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
     #[serde(default)]
@@ -50,7 +56,6 @@ pub struct Lease {
     pub spec: LeaseSpec,
 }
 
-/// Spec of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSpec {
@@ -58,10 +63,8 @@ pub struct LeaseSpec {
     pub holder_identity: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_duration_seconds: Option<i32>,
-    /// MicroTime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acquire_time: Option<String>,
-    /// MicroTime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renew_time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +73,6 @@ pub struct LeaseSpec {
     pub other: Map<String, Value>,
 }
 
-/// Core Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Pod {
@@ -80,7 +82,6 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
-/// Spec of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
@@ -90,7 +91,6 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
 }
 
-/// Container of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
@@ -98,7 +98,6 @@ pub struct Container {
     pub restart_policy: Option<String>,
 }
 
-/// Status of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
@@ -110,7 +109,6 @@ pub struct PodStatus {
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
-/// Condition of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodCondition {
@@ -120,7 +118,6 @@ pub struct PodCondition {
     pub message: Option<String>,
 }
 
-/// Status of a Container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerStatus {
@@ -128,7 +125,6 @@ pub struct ContainerStatus {
     pub ready: bool,
 }
 
-/// Core Node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Node {
@@ -138,7 +134,6 @@ pub struct Node {
     pub status: NodeStatus,
 }
 
-/// Spec of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NodeSpec {
@@ -163,7 +158,6 @@ pub struct ClusterClaim {
     pub spec: ClusterClaimSpec,
 }
 
-/// Spec of a ClusterClaim.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ClusterClaimSpec {
@@ -178,7 +172,7 @@ pub struct PartialObjectMetadata {
 }
 
 /// Go writes an empty list or map as null.
-fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
+pub fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -12,7 +12,6 @@ const INITIAL_WAIT: Duration = Duration::from_secs(1);
 /// A failure that lasts is logged again after this.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Counts failures in a row.
 #[derive(Debug)]
 pub struct Backoff {
     cap: Duration,
@@ -23,10 +22,8 @@ pub struct Backoff {
     logged: Vec<(Discriminant<Error>, Instant)>,
 }
 
-/// The reaction to a failure.
 #[derive(Debug, PartialEq)]
 pub struct Retry {
-    /// Wait this long.
     pub wait: Duration,
     /// The first of its kind, or a reminder: log it.
     pub should_log: bool,
@@ -46,7 +43,6 @@ impl Backoff {
         self
     }
 
-    /// Changes both limits from now on.
     pub fn set_limits(&mut self, cap: Duration, pause: Duration) {
         (self.cap, self.pause) = (cap, pause);
     }
@@ -80,7 +76,6 @@ impl Backoff {
         std::mem::take(&mut self.failures)
     }
 
-    /// Failures in a row so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }

@@ -1,6 +1,6 @@
 //! X.509 certificates: subject and validity, use as an authority, and use by a server.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustls::{
     CertificateError,
@@ -11,10 +11,9 @@ use x509_cert::{
     attr::AttributeTypeAndValue,
     der::{Decode, asn1::ObjectIdentifier},
     ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage},
-    time::Time,
+    time::{Time, Validity},
 };
 
-/// The subject of a certificate and its validity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct X509Certificate {
     /// The user, as a Kubernetes API server reads it.
@@ -23,9 +22,7 @@ pub struct X509Certificate {
     pub organizations: Vec<String>,
     /// Organizational units, sorted; without a meaning for an API server.
     pub units: Vec<String>,
-    /// The first moment.
     pub not_before: SystemTime,
-    /// The last moment.
     pub not_after: SystemTime,
 }
 
@@ -53,16 +50,11 @@ pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
 pub(crate) fn is_authority(der: &[u8], now: u64) -> bool {
     let Ok(certificate) = X509::from_der(der) else { return false };
     let certificate = certificate.tbs_certificate();
-    let validity = certificate.validity();
-    let seconds = |time: Time| time.to_unix_duration().as_secs();
     let constraints = certificate.get_extension::<BasicConstraints>();
-    let signs = match certificate.get_extension::<KeyUsage>() {
-        Ok(usage) => usage.is_none_or(|(_, usage)| usage.key_cert_sign()),
-        Err(_) => false,
-    };
+    let usage = certificate.get_extension::<KeyUsage>();
     matches!(constraints, Ok(Some((_, constraints))) if constraints.ca)
-        && signs
-        && (seconds(validity.not_before)..=seconds(validity.not_after)).contains(&now)
+        && usage.is_ok_and(|usage| usage.is_none_or(|(_, usage)| usage.key_cert_sign()))
+        && check_validity(certificate.validity(), now).is_ok()
 }
 
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
@@ -73,24 +65,25 @@ const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
     let certificate = X509::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
     let certificate = certificate.tbs_certificate();
-    let (validity, now) =
-        (certificate.validity(), SystemTime::UNIX_EPOCH + Duration::from_secs(now));
-    if now < validity.not_before.to_system_time() {
+    check_validity(certificate.validity(), now)?;
+    let usage = certificate.get_extension::<ExtendedKeyUsage>();
+    let usage = usage.map_err(|_| CertificateError::BadEncoding)?;
+    let is_server = |usage: &ObjectIdentifier| [SERVER_AUTH, ANY_USAGE].contains(usage);
+    if usage.is_some_and(|(_, usage)| !usage.0.iter().any(is_server)) {
+        return Err(CertificateError::InvalidPurpose);
+    }
+    Ok(())
+}
+
+fn check_validity(validity: &Validity, now: u64) -> Result<(), CertificateError> {
+    let seconds = |time: Time| time.to_unix_duration().as_secs();
+    if now < seconds(validity.not_before) {
         return Err(CertificateError::NotValidYet);
     }
-    if now > validity.not_after.to_system_time() {
+    if now > seconds(validity.not_after) {
         return Err(CertificateError::Expired);
     }
-    match certificate.get_extension::<ExtendedKeyUsage>() {
-        Ok(None) => Ok(()),
-        Ok(Some((_, usage)))
-            if usage.0.iter().any(|usage| [SERVER_AUTH, ANY_USAGE].contains(usage)) =>
-        {
-            Ok(())
-        }
-        Ok(Some(_)) => Err(CertificateError::InvalidPurpose),
-        Err(_) => Err(CertificateError::BadEncoding),
-    }
+    Ok(())
 }
 
 fn read(der: &[u8]) -> Result<X509Certificate, &'static str> {

@@ -31,7 +31,7 @@ use crate::{
     },
     error::Result,
     lock::lock,
-    memory,
+    memory::{self, Budget},
     resource::Target,
     watch::encoded,
 };
@@ -42,7 +42,6 @@ pub use self::{
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
 
-/// Loads the present credentials.
 pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// The occasions on which credentials are loaded again.
@@ -55,12 +54,13 @@ pub enum Reload {
     FromFiles(Load),
 }
 
-/// A client for one API server. Cheap to clone; clones share everything but [`Client::limited_to`]. A request
+/// A client for one API server. Cheap to clone; clones share everything but the limits of the handle. A request
 /// holds no lock while it waits.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
     largest: usize,
+    timeout: Option<Duration>,
     field_manager: &'static str,
     impersonated: Option<Arc<str>>,
 }
@@ -78,7 +78,6 @@ struct Inner {
     peer: Mutex<PeerState>,
 }
 
-/// What the answers of the server say about it.
 #[derive(Default)]
 struct PeerState {
     clock: Option<ServerClock>,
@@ -91,26 +90,22 @@ struct PeerState {
 /// A server's clock, by the dates of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerClock {
-    /// Its lead over ours, in seconds.
+    /// In seconds.
     pub ahead: i64,
     /// The time in the last of the answers.
     pub time: SystemTime,
-    /// The first of the answers that agree on this.
+    /// The first of the answers that agree on this, and the last.
     pub since: Instant,
-    /// The last of them.
     pub last: Instant,
 }
 
 /// A span of 401 answers from the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The first time.
     pub since: Instant,
-    /// The last time.
     pub last: Instant,
 }
 
-/// The identities of all clients so far.
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
@@ -156,13 +151,20 @@ impl Client {
             peer: Mutex::default(),
         };
         let inner = Arc::new(inner);
-        Ok(Self { inner, largest: USUAL_OBJECT, field_manager: "", impersonated: None })
+        let (timeout, field_manager, impersonated) = (None, "", None);
+        Ok(Self { inner, largest: USUAL_OBJECT, timeout, field_manager, impersonated })
     }
 
     /// A handle with its own memory limit for each object, in bytes.
     #[must_use]
     pub fn limited_to(&self, largest: usize) -> Self {
         Self { largest, ..self.clone() }
+    }
+
+    /// A handle with its own time limit for each request.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self.clone() }
     }
 
     /// A handle whose creates and patches have this field manager, and whose reads keep `managedFields`; without one, the
@@ -178,7 +180,6 @@ impl Client {
         Self { impersonated: Some(user.into()), ..self.clone() }
     }
 
-    /// Returns whether this is a handle of the same client.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -186,11 +187,6 @@ impl Client {
     /// Reads an object; `NotFound` only if the server names it.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
         self.object(&ApiRequest::get(*target))
-    }
-
-    /// As [`get`](Self::get), within `timeout`.
-    pub fn get_within(&self, target: &Target<'_>, timeout: Duration) -> Result<Value> {
-        self.object(&ApiRequest { timeout: Some(timeout), ..ApiRequest::get(*target) })
     }
 
     /// Never repeated, as a first attempt that was cut off may have created the object.
@@ -250,16 +246,12 @@ impl Client {
 
     /// Reads a path that is not a resource and answers with JSON, such as a discovery document.
     pub fn document(&self, path: &str) -> Result<Value> {
-        self.json(&ApiRequest::text(path, None))
+        self.json(&ApiRequest::text(path))
     }
 
     /// Reads a path such as `/livez`: the code of the answer, success or not, and its text.
     pub fn text(&self, path: &str) -> Result<(u16, String)> {
-        self.read_text(&ApiRequest::text(path, None))
-    }
-
-    pub fn text_within(&self, path: &str, timeout: Duration) -> Result<(u16, String)> {
-        self.read_text(&ApiRequest::text(path, Some(timeout)))
+        self.read_text(&ApiRequest::text(path))
     }
 
     /// Uses another identity or server from the next request on. Old connections are closed, also those of
@@ -267,7 +259,7 @@ impl Client {
     /// already; on an error the old identity stays.
     pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
-        if *state.transport.config() == config {
+        if state.transport.config == config {
             return Ok(false);
         }
         let old = if state.transport.same_connection(&config) {
@@ -282,7 +274,7 @@ impl Client {
         self.inner.requests.count_for(&state.transport.host());
         drop(state);
         if let Some(old) = old {
-            old.shut_down();
+            old.agent.shutdown();
         }
         log::info!(server = self.name(); "credentials rotated");
         Ok(true)
@@ -306,14 +298,13 @@ impl Client {
 
     /// Ends all requests of this client, watches among them; a later request would connect anew.
     pub fn close(&self) {
-        let agent = self.state().transport.agent().clone();
+        let agent = self.state().transport.agent.clone();
         agent.shutdown();
         memory::end_waits(self.peer());
     }
 
-    /// The credentials in use.
     pub fn config(&self) -> ClusterConfig {
-        self.state().transport.config().clone()
+        self.state().transport.config.clone()
     }
 
     /// The server's clock, once an answer has its date. An answer that is not JSON may be a
@@ -327,30 +318,25 @@ impl Client {
     }
 
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
-        certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
+        certificate::expiry(&self.state().transport.config.identity.as_ref()?.certificate)
     }
 
-    /// The server's host and port.
     pub fn host(&self) -> String {
         self.state().transport.host()
     }
 
-    /// The server in messages, such as "the hub".
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Tells the peer of this client from others.
-    pub(crate) fn peer(&self) -> usize {
+    fn peer(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()
     }
 
-    /// The memory that an object may cost, in bytes.
-    pub(crate) fn largest(&self) -> usize {
-        self.largest
+    pub(crate) fn budget(&self, request: &ApiRequest<'_>) -> Budget {
+        Budget::for_peer(request.budget(self.largest), self.peer())
     }
 
-    /// The longest silence of a watch.
     pub(crate) fn silence(&self) -> Duration {
         self.inner.timeouts.silence
     }

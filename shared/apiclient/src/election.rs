@@ -4,14 +4,14 @@
 //! As there, this is no fence: a write that began before leadership was lost may still land.
 
 use std::{
-    fs,
+    fs, mem,
     time::{Duration, Instant, SystemTime},
 };
 
 use log::Level;
 
 use crate::{
-    api::{Lease, LeaseSpec},
+    api::Lease,
     backoff::Backoff,
     client::Client,
     error::{Error, Result},
@@ -30,7 +30,6 @@ pub struct ElectionTiming {
     pub lease: Duration,
     /// The leader gives up after this time without success.
     pub renew: Duration,
-    /// Between two attempts.
     pub retry: Duration,
 }
 
@@ -54,19 +53,7 @@ pub struct Candidate {
     renewed: Option<Instant>,
 }
 
-/// The action of a candidate after it has read the Lease.
-#[derive(Debug, PartialEq)]
-pub enum Claim {
-    /// There is none: create this.
-    Create(Lease),
-    /// It is ours or nobody's: replace it with this.
-    Replace(Lease),
-    /// Another one leads.
-    Wait,
-}
-
 impl Candidate {
-    /// Starts without observations.
     pub fn new(identity: String, timing: ElectionTiming) -> Self {
         Self { identity, timing, seen: None, renewed: None }
     }
@@ -76,70 +63,51 @@ impl Candidate {
         self.renewed.map(|renewed| renewed + self.timing.renew)
     }
 
-    /// The holder of the Lease when it was last seen.
     pub fn holder(&self) -> &str {
-        self.seen
-            .as_ref()
-            .and_then(|(lease, _)| lease.spec.holder_identity.as_deref())
-            .unwrap_or_default()
+        let seen = self.seen.as_ref();
+        seen.and_then(|(lease, _)| lease.spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
     /// Returns whether another candidate is known to lead.
     pub fn stands_by(&self, now: Instant) -> bool {
-        !self.holder().is_empty() && self.holder() != self.identity && self.held(now)
+        let held_until = self.seen.as_ref().map(|(lease, since)| {
+            let seconds = lease.spec.lease_duration_seconds.unwrap_or(0).clamp(0, 86_400);
+            *since + Duration::from_secs(seconds.unsigned_abs().into())
+        });
+        let is_other = !self.holder().is_empty() && self.holder() != self.identity;
+        is_other && held_until.is_some_and(|until| now < until)
     }
 
-    /// The renewal by a leader, from memory: client-go's fast path, without a read.
-    fn renewal(&self, wall: SystemTime) -> Option<Lease> {
-        let (lease, _) = self.seen.as_ref().filter(|_| self.renewed.is_some())?;
-        Some(self.held_by_us(lease, wall))
-    }
-
-    /// The action after the Lease was read.
-    fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Claim {
-        match &self.seen {
-            None => {
-                let (namespace, name) = (target.namespace, target.name);
-                let spec = self.spec(None, wall);
-                Claim::Create(lease::new(
-                    namespace.unwrap_or_default(),
-                    name.unwrap_or_default(),
-                    spec,
-                ))
-            }
-            Some(_) if self.holder() != self.identity && self.held(now) => Claim::Wait,
-            Some((lease, _)) => Claim::Replace(self.held_by_us(lease, wall)),
+    /// The Lease that acquires or keeps the lead, without a resourceVersion if it is to be created; `None` while another
+    /// candidate leads.
+    fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Option<Lease> {
+        if self.stands_by(now) {
+            return None;
         }
-    }
-
-    fn held_by_us(&self, lease: &Lease, wall: SystemTime) -> Lease {
-        Lease { metadata: lease.metadata.clone(), spec: self.spec(Some(&lease.spec), wall) }
-    }
-
-    /// The record of a candidate that acquires or keeps the Lease.
-    fn spec(&self, old: Option<&LeaseSpec>, wall: SystemTime) -> LeaseSpec {
-        let now = Some(micro_time(wall));
-        let kept = old.filter(|old| old.holder_identity.as_deref() == Some(&*self.identity));
-        let transitions = old.and_then(|old| old.lease_transitions).unwrap_or(0).max(0);
-        let is_taken = old.is_some() && kept.is_none();
-        LeaseSpec {
-            holder_identity: Some(self.identity.clone()),
-            // No less than the leader's own time, or others would take over before it gives up.
-            lease_duration_seconds: Some(lease::whole_seconds(self.timing.lease)),
-            acquire_time: kept.map_or_else(|| now.clone(), |old| old.acquire_time.clone()),
-            renew_time: now,
-            lease_transitions: Some(transitions.saturating_add(is_taken.into())),
-            other: old.map(|old| old.other.clone()).unwrap_or_default(),
+        let old = self.seen.as_ref().map(|(lease, _)| lease.clone());
+        let is_taken = old.is_some() && self.holder() != self.identity;
+        let (namespace, name) =
+            (target.namespace.unwrap_or_default(), target.name.unwrap_or_default());
+        let mut lease = old.unwrap_or_else(|| lease::new(namespace, name));
+        let (spec, time) = (&mut lease.spec, Some(micro_time(wall)));
+        if self.holder() != self.identity {
+            spec.acquire_time.clone_from(&time);
         }
+        spec.renew_time = time;
+        spec.holder_identity = Some(self.identity.clone());
+        // No less than the leader's own time, or others would take over before it gives up.
+        spec.lease_duration_seconds = Some(lease::whole_seconds(self.timing.lease));
+        let transitions = spec.lease_transitions.unwrap_or(0).max(0);
+        spec.lease_transitions = Some(transitions.saturating_add(is_taken.into()));
+        Some(lease)
     }
 
     /// The record of a leader that releases the Lease, as client-go's release() writes it.
     fn released(&self, wall: SystemTime) -> Option<Lease> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.holder() == self.identity)?;
-        let mut lease = lease.clone();
-        let now = Some(micro_time(wall));
-        (lease.spec.holder_identity, lease.spec.lease_duration_seconds) =
-            (Some(String::new()), Some(1));
+        let (mut lease, now) = (lease.clone(), Some(micro_time(wall)));
+        lease.spec.holder_identity = Some(String::new());
+        lease.spec.lease_duration_seconds = Some(1);
         (lease.spec.renew_time, lease.spec.acquire_time) = (now.clone(), now);
         Some(lease)
     }
@@ -161,14 +129,6 @@ impl Candidate {
             Ok(false) => None,
             Err(_) => self.renewed.filter(|_| until.is_some_and(|until| now < until)),
         };
-    }
-
-    fn held(&self, now: Instant) -> bool {
-        self.seen.as_ref().is_some_and(|(lease, since)| {
-            let seconds = lease.spec.lease_duration_seconds.unwrap_or(0).clamp(0, 86_400);
-            let duration = Duration::from_secs(seconds.unsigned_abs().into());
-            !self.holder().is_empty() && *since + duration > now
-        })
     }
 }
 
@@ -232,7 +192,7 @@ pub fn run(
 fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<()> {
     for last in [false, true] {
         let Some(lease) = candidate.released(SystemTime::now()) else { return Ok(()) };
-        match client.replace_typed(target, &lease) {
+        match client.write_typed(target, &lease) {
             Err(Error::Conflict(_)) if !last => {
                 candidate.observe(Some(client.get_typed(target)?), Instant::now());
             }
@@ -242,31 +202,29 @@ fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
     Ok(())
 }
 
-/// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader needs one request.
+/// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader renews from memory, with one request:
+/// client-go's fast path.
 fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
-    if let Some(lease) = candidate.renewal(SystemTime::now()) {
-        match client.replace_typed(target, &lease) {
-            Ok(lease) => {
-                candidate.observe(Some(lease), Instant::now());
+    let mut is_known = candidate.renewed.is_some() && candidate.seen.is_some();
+    loop {
+        if !is_known {
+            let lease = match client.get_typed(target) {
+                Err(Error::NotFound(_)) => None,
+                other => Some(other?),
+            };
+            candidate.observe(lease, Instant::now());
+        }
+        let now = (Instant::now(), SystemTime::now());
+        let Some(lease) = candidate.claim(target, now.0, now.1) else { return Ok(false) };
+        match client.write_typed(target, &lease) {
+            // Another writer was faster: read before the next step.
+            Err(Error::Conflict(_)) if mem::take(&mut is_known) => {}
+            written => {
+                candidate.observe(Some(written?), Instant::now());
                 return Ok(true);
             }
-            // Another writer was faster: read before the next step.
-            Err(Error::Conflict(_)) => {}
-            Err(error) => return Err(error),
         }
     }
-    let lease = match client.get_typed(target) {
-        Err(Error::NotFound(_)) => None,
-        other => Some(other?),
-    };
-    candidate.observe(lease, Instant::now());
-    let written = match candidate.claim(target, Instant::now(), SystemTime::now()) {
-        Claim::Wait => return Ok(false),
-        Claim::Create(lease) => client.create_typed(target, &lease)?,
-        Claim::Replace(lease) => client.replace_typed(target, &lease)?,
-    };
-    candidate.observe(Some(written), Instant::now());
-    Ok(true)
 }
 
 #[cfg(test)]

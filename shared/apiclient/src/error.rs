@@ -5,7 +5,6 @@ use std::{fmt, time::Duration};
 
 use kubeconfig::error::ConfigError;
 
-/// The reason why something could not be done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
     /// The object to be created is there already (409 `AlreadyExists`): read it.
@@ -56,7 +55,6 @@ impl Error {
         Self::BadConfig(sentence.into())
     }
 
-    /// The sentence without its class.
     pub fn message(&self) -> &str {
         match self {
             Self::BadConfig(error) => error.message(),
@@ -79,7 +77,6 @@ impl Error {
         }
     }
 
-    /// The time that the server asked us to stay away.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
@@ -102,5 +99,4 @@ impl From<ConfigError> for Error {
     }
 }
 
-/// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;

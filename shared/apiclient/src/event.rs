@@ -19,10 +19,8 @@ const MAX_MESSAGE: usize = 1000;
 /// With a dot and 16 digits after it a name is of at most 253 characters.
 const MAX_NAME: usize = 253 - 17;
 
-/// The content of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreEvent {
-    /// The source of the Event.
     pub source: &'static str,
     /// The reason in one word; upstream's if there is one.
     pub reason: &'static str,

@@ -1,6 +1,5 @@
 //! Histogram of values, as Prometheus wants durations.
 
-/// A histogram of values.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     pub bounds: &'static [f64],
@@ -10,12 +9,10 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty one with these upper bounds, in ascending order.
     pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
 
-    /// Counts a value.
     pub fn add(&mut self, value: f64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket] += 1;

@@ -2,25 +2,21 @@
 
 use std::{
     fmt,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufReader, Read},
 };
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value, de::IoRead};
+use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Deserializer, Map, Number, Value};
 
 use crate::memory::{Budget, VALUE, entry_cost, text_cost};
 
-/// The value in `bytes`, which may cost at most `limit` bytes of memory.
-pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {
+/// The value in `bytes`; `None` if it is not JSON, or costs more than `limit` bytes of memory.
+pub fn parse(bytes: &[u8], limit: usize) -> Option<Value> {
     let budget = Budget::new(limit);
-    let mut bytes = Bytes::new(bytes, &budget);
-    let mut json = bytes.json();
-    let value =
-        Tree::any(&budget).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    match value {
-        Ok(_) if budget.is_exceeded() => Err(JsonError::TooLarge),
-        value => value.map_err(|_| JsonError::Syntax),
-    }
+    let mut bytes = reader(bytes, &budget);
+    let mut json = Deserializer::from_reader(&mut bytes);
+    let value = Tree::any(&budget).deserialize(&mut json).ok()?;
+    json.end().ok().filter(|()| !budget.is_exceeded()).map(|()| value)
 }
 
 /// The cost of a value in memory, in bytes, as it was charged when it was read.
@@ -40,24 +36,6 @@ pub fn cost(value: &Value) -> usize {
     }
 }
 
-/// The reason why a text is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JsonError {
-    /// Not JSON.
-    Syntax,
-    /// It needs more memory than its limit.
-    TooLarge,
-}
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Syntax => "not JSON",
-            Self::TooLarge => "JSON that needs too much memory",
-        })
-    }
-}
-
 /// An object of an API server, as far as it was read.
 #[derive(Clone, Debug)]
 pub enum Document {
@@ -72,16 +50,12 @@ pub enum Document {
 pub struct Head {
     /// Empty where there is none, as in the other fields.
     pub namespace: String,
-    /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.resourceVersion`.
     pub version: String,
 }
 
 impl Document {
-    /// The name of the object.
     pub fn name(&self) -> &str {
         match self {
             Self::Whole(object) => metadata(object, "name"),
@@ -89,7 +63,6 @@ impl Document {
         }
     }
 
-    /// The resourceVersion of the object.
     pub fn version(&self) -> &str {
         match self {
             Self::Whole(object) => metadata(object, "resourceVersion"),
@@ -120,41 +93,17 @@ fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
 pub(crate) const MAX_NAME: usize = 253;
 
 /// Bytes that are counted for a budget. One type for all sources, so that there is one parser in the program.
-pub struct Bytes<'a>(BufReader<Counted<'a>>);
+pub type Bytes<'a> = BufReader<Counted<'a>>;
 
-struct Counted<'a> {
+pub struct Counted<'a> {
     bytes: Box<dyn Read + 'a>,
     budget: &'a Budget,
 }
 
-impl<'a> Bytes<'a> {
-    /// Bytes of a peer or of a file.
-    pub fn new(bytes: impl Read + 'a, budget: &'a Budget) -> Self {
-        let counted = Counted { bytes: Box::new(bytes), budget };
-        // Small: a connection has a buffer of its own beneath.
-        Self(BufReader::with_capacity(1 << 10, counted))
-    }
-
-    /// A parser of the next document.
-    pub fn json(&mut self) -> serde_json::Deserializer<IoRead<&mut Self>> {
-        serde_json::Deserializer::from_reader(self)
-    }
-}
-
-impl Read for Bytes<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl BufRead for Bytes<'_> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.0.fill_buf()
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.0.consume(count);
-    }
+/// Reads the bytes of a peer or of a file.
+pub fn reader<'a>(bytes: impl Read + 'a, budget: &'a Budget) -> Bytes<'a> {
+    // Small: a connection has a buffer of its own beneath.
+    BufReader::with_capacity(1 << 10, Counted { bytes: Box::new(bytes), budget })
 }
 
 impl Read for Counted<'_> {
@@ -167,29 +116,21 @@ impl Read for Counted<'_> {
 /// The place of a value in an object of an API server.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    Root(ManagedFields),
-    Metadata(ManagedFields),
+    /// Whether `metadata.managedFields` are kept: they are half of most objects.
+    Root(bool),
+    Metadata(bool),
     /// A field of the metadata that belongs to the [`Head`].
     Head,
     LeftOut,
     Elsewhere,
 }
 
-/// What becomes of `metadata.managedFields`, which are half of most objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ManagedFields {
-    /// Few need them.
-    Dropped,
-    /// For a writer that merges by what it wrote.
-    Kept,
-}
-
 impl Place {
     /// The place of the value of `key` in a map at this place.
     fn of(self, key: &str) -> Self {
         match self {
-            Self::Root(fields) if key == "metadata" => Self::Metadata(fields),
-            Self::Metadata(ManagedFields::Dropped) if key == "managedFields" => Self::LeftOut,
+            Self::Root(managed_fields) if key == "metadata" => Self::Metadata(managed_fields),
+            Self::Metadata(false) if key == "managedFields" => Self::LeftOut,
             Self::Metadata(_) if HEAD.contains(&key) => Self::Head,
             _ => Self::Elsewhere,
         }
@@ -208,7 +149,6 @@ pub struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Builds any value.
     pub fn any(budget: &'a Budget) -> Self {
         Self { budget, place: Place::Elsewhere }
     }
@@ -217,7 +157,7 @@ impl<'a> Tree<'a> {
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
+    fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
         match self.place {
             Place::Root(_) => any.deserialize_map(self),
             Place::Head => any.deserialize_str(self),
@@ -228,7 +168,7 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     }
 }
 
-fn ignore<'de, D: Deserializer<'de>>(any: D) -> Result<Value, D::Error> {
+fn ignore<'de, D: de::Deserializer<'de>>(any: D) -> Result<Value, D::Error> {
     any.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
 }
 
@@ -265,7 +205,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         let is_head = self.place == Place::Head && value.len() <= MAX_NAME;
-        let is_kept = self.budget.charge_text(value.len()) || is_head;
+        let is_kept = self.budget.charge(text_cost(value.len())) || is_head;
         Ok(if is_kept { value.into() } else { Value::Null })
     }
 
@@ -310,7 +250,7 @@ struct Key<'a> {
 impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = (Place, Option<String>);
 
-    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: de::Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
         key.deserialize_str(self)
     }
 }
@@ -327,20 +267,32 @@ impl Visitor<'_> for Key<'_> {
         if place == Place::LeftOut {
             return Ok((place, None));
         }
-        let is_kept = self.budget.charge_entry(self.entries) && self.budget.charge_text(key.len());
+        let is_kept = self.budget.charge(entry_cost(self.entries))
+            && self.budget.charge(text_cost(key.len()));
         Ok((place, (is_kept || place.is_kept()).then(|| key.to_owned())))
     }
 }
 
 /// Builds an object of an API server. An object that is too large leaves its head.
-pub struct Object<'a>(pub &'a Budget, pub ManagedFields);
+pub struct Object<'a> {
+    pub budget: &'a Budget,
+    pub managed_fields: bool,
+}
+
+impl<'a> Object<'a> {
+    /// An object without its `managedFields`: few need them.
+    pub fn new(budget: &'a Budget) -> Self {
+        Self { budget, managed_fields: false }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {
     type Value = Document;
 
-    fn deserialize<D: Deserializer<'de>>(self, any: D) -> Result<Document, D::Error> {
-        let object = Tree { budget: self.0, place: Place::Root(self.1) }.deserialize(any)?;
-        Ok(match self.0.is_exceeded() {
+    fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Document, D::Error> {
+        let Self { budget, managed_fields } = self;
+        let object = Tree { budget, place: Place::Root(managed_fields) }.deserialize(any)?;
+        Ok(match budget.is_exceeded() {
             true => Document::TooLarge(Head::of(&object)),
             false => Document::Whole(object),
         })

@@ -7,19 +7,8 @@ use crate::{
     time::{micro_time, parse_micro_time},
 };
 
-/// A new Lease with `spec`.
-pub fn new(namespace: &str, name: &str, spec: LeaseSpec) -> Lease {
-    Lease { metadata: ObjectMeta::new(Some(namespace), name), spec }
-}
-
-/// The spec of a heartbeat at its creation; `renewTime` is there from the start, as readers
-/// dereference it (ocm `pkg/registration/spoke/addon/lease_controller.go:144`).
-pub fn heartbeat(duration: Duration, now: SystemTime) -> LeaseSpec {
-    LeaseSpec {
-        lease_duration_seconds: Some(whole_seconds(duration)),
-        renew_time: Some(micro_time(now)),
-        ..LeaseSpec::default()
-    }
+pub fn new(namespace: &str, name: &str) -> Lease {
+    Lease { metadata: ObjectMeta::new(Some(namespace), name), spec: LeaseSpec::default() }
 }
 
 /// `duration` as a Lease has it, rounded up.
@@ -27,7 +16,8 @@ pub(crate) fn whole_seconds(duration: Duration) -> i32 {
     duration.as_secs_f64().ceil() as i32
 }
 
-/// `lease` as read, renewed: only `renewTime` changes, and the `leaseDurationSeconds` of our `own` Lease.
+/// `lease` as read, renewed: only `renewTime` changes, and the `leaseDurationSeconds` of our `own` Lease. A new one has its
+/// `renewTime` from the start, as readers dereference it (ocm `pkg/registration/spoke/addon/lease_controller.go:144`).
 ///
 /// `renewTime` moves forward even when the clock steps back a little; a clock that was set back by more
 /// than `duration` is trusted.
@@ -57,9 +47,13 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
+    fn created(duration: Duration, now: SystemTime) -> Lease {
+        renewed(&new("ns", "x"), duration, now, true)
+    }
+
     #[test]
     fn new_lease_has_a_renew_time() {
-        let Lease { metadata, spec } = new("ns", "x", heartbeat(MINUTE, at(0)));
+        let Lease { metadata, spec } = created(MINUTE, at(0));
         assert_eq!(metadata.name.as_deref(), Some("x"));
         assert_eq!(spec.renew_time.as_deref(), Some("1970-01-01T00:00:00.000000Z"));
         assert_eq!(spec.lease_duration_seconds, Some(60));
@@ -67,9 +61,9 @@ mod tests {
 
     #[test]
     fn only_our_fields_are_rewritten() {
-        let mut lease = new("ns", "x", heartbeat(MINUTE / 2, at(0)));
+        let mut lease = created(MINUTE / 2, at(0));
         lease.metadata.resource_version = Some("7".into());
-        lease.metadata.other.insert("labels".into(), serde_json::json!({"a": "b"}));
+        lease.metadata.other.insert("annotations".into(), serde_json::json!({"a": "b"}));
         lease.spec.holder_identity = Some("other".into());
         lease.spec.other.insert("strategy".into(), "new".into());
         let others = renewed(&lease, MINUTE, at(100), false);
@@ -85,7 +79,7 @@ mod tests {
     fn renew_time_moves_forward_over_small_clock_steps() {
         let time =
             |lease: &Lease| parse_micro_time(lease.spec.renew_time.as_deref().unwrap()).unwrap();
-        let first = new("ns", "x", heartbeat(MINUTE, at(1000)));
+        let first = created(MINUTE, at(1000));
         let again = renewed(&first, MINUTE, at(1000), true);
         assert!(time(&again) > time(&first));
         let stepped_back = renewed(&again, MINUTE, at(990), true);

@@ -3,9 +3,12 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
+    collections::BTreeSet,
     error, fmt,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -62,9 +65,15 @@ pub struct Budget {
     peer: Option<usize>,
     slots: &'static Slots,
     used: Cell<usize>,
-    bytes: Cell<usize>,
-    since: Cell<Option<Instant>>,
-    slot: RefCell<Option<Slot>>,
+    progress: RefCell<Progress>,
+}
+
+/// What has arrived of a document.
+#[derive(Debug, Default)]
+struct Progress {
+    bytes: usize,
+    since: Option<Instant>,
+    slot: Option<Slot>,
 }
 
 /// The reason not to read a document any further.
@@ -72,7 +81,6 @@ pub struct Budget {
 pub enum Refusal {
     /// Other large documents took all of the time.
     Busy,
-    /// It arrived too slowly.
     Slow,
     /// More bytes than any object has.
     Endless,
@@ -93,15 +101,8 @@ impl error::Error for Refusal {}
 impl Budget {
     /// The budget for documents that may cost `limit` bytes each.
     pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            peer: None,
-            slots: &SLOTS,
-            used: Cell::new(0),
-            bytes: Cell::new(0),
-            since: Cell::new(None),
-            slot: RefCell::new(None),
-        }
+        let (used, progress) = Default::default();
+        Self { limit, peer: None, slots: &SLOTS, used, progress }
     }
 
     /// The budget for documents from a peer: the large ones of the whole process take turns.
@@ -112,12 +113,9 @@ impl Budget {
     /// Begins the next document.
     pub fn reset(&self) {
         self.used.set(0);
-        self.bytes.set(0);
-        self.since.set(None);
-        self.slot.replace(None);
+        self.progress.take();
     }
 
-    /// The cost of the document so far.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         self.used.get()
@@ -134,36 +132,24 @@ impl Budget {
         !self.is_exceeded()
     }
 
-    /// Charges a text.
-    pub fn charge_text(&self, length: usize) -> bool {
-        self.charge(text_cost(length))
-    }
-
-    /// Charges the next entry of a map that has `entries`.
-    pub fn charge_entry(&self, entries: usize) -> bool {
-        self.charge(entry_cost(entries))
-    }
-
     /// Counts bytes of the document as they arrive.
     pub fn read(&self, bytes: usize) -> Result<(), Refusal> {
-        let now = Instant::now();
-        let since = self.since.get().unwrap_or(now);
-        self.since.set(Some(since));
-        self.bytes.set(self.bytes.get() + bytes);
-        if self.bytes.get() > MAX_BYTES {
+        let mut progress = self.progress.borrow_mut();
+        progress.bytes += bytes;
+        if progress.bytes > MAX_BYTES {
             return Err(Refusal::Endless);
         }
         let Some(peer) = self.peer else { return Ok(()) };
-        let (time, mut slot) = (now.saturating_duration_since(since), self.slot.borrow_mut());
-        let crowded = slot.is_some() && lock(&self.slots.queue).is_crowded();
-        if time > READ_TIMEOUT || crowded && is_too_slow(time, self.bytes.get()) {
+        let time = progress.since.get_or_insert_with(Instant::now).elapsed();
+        let is_crowded = progress.slot.is_some() && self.slots.are_crowded();
+        if time > READ_TIMEOUT || is_crowded && is_too_slow(time, progress.bytes) {
             return Err(Refusal::Slow);
         }
-        let is_large = self.bytes.get().max(self.used.get()) > SMALL;
-        if is_large && slot.is_none() {
-            *slot = Some(self.slots.acquire(peer, SLOT_TIMEOUT).ok_or(Refusal::Busy)?);
-            // Not the peer took this time.
-            self.since.set(Some(Instant::now()));
+        let is_large = progress.bytes.max(self.used.get()) > SMALL;
+        if is_large && progress.slot.is_none() {
+            progress.slot = Some(self.slots.acquire(peer, SLOT_TIMEOUT).ok_or(Refusal::Busy)?);
+            // The time in the line is not the peer's fault.
+            progress.since = Some(Instant::now());
         }
         Ok(())
     }
@@ -184,94 +170,60 @@ fn is_too_slow(time: Duration, bytes: usize) -> bool {
 /// the others waiting with all of its connections.
 #[derive(Debug)]
 struct Slots {
-    queue: Mutex<SlotQueue>,
+    /// Tickets with their peers: those that read, and then those that wait.
+    line: Mutex<Vec<(u64, usize)>>,
     changed: Condvar,
 }
 
-#[derive(Debug)]
-struct SlotQueue {
-    /// The peers that have a place.
-    holders: Vec<usize>,
-    /// Tickets with their peers.
-    waiting: VecDeque<(u64, usize)>,
-    tickets: u64,
-}
-
-/// A place, until it is dropped.
+/// A ticket, until it is dropped.
 #[derive(Debug)]
 struct Slot {
     slots: &'static Slots,
-    peer: usize,
+    ticket: u64,
 }
 
 impl Slots {
     const fn new() -> Self {
-        let queue = SlotQueue { holders: Vec::new(), waiting: VecDeque::new(), tickets: 0 };
-        Self { queue: Mutex::new(queue), changed: Condvar::new() }
+        Self { line: Mutex::new(Vec::new()), changed: Condvar::new() }
     }
 
     fn acquire(&'static self, peer: usize, timeout: Duration) -> Option<Slot> {
-        let mut queue = lock(&self.queue);
-        queue.tickets += 1;
-        let ticket = queue.tickets;
-        queue.waiting.push_back((ticket, peer));
-        let mut enters = false;
-        let waits = |queue: &mut SlotQueue| {
-            enters = queue.enters(ticket);
-            !enters && queue.has(ticket)
-        };
-        let (mut queue, _) = self
-            .changed
-            .wait_timeout_while(queue, timeout, waits)
-            .unwrap_or_else(PoisonError::into_inner);
-        queue.waiting.retain(|(waiting, _)| *waiting != ticket);
-        // Whoever was behind it may be the next.
-        self.changed.notify_all();
-        enters.then(|| Slot { slots: self, peer })
+        static TICKETS: AtomicU64 = AtomicU64::new(0);
+        let slot = Slot { slots: self, ticket: TICKETS.fetch_add(1, Relaxed) };
+        let mut line = lock(&self.line);
+        line.push((slot.ticket, peer));
+        let waits = |line: &mut Vec<_>| has_place(line, slot.ticket) == Some(false);
+        let waited = self.changed.wait_timeout_while(line, timeout, waits);
+        let (line, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let reads = has_place(&line, slot.ticket) == Some(true);
+        drop(line);
+        reads.then_some(slot)
+    }
+
+    fn are_crowded(&self) -> bool {
+        peers(&lock(&self.line)).len() > MAX_LARGE
     }
 
     fn end_waits(&self, peer: usize) {
-        lock(&self.queue).waiting.retain(|(_, waiting)| *waiting != peer);
+        lock(&self.line).retain(|(_, waiting)| *waiting != peer);
         self.changed.notify_all();
     }
 }
 
-impl SlotQueue {
-    /// The first ticket whose peer has no place.
-    fn first(&self) -> Option<usize> {
-        self.waiting.iter().position(|(_, peer)| !self.holders.contains(peer))
-    }
+/// The first ticket of a peer has a place if few other peers are before it; `None` once it has left the line.
+fn has_place(line: &[(u64, usize)], ticket: u64) -> Option<bool> {
+    let index = line.iter().position(|(other, _)| *other == ticket)?;
+    let before = peers(&line[..index]);
+    Some(before.len() < MAX_LARGE && !before.contains(&line[index].1))
+}
 
-    fn has(&self, ticket: u64) -> bool {
-        self.waiting.iter().any(|(waiting, _)| *waiting == ticket)
-    }
-
-    /// Whether a peer without a place waits for one. A peer that waits for its own place does not count.
-    fn is_crowded(&self) -> bool {
-        self.first().is_some()
-    }
-
-    /// Gives a place to the holder of a ticket, if it is the first one whose peer has none.
-    fn enters(&mut self, ticket: u64) -> bool {
-        let Some(first) = self.first().filter(|_| self.holders.len() < MAX_LARGE) else {
-            return false;
-        };
-        let (next, peer) = self.waiting[first];
-        if next == ticket {
-            self.waiting.remove(first);
-            self.holders.push(peer);
-        }
-        next == ticket
-    }
+fn peers(line: &[(u64, usize)]) -> BTreeSet<usize> {
+    line.iter().map(|(_, peer)| *peer).collect()
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut queue = lock(&self.slots.queue);
-        if let Some(place) = queue.holders.iter().position(|peer| *peer == self.peer) {
-            queue.holders.swap_remove(place);
-        }
-        drop(queue);
+        lock(&self.slots.line).retain(|(ticket, _)| *ticket != self.ticket);
         self.slots.changed.notify_all();
     }
 }
@@ -288,9 +240,11 @@ mod tests {
     #[test]
     fn maps_are_charged_by_node_and_texts_by_length() {
         let budget = Budget::new(2000);
-        assert!(budget.charge_entry(0) && budget.charge_entry(1) && budget.charge_text(0));
+        assert!(
+            [entry_cost(0), entry_cost(1), text_cost(0)].iter().all(|cost| budget.charge(*cost))
+        );
         assert_eq!(budget.used(), FIRST_ENTRY);
-        assert!(budget.charge_text(400) && budget.charge_entry(NODE));
+        assert!(budget.charge(text_cost(400) + entry_cost(NODE)));
         assert!(!budget.charge(1000) && budget.is_exceeded());
         budget.reset();
         assert!(!budget.is_exceeded() && budget.used() == 0);
@@ -329,11 +283,11 @@ mod tests {
         drop(second);
         let small = Budget::for_peer(usize::MAX, 4);
         assert_eq!(small.read(SMALL), Ok(()));
-        assert!(small.slot.borrow().is_none());
+        assert!(small.progress.borrow().slot.is_none());
         assert_eq!(small.read(1), Ok(()), "it has grown, and there is room");
-        assert!(small.slot.borrow().is_some());
+        assert!(small.progress.borrow().slot.is_some());
         small.reset();
-        assert!(small.slot.borrow().is_none());
+        assert!(small.progress.borrow().slot.is_none());
     }
 
     /// Two documents of 300 KiB each from a link of 64 KiB/s, of which 200 KiB of the first one have arrived.
@@ -343,21 +297,21 @@ mod tests {
         let (first_bytes, rest) = (200 << 10, 100 << 10);
         let of_peer = |peer| Budget { slots: &SLOTS, ..Budget::for_peer(usize::MAX, peer) };
         let waits = |number| {
-            while lock(&SLOTS.queue).waiting.len() < number {
+            while lock(&SLOTS.line).len() < number {
                 thread::yield_now();
             }
         };
         let first = of_peer(1);
         assert_eq!(first.read(first_bytes), Ok(()));
-        first.since.set(Instant::now().checked_sub(Duration::from_secs(3)));
+        first.progress.borrow_mut().since = Instant::now().checked_sub(Duration::from_secs(3));
         thread::scope(|scope| {
             let second = scope.spawn(|| of_peer(1).read(first_bytes + rest));
-            waits(1);
+            waits(2);
             assert_eq!(first.read(rest), Ok(()), "its own second object waits");
             let other = of_peer(2);
             assert_eq!(other.read(first_bytes), Ok(()));
             let third = scope.spawn(|| of_peer(3).read(first_bytes));
-            waits(2);
+            waits(4);
             assert_eq!(first.read(0), Err(Refusal::Slow), "a third peer waits");
             first.reset();
             assert_eq!((second.join().unwrap(), third.join().unwrap()), (Ok(()), Ok(())));
@@ -371,11 +325,11 @@ mod tests {
         let _slots = [1, 2].map(|peer| SLOTS.acquire(peer, READ_TIMEOUT).unwrap());
         thread::scope(|scope| {
             let closed = scope.spawn(|| SLOTS.acquire(3, READ_TIMEOUT).is_some());
-            while lock(&SLOTS.queue).waiting.is_empty() {
+            while lock(&SLOTS.line).len() < 3 {
                 thread::yield_now();
             }
             SLOTS.end_waits(4);
-            assert!(SLOTS.queue.lock().unwrap().is_crowded(), "another client waits on");
+            assert!(SLOTS.are_crowded(), "another client waits on");
             SLOTS.end_waits(3);
             assert!(!closed.join().unwrap());
         });

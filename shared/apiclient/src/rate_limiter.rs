@@ -71,7 +71,6 @@ impl RateLimiter {
         }
     }
 
-    /// Returns a token that was not used.
     pub fn put_back(&self) {
         let mut state = lock(&self.0);
         state.bucket.put_back();

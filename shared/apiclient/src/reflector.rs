@@ -36,31 +36,27 @@ pub enum Lookup<T> {
     Object(T),
 }
 
-/// The most that all objects may weigh together, and the weight of one.
-type Budget<T> = (usize, fn(&T) -> usize);
+/// The most objects, the most that all may weigh together, and the weight of one.
+type Limits<T> = (usize, usize, fn(&T) -> usize);
 
-/// Objects by name, within a budget; `None` is an invalid one, or one that was left out.
+/// Objects by name, within limits; `None` is an invalid one, or one that was left out as the heaviest.
 #[derive(Debug)]
 struct Objects<T> {
+    limits: Limits<T>,
     by_name: BTreeMap<String, Option<T>>,
     /// Of all together.
     weight: usize,
-    budget: Option<Budget<T>>,
+    /// More objects exist than the limit.
+    truncated: bool,
+    /// The weight of the lightest one that was left out.
+    left_out: Option<usize>,
 }
 
 #[derive(Debug)]
 struct Content<T> {
-    limit: usize,
     objects: Objects<T>,
     /// A list was complete.
     synced: bool,
-    /// More objects exist than the limit.
-    truncated: bool,
-    /// The heaviest objects are left out, as invalid ones.
-    too_heavy: bool,
-    /// Other objects have become lighter since.
-    lighter: bool,
-    /// Lists that may be older than what was known.
     rewinds: u64,
     /// The last failure of the list or watch.
     error: Option<String>,
@@ -73,12 +69,8 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Keeps at most `limit` objects.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Content {
-            limit,
-            objects: Objects::within(None),
+            objects: Objects::within((limit, usize::MAX, |_| 0)),
             synced: false,
-            truncated: false,
-            too_heavy: false,
-            lighter: false,
             rewinds: 0,
             error: None,
             invalid: None,
@@ -89,14 +81,16 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Leaves out the heaviest objects where all weigh more than `most` together.
     #[must_use]
     pub fn weighing_at_most(self, most: usize, weigh: fn(&T) -> usize) -> Self {
-        lock(&self.0).objects.budget = Some((most, weigh));
+        let mut content = lock(&self.0);
+        (content.objects.limits.1, content.objects.limits.2) = (most, weigh);
+        drop(content);
         self
     }
 
     /// Whether a list was complete and within the limit: what is not here does not exist.
     pub fn is_complete(&self) -> bool {
         let content = lock(&self.0);
-        content.synced && !content.truncated
+        content.synced && !content.objects.truncated
     }
 
     /// Lists so far that may be older than what was known, as after a restore of the server.
@@ -107,7 +101,7 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Whether some objects are left out: invalid ones, or those beyond the limit.
     pub fn is_partial(&self) -> bool {
         let content = lock(&self.0);
-        content.truncated || content.objects.by_name.values().any(Option::is_none)
+        content.objects.truncated || content.objects.by_name.values().any(Option::is_none)
     }
 
     pub fn first_invalid(&self) -> Option<String> {
@@ -116,7 +110,6 @@ impl<T: Clone + PartialEq> Store<T> {
         objects.find(|(_, object)| object.is_none()).map(|(name, _)| name.clone())
     }
 
-    /// Changes so far.
     pub fn revision(&self) -> u64 {
         lock(&self.0).revision
     }
@@ -132,7 +125,7 @@ impl<T: Clone + PartialEq> Store<T> {
         match content.objects.by_name.get(name) {
             Some(Some(object)) => Lookup::Object(object.clone()),
             Some(None) => Lookup::Invalid,
-            None if content.synced && !content.truncated => Lookup::Absent,
+            None if content.synced && !content.objects.truncated => Lookup::Absent,
             None => Lookup::Unknown,
         }
     }
@@ -148,7 +141,7 @@ impl<T: Clone + PartialEq> Store<T> {
         let mut content = lock(&self.0);
         if content.revision == revision {
             match object {
-                Some(object) => content.set(name, Some(object)),
+                Some(object) => content.set(name.to_owned(), Some(object)),
                 None => content.remove(name),
             }
         }
@@ -156,7 +149,8 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Records that there are no objects, as where their kind is not served.
     pub fn clear(&self) {
-        lock(&self.0).replace(Objects::within(None), (false, false));
+        let none = self.empty();
+        lock(&self.0).replace(none);
     }
 
     /// Records an error of a request that came before the list, or its end.
@@ -175,8 +169,7 @@ impl<T: Clone + PartialEq> Store<T> {
         parse: &mut dyn FnMut(K) -> Option<T>,
         on_change: &mut dyn FnMut(),
     ) {
-        let (limit, budget) = self.limits();
-        let (mut listed, mut omitted) = (Objects::within(budget), (false, false));
+        let mut listed = self.empty();
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
@@ -185,21 +178,20 @@ impl<T: Clone + PartialEq> Store<T> {
                     matches!(&event, Event::Apply(_) | Event::Delete(_) | Event::Watching);
                 match event {
                     Event::Init { rewound } => {
-                        (listed, omitted) = (Objects::within(budget), (false, false));
+                        listed = self.empty();
                         lock(&self.0).rewinds += u64::from(rewound);
                     }
-                    Event::InitApply(document) if listed.by_name.len() < limit => {
+                    Event::InitApply(document) => {
                         let (name, object) = self.read_object(client, selection, document, parse);
-                        omitted.1 |= listed.insert(name, object);
+                        listed.insert(name, object);
                     }
-                    Event::InitApply(_) => omitted.0 = true,
                     Event::InitDone => {
-                        let listed = mem::replace(&mut listed, Objects::within(budget));
-                        lock(&self.0).replace(listed, omitted);
+                        let listed = mem::replace(&mut listed, self.empty());
+                        lock(&self.0).replace(listed);
                     }
                     Event::Apply(document) => {
                         let (name, object) = self.read_object(client, selection, document, parse);
-                        lock(&self.0).set(&name, object);
+                        lock(&self.0).set(name, object);
                     }
                     Event::Delete(document) => lock(&self.0).remove(document.name()),
                     Event::Watching => self.set_error(None),
@@ -220,9 +212,8 @@ impl<T: Clone + PartialEq> Store<T> {
         self.set_error(None);
     }
 
-    fn limits(&self) -> (usize, Option<Budget<T>>) {
-        let content = lock(&self.0);
-        (content.limit, content.objects.budget)
+    fn empty(&self) -> Objects<T> {
+        Objects::within(lock(&self.0).objects.limits)
     }
 
     /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
@@ -262,78 +253,77 @@ impl<T: Clone + PartialEq> Store<T> {
     }
 }
 
-impl<T> Objects<T> {
-    fn within(budget: Option<Budget<T>>) -> Self {
-        Self { by_name: BTreeMap::new(), weight: 0, budget }
+impl<T: PartialEq> Objects<T> {
+    fn within(limits: Limits<T>) -> Self {
+        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: None }
     }
 
-    /// Inserts an object, and leaves out the heaviest ones until the others are within the budget; returns whether there
-    /// was one.
+    /// Inserts an object, and leaves out the heaviest ones until the others are within the limit; returns whether
+    /// anything has changed.
     fn insert(&mut self, name: String, object: Option<T>) -> bool {
-        let budget = self.budget;
-        self.weight += weight(object.as_ref(), budget);
-        let before = self.by_name.insert(name, object).flatten();
-        self.weight -= weight(before.as_ref(), budget);
-        let most = budget.map_or(usize::MAX, |(most, _)| most);
-        let is_too_heavy = self.weight > most;
-        while self.weight > most {
-            let objects = self.by_name.values_mut();
-            let heaviest = objects.max_by_key(|object| weight(object.as_ref(), budget));
-            let Some(heaviest) = heaviest else { break };
-            self.weight -= weight(heaviest.take().as_ref(), budget);
+        let (count, most, _) = self.limits;
+        let known = self.by_name.get(&name);
+        if known == Some(&object) {
+            return false;
         }
-        is_too_heavy
+        if known.is_none() && self.by_name.len() >= count {
+            return !mem::replace(&mut self.truncated, true);
+        }
+        self.weight += self.weigh(object.as_ref());
+        let before = self.by_name.insert(name, object).flatten();
+        self.weight -= self.weigh(before.as_ref());
+        while self.weight > most {
+            let weigh = self.limits.2;
+            let objects = self.by_name.values_mut().filter(|object| object.is_some());
+            let heaviest = objects.max_by_key(|object| object.as_ref().map_or(0, weigh));
+            let Some(heaviest) = heaviest.and_then(Option::take) else { break };
+            let weight = weigh(&heaviest);
+            self.weight -= weight;
+            self.left_out = Some(self.left_out.map_or(weight, |least| least.min(weight)));
+        }
+        true
     }
 
     fn remove(&mut self, name: &str) -> bool {
         let Some(removed) = self.by_name.remove(name) else { return false };
-        self.weight -= weight(removed.as_ref(), self.budget);
+        self.weight -= self.weigh(removed.as_ref());
         true
     }
-}
 
-fn weight<T>(object: Option<&T>, budget: Option<Budget<T>>) -> usize {
-    budget.zip(object).map_or(0, |((_, weigh), object)| weigh(object))
+    fn weigh(&self, object: Option<&T>) -> usize {
+        object.map_or(0, self.limits.2)
+    }
+
+    /// Whether there is room for an object that was left out.
+    fn has_room(&self) -> bool {
+        let (count, most, _) = self.limits;
+        let fits = self.left_out.is_some_and(|weight| self.weight + weight <= most);
+        fits || self.truncated && self.by_name.len() < count
+    }
 }
 
 impl<T: PartialEq> Content<T> {
-    fn replace(&mut self, mut objects: Objects<T>, (truncated, too_heavy): (bool, bool)) {
-        let is_same = self.objects.by_name == objects.by_name;
-        let changed = !self.synced || self.truncated != truncated || !is_same;
+    fn replace(&mut self, objects: Objects<T>) {
+        let before = &self.objects;
+        let is_same = before.truncated == objects.truncated && before.by_name == objects.by_name;
+        self.revision += u64::from(!self.synced || !is_same);
         if objects.by_name.is_empty() {
             self.invalid = None;
         }
-        objects.budget = self.objects.budget;
-        (self.objects, self.truncated, self.synced) = (objects, truncated, true);
-        (self.too_heavy, self.lighter) = (too_heavy, false);
-        self.revision += u64::from(changed);
+        (self.objects, self.synced) = (objects, true);
     }
 
-    fn set(&mut self, name: &str, object: Option<T>) {
-        let objects = &mut self.objects;
-        if objects.by_name.get(name) == Some(&object) {
-            return;
-        }
-        if objects.by_name.len() < self.limit || objects.by_name.contains_key(name) {
-            let before = objects.weight;
-            let left_out = objects.insert(name.to_owned(), object);
-            self.lighter |= self.too_heavy && !left_out && objects.weight < before;
-            self.too_heavy |= left_out;
-            self.revision += 1;
-        } else if !mem::replace(&mut self.truncated, true) {
-            self.revision += 1;
-        }
+    fn set(&mut self, name: String, object: Option<T>) {
+        self.revision += u64::from(self.objects.insert(name, object));
     }
 
     fn remove(&mut self, name: &str) {
         self.invalid = None;
-        self.lighter |= self.too_heavy;
         self.revision += u64::from(self.objects.remove(name));
     }
 
     fn has_room(&self) -> bool {
-        let has_room = self.truncated && self.objects.by_name.len() < self.limit;
-        self.synced && (has_room || self.lighter)
+        self.synced && self.objects.has_room()
     }
 }
 

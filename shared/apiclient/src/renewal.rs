@@ -13,30 +13,23 @@ use crate::{
 /// Both clocks: one for waits, one for timestamps.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// For waits.
     pub instant: Instant,
-    /// For timestamps.
     pub wall: SystemTime,
 }
 
 impl Now {
-    /// The present time.
     pub fn read() -> Self {
         Self { instant: Instant::now(), wall: SystemTime::now() }
     }
 }
 
-/// The next action.
 #[derive(Debug, PartialEq)]
 pub enum Action {
     /// Nothing before this instant, or before something changes.
     Wait(Instant),
-    /// Read the Lease.
     Read,
-    /// Create this Lease.
-    Create(Lease),
-    /// Replace the Lease by this: the renewal.
-    Replace(Lease),
+    /// Create this Lease, or replace the one of its resourceVersion: the renewal.
+    Write(Box<Lease>),
 }
 
 /// The meaning of an answer.
@@ -53,21 +46,13 @@ pub enum RenewalOutcome {
     Failed(Retry),
 }
 
-/// The Lease after the last answer.
-#[derive(Debug)]
-enum Known {
-    Nothing,
-    Absent,
-    Lease(Box<Lease>),
-}
-
-/// The renewal of one Lease.
 #[derive(Debug)]
 pub struct Renewal {
     /// Namespace and name of a Lease that is ours to create.
     own: Option<(String, String)>,
     period: Duration,
-    known: Known,
+    /// The Lease to write next, after the last answer: as it is, or new.
+    known: Option<Lease>,
     renewed: Option<Now>,
     not_before: Instant,
     conflicts: u32,
@@ -91,7 +76,7 @@ impl Renewal {
         Self {
             own: None,
             period,
-            known: Known::Nothing,
+            known: None,
             renewed: None,
             not_before: now,
             conflicts: 0,
@@ -108,14 +93,11 @@ impl Renewal {
         if due > now.instant {
             return Action::Wait(due);
         }
-        match (&self.known, &self.own) {
-            (Known::Absent, Some((namespace, name))) => {
-                let spec = lease::heartbeat(self.period, now.wall);
-                Action::Create(lease::new(namespace, name, spec))
-            }
-            (Known::Nothing | Known::Absent, _) => Action::Read,
-            (Known::Lease(lease), own) => {
-                Action::Replace(lease::renewed(lease, self.period, now.wall, own.is_some()))
+        match &self.known {
+            None => Action::Read,
+            Some(known) => {
+                let renewed = lease::renewed(known, self.period, now.wall, self.own.is_some());
+                Action::Write(Box::new(renewed))
             }
         }
     }
@@ -128,40 +110,44 @@ impl Renewal {
         (sent, now): (Now, Instant),
         random: f64,
     ) -> RenewalOutcome {
-        match (action, answer) {
-            (_, Ok(lease)) => {
-                self.known = Known::Lease(Box::new(lease.clone()));
-                match action {
-                    Action::Create(_) | Action::Replace(_) => self.succeeded(sent),
+        let error = match answer {
+            Ok(lease) => {
+                self.known = Some(lease.clone());
+                return match action {
+                    Action::Write(_) => self.succeeded(sent),
                     Action::Read | Action::Wait(_) => RenewalOutcome::Continue,
+                };
+            }
+            Err(error) => error,
+        };
+        match (error, action) {
+            (Error::NotFound(_), _) => {
+                let own = self.own.as_ref();
+                self.known = own.map(|(namespace, name)| lease::new(namespace, name));
+                if self.known.is_some() {
+                    return RenewalOutcome::Continue;
                 }
             }
-            (_, Err(error @ Error::NotFound(_))) => {
-                self.known = Known::Absent;
-                match self.own {
-                    Some(_) => RenewalOutcome::Continue,
-                    None => self.failed(error, now, random),
-                }
-            }
-            (_, Err(error @ (Error::Conflict(_) | Error::AlreadyExists(_)))) => {
-                self.known = Known::Nothing;
+            (Error::Conflict(_) | Error::AlreadyExists(_), _) => {
+                self.known = None;
                 self.conflicts += 1;
-                match self.conflicts % MAX_CONFLICTS {
-                    0 => self.failed(error, now, random),
-                    _ => RenewalOutcome::Continue,
+                if !self.conflicts.is_multiple_of(MAX_CONFLICTS) {
+                    return RenewalOutcome::Continue;
                 }
             }
-            (_, Err(error)) => {
-                match (action, error) {
-                    // The Lease as read is no base for a write: read again.
-                    (_, Error::Immutable(_) | Error::Invalid(_))
-                    // We may not create it, but somebody else may have done so meanwhile.
-                    | (Action::Create(_), Error::Forbidden(_)) => self.known = Known::Nothing,
-                    _ => {}
-                }
-                self.failed(error, now, random)
+            // The Lease as read is no base for a write: read again.
+            (Error::Immutable(_) | Error::Invalid(_), _) => self.known = None,
+            // We may not create it, but somebody else may have done so meanwhile.
+            (Error::Forbidden(_), Action::Write(lease))
+                if lease.metadata.resource_version.is_none() =>
+            {
+                self.known = None;
             }
+            _ => {}
         }
+        let retry = self.backoff.failed(error, now, random);
+        self.not_before = now + retry.wait;
+        RenewalOutcome::Failed(retry)
     }
 
     /// Renews once per `period` from now on.
@@ -175,17 +161,14 @@ impl Renewal {
         self.not_before = now;
     }
 
-    /// The time between two renewals.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// The last success.
     pub fn renewed(&self) -> Option<Now> {
         self.renewed
     }
 
-    /// Failures since the last success.
     pub fn failures(&self) -> u32 {
         self.backoff.failures()
     }
@@ -204,12 +187,6 @@ impl Renewal {
         self.renewed = Some(at);
         self.conflicts = 0;
         RenewalOutcome::Renewed { failures: self.backoff.succeeded() }
-    }
-
-    fn failed(&mut self, error: &Error, now: Instant, random: f64) -> RenewalOutcome {
-        let retry = self.backoff.failed(error, now, random);
-        self.not_before = now + retry.wait;
-        RenewalOutcome::Failed(retry)
     }
 }
 

@@ -5,37 +5,26 @@ use std::{borrow::Cow, fmt};
 /// A kind that the API server serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// API group; empty for the core group.
     pub group: Cow<'static, str>,
-    /// API version.
     pub version: Cow<'static, str>,
     /// The name in a path: plural, lower case.
     pub plural: Cow<'static, str>,
-    /// The name in an object.
     pub kind: Cow<'static, str>,
 }
 
-/// Core ConfigMap.
 pub static CONFIGMAPS: Resource = Resource::v1("", "configmaps", "ConfigMap");
-/// `apiextensions.k8s.io/v1` CustomResourceDefinition.
 pub static CUSTOM_RESOURCE_DEFINITIONS: Resource =
     Resource::v1("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition");
-/// `coordination.k8s.io/v1` Lease.
 pub static LEASES: Resource = Resource::v1("coordination.k8s.io", "leases", "Lease");
-/// Core Namespace.
 pub static NAMESPACES: Resource = Resource::v1("", "namespaces", "Namespace");
-/// Core Pod.
 pub static PODS: Resource = Resource::v1("", "pods", "Pod");
-/// Core Secret.
 pub static SECRETS: Resource = Resource::v1("", "secrets", "Secret");
 
 impl Resource {
-    /// A kind of version `v1`.
     pub const fn v1(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
         Self::new(group, "v1", plural, kind)
     }
 
-    /// A kind of any version.
     pub const fn new(
         group: &'static str,
         version: &'static str,
@@ -58,7 +47,6 @@ impl Resource {
         }
     }
 
-    /// One object in a namespace.
     pub fn object<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: Some(namespace), name: Some(name), subresource: None }
     }
@@ -71,7 +59,6 @@ impl Resource {
         }
     }
 
-    /// One object of a kind that is in no namespace.
     pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: None, name: Some(name), subresource: None }
     }
@@ -86,7 +73,6 @@ impl Resource {
         Target { resource: self, namespace: None, name: None, subresource: None }
     }
 
-    /// All objects in a namespace.
     pub fn collection<'a>(&'a self, namespace: &'a str) -> Target<'a> {
         Target { resource: self, namespace: Some(namespace), name: None, subresource: None }
     }
@@ -105,7 +91,6 @@ impl fmt::Display for Resource {
 /// The object or collection that a request is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// The kind.
     pub resource: &'a Resource,
     /// `None` for cluster-scoped kinds and for all namespaces.
     pub namespace: Option<&'a str>,
@@ -116,7 +101,6 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The path on the server, without its prefix.
     pub fn path(&self) -> String {
         let resource = self.resource;
         let root = if resource.group.is_empty() { "/api/" } else { "/apis/" };
@@ -134,12 +118,10 @@ impl<'a> Target<'a> {
         path
     }
 
-    /// The `status` of this object.
     pub fn status(&self) -> Self {
         Self { subresource: Some("status"), ..*self }
     }
 
-    /// The collection that this object is in.
     pub fn siblings(&self) -> Self {
         Self { name: None, subresource: None, ..*self }
     }

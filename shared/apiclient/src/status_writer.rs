@@ -21,7 +21,6 @@ use crate::{
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest of these times: what a status says is at most this old.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
-/// The longest wait between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The writes of several things, each at a pace of its own.
@@ -53,7 +52,6 @@ impl<K: Clone + Ord> StatusWriter<K> {
         self.0.retain(|key, _| is_known(key));
     }
 
-    /// Ends all waits.
     pub fn reset(&mut self) {
         self.0.clear();
     }
@@ -87,7 +85,6 @@ pub fn guard(object: &Value) -> Option<Value> {
 
 /// The pace of the writes of one thing: pure.
 pub struct WritePace {
-    /// The time before which nothing is written.
     pub not_before: Instant,
     interval: Duration,
     backoff: Backoff,

@@ -19,7 +19,6 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The time it was raised at.
     raised: Option<Instant>,
     wakes: u64,
     children: Vec<Weak<Inner>>,
@@ -42,7 +41,6 @@ impl Stop {
         child
     }
 
-    /// Asks all threads to end.
     pub fn raise(&self) {
         let children = {
             let mut state = self.lock();
@@ -53,12 +51,10 @@ impl Stop {
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).raise());
     }
 
-    /// Returns whether it was raised.
     pub fn raised(&self) -> bool {
         self.lock().raised.is_some()
     }
 
-    /// The time since it was raised.
     pub fn raised_for(&self) -> Duration {
         self.lock().raised.map_or(Duration::ZERO, |at| at.elapsed())
     }
@@ -74,7 +70,6 @@ impl Stop {
         state.raised.is_some()
     }
 
-    /// Waits until it is raised.
     pub fn wait_until_raised(&self) {
         let state = self.lock();
         drop(self.0.changed.wait_while(state, |state| state.raised.is_none()));

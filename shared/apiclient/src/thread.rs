@@ -2,7 +2,6 @@
 
 use std::{io, thread};
 
-/// Starts a detached thread.
 pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }

@@ -13,7 +13,6 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket. With the interval 0 it never runs out.
     pub fn new(interval: Duration, burst: u32, now: Instant) -> Self {
         Self { interval, burst: burst.max(1), debt: Duration::ZERO, at: now }
     }
@@ -26,17 +25,13 @@ impl TokenBucket {
         self
     }
 
-    /// The time until there is a token.
     pub fn wait(&mut self, now: Instant) -> Duration {
         self.debt = self.debt.saturating_sub(now.saturating_duration_since(self.at));
         self.at = self.at.max(now);
         self.debt.saturating_sub(self.interval.saturating_mul(self.burst - 1))
     }
 
-    /// Takes a token.
-    ///
-    /// # Errors
-    /// The time until there is one.
+    /// Takes a token; an error is the time until there is one.
     pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
         match self.wait(now) {
             Duration::ZERO => {
@@ -47,7 +42,6 @@ impl TokenBucket {
         }
     }
 
-    /// Returns a token that was not used.
     pub fn put_back(&mut self) {
         self.debt = self.debt.saturating_sub(self.interval);
     }

@@ -13,17 +13,16 @@ use log::Level;
 
 use crate::{
     backoff::Backoff,
-    client::Client,
+    client::{Client, request::joined},
     error::{Error, Result},
     json::Document,
     log_line::seconds,
     log_object,
-    memory::Budget,
     stop::Stop,
 };
 
 use self::{
-    events::{EventType, Events, WatchEvent},
+    events::{EventType, Events},
     list_watch::ListWatch,
 };
 
@@ -44,7 +43,6 @@ const IDENTITY_INTERVAL: Duration = Duration::from_secs(1);
 /// A watch that ends sooner without an event counts as failed (`reflector.go:1091`).
 const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
 
-/// The changes of the selection, in order.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A list begins; an earlier list without its end is void.
@@ -75,18 +73,15 @@ pub struct Watcher {
     backoff: Backoff,
     /// Watches in a row that brought nothing but a failure. Until one succeeds, a list does not end the backoff.
     failed_watches: u32,
-    /// The next list comes in one answer: the pages of the last one expired before they were read.
-    whole: bool,
     /// Host and port of the server that gave the version.
     server: String,
 }
 
-/// The next request.
 #[derive(Debug, PartialEq)]
 enum State {
-    /// A list of the newest state.
     Newest,
-    /// A list at least as new as this version.
+    /// The same in one answer: the pages of the last list expired before they were read.
+    Whole,
     Since(String),
     /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
     At(String),
@@ -102,7 +97,6 @@ impl Default for Watcher {
             rewound: false,
             backoff,
             failed_watches: 0,
-            whole: false,
             server: String::new(),
         }
     }
@@ -111,14 +105,12 @@ impl Default for Watcher {
 impl Watcher {
     /// Forgets the state, as for another server with the same name: the next run lists anew.
     pub fn reset(&mut self) {
-        self.whole = false;
         (self.state, self.rewound) = (State::Newest, true);
     }
 
     /// Continues with a list instead of a watch, as after a lost connection: a watch does not report that a
     /// server went back meanwhile.
     pub fn relist(&mut self) {
-        self.whole = false;
         if let State::At(version) = &mut self.state {
             self.state = State::Since(std::mem::take(version));
         }
@@ -138,7 +130,7 @@ impl Watcher {
             let identity = client.generation();
             let went = match &self.state {
                 State::At(version) => self.watch(&list_watch, &version.clone(), on),
-                State::Newest | State::Since(_) => self.list(&list_watch, on),
+                _ => self.list(&list_watch, on),
             };
             match went {
                 Ok(ControlFlow::Continue(())) => {}
@@ -166,8 +158,7 @@ impl Watcher {
     fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
         // The version of another server means nothing here.
         let _ = self.follow_server(list_watch.client);
-        let page = if std::mem::take(&mut self.whole) { 0 } else { list_watch.selection.page };
-        let listed = list_watch.list((&self.state, page), self.rewound, on)?;
+        let listed = list_watch.list(&self.state, self.rewound, on)?;
         let ControlFlow::Continue(version) = listed else {
             return Ok(ControlFlow::Break(()));
         };
@@ -188,7 +179,7 @@ impl Watcher {
         let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
         let request = list_watch.selection.watch(version, seconds);
         let client = list_watch.client;
-        let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
+        let budget = client.budget(&request);
         let longest = Duration::from_secs(seconds) + WATCH_GRACE;
         let mut stream = Events::open(client, &request, &budget, list_watch.stop, longest)?;
         if self.follow_server(list_watch.client) {
@@ -200,7 +191,7 @@ impl Watcher {
         }
         let mut events = 0_u64;
         let ended = loop {
-            let WatchEvent { kind, document } = match stream.next() {
+            let (kind, document) = match stream.next() {
                 Ok(Some(event)) => event,
                 Ok(None) => break stream.lost("the server ended it"),
                 Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
@@ -264,9 +255,11 @@ impl Watcher {
         }
         match error {
             Error::Gone(_) => {
-                // As client-go does (`tools/pager/pager.go`, FullListIfExpired).
-                self.whole = self.state == State::Newest;
-                self.state = State::Newest;
+                self.state = match self.state {
+                    State::At(_) => State::Newest,
+                    // As client-go does (`tools/pager/pager.go`, FullListIfExpired).
+                    _ => State::Whole,
+                };
             }
             Error::TooNew(_) => self.reset(),
             // The server may object to the version.
@@ -314,12 +307,17 @@ fn wait_for_identity(client: &Client, refused: u64, stop: &Stop, wait: Duration)
 }
 
 impl State {
+    /// The query of the first of a list's pages, which have at most `page` objects.
     fn first_page(&self, page: u32) -> String {
-        let limit = if page == 0 { String::new() } else { format!("limit={page}") };
+        let limit = match page {
+            0 => String::new(),
+            _ if *self == Self::Whole => String::new(),
+            page => format!("limit={page}"),
+        };
         match self {
             Self::Since(version) if !version.is_empty() => {
-                let and = if page == 0 { "" } else { "&" };
-                format!("{limit}{and}resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+                let since = format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan");
+                joined(&[&limit, &since])
             }
             _ => limit,
         }
@@ -386,11 +384,9 @@ mod tests {
         let gone = Error::Gone("expired".into());
         let mut watcher = at("7");
         watcher.move_on(&gone);
-        assert!(!watcher.whole, "a version that is too old is not a page");
+        assert_eq!(watcher.state, State::Newest, "a version that is too old is not a page");
         watcher.move_on(&gone);
-        assert!(watcher.whole);
-        watcher.relist();
-        assert!(!watcher.whole, "another connection");
+        assert_eq!((watcher.state.first_page(500), &watcher.state), (String::new(), &State::Whole));
     }
 
     #[test]

@@ -32,8 +32,7 @@ pub fn attempt(
     (action, now): (&Action, Now),
 ) -> (RenewalOutcome, Result<Lease>) {
     let answer = match action {
-        Action::Replace(renewed) => client.replace_typed(lease, renewed),
-        Action::Create(new) => client.create_typed(lease, new),
+        Action::Write(wanted) => client.write_typed(lease, &**wanted),
         Action::Read | Action::Wait(_) => client.get_typed(lease),
     };
     let outcome = renewal.answered(action, &answer, (now, Instant::now()), fastrand::f64());

@@ -9,7 +9,7 @@ use sidecar::flags::Flags;
 use super::{BootstrapSource, KubeClientDriver};
 use crate::{
     claim::{ClaimKind, ClaimRules},
-    identity::{valid_agent, valid_cluster},
+    identity::valid_cluster,
 };
 
 /// The prefix of the annotations that an agent gives to its ManagedCluster.
@@ -89,19 +89,13 @@ pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSo
     }
 }
 
-pub(super) fn hub_connection_timeout(
-    flags: &Flags,
-    several: bool,
-) -> Result<Option<Duration>, String> {
-    if !several {
-        return Ok(None);
-    }
+pub(super) fn hub_connection_timeout(flags: &Flags) -> Result<Duration, String> {
     let seconds = flags.number_in("hub-connection-timeout-seconds", 1..=MAX_SECONDS)?;
-    Ok(Some(Duration::from_secs(seconds.into())))
+    Ok(Duration::from_secs(seconds.into()))
 }
 
 /// The value of a name's flag, without white space around it.
-fn name(
+pub(super) fn name(
     flags: &Flags,
     flag: &str,
     valid: fn(&str) -> Result<(), &'static str>,
@@ -122,10 +116,6 @@ pub(super) fn cluster_name(flags: &Flags) -> Result<Option<String>, String> {
         }
         (one, other) => Ok(one.or(other)),
     }
-}
-
-pub(super) fn agent_id(flags: &Flags) -> Result<Option<String>, String> {
-    name(flags, "agent-id", valid_agent)
 }
 
 pub(super) fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {

@@ -3,7 +3,7 @@
 use apiclient::{
     api::ObjectMeta,
     error::{Error, Result},
-    json::{self, JsonError},
+    json,
     resource::Target,
 };
 use serde_json::{Value, json};
@@ -70,13 +70,9 @@ pub(crate) fn apply(
     options: &ApplyOptions<'_>,
 ) -> std::result::Result<(Value, bool), ApplyError> {
     let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
-    let object = json::parse(text.as_bytes(), MAX_MANIFEST).map_err(|error| {
-        ApplyError::Failed(match error {
-            JsonError::TooLarge => {
-                format!("the manifest takes more than {} MiB of memory", MAX_MANIFEST >> 20)
-            }
-            JsonError::Syntax => "the manifest is not valid JSON".to_owned(),
-        })
+    let object = json::parse(text.as_bytes(), MAX_MANIFEST).ok_or_else(|| {
+        let limit = MAX_MANIFEST >> 20;
+        ApplyError::Failed(format!("the manifest takes more than {limit} MiB of memory"))
     })?;
     let way = way(object, options)?;
     let failed = |error: Error| match (error, options.side) {
@@ -142,7 +138,7 @@ fn apply_once(
     let known = before.as_ref().map(version);
     let mut live = match (way, before) {
         (Way::Merge(manifest) | Way::Create(manifest), None) => {
-            return Ok((io.create(options.side, target, &new_object(manifest, options))?, true));
+            return Ok((create(io, target, manifest, options)?, true));
         }
         (Way::Apply(required, config), before) => {
             let wanted = match &before {
@@ -173,6 +169,22 @@ fn apply_once(
     // The server may drop all of a change, such as empty lists.
     let is_written = known.is_none_or(|known| known != version(&live));
     Ok((live, is_written))
+}
+
+/// Creates an object. RBAC knows its name only in a patch: an executor with `resourceNames` creates it by one.
+fn create(
+    io: &mut dyn WorkIo,
+    target: &Target<'_>,
+    manifest: &Value,
+    options: &ApplyOptions<'_>,
+) -> Result<Value> {
+    let object = new_object(manifest, options);
+    match io.create(options.side, target, &object) {
+        Err(Error::Forbidden(_)) if options.side != Side::Managed => {
+            io.apply(options.side, target, &object, &ServerSideApplyConfig::default())
+        }
+        created => created,
+    }
 }
 
 /// The patch for this very version of `live`.

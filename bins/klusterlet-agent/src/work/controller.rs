@@ -119,10 +119,9 @@ impl WorkController {
     /// deleted also whether its record is gone.
     fn fingerprint(&self, work: &ManifestWork) -> u64 {
         let mut hasher = DefaultHasher::new();
-        work.metadata.deletion_timestamp.hash(&mut hasher);
-        for field in ["uid", "generation", "labels", "finalizers"] {
-            work.metadata.other.get(field).hash(&mut hasher);
-        }
+        let metadata = &work.metadata;
+        (&metadata.uid, metadata.generation, &metadata.deletion_timestamp).hash(&mut hasher);
+        (&metadata.labels, &metadata.finalizers).hash(&mut hasher);
         let record = format!("{}-{}", self.agent.hub_hash, work.name());
         let is_gone = work.is_deleting() && self.duty.records.get(&record) == Lookup::Absent;
         (work.is_complete(), is_gone).hash(&mut hasher);

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, fmt::Display};
 
+use apiclient::api::null_as_default;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
     jsonpath::{JsonPath, type_name},
-    objects::{ManifestResourceMeta, null_as_default},
+    objects::ManifestResourceMeta,
 };
 
 /// Bytes of all values of a manifest: what is longer might keep the whole status from the hub.

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use apiclient::api::null_as_default;
 use serde::Deserialize;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     io::{ServedKind, WorkIo},
     objects::{
         ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier, ServerSideApplyConfig,
-        null_as_default,
     },
     watches::Scrape,
 };

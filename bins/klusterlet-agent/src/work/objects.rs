@@ -1,6 +1,9 @@
 //! ManifestWork and AppliedManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
-use apiclient::{api::ObjectMeta, resource::Resource};
+use apiclient::{
+    api::{ObjectMeta, null_as_default},
+    resource::Resource,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -18,8 +21,6 @@ pub(crate) const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/mani
 pub(crate) const APPLIED_FINALIZER: &str =
     "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
-/// Fields of the metadata that are kept: managedFields and annotations would weigh more than the rest.
-const KEPT_METADATA: [&str; 4] = ["uid", "generation", "labels", "finalizers"];
 /// A tree costs this many times the bytes of its text.
 const TREE_FACTOR: usize = 2;
 
@@ -255,10 +256,11 @@ impl AppliedManifestResourceMeta {
 impl ManifestWork {
     /// The work as it is kept, without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
-        keep_what_is_read(&mut self.metadata);
+        // managedFields and annotations would weigh more than the rest.
+        self.metadata.other.clear();
         let ManifestWorkSpec { workload, delete_option, manifest_configs, .. } = &self.spec;
         let manifests = workload.manifests.iter().map(|manifest| manifest.len());
-        let trees = (&self.metadata.other, &self.status, delete_option, manifest_configs);
+        let trees = (&self.metadata, &self.status, delete_option, manifest_configs);
         let trees = serde_json::to_string(&trees).map_or(0, |text| TREE_FACTOR * text.len());
         self.length = trees + manifests.sum::<usize>();
         self
@@ -281,7 +283,8 @@ impl ManifestWork {
 impl AppliedManifestWork {
     /// The record as it is kept, without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
-        keep_what_is_read(&mut self.metadata);
+        // managedFields and annotations would weigh more than the rest.
+        self.metadata.other.clear();
         self
     }
 
@@ -295,31 +298,17 @@ impl AppliedManifestWork {
     }
 }
 
-fn keep_what_is_read(metadata: &mut ObjectMeta) {
-    metadata.other.retain(|field, _| KEPT_METADATA.contains(&&**field));
-}
-
 /// The uid of an object.
 pub(crate) fn uid(metadata: &ObjectMeta) -> &str {
-    metadata.other.get("uid").and_then(Value::as_str).unwrap_or_default()
+    metadata.uid.as_deref().unwrap_or_default()
 }
 
 pub(crate) fn generation(metadata: &ObjectMeta) -> i64 {
-    metadata.other.get("generation").and_then(Value::as_i64).unwrap_or_default()
+    metadata.generation.unwrap_or_default()
 }
 
 pub(crate) fn finalizers(metadata: &ObjectMeta) -> Vec<&str> {
-    let finalizers = metadata.other.get("finalizers").and_then(Value::as_array);
-    finalizers.into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-/// Go writes an empty list or struct as null.
-pub(super) fn null_as_default<'de, D, T>(value: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Option::deserialize(value).map(Option::unwrap_or_default)
+    metadata.finalizers.iter().map(String::as_str).collect()
 }
 
 fn texts<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Box<str>>, D::Error> {
@@ -349,7 +338,7 @@ mod tests {
         assert_eq!((uid(&work.metadata), generation(&work.metadata)), ("u", 3));
         assert_eq!(finalizers(&work.metadata), [WORK_FINALIZER]);
         let kept = work.clone().kept();
-        assert!(!kept.metadata.other.contains_key("managedFields"));
+        assert!(kept.metadata.other.is_empty());
         let mut other = work;
         other.spec.workload.manifests.push("x".repeat(1000).into());
         assert_eq!(other.kept().length, kept.length + 1000);

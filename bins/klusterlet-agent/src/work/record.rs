@@ -1,7 +1,9 @@
 //! AppliedManifestWork, the record of what a work has on this cluster.
 
+use std::collections::BTreeMap;
+
 use apiclient::{
-    api,
+    api::parse,
     client::Preconditions,
     error::{Error, Result},
     resource::Target,
@@ -33,10 +35,8 @@ pub(crate) fn create_record(
     work: &ManifestWork,
     name: &str,
 ) -> Result<AppliedManifestWork> {
-    let mut metadata = json!({"name": name, "finalizers": [APPLIED_FINALIZER]});
-    if let Some(labels) = work.metadata.other.get("labels") {
-        metadata["labels"] = labels.clone();
-    }
+    let labels = &work.metadata.labels;
+    let metadata = json!({"name": name, "labels": labels, "finalizers": [APPLIED_FINALIZER]});
     let object = json!({
         "apiVersion": APPLIED_MANIFEST_WORKS.api_version(),
         "kind": APPLIED_MANIFEST_WORKS.kind,
@@ -62,18 +62,16 @@ pub(crate) fn update_record(
     work: &ManifestWork,
     record: AppliedManifestWork,
 ) -> Result<AppliedManifestWork> {
-    let labels = |metadata: &api::ObjectMeta| {
-        let labels = metadata.other.get("labels").filter(|labels| !labels.is_null());
-        labels.cloned().unwrap_or_else(|| json!({}))
-    };
-    let of = |labels: Value, spec: &AppliedManifestWorkSpec, finalizers: &[&str]| json!({"metadata": {"labels": labels, "finalizers": finalizers}, "spec": spec});
+    let of = |labels: &BTreeMap<String, String>,
+              spec: &AppliedManifestWorkSpec,
+              finalizers: &[&str]| json!({"metadata": {"labels": labels, "finalizers": finalizers}, "spec": spec});
     let known = finalizers(&record.metadata);
     let mut wanted = known.clone();
     if !wanted.contains(&APPLIED_FINALIZER) {
         wanted.push(APPLIED_FINALIZER);
     }
-    let before = of(labels(&record.metadata), &record.spec, &known);
-    let after = of(labels(&work.metadata), &record_spec(agent, work), &wanted);
+    let before = of(&record.metadata.labels, &record.spec, &known);
+    let after = of(&work.metadata.labels, &record_spec(agent, work), &wanted);
     match difference(&before, &after) {
         None => Ok(record),
         Some(patch) => {
@@ -134,7 +132,7 @@ pub(crate) fn delete_record(io: &mut dyn WorkIo, record: &AppliedManifestWork) -
 }
 
 fn parse_record(object: Value) -> Result<AppliedManifestWork> {
-    api::parse(object)
+    parse(object)
         .ok_or_else(|| Error::BadPeer("the answer is not a valid AppliedManifestWork".to_owned()))
 }
 

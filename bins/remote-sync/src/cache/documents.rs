@@ -48,7 +48,7 @@ impl DocumentCache {
     /// Takes the document of this version out, if it is kept.
     pub(super) fn take(&self, store: u64, key: &str, version: u64) -> Option<Value> {
         let (kept, document) = lock(&self.0).remove(&(store, key.into()))?;
-        (kept == version).then(|| json::parse(&document, USUAL_OBJECT).ok()).flatten()
+        (kept == version).then(|| json::parse(&document, USUAL_OBJECT)).flatten()
     }
 }
 

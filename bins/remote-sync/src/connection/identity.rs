@@ -25,7 +25,7 @@ pub(super) type Shown = std::result::Result<Uid, String>;
 /// The request's, unless a right is missing or the namespace is missing or too large.
 pub(super) fn read(client: &Client, timeout: Duration) -> Result<Shown> {
     let place = NAMESPACES.cluster_object("kube-system");
-    match client.limited_to(NAMESPACE).get_within(&place, timeout) {
+    match client.limited_to(NAMESPACE).within(timeout).get(&place) {
         Ok(namespace) => Ok(Uid::of(&namespace["metadata"]["uid"]).ok_or_else(|| {
             format!("namespaces kube-system on {} has no uid of the usual form", client.name())
         })),

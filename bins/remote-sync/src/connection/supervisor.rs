@@ -247,7 +247,8 @@ impl Supervisor {
         let settings = &self.connection.settings;
         let what = |why: String| format!("cluster {} is not reachable: {why}", settings.name);
         let (code, _) = client
-            .text_within(PROBE_PATH, settings.timing.timeout)
+            .within(settings.timing.timeout)
+            .text(PROBE_PATH)
             .map_err(|error| Error::Unreachable(what(error.to_string())))?;
         let message = what(format!("get {PROBE_PATH}: {code}"));
         match code {

@@ -12,7 +12,6 @@ use zeroize::Zeroize;
 
 use super::{ObjectMeta, null_as_default};
 
-/// Core Secret.
 #[derive(Deserialize)]
 pub struct Secret {
     #[serde(default)]

@@ -19,7 +19,6 @@ pub struct RequestMetrics {
     reloads: Arc<Mutex<(u64, u64)>>,
 }
 
-/// The requests to one host.
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {
     /// Host and port.
@@ -31,7 +30,6 @@ pub struct RequestCounts {
 }
 
 impl RequestMetrics {
-    /// The present counts.
     pub fn counts(&self) -> RequestCounts {
         lock(&self.requests).clone()
     }

@@ -6,7 +6,7 @@ mod tcp;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
-    sync::{Mutex, mpsc},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
@@ -20,13 +20,10 @@ use ureq::{
     },
 };
 
-use self::{
-    proxy::{bare_host, port},
-    tcp::TcpTransport,
-};
-use crate::{lock::lock, thread::start_thread};
+use self::{proxy::port, tcp::TcpTransport};
+use crate::thread::start_thread;
 
-pub(crate) use self::proxy::proxy;
+pub(crate) use self::proxy::{bare_host, proxy};
 
 /// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,31 +56,8 @@ impl Resolver for LazyResolver {
     }
 }
 
-/// Opens the TCP connection to a server or a proxy.
-#[derive(Debug, Default)]
-pub(crate) struct Dial {
-    /// The addresses that the last look-up found: they serve while the name service fails.
-    last: Mutex<Vec<SocketAddr>>,
-}
-
-impl Dial {
-    fn addresses(&self, uri: &Uri, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
-        let last = lock(&self.last).clone();
-        // Connecting takes time too.
-        let timeout = if last.is_empty() { timeout } else { timeout / 2 };
-        match look_up(bare_host(uri), port(uri), timeout) {
-            Ok(found) => {
-                lock(&self.last).clone_from(&found);
-                Ok(found)
-            }
-            Err(error) if last.is_empty() => Err(error),
-            Err(error) => {
-                log::debug!(server = bare_host(uri), error:% = error; "trying the last known addresses");
-                Ok(last)
-            }
-        }
-    }
-}
+#[derive(Debug)]
+pub(crate) struct Dial;
 
 /// The addresses of `host`, in the resolver's order (RFC 6724). Not ureq's own resolver: it keeps 16 addresses, and ends
 /// the process where no thread can be started.
@@ -118,7 +92,8 @@ impl<In: Transport> Connector<In> for Dial {
         if let Some(transport) = chained {
             return Ok(Some(Either::A(transport)));
         }
-        let addresses = self.addresses(details.uri, bounded(details.timeout))?;
+        let uri = details.uri;
+        let addresses = look_up(bare_host(uri), port(uri), bounded(details.timeout))?;
         let time = bounded(left_of(details));
         let stream = tcp::connect(&addresses, Instant::now() + time).map_err(|error| {
             let over = error.kind() == std::io::ErrorKind::TimedOut;
@@ -153,16 +128,6 @@ mod tests {
     fn an_address_is_not_looked_up() {
         let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 6443));
         assert_eq!(look_up("::1", 6443, Duration::ZERO).unwrap(), [address]);
-    }
-
-    #[test]
-    fn last_addresses_serve_while_a_name_is_unknown() {
-        let (dial, uri) = (Dial::default(), Uri::from_static("https://hub.invalid:6443"));
-        let minute = Duration::from_secs(60);
-        assert!(dial.addresses(&uri, minute).is_err());
-        let address = SocketAddr::from(([10, 0, 0, 1], 6443));
-        lock(&dial.last).push(address);
-        assert_eq!(dial.addresses(&uri, minute).unwrap(), [address]);
     }
 
     #[test]

@@ -6,21 +6,24 @@ use std::{
 };
 
 use serde::de::DeserializeSeed;
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 use ureq::{
     Agent, Body,
-    http::{self, Request, Response},
+    http::{
+        HeaderName, Request, Response,
+        header::{CONTENT_TYPE, DATE, RETRY_AFTER},
+    },
 };
 
 use crate::{
     client::{
         request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
-        status,
+        status::{self, Status},
     },
     error::{Error, Result},
-    json::{Bytes, Document, ManagedFields, Object},
+    json::{self, Document, Object},
     lock::lock,
-    memory::{Budget, Refusal},
+    memory::Refusal,
     time,
 };
 
@@ -37,16 +40,11 @@ const SAME_CLOCK: u64 = 60;
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Client {
-    /// Sends also after a 401 with the present credentials, if there are others.
     pub(super) fn read_text(&self, request: &ApiRequest<'_>) -> Result<(u16, String)> {
-        let (mut answer, generation) = self.answer(request)?;
-        if answer.status() == 401 && self.other_identity(generation) {
-            (answer, _) = self.answer(request)?;
-        }
-        let code = answer.status().as_u16();
-        let success = answer.status().is_success();
+        let answer = self.answer(request)?;
+        let (code, is_success) = (answer.status().as_u16(), answer.status().is_success());
         let body = read_body(answer, request.limit()).map_err(|e| self.lost(request, &e))?;
-        if success {
+        if is_success {
             self.mark_heard();
         }
         Ok((code, String::from_utf8_lossy(&body).into_owned()))
@@ -70,16 +68,14 @@ impl Client {
     pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
         let body =
             self.send(request)?.into_body().into_with_config().limit(request.limit()).reader();
-        let budget = Budget::for_peer(request.budget(self.largest()), self.peer());
-        let mut bytes = Bytes::new(body, &budget);
-        let mut json = bytes.json();
-        let managed_fields = match self.field_manager {
-            "" => ManagedFields::Dropped,
-            _ => ManagedFields::Kept,
-        };
-        let document = Object(&budget, managed_fields).deserialize(&mut json);
-        let document = document.and_then(|document| json.end().map(|()| document));
-        let document = document.map_err(|e| self.unread(request, e, "an object"))?;
+        let budget = self.budget(request);
+        let mut bytes = json::reader(body, &budget);
+        let mut json = Deserializer::from_reader(&mut bytes);
+        let managed_fields = !self.field_manager.is_empty();
+        let document = Object { budget: &budget, managed_fields }
+            .deserialize(&mut json)
+            .and_then(|document| json.end().map(|()| document))
+            .map_err(|e| self.unread(request, e, "an object"))?;
         self.mark_heard();
         match document {
             Document::Whole(object) => Ok(object),
@@ -87,37 +83,32 @@ impl Client {
         }
     }
 
-    /// Sends until an answer counts: once more after a 401 with the present credentials.
+    /// Sends; any answer but a success is an error.
     pub(crate) fn send(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
-        let mut refused = false;
-        loop {
-            let (answer, generation) = self.answer(request)?;
-            if answer.status().is_success() {
-                return Ok(answer);
-            }
-            let error = self.refusal(request, answer);
-            let again = matches!(error, Error::Unauthorized(_))
-                && !mem::replace(&mut refused, true)
-                && self.other_identity(generation);
-            if !again {
-                return Err(error);
-            }
+        let answer = self.answer(request)?;
+        if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(request, answer)) }
+    }
+
+    /// Sends, and once more after a 401 with the present credentials, if there are others.
+    fn answer(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
+        let (answer, generation) = self.attempt(request)?;
+        if answer.status() == 401 && self.other_identity(generation) {
+            return Ok(self.attempt(request)?.0);
         }
+        Ok(answer)
     }
 
     /// Sends until there is any answer: once more after a lost connection where that is safe. Also returns
     /// the identity of the request.
-    fn answer(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
+    fn attempt(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
         self.reload_files();
         let mut lost = false;
         loop {
             let (agent, message, generation) = {
                 let state = self.state();
-                (
-                    state.transport.agent().clone(),
-                    state.transport.request(request, self.impersonated.as_deref())?,
-                    state.generation,
-                )
+                let transport = &state.transport;
+                let message = transport.request(request, self.impersonated.as_deref())?;
+                (transport.agent.clone(), message, state.generation)
             };
             let start = Instant::now();
             let message = self.timed(&agent, message, request);
@@ -130,9 +121,10 @@ impl Client {
                 Ok(answer) => {
                     let code = answer.status().as_u16();
                     self.inner.requests.add(request.method.as_str(), Some(code), start.elapsed());
-                    if answer.status().is_success() && is_json(&answer) {
-                        lock(&self.inner.peer).refused = None;
-                        self.record_date(date(&answer));
+                    // Of an API server, and not of a balancer before it.
+                    let media = header(&answer, &CONTENT_TYPE).unwrap_or_default();
+                    if answer.status().is_success() && media.starts_with("application/json") {
+                        self.record(code, header(&answer, &DATE));
                     }
                     return Ok((answer, generation));
                 }
@@ -153,9 +145,9 @@ impl Client {
         let (total, read) = match request.kind {
             ResponseKind::Watch => (None, Some(self.silence().min(CHECK_INTERVAL))),
             ResponseKind::List if request.target.name.is_none() => {
-                (Some(request.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
+                (Some(self.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
             }
-            _ => (Some(request.timeout.unwrap_or(usual)), None),
+            _ => (Some(self.timeout.unwrap_or(usual)), None),
         };
         agent
             .configure_request(message)
@@ -205,11 +197,13 @@ impl Client {
         }
     }
 
-    /// Records the server's clock.
-    fn record_date(&self, date: Option<String>) {
+    /// Records what an answer of the API server itself tells: whether it refuses this identity, and its clock.
+    fn record(&self, code: u16, date: Option<String>) {
+        let (mut peer, last) = (lock(&self.inner.peer), Instant::now());
+        let since = peer.refused.map_or(last, |refused| refused.since);
+        peer.refused = (code == 401).then_some(Refused { since, last });
         let Some(time) = date.and_then(|date| time::date(&date)) else { return };
-        let (ahead, last) = (time::skew(time, SystemTime::now()), Instant::now());
-        let mut peer = lock(&self.inner.peer);
+        let ahead = time::skew(time, SystemTime::now());
         let before = peer.clock.filter(|clock| clock.ahead.abs_diff(ahead) <= SAME_CLOCK);
         let since = before.map_or(last, |before| before.since);
         peer.clock = Some(ServerClock { ahead, time, since, last });
@@ -220,38 +214,23 @@ impl Client {
         }
     }
 
-    /// Records that the server itself refused this identity.
-    fn record_refusal(&self) {
-        let (mut peer, last) = (lock(&self.inner.peer), Instant::now());
-        let since = peer.refused.map_or(last, |refused| refused.since);
-        peer.refused = Some(Refused { since, last });
-    }
-
     pub(crate) fn mark_heard(&self) {
         lock(&self.inner.peer).heard = Some(Instant::now());
     }
 
     fn refusal(&self, request: &ApiRequest<'_>, answer: Response<Body>) -> Error {
         let code = answer.status().as_u16();
-        let header = answer.headers().get(http::header::RETRY_AFTER);
-        let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let date = date(&answer);
+        let [retry_after, date] = [RETRY_AFTER, DATE].map(|name| header(&answer, &name));
         // Read to its end, so that the connection can be kept.
         let body = match read_body(answer, status::MAX_BODY) {
             Ok(body) => body,
             Err(e) => return self.lost(request, &e),
         };
-        let status = status::Status::of(&body);
+        let status = Status::of(&body);
         if status.is_present() {
-            self.record_date(date);
-            if code == 401 {
-                self.record_refusal();
-            } else {
-                lock(&self.inner.peer).refused = None;
-            }
+            self.record(code, date);
         }
-        let (what, after) = (self.describe(request), retry_after.as_deref());
-        status.error(&what, &request.target, code, after, request.form())
+        status.error(&self.describe(request), request, code, retry_after.as_deref())
     }
 
     /// The error without an answer, or for an answer that breaks the protocol. It names the address.
@@ -288,18 +267,18 @@ impl Client {
     }
 
     pub(crate) fn unreachable(&self, request: &ApiRequest<'_>, why: &str) -> Error {
-        let address = self.state().transport.address().to_owned();
+        let address = self.state().transport.address.clone();
         Error::Unreachable(format!("{} ({address}): {why}", self.describe(request)))
     }
 
     pub(crate) fn odd(&self, request: &ApiRequest<'_>, what: &str) -> Error {
-        let address = self.state().transport.address().to_owned();
+        let address = self.state().transport.address.clone();
         Error::BadPeer(format!("{} ({address}): the answer is {what}", self.describe(request)))
     }
 
     /// The error for an object that costs more memory than its limit.
     pub(crate) fn too_large(&self, request: &ApiRequest<'_>) -> Error {
-        let most = request.budget(self.largest()) >> 10;
+        let most = request.budget(self.largest) >> 10;
         Error::TooLarge(format!(
             "{}: it needs more than {most} KiB of memory",
             self.describe(request)
@@ -314,15 +293,6 @@ impl Client {
     }
 }
 
-fn date(answer: &Response<Body>) -> Option<String> {
-    let date = answer.headers().get(http::header::DATE)?;
-    date.to_str().ok().map(str::to_owned)
-}
-
-/// Returns whether an answer comes from an API server and not from a balancer before it.
-fn is_json(answer: &Response<Body>) -> bool {
-    let media = answer.headers().get(http::header::CONTENT_TYPE);
-    media
-        .and_then(|media| media.to_str().ok())
-        .is_some_and(|media| media.starts_with("application/json"))
+fn header(answer: &Response<Body>, name: &HeaderName) -> Option<String> {
+    answer.headers().get(name)?.to_str().ok().map(str::to_owned)
 }

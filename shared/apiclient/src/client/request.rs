@@ -1,18 +1,15 @@
 //! API request before it has a connection, and the meaning of its failure.
 
-use std::{io, time::Duration};
+use std::io;
 
 use rustls::CertificateError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use ureq::{
     Body,
     http::{Method, Response},
 };
 
-use crate::{
-    client::status::Form,
-    resource::{LEASES, Resource, Target},
-};
+use crate::resource::{LEASES, Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
 /// Media types for the metadata alone, of an object (or the object of an event), and of each item of a
@@ -31,14 +28,10 @@ pub(crate) struct ApiRequest<'a> {
     /// resourceVersion or uid.
     pub(crate) repeatable: bool,
     pub(crate) kind: ResponseKind<'a>,
-    /// Replaces the client's time limit for a request.
-    pub(crate) timeout: Option<Duration>,
 }
 
-/// The form in which an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind<'a> {
-    /// One object.
     Object,
     /// A list: of a collection, or of the one object of that name in it.
     List,
@@ -62,15 +55,13 @@ impl<'a> ApiRequest<'a> {
             body: None,
             repeatable: true,
             kind: ResponseKind::Object,
-            timeout: None,
         }
     }
 
     /// One object is listed and watched by a field selector, so that `resourceNames` in RBAC suffices.
     pub(crate) fn list(target: Target<'a>, query: &str) -> Self {
         let selector = target.name.map(|name| format!("fieldSelector=metadata.name%3D{name}"));
-        let parts = [selector.as_deref().unwrap_or_default(), query];
-        let query = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        let query = joined(&[selector.as_deref().unwrap_or_default(), query]);
         ApiRequest { query, kind: ResponseKind::List, ..ApiRequest::get(target) }
     }
 
@@ -78,9 +69,9 @@ impl<'a> ApiRequest<'a> {
         ApiRequest { kind: ResponseKind::Watch, ..ApiRequest::list(target, query) }
     }
 
-    pub(crate) fn text(path: &'a str, timeout: Option<Duration>) -> Self {
+    pub(crate) fn text(path: &'a str) -> Self {
         let kind = ResponseKind::Text(path);
-        ApiRequest { kind, timeout, ..ApiRequest::get(NO_RESOURCE.collection("")) }
+        ApiRequest { kind, ..ApiRequest::get(NO_RESOURCE.collection("")) }
     }
 
     pub(crate) fn write(
@@ -134,32 +125,22 @@ impl<'a> ApiRequest<'a> {
         propagation: Propagation,
         preconditions: &Preconditions,
     ) -> Self {
-        let mut guard = Map::new();
-        for (key, value) in
-            [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
-        {
-            guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
-        }
-        let guarded = !guard.is_empty();
+        let Preconditions { uid, resource_version } = preconditions;
+        let guarded = uid.is_some() || resource_version.is_some();
+        // A precondition that is null does not count.
+        let guard = json!({"uid": uid, "resourceVersion": resource_version});
         let mut options =
             json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": guard});
-        if let Some(policy) = propagation.policy() {
-            options["propagationPolicy"] = json!(policy);
+        if propagation != Propagation::Unsaid {
+            options["propagationPolicy"] = format!("{propagation:?}").into();
         }
         ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
 
-    pub(crate) fn form(&self) -> Form {
-        match &self.body {
-            Some((content_type, _)) if *content_type == Patch::Json.content_type() => {
-                Form::JsonPatch
-            }
-            Some(_) => Form::Write,
-            None => Form::Read,
-        }
+    pub(crate) fn is_json_patch(&self) -> bool {
+        self.body.as_ref().is_some_and(|(kind, _)| *kind == Patch::Json.content_type())
     }
 
-    /// The verb in RBAC.
     pub(crate) fn verb(&self) -> &'static str {
         match (self.kind, &self.method) {
             (ResponseKind::List, _) => "list",
@@ -171,6 +152,12 @@ impl<'a> ApiRequest<'a> {
             _ => "get",
         }
     }
+}
+
+/// The parts of a query that are not empty.
+pub(crate) fn joined(parts: &[&str]) -> String {
+    let parts = parts.iter().copied().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("&")
 }
 
 /// The size limit of an object (see [`Budget`](crate::memory::Budget), which counts by object).
@@ -185,9 +172,7 @@ const MAX_LIST: u64 = 32 << 20;
 /// The kind of change that the body of a PATCH makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
-    /// RFC 6902.
     Json,
-    /// RFC 7386.
     Merge,
     /// Server-side apply: the fields that one manager wants.
     Apply,
@@ -207,33 +192,17 @@ impl Patch {
 /// The fate of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// The garbage collector deletes them afterwards.
     Background,
-    /// The object stays until those that block its deletion are gone.
     Foreground,
-    /// They stay.
     Orphan,
     /// The server's default for the kind; a namespace knows nothing else.
     Unsaid,
 }
 
-impl Propagation {
-    fn policy(self) -> Option<&'static str> {
-        match self {
-            Self::Background => Some("Background"),
-            Self::Foreground => Some("Foreground"),
-            Self::Orphan => Some("Orphan"),
-            Self::Unsaid => None,
-        }
-    }
-}
-
 /// Preconditions of a DELETE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
-    /// The object's uid.
     pub uid: Option<String>,
-    /// The object's resourceVersion.
     pub resource_version: Option<String>,
 }
 
@@ -261,7 +230,6 @@ pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
 
 const NO_ANSWER: &str = "no answer in time";
 
-/// The cause in words.
 pub(crate) fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(e) => {
@@ -283,7 +251,6 @@ pub(crate) fn reason(error: &ureq::Error) -> String {
     }
 }
 
-/// The problem of the certificate that the server showed.
 fn distrust(why: &CertificateError) -> String {
     use CertificateError as Why;
     let what = match why {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
+    client::request::ApiRequest,
     error::Error,
     json, log_line,
     resource::{SECRETS, Target},
@@ -17,14 +18,6 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 pub(crate) const MAX_BODY: u64 = 512 << 10;
 /// The memory that a Status may cost, in bytes.
 const MAX_MEMORY: usize = 512 << 10;
-
-/// The form of a request, as far as it matters to what a refusal means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Read,
-    Write,
-    JsonPatch,
-}
 
 /// The body of an answer that is not a success, if it is a Status; else null.
 pub(crate) struct Status(Value);
@@ -46,12 +39,11 @@ impl Status {
     pub(crate) fn error(
         &self,
         what: &str,
-        target: &Target<'_>,
+        request: &ApiRequest<'_>,
         code: u16,
         retry_after: Option<&str>,
-        form: Form,
     ) -> Error {
-        let Self(status) = self;
+        let (Self(status), target) = (self, &request.target);
         let details = &status["details"];
         let has_cause = |reason: &str| {
             let causes = details["causes"].as_array();
@@ -74,7 +66,7 @@ impl Status {
             // A `test` that fails, or a path that is not there: the object has changed since it was read.
             // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
             // applyJSPatch).
-            422 if form == Form::JsonPatch && self.is_present() && details["causes"].is_null() => {
+            422 if self.is_present() && request.is_json_patch() && details["causes"].is_null() => {
                 Error::Conflict(message)
             }
             422 if details["causes"].as_array().into_iter().flatten().any(is_immutable) => {
@@ -88,8 +80,9 @@ impl Status {
                 // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
                 // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
                 // headers X-Kubernetes-PF-* are on each answer.
-                let refused = code == 429 && form != Form::Read && self.is_present();
-                let of_object = refused || names(details, target) || is_denial(status);
+                let refused = code == 429 && request.body.is_some() && self.is_present();
+                let is_denial = status["message"].as_str().is_some_and(is_denied);
+                let of_object = refused || names(details, target) || is_denial;
                 Error::Unavailable { message, retry_after, of_object }
             }
             _ => Error::Invalid(message),
@@ -98,10 +91,10 @@ impl Status {
 }
 
 /// An `ERROR` event of a watch carries a Status instead of an object.
-pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Error {
+pub(crate) fn watch_error(what: &str, request: &ApiRequest<'_>, status: &Value) -> Error {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let status = if status["kind"] == "Status" { status.clone() } else { Value::Null };
-    Status(status).error(what, target, code, None, Form::Read)
+    Status(status).error(what, request, code, None)
 }
 
 /// The real server names the object in `details` when the object is missing, and the namespace or
@@ -146,12 +139,7 @@ fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
     *target.resource == SECRETS && (matches!(code, 400 | 422 | 500) || is_denied(message))
 }
 
-/// Returns whether an admission webhook or policy rejected the object, with any code.
-fn is_denial(status: &Value) -> bool {
-    status["message"].as_str().is_some_and(is_denied)
-}
-
-/// The words of webhooks and of ValidatingAdmissionPolicies (apiserver
+/// Whether an admission webhook or policy rejected the object, with any code, by the words of webhooks and of ValidatingAdmissionPolicies (apiserver
 /// `pkg/admission/plugin/webhook/errors/statuserror.go`,
 /// `pkg/admission/plugin/policy/validating/dispatcher.go`).
 fn is_denied(message: &str) -> bool {
@@ -161,15 +149,18 @@ fn is_denied(message: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use ureq::http::Method;
 
     use super::*;
-    use crate::resource::LEASES;
+    use crate::{
+        client::request::{JSON, Patch},
+        resource::LEASES,
+    };
 
     fn classify(code: u16, header: Option<&str>, status: Value) -> Error {
-        let target = LEASES.object("ns", "x");
-        let body = status.to_string();
-        let status = Status::of(body.as_bytes());
-        status.error("update leases ns/x on the hub", &target, code, header, Form::Read)
+        let request = ApiRequest::get(LEASES.object("ns", "x"));
+        let status = Status::of(status.to_string().as_bytes());
+        status.error("update leases ns/x on the hub", &request, code, header)
     }
 
     fn status(reason: &str, details: Value) -> Value {
@@ -208,13 +199,8 @@ mod tests {
     fn json_patch_that_does_not_fit_is_a_conflict() {
         let patch = |code, details| {
             let body = status("Invalid", details).to_string();
-            Status::of(body.as_bytes()).error(
-                "patch x",
-                &LEASES.object("ns", "x"),
-                code,
-                None,
-                Form::JsonPatch,
-            )
+            let request = ApiRequest::patch(LEASES.object("ns", "x"), Patch::Json, &json!([]));
+            Status::of(body.as_bytes()).error("patch x", &request, code, None)
         };
         assert!(matches!(patch(422, json!({})), Error::Conflict(_)));
         assert!(matches!(patch(400, json!({})), Error::Invalid(_)));
@@ -279,19 +265,22 @@ mod tests {
 
     #[test]
     fn status_429_to_a_write_is_about_the_object() {
-        let of_object = |form, body: &[u8]| {
-            let (target, after) = (LEASES.collection("ns"), Some("60"));
-            match Status::of(body).error("create x", &target, 429, after, form) {
-                Error::Unavailable { of_object, .. } => of_object,
-                other => panic!("{other:?}"),
-            }
+        let (target, nothing) = (LEASES.collection("ns"), json!({}));
+        let write = || ApiRequest::write(Method::POST, target, JSON, &nothing, false);
+        let of_object = |request: ApiRequest<'_>, body: &[u8]| match Status::of(body).error(
+            "create x",
+            &request,
+            429,
+            Some("60"),
+        ) {
+            Error::Unavailable { of_object, .. } => of_object,
+            other => panic!("{other:?}"),
         };
         let webhook = status("TooManyRequests", json!({"retryAfterSeconds": 60})).to_string();
-        assert!(of_object(Form::Write, webhook.as_bytes()));
-        assert!(of_object(Form::JsonPatch, webhook.as_bytes()));
-        assert!(!of_object(Form::Read, webhook.as_bytes()));
+        assert!(of_object(write(), webhook.as_bytes()));
+        assert!(!of_object(ApiRequest::get(target), webhook.as_bytes()));
         let at_the_door = b"Too many requests, please try again later.";
-        assert!(!of_object(Form::Write, at_the_door));
+        assert!(!of_object(write(), at_the_door));
     }
 
     #[test]
@@ -310,9 +299,8 @@ mod tests {
         let long = json!({"kind": "Status", "message": "a\n\u{1b}[31m".repeat(1000)});
         let text = classify(500, None, long).to_string();
         assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
-        let target = LEASES.object("ns", "x");
-        let html = Status::of(b"<html>bad gateway</html>");
-        let html = html.error("x", &target, 502, None, Form::Read);
+        let request = ApiRequest::get(LEASES.object("ns", "x"));
+        let html = Status::of(b"<html>bad gateway</html>").error("x", &request, 502, None);
         assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
     }
 }

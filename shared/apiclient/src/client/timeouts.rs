@@ -6,7 +6,6 @@ use std::time::Duration;
 /// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The time limits of requests, files and watches.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// A request, from its start to the last byte of its answer.
@@ -26,7 +25,6 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The time limit of a request without a flag for it.
     pub const REQUEST: Duration = Duration::from_secs(10);
 
     /// The usual limits, with `request` for a request.

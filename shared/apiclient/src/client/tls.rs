@@ -27,7 +27,7 @@ use self::trust::verifier;
 use kubeconfig::config::{ClusterConfig, KeyPair};
 
 use crate::{
-    client::dial::left_of,
+    client::dial::{bare_host, left_of},
     error::{Error, Result},
 };
 
@@ -62,12 +62,8 @@ impl TlsConnector {
         let proxy_leg = self.proxied && details.config.proxy().is_none();
         match &self.server_name {
             Some(name) if !proxy_leg => Ok(name.clone()),
-            _ => {
-                let host = details.uri.host().unwrap_or_default();
-                let host = host.trim_start_matches('[').trim_end_matches(']');
-                ServerName::try_from(host.to_owned())
-                    .map_err(|_| ureq::Error::Tls("the server's host is not a valid TLS name"))
-            }
+            _ => ServerName::try_from(bare_host(details.uri).to_owned())
+                .map_err(|_| ureq::Error::Tls("the server's host is not a valid TLS name")),
         }
     }
 }

@@ -30,10 +30,11 @@ const MAX_IDLE_AGE: Duration = Duration::from_secs(90);
 const MAX_IDLE_CONNECTIONS: usize = 8;
 
 pub(crate) struct Transport {
-    config: ClusterConfig,
+    pub(crate) config: ClusterConfig,
+    pub(crate) agent: Agent,
+    /// The server's host and port, and the proxy's if there is one, for network errors.
+    pub(crate) address: String,
     server: Uri,
-    address: String,
-    agent: Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -51,7 +52,7 @@ impl Transport {
         let connector =
             ().chain(SocksConnector::default())
                 .chain(ConnectProxyConnector::default())
-                .chain(Dial::default())
+                .chain(Dial)
                 .chain(tls);
         let agent_config = Agent::config_builder()
             .http_status_as_error(false)
@@ -76,21 +77,8 @@ impl Transport {
         Ok(Self { config, server, address, agent, headers })
     }
 
-    pub(crate) fn config(&self) -> &ClusterConfig {
-        &self.config
-    }
-
-    pub(crate) fn agent(&self) -> &Agent {
-        &self.agent
-    }
-
     pub(crate) fn host(&self) -> String {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
-    }
-
-    /// The server's host and port, and the proxy's if there is one, for network errors.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
     }
 
     /// Returns whether `other` differs only in headers, so that connections can be kept.
@@ -107,11 +95,6 @@ impl Transport {
         self.headers = headers(&config)?;
         self.config = config;
         Ok(())
-    }
-
-    /// Ends the requests that run on this transport, watches among them.
-    pub(crate) fn shut_down(self) {
-        self.agent.shutdown();
     }
 
     /// The message for a request; `impersonated` stands in for the user of the config, impersonated or not.

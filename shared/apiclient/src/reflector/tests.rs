@@ -1,21 +1,25 @@
 use super::*;
 
-fn listed(store: &Store<u8>, objects: &[(&str, Option<u8>)], truncated: bool) {
-    let mut list = Objects::within(store.limits().1);
+fn listed(store: &Store<u8>, objects: &[(&str, Option<u8>)]) {
+    let mut list = store.empty();
     for (name, object) in objects {
-        assert!(!list.insert((*name).to_owned(), *object));
+        list.insert((*name).to_owned(), *object);
     }
-    lock(&store.0).replace(list, (truncated, false));
+    lock(&store.0).replace(list);
+}
+
+fn set(store: &Store<u8>, name: &str, object: Option<u8>) {
+    lock(&store.0).set(name.to_owned(), object);
 }
 
 #[test]
 fn nothing_is_absent_before_a_whole_list() {
     let store = Store::new(2);
-    lock(&store.0).set("a", Some(1));
+    set(&store, "a", Some(1));
     assert_eq!(store.get("a"), Lookup::Object(1));
     assert_eq!(store.get("b"), Lookup::Unknown);
     assert_eq!(store.read(BTreeMap::len), None);
-    listed(&store, &[("a", Some(1)), ("odd", None)], false);
+    listed(&store, &[("a", Some(1)), ("odd", None)]);
     assert!(store.is_complete() && store.is_partial());
     assert_eq!((store.get("b"), store.get("odd")), (Lookup::Absent, Lookup::Invalid));
 }
@@ -23,7 +27,7 @@ fn nothing_is_absent_before_a_whole_list() {
 #[test]
 fn failure_changes_no_object() {
     let store = Store::new(2);
-    listed(&store, &[("a", Some(1))], false);
+    listed(&store, &[("a", Some(1))]);
     let before = store.revision();
     store.set_error(Some(&Error::Unreachable("no answer".into())));
     assert_eq!((store.get("a"), store.revision()), (Lookup::Object(1), before));
@@ -35,28 +39,28 @@ fn failure_changes_no_object() {
 #[test]
 fn objects_beyond_the_limit_are_omitted_until_there_is_room() {
     let store = Store::new(2);
-    listed(&store, &[("a", Some(1)), ("b", Some(2))], false);
-    lock(&store.0).set("c", Some(3));
+    listed(&store, &[("a", Some(1)), ("b", Some(2))]);
+    set(&store, "c", Some(3));
     assert!(!store.is_complete() && !lock(&store.0).has_room());
     assert_eq!((store.get("c"), store.read(BTreeMap::len)), (Lookup::Unknown, Some(2)));
-    lock(&store.0).set("b", Some(7));
+    set(&store, "b", Some(7));
     assert_eq!(store.get("b"), Lookup::Object(7), "one that is known");
     lock(&store.0).remove("a");
     assert!(lock(&store.0).has_room() && !store.is_complete());
-    listed(&store, &[("b", Some(7)), ("c", Some(3))], false);
+    listed(&store, &[("b", Some(7)), ("c", Some(3))]);
     assert!(store.is_complete() && !lock(&store.0).has_room());
 }
 
 #[test]
 fn only_changes_count() {
     let store = Store::new(2);
-    listed(&store, &[("a", Some(1))], false);
+    listed(&store, &[("a", Some(1))]);
     let before = store.revision();
-    listed(&store, &[("a", Some(1))], false);
-    lock(&store.0).set("a", Some(1));
+    listed(&store, &[("a", Some(1))]);
+    set(&store, "a", Some(1));
     lock(&store.0).remove("b");
     assert_eq!(store.revision(), before);
-    lock(&store.0).set("a", None);
+    set(&store, "a", None);
     lock(&store.0).remove("a");
     assert_eq!(store.revision(), before + 2);
 }
@@ -64,7 +68,7 @@ fn only_changes_count() {
 #[test]
 fn answer_to_a_write_yields_to_a_later_event() {
     let store = Store::new(2);
-    listed(&store, &[], false);
+    listed(&store, &[]);
     let sent = store.revision();
     store.put(sent, "a", Some(1));
     assert_eq!(store.get("a"), Lookup::Object(1));
@@ -77,15 +81,17 @@ fn answer_to_a_write_yields_to_a_later_event() {
 #[test]
 fn heaviest_objects_leave_room_for_the_others() {
     let store = Store::new(100).weighing_at_most(10, |number: &u8| usize::from(*number));
-    listed(&store, &[("a", Some(4)), ("b", Some(5))], false);
-    lock(&store.0).set("c", Some(6));
+    listed(&store, &[("a", Some(4)), ("b", Some(5))]);
+    set(&store, "c", Some(6));
     assert_eq!((store.get("c"), store.get("b")), (Lookup::Invalid, Lookup::Object(5)));
+    set(&store, "b", Some(1));
     assert!(!lock(&store.0).has_room(), "a list would bring the same");
-    lock(&store.0).set("b", Some(1));
+    lock(&store.0).remove("b");
     assert!(lock(&store.0).has_room());
-    listed(&store, &[("a", Some(4)), ("b", Some(1)), ("c", Some(5))], false);
-    assert!(!lock(&store.0).has_room() && store.get("c") == Lookup::Object(5));
-    let mut all = Objects::within(store.limits().1);
-    assert!(!all.insert("a".to_owned(), Some(7)) && all.insert("b".to_owned(), Some(8)));
-    assert_eq!((all.weight, all.by_name.into_values().collect()), (7, vec![Some(7), None]));
+    listed(&store, &[("a", Some(4)), ("c", Some(6))]);
+    assert!(!lock(&store.0).has_room() && store.get("c") == Lookup::Object(6));
+    let mut all = store.empty();
+    assert!(all.insert("a".to_owned(), Some(7)) && all.insert("b".to_owned(), Some(8)));
+    assert_eq!((all.weight, all.has_room()), (7, false));
+    assert_eq!(all.by_name.into_values().collect::<Vec<_>>(), [Some(7), None]);
 }

@@ -18,17 +18,10 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{Bytes, Document, ManagedFields, Object},
+    json::{self, Bytes, Document, Object},
     memory::Budget,
     stop::Stop,
 };
-
-/// An event of a watch.
-#[derive(Debug)]
-pub(super) struct WatchEvent {
-    pub(super) kind: EventType,
-    pub(super) document: Document,
-}
 
 /// The `type` of an event.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -44,7 +37,6 @@ pub(super) enum EventType {
     Unknown,
 }
 
-/// The connection of a watch.
 pub(super) struct Events<'a, 'b> {
     client: &'a Client,
     request: &'b ApiRequest<'a>,
@@ -66,17 +58,17 @@ impl<'a, 'b> Events<'a, 'b> {
         longest: Duration,
     ) -> Result<Self> {
         let bytes = client.send(request)?.into_body().into_reader();
-        let body = Bytes::new(bytes, budget);
+        let body = json::reader(bytes, budget);
         let now = Instant::now();
         Ok(Self { client, request, body, budget, stop, end: now + longest, last: now })
     }
 
     /// The next event; `None` when the watch ended between two.
-    pub(super) fn next(&mut self) -> Result<Option<WatchEvent>> {
+    pub(super) fn next(&mut self) -> Result<Option<(EventType, Document)>> {
         if !self.begins()? {
             return Ok(None);
         }
-        let mut json = self.body.json();
+        let mut json = serde_json::Deserializer::from_reader(&mut self.body);
         let event = (&mut json).deserialize_map(EventVisitor(self.budget));
         let (kind, document) =
             event.map_err(|e| self.client.unread(self.request, e, "an event"))?;
@@ -85,12 +77,12 @@ impl<'a, 'b> Events<'a, 'b> {
         match (kind, document) {
             (EventType::Error, Some(Document::Whole(object))) => {
                 let what = self.client.describe(self.request);
-                Err(status::watch_error(&what, &self.request.target, &object))
+                Err(status::watch_error(&what, self.request, &object))
             }
             (EventType::Error | EventType::Unknown, _) | (_, None) => {
                 Err(self.client.odd(self.request, "an event of no known type"))
             }
-            (kind, Some(document)) => Ok(Some(WatchEvent { kind, document })),
+            (kind, Some(document)) => Ok(Some((kind, document))),
         }
     }
 
@@ -160,9 +152,7 @@ impl<'de> Visitor<'de> for EventVisitor<'_> {
         while let Some(field) = fields.next_key()? {
             match field {
                 Field::Type => kind = fields.next_value()?,
-                Field::Object => {
-                    document = Some(fields.next_value_seed(Object(self.0, ManagedFields::Dropped))?)
-                }
+                Field::Object => document = Some(fields.next_value_seed(Object::new(self.0))?),
                 Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
         }

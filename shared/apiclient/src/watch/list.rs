@@ -10,12 +10,11 @@ use serde_json::Value;
 
 use crate::{
     client::{Client, request::ApiRequest},
-    error::{Error, Result},
-    json::{Bytes, Document, ManagedFields, Object, Tree},
+    error::Result,
+    json::{self, Document, Object, Tree},
     memory::Budget,
 };
 
-/// The list metadata of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     /// Empty if the server gave no usable one.
@@ -24,7 +23,7 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
-type Each<'a> = dyn FnMut(Document) -> Result<ControlFlow<()>> + 'a;
+type Each<'a> = dyn FnMut(Document) -> ControlFlow<Result<()>> + 'a;
 
 /// Hands over each item as soon as it has arrived. A body that is not a list, or is cut short, is a failure,
 /// so that missing items do not count as gone.
@@ -34,16 +33,15 @@ pub(super) fn read_page(
     body: impl Read,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
-    let budget = Budget::for_peer(request.budget(client.largest()), client.peer());
-    let mut bytes = Bytes::new(body, &budget);
+    let budget = client.budget(request);
+    let mut bytes = json::reader(body, &budget);
     let mut reading = Reading { each, budget: &budget, ended: None };
-    let mut json = bytes.json();
+    let mut json = serde_json::Deserializer::from_reader(&mut bytes);
     let page = (&mut json).deserialize_map(List(&mut reading));
     // Read to the very end, so that the connection can be kept.
     let page = page.and_then(|page| json.end().map(|()| page));
     match (reading.ended, page) {
-        (Some(Ended::Enough), _) => Ok(ControlFlow::Break(())),
-        (Some(Ended::Failed(error)), _) => Err(error),
+        (Some(ended), _) => ended.map(ControlFlow::Break),
         (None, Ok(page)) => Ok(ControlFlow::Continue(page)),
         (None, Err(e)) => Err(client.unread(request, e, "a list")),
     }
@@ -52,13 +50,8 @@ pub(super) fn read_page(
 struct Reading<'a, 'b> {
     each: &'a mut Each<'b>,
     budget: &'a Budget,
-    ended: Option<Ended>,
-}
-
-/// The reason to stop reading, though there may be more.
-enum Ended {
-    Enough,
-    Failed(Error),
+    /// What stopped the reading, though there may be more.
+    ended: Option<Result<()>>,
 }
 
 #[derive(Deserialize)]
@@ -136,16 +129,9 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
         let reading = self.0;
         reading.budget.reset();
-        while let Some(item) =
-            items.next_element_seed(Object(reading.budget, ManagedFields::Dropped))?
-        {
-            let ended = match (reading.each)(item) {
-                Ok(ControlFlow::Continue(())) => None,
-                Ok(ControlFlow::Break(())) => Some(Ended::Enough),
-                Err(error) => Some(Ended::Failed(error)),
-            };
-            if ended.is_some() {
-                reading.ended = ended;
+        while let Some(item) = items.next_element_seed(Object::new(reading.budget))? {
+            if let ControlFlow::Break(ended) = (reading.each)(item) {
+                reading.ended = Some(ended);
                 return Err(A::Error::custom("ended"));
             }
             reading.budget.reset();
@@ -174,6 +160,7 @@ mod tests {
     use super::*;
     use crate::{
         client::{Reload, Timeouts},
+        error::Error,
         resource::LEASES,
     };
     use kubeconfig::config::{Auth, ClusterConfig, Trust};
@@ -199,7 +186,7 @@ mod tests {
         let request = ApiRequest::list(LEASES.collection("ns"), "");
         let page = read_page(&client(), &request, body, &mut |_| {
             items += 1;
-            Ok(if items < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            if items < most { ControlFlow::Continue(()) } else { ControlFlow::Break(Ok(())) }
         });
         (items, page)
     }

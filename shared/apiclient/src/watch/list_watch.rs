@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use crate::{
     client::{
         Client, LIST_TIMEOUT,
-        request::{ApiRequest, JSON, METADATA, METADATA_LIST},
+        request::{ApiRequest, JSON, METADATA, METADATA_LIST, joined},
     },
     error::{Error, Result},
     json::Document,
@@ -56,8 +56,7 @@ impl<'a> Selection<'a> {
     fn query(&self, query: &str) -> String {
         match self.labels {
             "" => query.to_owned(),
-            labels if query.is_empty() => format!("labelSelector={}", encoded(labels)),
-            labels => format!("labelSelector={}&{query}", encoded(labels)),
+            labels => joined(&[&format!("labelSelector={}", encoded(labels)), query]),
         }
     }
 }
@@ -78,41 +77,43 @@ pub fn list(
     each: &mut dyn FnMut(Document) -> ControlFlow<()>,
 ) -> Result<()> {
     let list_watch = ListWatch { client, selection, stop };
-    let ended =
-        list_watch.list((&State::Newest, selection.page), false, &mut |event| match event {
-            Event::InitApply(document) => each(document),
-            _ => ControlFlow::Continue(()),
-        });
+    let ended = list_watch.list(&State::Newest, false, &mut |event| match event {
+        Event::InitApply(document) => each(document),
+        _ => ControlFlow::Continue(()),
+    });
     ended.map(drop)
 }
 
 impl ListWatch<'_> {
-    /// Reads a list of this state, in pages of this many objects (0 is all in one); returns its
-    /// resourceVersion, or breaks before its end. The client's files may lead elsewhere meanwhile: a list is of the server
-    /// that it began on, or none.
+    /// Reads a list of this state; returns its resourceVersion, or breaks before its end. The client's files may lead
+    /// elsewhere meanwhile: a list is of the server that it began on, or none.
     pub(super) fn list(
         &self,
-        (state, page): (&State, u32),
+        state: &State,
         rewound: bool,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<(), String>> {
+        let page = self.selection.page;
         let (mut query, mut begun) = (state.first_page(page), false);
         let (deadline, server) = (Instant::now() + LIST_TIMEOUT, self.client.host());
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // A list of one object is a request as any other.
-            let timeout = self.selection.target.name.is_none().then_some(left);
-            let request = ApiRequest { timeout, ..self.selection.list(&query) };
-            let answer = self.client.send(&request)?;
+            let is_one = self.selection.target.name.is_some();
+            let client = if is_one { self.client } else { &self.client.within(left) };
+            let request = self.selection.list(&query);
+            let answer = client.send(&request)?;
             if !begun && on(Event::Init { rewound }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             begun = true;
-            let limit = if self.selection.page == 0 { request.limit() } else { u64::MAX };
+            let limit = if page == 0 { request.limit() } else { u64::MAX };
             let body = answer.into_body().into_with_config().limit(limit).reader();
-            let read = read_page(self.client, &request, body, &mut |item| {
-                self.is_asked_for(&item)?;
-                Ok(on(Event::InitApply(item)))
+            let read = read_page(self.client, &request, body, &mut |item| match self
+                .is_asked_for(&item)
+            {
+                Ok(()) => on(Event::InitApply(item)).map_break(Ok),
+                Err(error) => ControlFlow::Break(Err(error)),
             })?;
             let ControlFlow::Continue(Page { version, next }) = read else {
                 return Ok(ControlFlow::Break(()));

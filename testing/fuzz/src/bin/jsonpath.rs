@@ -18,7 +18,7 @@ fn run(data: &[u8]) {
     let [Some(path), Some(object)] = parts::<2>(data) else { return };
     let Ok(path) = String::from_utf8(expand(path, 8192)) else { return };
     let text = expand(object, HUGE);
-    let Ok(mut object) = json::parse(&text, USUAL_OBJECT) else { return };
+    let Some(mut object) = json::parse(&text, USUAL_OBJECT) else { return };
     let length = path.len() + text.len();
     let parsed = match bounded(length, OVERHEAD, || JsonPath::parse(&path)) {
         Ok(parsed) => parsed,

@@ -115,13 +115,13 @@ fn probe_has_its_own_time_limit() {
     let (server, access) = server();
     let client = client(access);
     let path = String::from("/version");
-    assert_eq!(client.text_within(&path, Duration::from_secs(10)).unwrap().0, 200);
+    assert_eq!(client.within(Duration::from_secs(10)).text(&path).unwrap().0, 200);
     server.faults().set_state(State::Hang);
     let patient = Timeouts::with_request(Duration::from_secs(600));
     let client = Client::new("the hub", client.config(), Reload::Never, patient).unwrap();
     // A promise: a probe has its own time limit, here 0.3 s where a request has 10 minutes.
     let start = Instant::now();
-    let silent = client.text_within(&path, Duration::from_millis(300));
+    let silent = client.within(Duration::from_millis(300)).text(&path);
     assert!(matches!(silent, Err(Error::Unreachable(_))), "{silent:?}");
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use apiclient::{
-    api::LeaseSpec,
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
     resource::{LEASES, Resource},
@@ -144,8 +143,8 @@ fn name_is_found_in_every_namespace() {
         )
         .unwrap();
     for (namespace, name) in [("default", "x"), ("default", "y"), ("b", "x")] {
-        let lease = apiclient::lease::new(namespace, name, LeaseSpec::default());
-        client.create_typed(&LEASES.object(namespace, name), &lease).unwrap();
+        let lease = apiclient::lease::new(namespace, name);
+        client.write_typed(&LEASES.object(namespace, name), &lease).unwrap();
     }
     assert_eq!(list(&client, &LEASES.everywhere(), "").unwrap().len(), 3);
     assert_eq!(list(&client, &LEASES.named_everywhere("x"), "").unwrap().len(), 2);

@@ -19,11 +19,11 @@ fn put_work(stage: &Stage, names: &[&str], orphan: bool) {
     stage.put_work("w", spec);
 }
 
-/// The account may do these on ConfigMaps of its namespace.
-fn grant(stage: &Stage, verbs: &[&str]) {
+/// The account may do these on ConfigMaps of its namespace, or on those of these names.
+fn grant(stage: &Stage, verbs: &[&str], names: &[&str]) {
     let api = "rbac.authorization.k8s.io/v1";
     let metadata = json!({"name": "sa", "namespace": NAMESPACE});
-    let rule = json!({"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"]});
+    let rule = json!({"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"], "resourceNames": names});
     stage
         .managed
         .put(json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": [rule]}));
@@ -51,13 +51,13 @@ fn executor_applies_with_its_own_rights_and_the_agent_deletes() {
     stage.wait_for_applied("w", "False");
     let denied = "not allowed to apply the resource  configmaps, n a, will try again in 1m0s: ";
     assert!(message(&stage).contains(denied), "{}", message(&stage));
-    grant(&stage, &["get", "create", "update", "patch", "delete"]);
+    grant(&stage, &["get", "create", "update", "patch", "delete"], &[]);
     eventually("applied", || stage.data("a").is_some());
     stage.wait_for_applied("w", "True");
     let writes = stage.managed.writes();
     let maps = writes.iter().filter(|request| request.path.contains("/configmaps"));
     assert!(maps.clone().all(|request| request.user == USER) && maps.count() > 0);
-    grant(&stage, &[]);
+    grant(&stage, &[], &[]);
     put_work(&stage, &["a", "b"], false);
     stage.wait_for_applied("w", "False");
     assert_eq!((stage.data("a").is_some(), stage.data("b")), (true, None));
@@ -71,7 +71,7 @@ fn executor_applies_with_its_own_rights_and_the_agent_deletes() {
 fn executor_needs_delete_for_what_goes_with_the_work() {
     let stage = Stage::new();
     stage.managed.enforce_rbac();
-    grant(&stage, &["get", "create", "update", "patch"]);
+    grant(&stage, &["get", "create", "update", "patch"], &[]);
     let mut agent = stage.start(&[]);
     put_work(&stage, &["a"], false);
     stage.wait_for_applied("w", "False");
@@ -79,5 +79,18 @@ fn executor_needs_delete_for_what_goes_with_the_work() {
     put_work(&stage, &["a"], true);
     stage.wait_for_applied("w", "True");
     assert!(stage.data("a").is_some());
+    agent.terminate();
+}
+
+/// A POST has no name that a Role could give.
+#[test]
+fn executor_creates_the_objects_that_its_role_names() {
+    let stage = Stage::new();
+    stage.managed.enforce_rbac();
+    grant(&stage, &["get", "create", "update", "patch", "delete"], &["a"]);
+    let mut agent = stage.start(&[]);
+    put_work(&stage, &["a", "b"], false);
+    stage.wait_for_applied("w", "False");
+    assert_eq!((stage.data("a").is_some(), stage.data("b")), (true, None));
     agent.terminate();
 }

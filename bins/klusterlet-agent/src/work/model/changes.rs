@@ -53,7 +53,7 @@ impl World {
             let others = specs.into_iter().filter(|spec| *spec != self.spec);
             changes.extend(others.map(Change::Edit));
             changes.push(Change::DeleteWork);
-            if work.metadata.other["generation"] != 1 {
+            if work.metadata.generation != Some(1) {
                 changes.push(Change::Restore);
             }
         }

@@ -1,4 +1,4 @@
-//! Proxy for a server: the kubeconfig's own, else the environment's by Go's rules.
+//! Proxy for a server, and the rules of NO_PROXY.
 
 use std::net::IpAddr;
 
@@ -49,7 +49,6 @@ fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) ->
     (!exempted).then_some(url)
 }
 
-/// Returns whether one entry of NO_PROXY covers the host.
 fn no_proxy(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     if entry == "*" {
         return true;
@@ -106,7 +105,7 @@ fn in_network(ip: IpAddr, net: IpAddr, bits: u32) -> bool {
 }
 
 /// The host without the brackets of an IPv6 address.
-pub(super) fn bare_host(uri: &Uri) -> &str {
+pub(crate) fn bare_host(uri: &Uri) -> &str {
     uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 

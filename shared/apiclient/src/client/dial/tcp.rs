@@ -39,7 +39,6 @@ pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result
     Err(failure)
 }
 
-/// Sets the socket options of every connection.
 fn configure(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     // Without an option that the kernel does not know, the connection still serves.
@@ -61,8 +60,6 @@ pub(crate) struct TcpTransport {
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
     connect: Connect,
-    read_timeout: Option<Duration>,
-    write_timeout: Option<Duration>,
 }
 
 /// The time limit for the connection. ureq's link for CONNECT gives a proxy all of it again for each byte.
@@ -99,7 +96,7 @@ impl TcpTransport {
             false => config.input_buffer_size(),
         };
         let buffers = LazyBuffers::new(input, config.output_buffer_size());
-        Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
+        Ok(Self { stream, buffers, connect })
     }
 }
 
@@ -110,20 +107,14 @@ impl Transport for TcpTransport {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let timeout = self.connect.left_of(timeout).for_write();
-        let time = remaining(timeout)?;
-        if std::mem::replace(&mut self.write_timeout, time) != time {
-            self.stream.set_write_timeout(time)?;
-        }
+        self.stream.set_write_timeout(remaining(timeout)?)?;
         let written = (&*self.stream).write_all(&self.buffers.output()[..amount]);
         written.map_err(|error| named(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         let timeout = self.connect.left_of(timeout).for_read();
-        let time = remaining(timeout)?;
-        if std::mem::replace(&mut self.read_timeout, time) != time {
-            self.stream.set_read_timeout(time)?;
-        }
+        self.stream.set_read_timeout(remaining(timeout)?)?;
         let buffer = self.buffers.input_append_buf();
         let amount = loop {
             match (&*self.stream).read(buffer) {
@@ -240,8 +231,7 @@ mod tests {
         let time = Duration::from_secs(10).into();
         let connect = Connect { time, until: Some(Instant::now()) };
         let buffers = LazyBuffers::new(16, 16);
-        let mut transport =
-            TcpTransport { stream, buffers, connect, read_timeout: None, write_timeout: None };
+        let mut transport = TcpTransport { stream, buffers, connect };
         let timeout = NextTimeout {
             after: time,
             reason: ureq::Timeout::Global,
