@@ -32,8 +32,6 @@ pub(crate) enum ApplyError {
     /// Another field manager owns a field, in the server's words.
     Conflict(String),
     IgnoreFields(String),
-    /// The executor lacks a right.
-    Denied(String),
     Failed(String),
 }
 
@@ -46,7 +44,7 @@ impl ApplyError {
                 let message = format!("Failed to process ignoreFields: {why}");
                 ("AppliedManifestSSAIgnoreFieldError", message)
             }
-            Self::Denied(why) | Self::Failed(why) => {
+            Self::Failed(why) => {
                 ("AppliedManifestFailed", format!("Failed to apply manifest: {why}"))
             }
         }
@@ -76,7 +74,7 @@ pub(crate) fn apply(
     })?;
     let way = way(object, options)?;
     let failed = |error: Error| match (error, options.side) {
-        (Error::Forbidden(why), Side::ManagedAs(_)) => ApplyError::Denied(denial(&target, &why)),
+        (Error::Forbidden(why), Side::ManagedAs(_)) => ApplyError::Failed(denial(&target, &why)),
         (error, _) => ApplyError::Failed(error.to_string()),
     };
     if let Side::ManagedAs(account) = options.side

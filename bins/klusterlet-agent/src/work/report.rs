@@ -4,7 +4,7 @@ use apiclient::{error::Result, resource::Target};
 use serde_json::json;
 
 use super::{
-    apply::{ApplyError, guarded_by},
+    apply::guarded_by,
     bring::ApplyAttempt,
     condition_rules,
     conditions::{self, APPLIED, Availability},
@@ -33,12 +33,9 @@ pub(crate) fn manifest_condition(
     let mut entry = ManifestCondition { resource_meta: manifest.meta.clone(), ..known };
     let available = attempt.object.as_ref().map_or_else(Clone::clone, |_| Availability::Yes);
     conditions::set_manifest(&mut entry.conditions, attempt.applied.as_ref(), &available, at);
-    // The executor may have no right to read the object. Without it the last values stay.
-    let (Ok(object), false) =
-        (&attempt.object, matches!(attempt.applied, Some(Err(ApplyError::Denied(_)))))
-    else {
-        return entry;
-    };
+    // An executor gets values of objects that it was allowed to apply. Of others the last ones stay.
+    let may_read = work.spec.executor.is_none() || matches!(attempt.applied, Some(Ok(())));
+    let Some(object) = attempt.object.as_ref().ok().filter(|_| may_read) else { return entry };
     let (configs, identifier) = (&work.spec.manifest_configs, manifest.identifier());
     let rules = feedback_rules(configs, &identifier);
     let feedback = (!rules.is_empty()).then(|| feedback::read(rules, &manifest.meta, object, raw));

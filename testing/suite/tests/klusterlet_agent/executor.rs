@@ -94,3 +94,30 @@ fn executor_creates_the_objects_that_its_role_names() {
     assert_eq!((stage.data("a").is_some(), stage.data("b")), (true, None));
     agent.terminate();
 }
+
+#[test]
+fn executor_sees_no_values_of_what_it_may_not_read() {
+    let stage = Stage::new();
+    stage.managed.enforce_rbac();
+    stage.managed.put(config_map("a", "theirs"));
+    let mut agent = stage.start(&[]);
+    let account = json!({"namespace": NAMESPACE, "name": "sa"});
+    let all = json!({"resource": "configmaps", "namespace": "*", "name": "*"});
+    let rules = json!([{"type": "JSONPaths", "jsonPaths": [{"name": "k", "path": ".data.k"}]}]);
+    for kind in ["ServiceAccount", "User"] {
+        stage.put_work(
+            "w",
+            json!({
+                "workload": {"manifests": [config_map("a", "1")]},
+                "executor": {"subject": {"type": kind, "serviceAccount": account}},
+                "manifestConfigs": [{
+                    "resourceIdentifier": all, "feedbackRules": rules,
+                    "updateStrategy": {"type": "ReadOnly"},
+                }],
+            }),
+        );
+        stage.wait_for_applied("w", "False");
+        assert!(!stage.work("w")["status"].to_string().contains("theirs"), "{kind}");
+    }
+    agent.terminate();
+}
