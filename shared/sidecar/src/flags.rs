@@ -7,6 +7,7 @@ mod tests;
 use std::{collections::BTreeMap, ffi::OsString, fmt::Write, ops::RangeInclusive, time::Duration};
 
 use kubeconfig::Reach;
+use lexopt::Parser;
 
 pub use self::duration::duration;
 use self::duration::seconds;
@@ -125,9 +126,11 @@ pub fn parse(
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let (mut given, mut ignored) = (Vec::new(), BTreeMap::new());
-    let mut arguments = arguments.into_iter().map(OsString::into_string);
+    let mut parser = Parser::from_args(arguments);
+    // lexopt takes `-name` for a bundle of short flags, hence the raw arguments.
     let mut next = move || {
-        let argument = arguments.next().transpose();
+        let argument = parser.raw_args().map_err(|e| e.to_string())?.next();
+        let argument = argument.map(OsString::into_string).transpose();
         argument.map_err(|it| format!("argument {it:?} is not UTF-8"))
     };
     while let Some(argument) = next()? {

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use env_logger::{Builder, Target};
 use log::{
-    Level, LevelFilter, Metadata, Record,
+    Level, LevelFilter, Record,
     kv::{self, Key, Value, VisitSource},
 };
 use serde_json::json;
@@ -42,12 +43,19 @@ pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     let (sender, entries) = sync_channel(MAX_QUEUED);
     start_thread("log", move || write_out(&entries))
         .map_err(|e| format!("no thread for the log: {e}"))?;
-    let logger = Logger { format, entries: sender.clone() };
-    log::set_boxed_logger(Box::new(logger)).map_err(|e| e.to_string())?;
-    log::set_max_level(match flags.number("v") {
+    let level = match flags.number("v") {
         ..=1 => LevelFilter::Info,
         _ => LevelFilter::Debug,
-    });
+    };
+    let mut builder = Builder::new();
+    builder.filter_level(LevelFilter::Off);
+    for name in CRATES {
+        builder.filter_module(name, level);
+    }
+    builder
+        .format(move |out, record| out.write_all(format(SystemTime::now(), record).as_bytes()))
+        .target(Target::Pipe(Box::new(Lines(sender.clone()))))
+        .init();
     log::info!(version = VERSION, flags:% = flags.given(); "{program} starts");
     Ok(Log(sender))
 }
@@ -65,7 +73,7 @@ impl Log {
 }
 
 enum Entry {
-    Line(String),
+    Line(Vec<u8>),
     End(SyncSender<()>),
 }
 
@@ -73,31 +81,25 @@ fn write_out(entries: &Receiver<Entry>) {
     while let Ok(entry) = entries.recv() {
         // There is nowhere to report a closed stderr.
         let _ = match entry {
-            Entry::Line(line) => io::stderr().write_all(line.as_bytes()).is_ok(),
+            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
             Entry::End(done) => done.send(()).is_ok(),
         };
     }
 }
 
-struct Logger {
-    format: fn(SystemTime, &Record<'_>) -> String,
-    entries: SyncSender<Entry>,
-}
+/// env_logger writes a whole line at a time.
+struct Lines(SyncSender<Entry>);
 
-impl log::Log for Logger {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().split("::").next().is_some_and(|it| CRATES.contains(&it))
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Full: the line is dropped.
+        let _ = self.0.try_send(Entry::Line(line.to_vec()));
+        Ok(line.len())
     }
 
-    fn log(&self, record: &Record<'_>) {
-        if self.enabled(record.metadata()) {
-            let line = (self.format)(SystemTime::now(), record);
-            // Full: the line is dropped.
-            let _ = self.entries.try_send(Entry::Line(line));
-        }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
-
-    fn flush(&self) {}
 }
 
 /// `I1121 12:00:00.000000       1 run.rs:42] text key=value` (klog's header; the process number is always 1
