@@ -1,5 +1,7 @@
 //! Cleanup (`-cleanup`): lists every kind on every cluster, patches what is this instance's, and lists again until
-//! nothing of it is left, so that the instance can be uninstalled. The objects stay, on both sides.
+//! nothing of it is left, so that the instance can be uninstalled. The objects stay, on both sides. A source is known
+//! by the finalizer alone, and a target by that and the cluster in its origin annotation, whatever the mapping and
+//! namespaces are by now. Metadata is all that this needs.
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -15,20 +17,18 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
-    cache::{
-        cluster::{ClusterClient, Turn},
-        reflector::PAGE,
-    },
+    cache::{cluster::Turn, reflector::PAGE},
+    connection::Connection,
     controller::{Controller, LocalCluster},
     model::{
-        discovery::{self, ApiResource, ResourceArg},
+        annotations::Origin,
+        digest,
+        discovery::{self, ResourceArg},
         key::{self, ObjectKey},
+        object::{Finalizers, ObjectReader},
     },
     once,
-    sync::{
-        cleanup::{Instance, Role},
-        observed::SourceMarks,
-    },
+    sync::{observed::SourceMarks, patch},
 };
 
 /// Objects that are collected at a time.
@@ -40,31 +40,34 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Names in the last message.
 const MAX_NAMES: usize = 10;
 
+/// The role that objects have on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Source,
+    Target,
+}
+
 /// Cleans all clusters that can be reached.
 ///
 /// # Errors
 /// `Unavailable` with what is left: an object, or a cluster or kind that could not be looked at.
 pub(crate) fn run(controller: &Controller) -> Result<()> {
     once::wait_while(controller, "stopped before anything was done", || {
-        let waits = |(cluster, _): (Arc<ClusterClient>, Role)| {
-            !once::is_unreachable(&cluster.connection) && !cluster.connection.is_connected()
+        let waits = |(cluster, _): (Arc<Connection>, Role)| {
+            !once::is_unreachable(&cluster) && !cluster.is_connected()
         };
         once::awaits_remotes(controller) || clusters(controller).into_iter().any(waits)
     })?;
+    let remotes = controller.remotes();
+    let sources: Vec<_> = remotes.iter().map(|remote| remote.source_marks()).collect();
     let mut left = Left::default();
     // Remotes that are not known, or were skipped.
     controller.registry_trouble().into_iter().for_each(|why| left.add(format!("registry: {why}")));
-    let (clusters, context) = (clusters(controller), &controller.context);
-    let sources = clusters.iter().filter(|(_, role)| *role == Role::Source).map(|(cluster, _)| {
-        let record = cluster.connection.cluster().unwrap_or_default();
-        SourceMarks::new(cluster.name(), &record)
-    });
-    let instance = Instance { reader: &context.reader, sources: &sources.collect::<Vec<_>>() };
-    for (_, wanted) in context.settings.resources.iter() {
+    for (_, wanted) in controller.context.settings.resources.iter() {
         let (mut unserved, mut served) = (None, false);
-        for (cluster, role) in &clusters {
-            let (instance, role) = (&instance, *role);
-            match (Sweep { controller, cluster, role, wanted, instance }).run(&mut left) {
+        for (cluster, role) in clusters(controller) {
+            let (cluster, sources) = (&*cluster, &*sources);
+            match (Sweep { controller, cluster, role, wanted, sources }).run(&mut left) {
                 Ok(()) => served = true,
                 Err(error @ Error::NotServed(_)) => unserved = Some(error.to_string()),
                 Err(error) => left.add(format!("{wanted} ({}): {error}", cluster.name())),
@@ -73,10 +76,9 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
         // On one cluster it may be gone, with all its objects; on none of them it is a mistake.
         unserved.filter(|_| !served).into_iter().for_each(|why| left.add(why));
     }
-    let Left { count, first } = left;
-    match count {
+    match left.count {
         0 => Ok(()),
-        _ => Err(once::unfinished(format!("{count} not cleaned: {}", first.join("; ")))),
+        count => Err(once::unfinished(format!("{count} not cleaned: {}", left.first.join("; ")))),
     }
 }
 
@@ -94,52 +96,69 @@ impl Left {
             self.first.push(words);
         }
     }
+
+    fn extend(&mut self, others: Self) {
+        self.count += others.count;
+        self.first.extend(others.first);
+        self.first.truncate(MAX_NAMES);
+    }
 }
 
 /// The local cluster and all remotes, with the role that objects have there.
-fn clusters(controller: &Controller) -> Vec<(Arc<ClusterClient>, Role)> {
+fn clusters(controller: &Controller) -> Vec<(Arc<Connection>, Role)> {
     let (own, others) = match &controller.local {
         LocalCluster::Source(_) => (Role::Source, Role::Target),
         LocalCluster::Target(_) => (Role::Target, Role::Source),
     };
-    let mut all = vec![(controller.local.cluster().clone(), own)];
     let remotes = controller.remotes();
-    all.extend(remotes.iter().map(|remote| (controller.remote_cluster(remote).clone(), others)));
-    all
+    let remotes = remotes.iter().map(|remote| (remote.cluster.clone(), others));
+    [(controller.local.cluster().clone(), own)].into_iter().chain(remotes).collect()
 }
 
 /// One kind on one cluster.
 struct Sweep<'a> {
     controller: &'a Controller,
-    cluster: &'a ClusterClient,
+    cluster: &'a Connection,
     role: Role,
     wanted: &'a ResourceArg,
-    instance: &'a Instance<'a>,
+    /// How marks name the clusters that sources come from.
+    sources: &'a [SourceMarks],
 }
 
 /// An object that was tried, how often, and why it may still be marked.
 type Tried = BTreeMap<ObjectKey, (u8, String)>;
+/// Objects to clean, with their patches.
+type Marked = Vec<(ObjectKey, Value)>;
 
 impl Sweep<'_> {
     /// Cleans until a list shows nothing that is worth another try; adds the rest to `left`.
     fn run(&self, left: &mut Left) -> Result<()> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
-        let ApiResource { resource: kind, namespaced, .. } =
-            self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?;
-        let mut tried = Tried::new();
+        let found = self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?;
+        let namespace = match self.role {
+            Role::Source => &settings.mapping.source_namespace,
+            Role::Target => &settings.mapping.target_namespace,
+        };
+        let namespace = namespace.as_deref().filter(|_| found.namespaced);
+        let (kind, mut tried) = (&found.resource, Tried::new());
         loop {
-            let mut stuck = Left::default();
-            let marked = self.find((&kind, namespaced), &tried, &mut stuck)?;
+            let (marked, stuck) = match (self.list(kind.everywhere(), &tried), namespace) {
+                // Without the right to list the whole cluster, the namespace that the flags name.
+                (Err(Error::Forbidden(_)), Some(namespace)) => {
+                    if tried.is_empty() {
+                        let (remote, kind) = (self.cluster.name(), self.wanted.to_string());
+                        log::warn!(remote, kind, namespace; "only this namespace can be listed");
+                    }
+                    self.list(kind.collection(namespace), &tried)?
+                }
+                (listed, _) => listed?,
+            };
             if stop.raised() {
                 return Err(once::unfinished("stopped before everything was done".into()));
             }
-            if settings.dry_run {
-                marked.iter().for_each(|(key, _)| self.log(&kind, key, "dry run, nothing written"));
-            }
             if marked.is_empty() || settings.dry_run {
-                left.count += stuck.count;
-                left.first.extend(stuck.first);
-                left.first.truncate(MAX_NAMES);
+                marked.iter().for_each(|(key, _)| self.log(kind, key, "dry run, nothing written"));
+                left.extend(stuck);
                 return Ok(());
             }
             let most = settings.max_objects;
@@ -149,7 +168,7 @@ impl Sweep<'_> {
             }
             let mut failed = false;
             for (key, patch) in marked {
-                failed |= !self.clean(&kind, key, &patch, &mut tried);
+                failed |= !self.clean(kind, key, &patch, &mut tried);
             }
             if failed {
                 stop.wait(RETRY_INTERVAL);
@@ -157,70 +176,42 @@ impl Sweep<'_> {
         }
     }
 
-    /// Lists the marked objects of the whole cluster; without that right, those of the namespace that the flags name.
-    fn find(
-        &self,
-        (kind, namespaced): (&Resource, bool),
-        tried: &Tried,
-        stuck: &mut Left,
-    ) -> Result<Marked> {
-        let (settings, mut found) = (&self.controller.context.settings, Marked::new());
-        let mapping = &settings.mapping;
-        let namespace = match self.role {
-            Role::Source => &mapping.source_namespace,
-            Role::Target => &mapping.target_namespace,
-        };
-        match self.list(kind.everywhere(), tried, &mut found, stuck) {
-            Err(Error::Forbidden(_)) if namespaced && namespace.is_some() => {}
-            listed => return listed.map(|()| found),
-        }
-        if let Some(namespace) = namespace {
-            if tried.is_empty() {
-                let (remote, kind) = (self.cluster.name(), self.wanted.to_string());
-                let namespace = namespace.as_str();
-                log::warn!(remote, kind, namespace; "only this namespace can be listed");
-            }
-            self.list(kind.collection(namespace), tried, &mut found, stuck)?;
-        }
-        Ok(found)
-    }
-
-    fn list(
-        &self,
-        target: Target<'_>,
-        tried: &Tried,
-        found: &mut Marked,
-        stuck: &mut Left,
-    ) -> Result<()> {
+    /// The marked objects, and those that cannot be cleaned.
+    fn list(&self, target: Target<'_>, tried: &Tried) -> Result<(Marked, Left)> {
         let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
+        let (context, stop) = (&self.controller.context, &self.controller.stop);
         // A dry run logs all of them.
-        let most = if self.controller.context.settings.dry_run { usize::MAX } else { BATCH };
-        let mut skip = |key: &str, why: &str| {
-            stuck.add(format!("{} {key} ({}): {why}", self.wanted, self.cluster.name()));
-        };
+        let most = if context.settings.dry_run { usize::MAX } else { BATCH };
+        let (mut marked, mut stuck) = (Marked::new(), Left::default());
         let mut see = |document: Document| {
-            match document {
-                Document::TooLarge(head) => {
-                    skip(&key::of(&head.namespace, &head.name), "it is too large to be read");
-                }
+            let (key, patch) = match &document {
+                Document::TooLarge(head) => (key::of(&head.namespace, &head.name), None),
                 Document::Whole(object) => {
-                    let (namespace, name) = key::namespaced_name(&object);
-                    let key = key::of(namespace, name);
-                    match (self.role.patch(&object, self.instance), tried.get(&key)) {
-                        (None, _) => {}
-                        (Some(_), Some((MAX_TRIES.., why))) => skip(&key, why),
-                        (Some(patch), _) => found.push((key, patch)),
-                    }
+                    let (namespace, name) = key::namespaced_name(object);
+                    let patch = without_marks(self.role, object, &context.reader, self.sources);
+                    let Some(patch) = patch else { return ControlFlow::Continue(()) };
+                    (key::of(namespace, name), Some(patch))
                 }
-            }
-            match found.len() >= most {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            };
+            let why = match (patch, tried.get(&key)) {
+                (None, _) => "it is too large to be read",
+                (Some(_), Some((MAX_TRIES.., why))) => why,
+                (Some(patch), _) => {
+                    marked.push((key, patch));
+                    let is_full = marked.len() >= most;
+                    return if is_full {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    };
+                }
+            };
+            stuck.add(format!("{} {key} ({}): {why}", self.wanted, self.cluster.name()));
+            ControlFlow::Continue(())
         };
-        let stop = &self.controller.stop;
         let turn = Turn::new(self.cluster, stop);
-        turn.ask(|client| watch::list(client, &selection, stop, &mut see))
+        turn.ask(|client| watch::list(client, &selection, stop, &mut see))?;
+        Ok((marked, stuck))
     }
 
     /// Returns whether it succeeded.
@@ -235,11 +226,8 @@ impl Sweep<'_> {
                 (true, "something marks it again, is the instance still running?".to_owned())
             }
             Err(error) => {
-                let (remote, action) = (self.cluster.name(), self.role.action());
-                log_object!(
-                    Level::Warn, target, remote = remote, action = action, error:% = error;
-                    "cleanup failed"
-                );
+                let remote = self.cluster.name();
+                log_object!(Level::Warn, target, remote = remote, error:% = error; "cleanup failed");
                 (false, error.to_string())
             }
         };
@@ -250,11 +238,108 @@ impl Sweep<'_> {
 
     fn log(&self, kind: &Resource, key: &str, what: &str) {
         let (namespace, name) = key::split(key);
-        let (remote, action) = (self.cluster.name(), self.role.action());
-        let target = kind.object_in(namespace, name);
-        log_object!(Level::Info, target, remote = remote, action = action; "{what}");
+        let (remote, target) = (self.cluster.name(), kind.object_in(namespace, name));
+        log_object!(Level::Info, target, remote = remote; "{what}");
     }
 }
 
-/// Objects to clean, with their patches.
-type Marked = Vec<(ObjectKey, Value)>;
+/// The patch that removes this instance's marks from an object, if it carries any. A source's annotations go with the
+/// finalizer: without it they may be another instance's. An instance for another cluster may have the same finalizer,
+/// so a target's origin must name one of `sources`.
+fn without_marks(
+    role: Role,
+    object: &Value,
+    reader: &ObjectReader,
+    sources: &[SourceMarks],
+) -> Option<Value> {
+    let (keys, here) = (&reader.keys, object["metadata"]["annotations"].as_object());
+    let without = |names: &[&String]| {
+        let here = names.iter().filter(|name| here.is_some_and(|here| here.contains_key(**name)));
+        here.map(|name| patch::without_annotation(name)).collect::<Vec<_>>()
+    };
+    let patch = match role {
+        Role::Source => {
+            let source = reader.source(object)?;
+            let Finalizers::Ours(place) = source.value.finalizers else { return None };
+            let mut patch = patch::guarded(&source);
+            patch.extend(without(&keys.records()));
+            patch.extend(patch::without_finalizer(place, &reader.finalizer));
+            patch
+        }
+        Role::Target => {
+            let origin = Origin::parse(here?.get(&keys.source)?.as_str()?)?;
+            let cluster = digest::of_text(origin.cluster);
+            if origin.finalizer != reader.finalizer
+                || !sources.iter().any(|marks| marks.contains(cluster))
+            {
+                return None;
+            }
+            let mut patch = patch::guarded(&reader.target(object)?);
+            patch.extend(without(&[&keys.source, &keys.managed_keys]));
+            patch
+        }
+    };
+    Some(patch.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::{
+        annotations::AnnotationKeys, known_clusters::ClusterRecord, rules::FieldRules,
+        secret::UploadRules,
+    };
+
+    const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    fn reader() -> ObjectReader {
+        let keys = AnnotationKeys::new("a.b");
+        let rules = FieldRules::default();
+        let uploads = UploadRules::new(&keys, Vec::new());
+        ObjectReader { keys, finalizer: "a.b/mine".into(), uploads, rules }
+    }
+
+    fn object(finalizers: &[&str], annotations: &Value) -> Value {
+        json!({"metadata": {"name": "x", "uid": UID, "resourceVersion": "7",
+            "finalizers": finalizers, "annotations": annotations}})
+    }
+
+    #[test]
+    fn a_source_is_ours_by_its_finalizer() {
+        let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
+        let patch = |finalizers: &[&str]| {
+            without_marks(Role::Source, &object(finalizers, &written), &reader(), &[])
+        };
+        let expected = json!([
+            {"op": "test", "path": "/metadata/uid", "value": UID},
+            {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "remove", "path": "/metadata/annotations/a.b~1sync-remote-generation"},
+            {"op": "test", "path": "/metadata/finalizers/1", "value": "a.b/mine"},
+            {"op": "remove", "path": "/metadata/finalizers/1"},
+        ]);
+        assert_eq!(patch(&["other/x", "a.b/mine"]), Some(expected));
+        for others in [&[][..], &["a.b/other"]] {
+            assert_eq!(patch(others), None, "the annotations are another instance's");
+        }
+    }
+
+    #[test]
+    fn a_target_is_ours_by_the_finalizer_in_its_origin() {
+        let patch = |annotations: Value| {
+            let (reader, record) = (&reader(), ClusterRecord::parse(UID).unwrap());
+            let sources = &[SourceMarks::new("west", &record)];
+            without_marks(Role::Target, &object(&[], &annotations), reader, sources)
+        };
+        let origin = |finalizer: &str| format!("west={UID}/ns/x/{UID}/7/{finalizer}");
+        let foreign = format!("east={UID}/ns/x/{UID}/7/a.b/mine");
+        assert_eq!(patch(json!({"a.b/source": foreign})), None);
+        let ours = json!({"a.b/source": origin("a.b/mine"), "a.b/managed-keys": "|", "c": "d"});
+        let ours = patch(ours).unwrap();
+        assert_eq!(ours.as_array().unwrap().len(), 4, "guards and two keys: {ours}");
+        assert_eq!(patch(json!({"a.b/source": origin("a.b/other")})), None);
+        assert_eq!(patch(json!({"a.b/source": "what"})), None);
+        assert_eq!(patch(json!({"a.b/orphaned": "now"})), None);
+    }
+}

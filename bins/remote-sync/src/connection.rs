@@ -2,25 +2,112 @@
 //! clustercache does; readers never wait for it.
 
 mod cluster_records;
-mod handle;
 mod health;
 mod identity;
 mod schedule;
 mod sources;
 mod supervisor;
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64},
+    time::{Duration, Instant},
+};
 
-use apiclient::{error::Result, stop::Stop};
+use apiclient::{
+    client::{Client, RequestMetrics},
+    error::{Error, Result},
+    lock::lock,
+    rate_limiter::RateLimiter,
+    stop::Stop,
+};
+use kubeconfig::config::ClusterConfig;
 use sidecar::runtime;
 
-use self::supervisor::Supervisor;
 pub(crate) use self::{
-    cluster_records::ClusterRecords,
-    handle::{ClusterSession, Connection, ConnectionConfig, CredentialSource, ReloadCredentials},
-    schedule::ProbeTiming,
-    sources::secret_config,
+    cluster_records::ClusterRecords, schedule::ProbeTiming, sources::secret_config,
 };
+use self::{schedule::ProbeSchedule, supervisor::Supervisor};
+use crate::model::{
+    annotations::Uid,
+    known_clusters::{ClusterRecord, cluster_mark},
+};
+
+/// Configuration of a connection.
+pub(crate) struct ConnectionConfig {
+    /// The cluster's name in messages and labels.
+    pub(crate) name: String,
+    /// Intervals of attempts to connect and of probes.
+    pub(crate) timing: ProbeTiming,
+    /// Timeout of requests other than probes.
+    pub(crate) request: Duration,
+    /// Of the workers' requests.
+    pub(crate) limiter: RateLimiter,
+    /// Which cluster each remote is.
+    pub(crate) records: Arc<ClusterRecords>,
+    /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
+    pub(crate) reload: Option<ReloadCredentials>,
+}
+
+/// Loads the current credentials.
+pub(crate) type ReloadCredentials = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
+
+/// The source of a connection's client.
+pub(crate) enum CredentialSource {
+    /// The local cluster: a client that loads its credentials itself.
+    Local(Box<dyn Fn(RequestMetrics) -> Result<Client> + Send>),
+    /// Clients for the credentials passed to [`Connection::offer`].
+    Offered,
+}
+
+/// A cluster and its connection, shared between the supervising thread and all readers.
+pub(crate) struct Connection {
+    settings: ConnectionConfig,
+    /// Watches started.
+    pub(crate) watches: AtomicU64,
+    stop: Stop,
+    state: Mutex<ConnectionState>,
+    /// The requests of all sessions.
+    requests: RequestMetrics,
+}
+
+/// A session: one connection from its start to its end.
+#[derive(Clone)]
+pub(crate) struct ClusterSession {
+    /// Counts the sessions of this cluster, from 1.
+    pub(crate) number: u64,
+    /// Closed at the end of the session: running requests are aborted and new ones fail.
+    pub(crate) client: Client,
+    /// The record of the cluster that answered.
+    pub(crate) cluster: ClusterRecord,
+    /// Raised at the end of the session.
+    pub(crate) stop: Stop,
+}
+
+/// The state of a connection; never locked while waiting.
+struct ConnectionState {
+    schedule: ProbeSchedule,
+    session: Option<ClusterSession>,
+    /// The current credentials, or why there are none; `None` before the first offer.
+    offer: Option<Result<ClusterConfig>>,
+    /// Why newer credentials than the current ones are unusable.
+    unusable: Option<Error>,
+    /// The record of the cluster of the last session.
+    cluster: Option<ClusterRecord>,
+    /// The cluster that answered last is not the remote.
+    refused: bool,
+    /// The reason why the last read of the identity failed.
+    unread: Option<String>,
+    /// The last error; `None` after a success.
+    error: Option<String>,
+    /// The start or end of the last session.
+    since: Instant,
+    /// Sessions so far.
+    sessions: u64,
+    /// Successful and failed probes.
+    probes: [u64; 2],
+    /// The last iteration of the supervising thread.
+    beat: Option<Instant>,
+}
 
 /// Starts the supervision of a cluster until `stop` is raised; wakes `readers` when a session starts or ends.
 ///
@@ -36,6 +123,133 @@ pub(crate) fn start(
     let supervisor = Supervisor::new(connection.clone(), source, readers, fastrand::f64);
     runtime::spawn("connection", move || supervisor.run())?;
     Ok(connection)
+}
+
+impl Connection {
+    fn new(settings: ConnectionConfig, stop: &Stop) -> Arc<Self> {
+        let state = ConnectionState {
+            schedule: ProbeSchedule::new(settings.timing),
+            session: None,
+            offer: None,
+            unusable: None,
+            cluster: None,
+            refused: false,
+            unread: None,
+            error: None,
+            since: Instant::now(),
+            sessions: 0,
+            probes: [0; 2],
+            beat: None,
+        };
+        let (state, requests) = (Mutex::new(state), RequestMetrics::default());
+        let watches = AtomicU64::new(0);
+        Arc::new(Self { settings, watches, stop: stop.child(), state, requests })
+    }
+
+    /// The cluster's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    pub(crate) fn limiter(&self) -> &RateLimiter {
+        &self.settings.limiter
+    }
+
+    /// Uses these credentials from now on. `NotFound` withdraws them, which ends the connection; for another error the
+    /// current ones stay.
+    pub(crate) fn offer(&self, config: Result<ClusterConfig>) {
+        let mut state = self.state();
+        let unusable = match (&config, &state.offer) {
+            (Err(Error::NotFound(_)), _) | (Ok(_), _) | (_, None | Some(Err(_))) => None,
+            (Err(error), Some(Ok(_))) => Some(error.clone()),
+        };
+        let before = std::mem::replace(&mut state.unusable, unusable.clone());
+        if let Some(error) = unusable {
+            if before.as_ref() != Some(&error) {
+                log_kept(self.name(), &error);
+            }
+        } else if state.offer.as_ref() != Some(&config) {
+            if config.is_ok() {
+                state.schedule.offered();
+            }
+            state.offer = Some(config);
+            drop(state);
+            self.stop.wake();
+        }
+    }
+
+    /// The current session.
+    ///
+    /// # Errors
+    /// `Unreachable`, without waiting, if there is none.
+    pub(crate) fn session(&self) -> Result<ClusterSession> {
+        let session = self.state().session().cloned();
+        session.ok_or_else(|| {
+            Error::Unreachable(format!("the connection to cluster {} is down", self.name()))
+        })
+    }
+
+    /// The client of the current session.
+    ///
+    /// # Errors
+    /// `Unreachable`, without waiting, if there is none.
+    pub(crate) fn client(&self) -> Result<Client> {
+        self.session().map(|session| session.client)
+    }
+
+    /// The requests of all sessions so far.
+    pub(crate) fn requests(&self) -> &RequestMetrics {
+        &self.requests
+    }
+
+    /// The last iteration of the supervising thread, once it runs.
+    pub(crate) fn beat(&self) -> Option<Instant> {
+        self.state().beat
+    }
+
+    /// Returns whether there is a session.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state().session().is_some()
+    }
+
+    /// Reports a request without a response, or with 401: the cluster is probed soon, but not more often for more
+    /// reports.
+    pub(crate) fn doubt(&self) {
+        if self.state().schedule.doubt(Instant::now()) {
+            self.stop.wake();
+        }
+    }
+
+    /// The record of the cluster of the last session.
+    pub(crate) fn record(&self) -> Option<ClusterRecord> {
+        self.state().cluster.clone()
+    }
+
+    /// The cluster's uid, unless it is unverified.
+    pub(crate) fn uid(&self) -> Option<Uid> {
+        self.record()?.uid
+    }
+
+    /// How marks name the cluster.
+    pub(crate) fn mark(&self) -> String {
+        cluster_mark(self.name(), self.uid())
+    }
+
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        lock(&self.state)
+    }
+}
+
+impl ConnectionState {
+    /// The session, unless `stop` was raised.
+    fn session(&self) -> Option<&ClusterSession> {
+        self.session.as_ref().filter(|session| !session.stop.raised())
+    }
+}
+
+/// Logs why credentials that were offered are not used.
+fn log_kept(remote: &str, error: &Error) {
+    log::warn!(remote, error:% = error; "keeping the current credentials");
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Controller: all remotes, with their watches, workqueues and workers.
 
 pub(crate) mod clusters;
-mod dependents;
 mod handlers;
 mod remotes;
-mod watches;
 
 use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
@@ -12,15 +10,20 @@ use std::{
 };
 
 use apiclient::{lock::lock, stop::Stop};
+use sidecar::runtime;
 
 use crate::{
     cache::{
-        cluster::{ClusterClient, SourceSide, TargetSide},
+        cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
-    connection::ClusterRecords,
-    model::{discovery::ApiResource, key::KindIndex},
-    sync::{context::SyncContext, remote::RemoteSync},
+    connection::{ClusterRecords, Connection},
+    model::{
+        discovery::ApiResource,
+        key::{self, KindIndex, Pair},
+        object::TargetObject,
+    },
+    sync::{context::SyncContext, reconcile, remote::RemoteSync},
 };
 
 /// The longest time until a change that wakes nobody is noticed.
@@ -29,7 +32,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Shared by all threads of the program.
 pub(crate) struct Controller {
     pub(crate) context: Arc<SyncContext>,
-    /// Woken when a workqueue may have to be opened or closed.
+    /// Woken when a workqueue may have to be opened or closed, and when the local cluster may have found a kind.
     pub(crate) stop: Stop,
     pub(crate) local: LocalCluster,
     /// Which cluster each remote is.
@@ -40,8 +43,6 @@ pub(crate) struct Controller {
     /// The reason why some remotes of the registry are not followed.
     registry_trouble: Mutex<Option<String>>,
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
-    /// Woken when the local cluster may have found a kind.
-    awaiting_kind: Mutex<Vec<Stop>>,
     /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
@@ -54,7 +55,7 @@ pub(crate) enum LocalCluster {
 }
 
 impl LocalCluster {
-    pub(crate) fn cluster(&self) -> &Arc<ClusterClient> {
+    pub(crate) fn cluster(&self) -> &Arc<Connection> {
         match self {
             Self::Source(side) => &side.cluster,
             Self::Target(side) => &side.cluster,
@@ -80,7 +81,6 @@ impl Controller {
             all_known,
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
-            awaiting_kind: Mutex::default(),
             beat: Mutex::default(),
         }
     }
@@ -122,15 +122,8 @@ impl Controller {
         drop(remotes);
         remote.queue.close();
         remote.stop.raise();
+        self.stop.wake();
         self.context.metrics.forget(name);
-    }
-
-    /// A remote's own cluster, on whichever side it is.
-    pub(crate) fn remote_cluster<'a>(&self, remote: &'a RemoteSync) -> &'a Arc<ClusterClient> {
-        match self.local {
-            LocalCluster::Target(_) => &remote.source.cluster,
-            LocalCluster::Source(_) => &remote.target.cluster,
-        }
     }
 
     /// A kind as the local cluster serves it, once it was found: its version is used everywhere.
@@ -139,16 +132,6 @@ impl Controller {
             LocalCluster::Source(side) => side.stores[kind].kind(),
             LocalCluster::Target(side) => side.stores[kind].kind(),
         }
-    }
-
-    /// Wakes `stop` when [`local_kind`](Self::local_kind) may have another answer.
-    fn wake_for_local_kind(&self, stop: &Stop) {
-        lock(&self.awaiting_kind).push(stop.clone());
-    }
-
-    fn local_kind_changed(&self) {
-        let waiting = std::mem::take(&mut *lock(&self.awaiting_kind));
-        waiting.iter().for_each(Stop::wake);
     }
 
     /// Opens and closes workqueues as connections and stores allow, until `stop` is raised.
@@ -183,5 +166,90 @@ impl Controller {
     fn next_resync(&self) -> Option<Instant> {
         let resync = self.context.settings.resync?;
         Some(Instant::now() + resync.mul_f64(0.9 + 0.2 * fastrand::f64()))
+    }
+
+    /// Enqueues all pairs of a remote: those of its sources, and those that only have a copy.
+    pub(super) fn enqueue_all(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
+        for kind in self.context.settings.resources.kinds() {
+            self.enqueue_kind(remote, kind);
+        }
+    }
+
+    /// Enqueues all pairs of a kind.
+    fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
+        let names = &remote.names;
+        let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
+        for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
+            self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
+        }
+        let ours = |target: &TargetObject| {
+            let from = target.copy_of.as_ref().map(|copy| copy.cluster);
+            from.is_some_and(|from| remote.is_followed_for(from))
+        };
+        let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(ours));
+        for key in copies {
+            let (namespace, name) = key::split(&key);
+            let target = remote.names.canonical_of_target(namespace, name);
+            self.enqueue(remote, kind, target, false);
+        }
+    }
+
+    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many remotes
+    /// most targets belong to another one, so this is quick.
+    pub(super) fn enqueue_target(
+        self: &Arc<Self>,
+        remotes: &[Arc<RemoteSync>],
+        kind: KindIndex,
+        key: &str,
+        urgent: bool,
+    ) {
+        let Some(first) = remotes.first() else { return };
+        // All of them have it: the local cluster's, or that of the only remote.
+        let store = &first.target.stores[kind];
+        let gone = !store.has(key);
+        let origin =
+            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
+        let (namespace, name) = key::split(key);
+        for remote in remotes {
+            let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
+                continue;
+            };
+            let source = remote.names.source_key(canonical.0, canonical.1);
+            let concerned = origin.is_some_and(|origin| remote.is_followed_for(origin))
+                || remote.source.stores[kind].has(&source)
+                || gone && remote.knows(kind, canonical);
+            if concerned {
+                self.enqueue(remote, kind, Some(canonical), urgent);
+            }
+        }
+    }
+
+    /// Enqueues the pair of these canonical names, if there are any.
+    pub(super) fn enqueue(
+        self: &Arc<Self>,
+        remote: &Arc<RemoteSync>,
+        kind: KindIndex,
+        canonical: Option<(&str, &str)>,
+        urgent: bool,
+    ) {
+        let Some((namespace, name)) = canonical else { return };
+        let key = key::of(namespace, name).into();
+        remote.queue.add(Pair { kind, key }, urgent);
+        self.start_workers(remote);
+    }
+
+    /// Starts as many workers as the remote's workqueue needs.
+    pub(super) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
+        while remote.queue.wants_worker() {
+            let (controller, of) = (self.clone(), remote.clone());
+            let work = move || {
+                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
+            };
+            if let Err(error) = runtime::spawn("worker", work) {
+                log::warn!(remote:% = remote.name, error:% = error; "no thread for a worker");
+                remote.queue.lacks_worker();
+                return;
+            }
+        }
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn run(controller: &Controller, wanted: &Explained) -> Result<()> {
 fn wait_for_lists(controller: &Controller, kind: KindIndex) -> Result<()> {
     let begun = Instant::now();
     let lists = |remote: &RemoteSync| {
-        let connection = &controller.remote_cluster(remote).connection;
+        let connection = &remote.cluster;
         remote.obstacle(kind).is_some()
             && remote.trouble(kind).is_none()
             && !once::is_unreachable(connection)

@@ -119,7 +119,7 @@ pub(crate) fn awaits_remotes(controller: &Controller) -> bool {
 
 /// The reason why the local cluster is not connected, once that was tried.
 fn local_failure(controller: &Controller) -> Option<String> {
-    let local = &controller.local.cluster().connection;
+    let local = &controller.local.cluster();
     local.fails().then(|| format!("the local cluster: {}", local.error().unwrap_or_default()))
 }
 
@@ -161,8 +161,8 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Left {
 
 /// Adds the kinds of which no pair can be reconciled at present; whether there are none.
 fn add_obstacles(controller: &Controller, remote: &RemoteSync, left: &mut Left) -> bool {
-    let unreachable = is_unreachable(&controller.remote_cluster(remote).connection);
-    let connecting = !remote.clusters().iter().all(|it| it.connection.is_connected());
+    let unreachable = is_unreachable(&remote.cluster);
+    let connecting = !remote.clusters().iter().all(|it| it.is_connected());
     let mut open = true;
     for (kind, wanted) in controller.context.settings.resources.iter() {
         if let Some(why) = remote.obstacle(kind) {

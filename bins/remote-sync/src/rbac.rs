@@ -1,5 +1,5 @@
 //! RBAC that a command line needs: roles for each side, and Roles on the local cluster for Leases and kubeconfigs.
-//! Discovery and `/version` are open to every identity.
+//! Discovery is open to every identity.
 //!
 //! A side that is restricted to namespaces has a Role in each, and a small ClusterRole for what is in none: the
 //! cluster's identity, which is the uid of a Namespace, and the kinds' definitions.

@@ -16,7 +16,7 @@ use sidecar::{
 };
 
 use crate::{
-    cache::cluster::ClusterClient,
+    connection::Connection,
     controller::Controller,
     sync::{remote::RemoteSync, status::PairState, status::Reason},
 };
@@ -52,7 +52,7 @@ impl Report for Reporter {
         }
         // A first contact takes up to 10 requests, one after the other: probes, both identities, records.
         let longest = LOOP_TIMEOUT + 10 * self.controller.context.settings.timeout;
-        match self.clusters().iter().find(|cluster| stuck(cluster.connection.beat(), longest)) {
+        match self.clusters().iter().find(|cluster| stuck(cluster.beat(), longest)) {
             Some(cluster) => {
                 Err(format!("the loop that supervises cluster {} is stuck", cluster.name()))
             }
@@ -68,7 +68,7 @@ impl Report for Reporter {
         if !self.leadership.leads() {
             return Err("no replica is known to be the leader".into());
         }
-        let local = &self.controller.local.cluster().connection;
+        let local = &self.controller.local.cluster();
         if local.is_connected() {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Report for Reporter {
             add(remote.name.clone(), held_deletions(remote));
         }
         for cluster in self.clusters() {
-            add(format!("identity ({})", cluster.name()), cluster.connection.identity_error());
+            add(format!("identity ({})", cluster.name()), cluster.identity_error());
         }
         add("registry".into(), self.controller.registry_trouble());
         lines
@@ -121,7 +121,7 @@ impl Report for Reporter {
             .collect();
         let state = json!({
             "leads": self.leadership.leads(),
-            "own": self.controller.local.cluster().connection.to_json(),
+            "own": self.controller.local.cluster().to_json(),
             "registry": self.controller.registry_trouble(),
             "remotes": remotes,
         });
@@ -131,9 +131,9 @@ impl Report for Reporter {
 
 impl Reporter {
     /// The local cluster and all remotes' own.
-    fn clusters(&self) -> Vec<Arc<ClusterClient>> {
+    fn clusters(&self) -> Vec<Arc<Connection>> {
         let remotes = self.controller.remotes();
-        let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
+        let remotes = remotes.iter().map(|remote| &remote.cluster);
         [self.controller.local.cluster()].into_iter().chain(remotes).cloned().collect()
     }
 
@@ -190,7 +190,7 @@ impl Reporter {
             .collect();
         let queue: BTreeMap<_, _> = remote.queue.depth().by_state().into();
         json!({
-            "connection": self.controller.remote_cluster(remote).connection.to_json(),
+            "connection": remote.cluster.to_json(),
             "resources": kinds,
             "queue": queue,
             "notInStep": not_in_sync,
@@ -205,12 +205,11 @@ fn held_deletions(remote: &RemoteSync) -> Option<String> {
     (number > 0).then(|| format!("{number} deletions are held: {}", reasons.join("; ")))
 }
 
-fn add_cluster(cluster: &ClusterClient, metrics: &mut Metrics) {
-    let connection = &cluster.connection;
-    connection.add_to(metrics);
+fn add_cluster(cluster: &Connection, metrics: &mut Metrics) {
+    cluster.add_to(metrics);
     metrics.add(WATCHES, &[("remote", cluster.name())], cluster.watches.load(Relaxed));
-    match connection.client() {
+    match cluster.client() {
         Ok(client) => metrics.add_client(cluster.name(), &client),
-        Err(_) => metrics.add_requests(cluster.name(), connection.requests()),
+        Err(_) => metrics.add_requests(cluster.name(), cluster.requests()),
     }
 }

@@ -2,7 +2,6 @@
 
 mod altered;
 pub(crate) mod apply;
-pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod delete;

@@ -1,16 +1,12 @@
 //! A cluster as one side of all pairs: its stores, and requests to it, which are rate-limited and never wait
 //! for a connection.
 
-use std::{
-    cell::Cell,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use apiclient::{
     client::Client,
     error::{Error, Result},
-    rate_limiter::{Admission, Priority, RateLimiter},
+    rate_limiter::{Admission, Priority},
     stop::Stop,
 };
 
@@ -22,10 +18,8 @@ use crate::{
     },
     connection::{ClusterSession, Connection},
     model::{
-        annotations::Uid,
         discovery::ApiResource,
         key::{KindIndex, PerKind},
-        known_clusters::cluster_mark,
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::{NamespacePolicy, Settings},
@@ -34,59 +28,24 @@ use crate::{
 /// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// The client of a cluster.
-pub(crate) struct ClusterClient {
-    pub(crate) connection: Arc<Connection>,
-    /// Watches started.
-    pub(crate) watches: AtomicU64,
-    limiter: RateLimiter,
-}
-
 /// A cluster that has sources.
 pub(crate) struct SourceSide {
-    pub(crate) cluster: Arc<ClusterClient>,
-    pub(crate) stores: PerKind<ObjectStore<SourceObject>>,
+    pub(crate) cluster: Arc<Connection>,
+    pub(crate) stores: PerKind<Arc<ObjectStore<SourceObject>>>,
 }
 
 /// A cluster that has targets.
 pub(crate) struct TargetSide {
-    pub(crate) cluster: Arc<ClusterClient>,
-    pub(crate) stores: PerKind<ObjectStore<TargetObject>>,
+    pub(crate) cluster: Arc<Connection>,
+    pub(crate) stores: PerKind<Arc<ObjectStore<TargetObject>>>,
     /// Followed only if some are to be deleted.
-    pub(crate) namespaces: ObjectStore<TargetNamespace>,
+    pub(crate) namespaces: Arc<ObjectStore<TargetNamespace>>,
     pub(crate) follows_namespaces: bool,
     /// In the order of `-target-secret-name`.
-    pub(crate) secrets: Vec<ObjectStore<TargetSecret>>,
+    pub(crate) secrets: Vec<Arc<ObjectStore<TargetSecret>>>,
 }
 
-impl ClusterClient {
-    pub(crate) fn new(connection: Arc<Connection>, settings: &Settings) -> Arc<Self> {
-        let limiter = RateLimiter::new(settings.qps, settings.burst());
-        Arc::new(Self { connection, watches: AtomicU64::new(0), limiter })
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.connection.name()
-    }
-
-    /// The current session.
-    ///
-    /// # Errors
-    /// `Unreachable`, without waiting, if there is none.
-    pub(crate) fn session(&self) -> Result<ClusterSession> {
-        self.connection.session()
-    }
-
-    /// The cluster's uid, unless it is unverified.
-    pub(crate) fn uid(&self) -> Option<Uid> {
-        self.connection.cluster()?.uid
-    }
-
-    /// How marks name the cluster.
-    pub(crate) fn mark(&self) -> String {
-        cluster_mark(self.name(), self.uid())
-    }
-
+impl Connection {
     /// Sends a request of no attempt within the rate limit.
     pub(crate) fn ask<T>(&self, stop: &Stop, request: Request<'_, T>) -> Result<T> {
         Turn::new(self, stop).ask(request)
@@ -95,10 +54,10 @@ impl ClusterClient {
     /// A response that says that the cluster is busy or unreachable slows down all requests.
     fn learn(&self, error: &Error) {
         if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
-            self.limiter.pause((*pause).min(MAX_PAUSE));
+            self.limiter().pause((*pause).min(MAX_PAUSE));
         }
         if classify(error) == RetryClass::Down {
-            self.connection.doubt();
+            self.doubt();
         }
     }
 }
@@ -109,20 +68,20 @@ pub(crate) type Request<'a, T> = &'a dyn Fn(&Client) -> Result<T>;
 /// An attempt's turn at a cluster. An attempt waits for it before it decides, and once begun it comes before
 /// those that have not.
 pub(crate) struct Turn<'a> {
-    cluster: &'a ClusterClient,
+    cluster: &'a Connection,
     stop: &'a Stop,
     /// A token for the first request.
     token: Cell<bool>,
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(cluster: &'a ClusterClient, stop: &'a Stop) -> Self {
+    pub(crate) fn new(cluster: &'a Connection, stop: &'a Stop) -> Self {
         Self { cluster, stop, token: Cell::new(false) }
     }
 
     /// Waits for a token.
     pub(crate) fn begin(&self, priority: Priority) -> Admission {
-        let admission = self.cluster.limiter.wait(priority, self.stop);
+        let admission = self.cluster.limiter().wait(priority, self.stop);
         self.token.set(matches!(admission, Admission::Admitted { .. }));
         admission
     }
@@ -148,26 +107,26 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.token.get() {
-            self.cluster.limiter.put_back();
+            self.cluster.limiter().put_back();
         }
     }
 }
 
 impl SourceSide {
     pub(crate) fn new(
-        cluster: Arc<ClusterClient>,
+        cluster: Arc<Connection>,
         settings: &Settings,
         documents: &Arc<DocumentCache>,
     ) -> Arc<Self> {
-        let store = |_: &_| ObjectStore::new(documents, settings.max_objects);
-        let stores = settings.resources.map(store);
+        let most = settings.max_objects;
+        let stores = settings.resources.map(|_| ObjectStore::new(documents, most));
         Arc::new(Self { cluster, stores })
     }
 }
 
 impl TargetSide {
     pub(crate) fn new(
-        cluster: Arc<ClusterClient>,
+        cluster: Arc<Connection>,
         settings: &Settings,
         documents: &Arc<DocumentCache>,
     ) -> Arc<Self> {
@@ -192,7 +151,7 @@ impl TargetSide {
     /// Returns whether the Secrets of this name may not be listed in this session, so that what is cached may be
     /// outdated.
     pub(crate) fn is_parked(&self, secrets: &ObjectStore<TargetSecret>) -> bool {
-        let session = self.cluster.connection.session().ok();
+        let session = self.cluster.session().ok();
         secrets.is_refused() && !session.is_some_and(|it| secrets.is_complete(it.number))
     }
 }

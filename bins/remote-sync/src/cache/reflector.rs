@@ -1,9 +1,8 @@
 //! Reflector, as in client-go: a thread for each list of a cluster keeps a store up to date and passes every
 //! change to a handler.
 
-mod continuity;
-
 use std::{
+    mem,
     ops::ControlFlow,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -18,185 +17,206 @@ use apiclient::{
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use serde_json::Value;
+use sidecar::runtime;
 
 use crate::{
     cache::{
-        cluster::ClusterClient,
-        store::{ObjectStore, PutResult},
+        store::{ObjectStore, Seen},
         watched::{Change, Watched},
     },
-    connection::ClusterSession,
+    connection::{ClusterSession, Connection},
     model::{
         annotations::Uid,
         discovery::ApiResource,
         key::{self, ObjectKey},
-        object::Cached,
     },
 };
 
 /// client-go's page size (`tools/pager/pager.go`, defaultPageSize).
 pub(crate) const PAGE: u32 = 500;
-/// The longest wait before a kind that a cluster does not serve (yet) is looked up again.
+/// The longest wait before a list is tried again, or a kind that a cluster does not serve (yet).
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// The wait before a kind is looked up again that discovery lists but the server does not serve.
-const DISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
 /// Roughly the wait before a kind with too many objects is listed again.
 const RELIST_INTERVAL: Duration = Duration::from_secs(300);
-/// The longest sleep in one piece.
-const SLICE: Duration = Duration::from_secs(60);
+/// The time for which what discovery says about a kind is believed. A server ends the watches of a kind whose
+/// definition changes, so that a change is seen with the next one.
+const DISCOVERY_TTL: Duration = Duration::from_secs(5);
+
+/// Finds a kind as a cluster serves it; `NotServed` if it does not (yet).
+pub(crate) type FindKind = Box<dyn Fn(&ClusterSession) -> Result<ApiResource> + Send>;
 
 /// Keeps a store in sync with one list of a cluster.
-pub(crate) struct Reflector<'a, W: Watched> {
-    pub(crate) cluster: &'a ClusterClient,
-    pub(crate) store: &'a ObjectStore<W::Object>,
+pub(crate) struct Reflector<W: Watched> {
+    pub(crate) cluster: Arc<Connection>,
+    pub(crate) store: Arc<ObjectStore<W::Object>>,
+    /// The kind in log lines.
+    pub(crate) kind_name: String,
+    pub(crate) find_kind: FindKind,
     /// Only objects in this namespace, if the kind is namespaced.
-    pub(crate) namespace: Option<&'a str>,
+    pub(crate) namespace: Option<String>,
     /// Only the object of this name.
-    pub(crate) name: Option<&'a str>,
+    pub(crate) name: Option<String>,
     pub(crate) metadata_only: bool,
     pub(crate) watched: W,
 }
 
-impl<W: Watched> Reflector<'_, W> {
-    /// Follows the list until `stop` is raised, across all sessions.
-    pub(crate) fn follow(&self, stop: &Stop) {
-        let mut watcher = Watcher::default();
-        let [mut backoff, mut doubts] = [Backoff::new(MAX_WAIT), Backoff::new(MAX_WAIT)];
-        let (mut identity, mut sessions, mut begun) = (None, 0, 0);
-        let mut followed: Option<Arc<ApiResource>> = None;
-        while !stop.raised() {
-            let seen = stop.wakes();
-            let Ok(session) = self.cluster.session() else {
-                stop.wait_for_change(seen, Instant::now() + SLICE);
-                continue;
-            };
-            // Nothing is carried over to another cluster; and one that was disconnected may have been
-            // restored from a backup, which only a list can show.
-            if is_another(&mut identity, &session) {
-                watcher.reset();
-                self.store.set_kind(None);
-            } else if sessions != session.number {
-                watcher.relist();
-            }
-            if std::mem::replace(&mut sessions, session.number) != session.number {
-                begun = 0;
-            }
-            match self.kind(&session) {
-                Ok(kind) => {
-                    backoff.succeeded();
-                    self.turn_to(&kind, &mut followed, &mut watcher);
-                    match self.run(&mut watcher, &session, &kind, &mut begun, &mut doubts) {
-                        Run::Overflowed => {
-                            watcher.reset();
-                            session.stop.wait(RELIST_INTERVAL.mul_f64(0.5 + fastrand::f64() / 2.0));
-                        }
-                        Run::Doubted(error) => self.doubt(&error, &mut doubts, &session.stop),
-                        Run::Ended => {}
-                    }
-                    if self.store.kind().is_none() {
-                        // What comes back may be another definition, with other objects.
-                        followed = None;
-                        session.stop.wait(DISCOVERY_INTERVAL);
-                    }
+/// The part of a session that a reflector has seen.
+struct Progress {
+    /// Each session has a new one: a cluster that was disconnected may be another one, or restored from a backup,
+    /// which only a list can show.
+    watcher: Watcher,
+    backoff: Backoff,
+    /// Lists and watches so far.
+    begun: u64,
+    /// When the kind was found.
+    found: Instant,
+}
+
+impl<W: Watched> Reflector<W> {
+    /// Follows the list in a thread until `stop` is raised, across all sessions.
+    ///
+    /// # Errors
+    /// `BadConfig` if no thread can be started.
+    pub(crate) fn start(self, stop: &Stop) -> Result<()> {
+        let stop = stop.clone();
+        runtime::spawn("watch", move || {
+            while !stop.raised() {
+                let seen = stop.wakes();
+                match self.cluster.session() {
+                    Ok(session) => self.follow(&session),
+                    Err(_) => drop(stop.wait_for_change(seen, Instant::now() + Stop::SLICE)),
                 }
-                Err(error) => self.fail(&error, &mut backoff, &session.stop),
+            }
+        })
+    }
+
+    /// Follows the list until the session ends.
+    fn follow(&self, session: &ClusterSession) {
+        let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
+        let mut progress = Progress { watcher, backoff, begun: 0, found: Instant::now() };
+        while !session.stop.raised() {
+            let ran = self
+                .kind(session, &mut progress)
+                .and_then(|kind| self.run(session, &kind, &mut progress));
+            if let Err(error) = ran
+                && !session.stop.raised()
+            {
+                session.stop.wait(self.fail(error, &mut progress));
             }
         }
     }
 
-    fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {
-        if let Some(kind) = self.store.kind().filter(|kind| self.watched.accepts_kind(kind)) {
-            return Ok(kind);
-        }
-        let kind = Arc::new(self.watched.find_kind(session)?);
+    /// Finds the kind. A list of another version or scope says nothing about this one.
+    fn kind(&self, session: &ClusterSession, progress: &mut Progress) -> Result<Arc<ApiResource>> {
+        let kind = Arc::new((self.find_kind)(session)?);
+        progress.found = Instant::now();
+        let before = self.store.kind();
         self.store.set_kind(Some(kind.clone()));
+        if before.as_ref().is_none_or(|before| !before.same_objects(&kind)) {
+            self.store.invalidate_list();
+            progress.watcher.reset();
+        }
+        if before.as_ref() != Some(&kind) {
+            if before.is_some() {
+                log_changed(self.cluster.name(), &self.kind_name);
+            }
+            self.watched.handle(&Change::Kind);
+        }
         Ok(kind)
     }
 
-    fn fail(&self, error: &Error, backoff: &mut Backoff, stop: &Stop) {
-        let retry = backoff.failed(error, Instant::now(), fastrand::f64());
+    /// Records a failure; returns how long to wait.
+    fn fail(&self, error: Error, progress: &mut Progress) -> Duration {
+        let retry = progress.backoff.failed(&error, Instant::now(), fastrand::f64());
+        let wait = match error {
+            Error::TooLarge(_) => RELIST_INTERVAL.mul_f64(0.5 + fastrand::f64() / 2.0),
+            _ => retry.wait,
+        };
         if retry.should_log {
-            log_unavailable(self.cluster.name(), &self.watched.kind_name(), error, retry.wait);
+            log_unavailable(self.cluster.name(), &self.kind_name, &error, wait);
         }
-        self.store.set_error(error);
+        if let Error::NotServed(_) = error {
+            // What comes back may be another definition, with other objects. Until then they stay.
+            self.store.set_kind(None);
+        }
+        self.store.set_error(Some(error));
         self.watched.handle(&Change::State);
-        stop.wait(retry.wait);
+        wait
     }
 
-    /// Lists and watches until the session ends or the list has to start over; `begun` counts the lists and
-    /// watches of the session.
+    /// Lists and watches until the session ends or the list has to start over.
     fn run(
         &self,
-        watcher: &mut Watcher,
         session: &ClusterSession,
         kind: &ApiResource,
-        begun: &mut u64,
-        doubts: &mut Backoff,
-    ) -> Run {
+        progress: &mut Progress,
+    ) -> Result<()> {
         let selection = Selection {
-            target: target(kind, self.namespace, self.name),
+            target: target(kind, self.namespace.as_deref(), self.name.as_deref()),
             labels: "",
             metadata_only: self.metadata_only,
             page: PAGE,
             list_after_loss: false,
         };
-        let mut ended = Run::Ended;
+        let (mut watcher, mut result) = (mem::take(&mut progress.watcher), Ok(()));
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
-            if matches!(event, Event::Init { .. } | Event::Watching) {
-                *begun += 1;
-                match self.is_as_before(session, kind, *begun) {
-                    Ok(true) => doubts.succeeded(),
-                    Ok(false) => return ControlFlow::Break(()),
-                    Err(error) => {
-                        ended = Run::Doubted(error);
-                        return ControlFlow::Break(());
-                    }
-                };
+            let begins = matches!(event, Event::Init { .. } | Event::Watching);
+            let goes_on = if begins { self.begins(session, progress) } else { Ok(true) };
+            let handled = goes_on.and_then(|goes_on| match goes_on {
+                true => self.handle_event(event, session.number, kind).map(|()| true),
+                false => Ok(false),
+            });
+            match handled {
+                Ok(true) => return ControlFlow::Continue(()),
+                Ok(false) => {}
+                Err(error) => result = Err(error),
             }
-            let handled = self.handle_event(event, session.number);
-            if let Err(Overflow) = handled {
-                self.overflow(kind);
-                ended = Run::Overflowed;
-            }
-            handled.unwrap_or(ControlFlow::Break(()))
+            ControlFlow::Break(())
         });
-        ended
+        progress.watcher = watcher;
+        result
     }
 
-    /// Holds the whole kind, as there are more objects than fit: half of them are no basis for a decision.
-    fn overflow(&self, kind: &ApiResource) {
-        let cluster = self.cluster.name();
-        let trouble = too_many(kind, cluster, self.store.most());
-        if self.store.trouble().as_ref() != Some(&trouble) {
-            log_too_many(cluster, &self.watched.kind_name(), &trouble);
+    /// Returns whether a list or watch that begins is of the same kind and cluster as those before. A session
+    /// starts by reading the cluster's identity; later requests may use another connection and reach another
+    /// server.
+    fn begins(&self, session: &ClusterSession, progress: &mut Progress) -> Result<bool> {
+        progress.begun += 1;
+        if progress.begun > 2 {
+            self.cluster.check(session)?;
         }
-        self.store.set_trouble(Some(trouble));
-        // Objects that are gone by the next list must not take up room until then. Their pairs are
-        // reconciled after that list.
-        let cleared = self.store.clear();
-        self.watched.handle(&Change::State);
-        for key in cleared {
-            self.watched.handle(&Change::Gone { key: &key });
+        if progress.found.elapsed() >= DISCOVERY_TTL {
+            match (self.find_kind)(session) {
+                Ok(found) if self.store.kind().is_some_and(|kind| *kind == found) => {
+                    progress.found = Instant::now();
+                }
+                Err(error @ Error::NotServed(_)) => return Err(error),
+                Ok(_) => return Ok(false),
+                // What is known stays true until the server says otherwise.
+                Err(_) => {}
+            }
         }
+        progress.backoff.succeeded();
+        Ok(true)
     }
 
-    fn handle_event(
-        &self,
-        event: Event<'_>,
-        session: u64,
-    ) -> std::result::Result<ControlFlow<()>, Overflow> {
-        let store = &self.store;
+    fn handle_event(&self, event: Event<'_>, session: u64, kind: &ApiResource) -> Result<()> {
         match event {
             Event::Init { rewound } => {
-                store.begin_list(rewound);
+                self.store.begin_list(rewound);
                 self.watched.handle(&Change::State);
             }
-            Event::InitApply(document) => self.put(document, true)?,
-            Event::Apply(document) => self.put(document, false)?,
-            Event::Delete(document) => self.deleted(document),
+            Event::InitApply(document) => self.put(document, true, kind)?,
+            Event::Apply(document) => self.put(document, false, kind)?,
+            Event::Delete(document) => {
+                if let Some((key, seen)) = self.see(&document)
+                    && self.store.removed(&key, seen.id())
+                {
+                    self.watched.handle(&Change::Gone { key: &key });
+                }
+            }
             Event::InitDone => {
-                for key in store.finish_list(session) {
+                for key in self.store.finish_list(session) {
                     self.watched.handle(&Change::Gone { key: &key });
                 }
                 // An earlier error may still hold until a watch is established.
@@ -204,81 +224,66 @@ impl<W: Watched> Reflector<'_, W> {
             }
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
-                self.store.set_trouble(None);
+                self.store.set_error(None);
             }
+            // Perhaps another version is served now.
+            Event::Failed(error @ Error::NotServed(_)) => return Err(error.clone()),
             Event::Failed(error) => {
-                self.store.set_error(error);
+                self.store.set_error(Some(error.clone()));
                 self.watched.handle(&Change::State);
-                // Perhaps another version is served now. The objects stay.
-                if let Error::NotServed(_) = error {
-                    self.store.set_kind(None);
-                    return Ok(ControlFlow::Break(()));
-                }
             }
         }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn put(&self, document: Document, listed: bool) -> std::result::Result<(), Overflow> {
-        let object = match document {
-            Document::Whole(object) => object,
-            Document::TooLarge(head) => return self.put_too_large(&head),
-        };
-        let Some((key, cached)) = self.value(&object) else { return Ok(()) };
-        let store = &self.store;
-        let keep = self.watched.keeps_document(&cached.value, listed);
-        match store.put(&key, cached.clone()) {
-            PutResult::Unchanged => return Ok(()),
-            PutResult::Full => return Err(Overflow),
-            PutResult::Changed => {}
-        }
-        if keep {
-            store.keep_document(&key, &cached, &object);
-        }
-        self.watched.handle(&Change::Put { key: &key, object: &object, listed });
         Ok(())
     }
 
-    fn put_too_large(&self, head: &Head) -> std::result::Result<(), Overflow> {
-        let Some((key, uid, version)) = self.head(head) else { return Ok(()) };
-        match self.store.put_too_large(&key, uid, version) {
-            PutResult::Unchanged => Ok(()),
-            PutResult::Full => Err(Overflow),
-            PutResult::Changed => {
-                // The reconciler reports those of pairs.
-                if !W::IN_PAIRS {
-                    log_too_large(self.cluster.name(), &self.watched.kind_name(), head);
-                }
-                self.watched.handle(&Change::TooLarge { key: &key });
-                Ok(())
-            }
+    fn put(&self, document: Document, listed: bool, kind: &ApiResource) -> Result<()> {
+        let Some((key, seen)) = self.see(&document) else { return Ok(()) };
+        let object = match &document {
+            Document::Whole(object) => Some(object),
+            Document::TooLarge(_) => None,
+        };
+        match self.store.put(&key, seen.clone()) {
+            Ok(false) => return Ok(()),
+            Ok(true) => {}
+            Err(_) => return Err(self.overflow(kind)),
         }
+        match (&document, &seen) {
+            (Document::Whole(object), Seen::Whole(cached)) => {
+                if self.watched.keeps_document(&cached.value, listed) {
+                    self.store.keep_document(&key, cached, object);
+                }
+            }
+            _ => log_too_large(self.cluster.name(), &self.kind_name, &key),
+        }
+        self.watched.handle(&Change::Put { key: &key, object, listed });
+        Ok(())
     }
 
-    fn deleted(&self, document: Document) {
-        let last = match &document {
-            Document::Whole(object) => {
-                self.value(object).map(|(key, cached)| (key, cached.uid, cached.version))
-            }
-            Document::TooLarge(head) => self.head(head),
-        };
-        if let Some((key, uid, version)) = last
-            && self.store.removed(&key, uid, version)
-        {
+    /// Holds the whole kind, as there are more objects than fit: half of them are no basis for a decision.
+    fn overflow(&self, kind: &ApiResource) -> Error {
+        // Objects that are gone by the next list must not take up room until then. Their pairs are
+        // reconciled after that list.
+        for key in self.store.clear() {
             self.watched.handle(&Change::Gone { key: &key });
         }
+        let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
+        let most = self.store.most;
+        let what = format!("there are more than {most} {plural} on cluster {cluster}");
+        Error::TooLarge(format!("{what}, see -max-objects"))
     }
 
     /// The key and the cached form of an object that can belong to a pair.
-    fn value(&self, object: &Value) -> Option<(ObjectKey, Cached<W::Object>)> {
-        let key = self.key(key::namespaced_name(object))?;
-        Some((key, self.watched.read(object)?))
-    }
-
-    /// Key, uid and version of one that is too large.
-    fn head(&self, head: &Head) -> Option<(ObjectKey, Uid, u64)> {
-        let key = self.key((&head.namespace, &head.name))?;
-        Some((key, Uid::parse(&head.uid)?, head.version.parse().ok()?))
+    fn see(&self, document: &Document) -> Option<(ObjectKey, Seen<W::Object>)> {
+        match document {
+            Document::Whole(object) => {
+                let key = self.key(key::namespaced_name(object))?;
+                Some((key, Seen::Whole(self.watched.read(object)?)))
+            }
+            Document::TooLarge(Head { namespace, name, uid, version, .. }) => {
+                let key = self.key((namespace, name))?;
+                Some((key, Seen::TooLarge(Uid::parse(uid)?, version.parse().ok()?)))
+            }
+        }
     }
 
     /// The key, if the object has a name and can belong to a pair.
@@ -288,25 +293,7 @@ impl<W: Watched> Reflector<'_, W> {
     }
 }
 
-/// The way a run of the watcher ended.
-enum Run {
-    Ended,
-    Overflowed,
-    /// Which cluster answers could not be read.
-    Doubted(Error),
-}
-
-/// The store has no room for another object.
-#[derive(Clone, Copy)]
-struct Overflow;
-
 // Functions rather than methods: a reflector is compiled once for each kind of store.
-
-/// Returns whether it is not the previous session's cluster, as far as both are known.
-fn is_another(before: &mut Option<Uid>, session: &ClusterSession) -> bool {
-    let Some(now) = session.cluster.uid else { return false };
-    before.replace(now).is_some_and(|before| before != now)
-}
 
 /// The objects to list.
 fn target<'a>(
@@ -322,11 +309,6 @@ fn target<'a>(
     }
 }
 
-fn too_many(kind: &ApiResource, cluster: &str, most: usize) -> String {
-    let plural = &kind.resource.plural;
-    format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects")
-}
-
 fn log_unavailable(remote: &str, kind: &str, error: &Error, wait: Duration) {
     log::warn!(
         remote, kind, error:% = error, retry_in = seconds(wait);
@@ -334,12 +316,12 @@ fn log_unavailable(remote: &str, kind: &str, error: &Error, wait: Duration) {
     );
 }
 
-fn log_too_many(remote: &str, kind: &str, error: &str) {
-    log::warn!(remote, kind, error; "too many objects, the kind is held");
+fn log_changed(remote: &str, kind: &str) {
+    log::info!(remote, kind; "the kind has changed");
 }
 
-fn log_too_large(remote: &str, kind: &str, head: &Head) {
-    let (namespace, name) = (&*head.namespace, &*head.name);
+fn log_too_large(remote: &str, kind: &str, key: &str) {
+    let (namespace, name) = key::split(key);
     log::warn!(
         remote, kind, namespace, name;
         "ignoring the object: it needs too much memory"

@@ -4,11 +4,7 @@
 use std::{
     collections::BTreeMap,
     ops::Bound::{Included, Unbounded},
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use apiclient::{error::Error, lock::lock};
@@ -31,26 +27,13 @@ pub(crate) struct ObjectStore<T> {
     documents: Arc<DocumentCache>,
     /// Its number in `documents`.
     number: u64,
-    /// With the time at which it was found.
-    kind: Mutex<Option<(Arc<ApiResource>, Instant)>>,
-    /// The reason why it cannot be listed or watched at present.
-    trouble: Mutex<Option<String>>,
-    /// That is a missing right, which others need not have.
-    refused: AtomicBool,
     /// The most objects that it holds.
-    most: usize,
+    pub(crate) most: usize,
 }
 
-/// The result of putting an object into a store.
+/// There is no room for another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PutResult {
-    /// It is new or changed.
-    Changed,
-    /// It was there already.
-    Unchanged,
-    /// There is no room for it.
-    Full,
-}
+pub(crate) struct Full;
 
 #[derive(Debug)]
 struct Objects<T> {
@@ -62,6 +45,10 @@ struct Objects<T> {
     lists: u64,
     /// The highest version since: what is older was seen, or is gone.
     version: u64,
+    /// As this cluster serves it, once it was found.
+    kind: Option<Arc<ApiResource>>,
+    /// Why it cannot be listed or watched at present.
+    error: Option<Error>,
 }
 
 impl<T> Objects<T> {
@@ -81,27 +68,26 @@ struct Entry<T> {
 
 /// An object, as far as it could be read.
 #[derive(Clone, Debug, PartialEq)]
-enum Seen<T> {
+pub(crate) enum Seen<T> {
     Whole(Cached<T>),
-    /// It exists but costs too much memory to be read.
-    TooLarge {
-        uid: Uid,
-        version: u64,
-    },
+    /// It exists but costs too much memory to be read; with its uid and version.
+    TooLarge(Uid, u64),
 }
 
 impl<T> Seen<T> {
-    fn uid(&self) -> Uid {
+    /// The uid and the version.
+    pub(crate) fn id(&self) -> (Uid, u64) {
         match self {
-            Self::Whole(known) => known.uid,
-            Self::TooLarge { uid, .. } => *uid,
+            Self::Whole(known) => (known.uid, known.version),
+            Self::TooLarge(uid, version) => (*uid, *version),
         }
     }
 
-    fn version(&self) -> u64 {
+    /// `None` if it is too large.
+    fn whole(&self) -> Option<&Cached<T>> {
         match self {
-            Self::Whole(known) => known.version,
-            Self::TooLarge { version, .. } => *version,
+            Self::Whole(known) => Some(known),
+            Self::TooLarge(..) => None,
         }
     }
 }
@@ -133,17 +119,12 @@ impl<T> Answer<T> {
 
 impl<T: Clone + PartialEq> ObjectStore<T> {
     /// An empty store for at most `most` objects.
-    pub(crate) fn new(documents: &Arc<DocumentCache>, most: usize) -> Self {
-        let objects = Objects { map: BTreeMap::new(), complete: 0, lists: 0, version: 0 };
-        Self {
-            objects: Mutex::new(objects),
-            documents: documents.clone(),
-            number: documents.add_store(),
-            kind: Mutex::default(),
-            trouble: Mutex::default(),
-            refused: AtomicBool::default(),
-            most,
-        }
+    pub(crate) fn new(documents: &Arc<DocumentCache>, most: usize) -> Arc<Self> {
+        let map = BTreeMap::new();
+        let objects = Objects { map, complete: 0, lists: 0, version: 0, kind: None, error: None };
+        let number = documents.add_store();
+        let objects = Mutex::new(objects);
+        Arc::new(Self { objects, documents: documents.clone(), number, most })
     }
 
     /// Marks it as incomplete until it is listed again.
@@ -190,37 +171,28 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().complete == session
     }
 
-    /// Puts an object that was listed or watched.
-    pub(crate) fn put(&self, key: &str, cached: Cached<T>) -> PutResult {
-        self.apply(key, Seen::Whole(cached))
-    }
-
-    /// Puts an object that exists but costs too much memory to be read.
-    pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> PutResult {
-        self.apply(key, Seen::TooLarge { uid, version })
-    }
-
-    fn apply(&self, key: &str, seen: Seen<T>) -> PutResult {
+    /// Puts an object that was listed or watched; returns whether it is new or changed.
+    pub(crate) fn put(&self, key: &str, seen: Seen<T>) -> Result<bool, Full> {
         let mut objects = self.objects();
-        objects.version = objects.version.max(seen.version());
+        objects.version = objects.version.max(seen.id().1);
         let count = objects.map.len();
         let Some(entry) = objects.map.get_mut(key) else {
             if count >= self.most {
-                return PutResult::Full;
+                return Err(Full);
             }
             objects.map.insert(key.into(), Box::new(Entry { seen, confirmed: true }));
-            return PutResult::Changed;
+            return Ok(true);
         };
         entry.confirmed = true;
         let before = std::mem::replace(&mut entry.seen, seen);
-        if before == entry.seen { PutResult::Unchanged } else { PutResult::Changed }
+        Ok(before != entry.seen)
     }
 
     /// Removes an object that was deleted, with its last version; `true` if it was there.
-    pub(crate) fn removed(&self, key: &str, uid: Uid, version: u64) -> bool {
+    pub(crate) fn removed(&self, key: &str, (uid, version): (Uid, u64)) -> bool {
         let mut objects = self.objects();
         objects.version = objects.version.max(version);
-        let is_this = objects.map.get(key).is_some_and(|entry| entry.seen.uid() == uid);
+        let is_this = objects.map.get(key).is_some_and(|entry| entry.seen.id().0 == uid);
         is_this && objects.map.remove(key).is_some()
     }
 
@@ -233,7 +205,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
     pub(crate) fn newest(&self, key: &str, answer: &mut Option<Answer<T>>) -> Option<Cached<T>> {
         let objects = self.objects();
         let seen = objects.map.get(key).map(|entry| &entry.seen);
-        let id = seen.map(|seen| (seen.uid(), seen.version()));
+        let id = seen.map(Seen::id);
         let newer = match answer.as_ref().filter(|answer| answer.lists == objects.lists) {
             Some(Answer { shown: Shown::Absent(uid), .. })
                 if id.is_some_and(|(of, _)| of == *uid) =>
@@ -247,40 +219,25 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             }
             _ => None,
         };
-        if let Some(object) = newer {
-            if matches!(seen, Some(Seen::Whole(known)) if *known == object) {
-                *answer = None;
-            }
-            return Some(object);
+        let seen = seen.and_then(Seen::whole);
+        if newer.is_none() || newer.as_ref() == seen {
+            *answer = None;
         }
-        *answer = None;
-        match seen? {
-            Seen::Whole(known) => Some(known.clone()),
-            Seen::TooLarge { .. } => None,
-        }
+        newer.or_else(|| seen.cloned())
     }
 
     /// The cached object; `None` also for one that [is too large](Self::is_too_large).
     pub(crate) fn get(&self, key: &str) -> Option<Cached<T>> {
-        match &self.objects().map.get(key)?.seen {
-            Seen::Whole(known) => Some(known.clone()),
-            Seen::TooLarge { .. } => None,
-        }
+        self.objects().map.get(key)?.seen.whole().cloned()
     }
 
     /// Returns whether the object exists but costs too much memory to be read.
     pub(crate) fn is_too_large(&self, key: &str) -> bool {
-        let objects = self.objects();
-        objects.map.get(key).is_some_and(|entry| matches!(entry.seen, Seen::TooLarge { .. }))
+        self.objects().map.get(key).is_some_and(|entry| entry.seen.whole().is_none())
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
         self.objects().map.contains_key(key)
-    }
-
-    /// The most objects that it holds.
-    pub(crate) fn most(&self) -> usize {
-        self.most
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -290,10 +247,10 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
     /// The keys of the objects that `counts`; without the object if it is too large.
     pub(crate) fn keys_where(&self, counts: impl Fn(&str, Option<&T>) -> bool) -> Vec<ObjectKey> {
         let objects = self.objects();
-        let counted = objects.map.iter().filter(|(key, entry)| match &entry.seen {
-            Seen::Whole(known) => counts(key, Some(&known.value)),
-            Seen::TooLarge { .. } => counts(key, None),
-        });
+        let counted = objects
+            .map
+            .iter()
+            .filter(|(key, entry)| counts(key, entry.seen.whole().map(|known| &known.value)));
         counted.map(|(key, _)| key.clone()).collect()
     }
 
@@ -325,36 +282,25 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
 
     /// The kind as this cluster serves it, once it was found.
     pub(crate) fn kind(&self) -> Option<Arc<ApiResource>> {
-        lock(&self.kind).as_ref().map(|(kind, _)| kind.clone())
+        self.objects().kind.clone()
     }
 
     pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) {
-        *lock(&self.kind) = kind.map(|kind| (kind, Instant::now()));
+        self.objects().kind = kind;
     }
 
-    /// The time since the kind was found.
-    pub(crate) fn kind_age(&self) -> Option<Duration> {
-        lock(&self.kind).as_ref().map(|(_, found)| found.elapsed())
-    }
-
+    /// Why it cannot be listed or watched at present.
     pub(crate) fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).clone()
+        self.objects().error.as_ref().map(ToString::to_string)
     }
 
-    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
-        self.refused.store(false, Relaxed);
-        *lock(&self.trouble) = trouble;
+    pub(crate) fn set_error(&self, error: Option<Error>) {
+        self.objects().error = error;
     }
 
-    /// Records why it cannot be listed or watched.
-    pub(crate) fn set_error(&self, error: &Error) {
-        self.set_trouble(Some(error.to_string()));
-        self.refused.store(matches!(error, Error::Forbidden(_)), Relaxed);
-    }
-
-    /// Returns whether a right to list or watch it is missing.
+    /// Returns whether a right to list or watch it is missing, which others need not have.
     pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Relaxed)
+        matches!(self.objects().error, Some(Error::Forbidden(_)))
     }
 
     fn objects(&self) -> MutexGuard<'_, Objects<T>> {

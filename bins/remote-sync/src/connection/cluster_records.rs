@@ -19,7 +19,7 @@ use apiclient::{
 };
 use serde_json::{Value, json};
 
-use super::handle::Connection;
+use super::Connection;
 use crate::{
     model::{
         annotations::Uid,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use sidecar::metrics::{Family, Metrics};
 
-use super::handle::{Connection, ConnectionState, CredentialOffer};
+use super::{Connection, ConnectionState};
 
 const CONNECTED: Family =
     Family::gauge("remote_sync_cluster_connected", "1 while the cluster is connected.");
@@ -24,12 +24,12 @@ const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Prob
 impl Connection {
     /// The last error; `None` after a success.
     pub(crate) fn error(&self) -> Option<String> {
-        self.state().health.error.clone()
+        self.state().error.clone()
     }
 
     /// Returns whether the last probe or attempt to connect failed.
     pub(crate) fn fails(&self) -> bool {
-        self.state().schedule.failures() > 0
+        self.state().schedule.failures > 0
     }
 
     /// The reason why its identity could not be read the last time.
@@ -43,15 +43,15 @@ impl Connection {
         let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_secs());
         json!({
             "state": state.phase(),
-            "seconds": state.health.since.elapsed().as_secs(),
-            "connections": state.health.connections,
-            "failures": state.schedule.failures(),
+            "seconds": state.since.elapsed().as_secs(),
+            "connections": state.sessions,
+            "failures": state.schedule.failures,
             "secondsSince": {
-                "success": ago(state.schedule.last_success()),
-                "probe": ago(state.schedule.last_probe()),
-                "connectFailure": ago(state.schedule.last_connect_failure()),
+                "success": ago(state.schedule.last_success),
+                "probe": ago(state.schedule.last_probe),
+                "connectFailure": ago(state.schedule.last_connect_failure),
             },
-            "error": state.health.error,
+            "error": state.error,
             "record": state.cluster.as_ref().map(ToString::to_string),
             "identityError": state.unread,
         })
@@ -60,17 +60,14 @@ impl Connection {
     /// Adds this connection's metrics.
     pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let state = self.state();
-        let up = u8::from(state.session().is_some());
-        let ((good, bad), healthy) = (state.health.probes, state.health.probe_was_good);
-        let refused = u8::from(state.refused.is_some());
-        let verified = u8::from(state.cluster.as_ref().is_some_and(|it| it.uid.is_some()));
-        drop(state);
         let remote = ("remote", self.name());
-        metrics.add(CONNECTED, &[remote], up);
-        metrics.add(IDENTITY_REFUSED, &[remote], refused);
-        metrics.add(VERIFIED, &[remote], verified);
-        if let Some(healthy) = healthy {
-            metrics.add(HEALTHY, &[remote], u8::from(healthy));
+        let verified = state.cluster.as_ref().is_some_and(|it| it.uid.is_some());
+        metrics.add(CONNECTED, &[remote], u8::from(state.session().is_some()));
+        metrics.add(IDENTITY_REFUSED, &[remote], u8::from(state.refused));
+        metrics.add(VERIFIED, &[remote], u8::from(verified));
+        let [good, bad] = state.probes;
+        if good + bad > 0 {
+            metrics.add(HEALTHY, &[remote], u8::from(state.schedule.failures == 0));
         }
         for (result, count) in [("success", good), ("error", bad)] {
             metrics.add(PROBES, &[remote, ("result", result)], count);
@@ -80,12 +77,12 @@ impl Connection {
 
 impl ConnectionState {
     pub(super) fn phase(&self) -> &'static str {
-        let untried = self.health.connections == 0 && self.health.error.is_none();
-        match &self.offer {
-            _ if self.session().is_some() => "Connected",
-            _ if self.refused.is_some() => "IdentityRefused",
-            CredentialOffer::Awaited if untried => "Waiting",
-            _ => "Disconnected",
+        let untried = self.offer.is_none() && self.sessions == 0 && self.error.is_none();
+        match self.session() {
+            Some(_) => "Connected",
+            None if self.refused => "IdentityRefused",
+            None if untried => "Waiting",
+            None => "Disconnected",
         }
     }
 }

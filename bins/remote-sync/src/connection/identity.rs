@@ -9,7 +9,7 @@ use apiclient::{
     resource::NAMESPACES,
 };
 
-use super::handle::{ClusterSession, Connection};
+use super::{ClusterSession, Connection};
 use crate::model::annotations::Uid;
 
 /// Memory that the Namespace may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
@@ -19,7 +19,7 @@ const NAMESPACE: usize = 128 << 10;
 /// The uid that a cluster shows, or the reason why it shows none.
 pub(super) type Shown = std::result::Result<Uid, String>;
 
-/// Reads a cluster's uid, or why it cannot be read.
+/// Reads a cluster's uid, or why it cannot be read. This is a probe: every identity gets a response, if only a 403.
 ///
 /// # Errors
 /// The request's, unless a right is missing or the namespace is missing or too large.
@@ -29,12 +29,9 @@ pub(super) fn read(client: &Client, timeout: Duration) -> Result<Shown> {
         Ok(namespace) => Ok(Uid::of(&namespace["metadata"]["uid"]).ok_or_else(|| {
             format!("namespaces kube-system on {} has no uid of the usual form", client.name())
         })),
-        Err(
-            e @ (Error::Forbidden(_)
-            | Error::NotFound(_)
-            | Error::NotServed(_)
-            | Error::TooLarge(_)),
-        ) => Ok(Err(e.to_string())),
+        Err(e @ (Error::Forbidden(_) | Error::NotFound(_) | Error::TooLarge(_))) => {
+            Ok(Err(e.to_string()))
+        }
         Err(e) => Err(e),
     }
 }
@@ -51,19 +48,27 @@ pub(super) fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<St
 }
 
 impl Connection {
-    /// Returns whether the cluster that answers now is that of `session`, which a lost TCP connection may have
-    /// changed. If not, the session ends.
+    /// Fails unless the cluster that answers now is that of `session`, which a lost TCP connection may have changed.
+    /// Then a probe is due, which ends the session.
     ///
     /// # Errors
-    /// The request's: nothing is known then.
-    pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
-        let Some(uid) = session.cluster.uid else { return Ok(true) };
-        let answer = read(&session.client, self.settings.request);
-        self.note_read(&answer);
-        let Some(reason) = reason_to_reconnect(Some(uid), &answer?) else { return Ok(true) };
-        self.state().mistaken = Some(reason);
+    /// Also the request's: nothing is known then.
+    pub(crate) fn check(&self, session: &ClusterSession) -> Result<()> {
+        if session.cluster.uid.is_none() {
+            return Ok(());
+        }
+        let Some(reason) = self.probe(session)? else { return Ok(()) };
+        self.state().schedule.last_probe = None;
         self.stop.wake();
-        Ok(false)
+        let name = self.name();
+        Err(Error::Unreachable(format!("another cluster may answer as {name}: {reason}")))
+    }
+
+    /// Reads which cluster answers; returns why the session has to end, if another one may.
+    pub(super) fn probe(&self, session: &ClusterSession) -> Result<Option<String>> {
+        let answer = read(&session.client, self.settings.timing.timeout);
+        self.note_read(&answer);
+        Ok(reason_to_reconnect(session.cluster.uid, &answer?))
     }
 
     /// Records whether the identity could be read; a failure is logged once.

@@ -1,14 +1,14 @@
-//! Schedule of connection attempts and probes, and the verdict that a connection is lost: pure.
+//! Schedule of attempts to connect and of probes, and the verdict that a connection is lost: pure.
 
 use std::time::{Duration, Instant};
 
-/// Intervals, timeout and failure threshold; the flags' defaults are those of Cluster API (v1.9.0
+/// Intervals and timeout; the defaults are those of Cluster API (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProbeTiming {
     /// Between attempts to connect, apart from jitter.
     pub(crate) retry: Duration,
-    /// Between probes, or between the last response and a probe.
+    /// Between probes.
     pub(crate) interval: Duration,
     /// Timeout of a probe.
     pub(crate) timeout: Duration,
@@ -37,38 +37,24 @@ pub(super) enum Due {
     Wait(Duration),
 }
 
-/// The outcome of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ProbeOutcome {
-    Success,
-    /// 401.
-    Unauthorized,
-    /// Anything else, including no response.
-    Failure,
-}
-
-/// Reasons why a probe ends the connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct ProbeVerdict {
-    pub(super) too_many: bool,
-    pub(super) unauthorized: bool,
-}
-
-/// The state of one connection's schedule.
+/// The state of one connection's schedule. An attempt to connect is a probe, too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProbeSchedule {
     timing: ProbeTiming,
-    connected: bool,
+    pub(super) connected: bool,
     /// The next attempt; `None` means at once.
     connect_at: Option<Instant>,
     /// The last attempt failed for another reason than its credentials: new ones have to wait, too.
     limited: bool,
-    last_connect_failure: Option<Instant>,
-    last_probe: Option<Instant>,
-    last_success: Option<Instant>,
+    pub(super) last_connect_failure: Option<Instant>,
+    /// `None` if one is due at once.
+    pub(super) last_probe: Option<Instant>,
+    /// The last response, to whatever request.
+    pub(super) last_success: Option<Instant>,
     /// The last time that a worker got no response.
     doubted: Option<Instant>,
-    failures: u32,
+    /// Failures in a row.
+    pub(super) failures: u32,
 }
 
 impl ProbeSchedule {
@@ -87,67 +73,43 @@ impl ProbeSchedule {
     }
 
     pub(super) fn due(&self, now: Instant) -> Due {
-        if !self.connected {
-            let wait = self.retry_in(now);
-            return if wait.is_zero() { Due::Connect } else { Due::Wait(wait) };
-        }
-        let wait = if self.in_doubt() {
+        let (at, due) = match (self.connected, self.in_doubt()) {
+            (false, _) => (self.connect_at, Due::Connect),
+            (true, false) => (self.last_probe.map(|at| at + self.timing.interval), Due::Probe),
             // Many workers get no response at once: the cluster is probed twice as often, but not more.
-            remaining(now, self.last_probe, self.timing.interval / 2)
-        } else {
-            remaining(now, self.last_probe.max(self.last_success), self.timing.interval)
+            (true, true) => (self.last_probe.map(|at| at + self.timing.interval / 2), Due::Probe),
         };
-        wait.map_or(Due::Probe, Due::Wait)
+        let wait = at.map(|at| at.saturating_duration_since(now)).unwrap_or_default();
+        if wait.is_zero() { due } else { Due::Wait(wait) }
     }
 
-    pub(super) fn connected(&mut self, now: Instant) {
-        self.connected = true;
-        (self.connect_at, self.limited) = (None, false);
+    /// The cluster responded to a probe.
+    pub(super) fn answered(&mut self, now: Instant) {
+        (self.connected, self.connect_at, self.limited) = (true, None, false);
         (self.last_probe, self.last_success) = (Some(now), Some(now));
         self.failures = 0;
     }
 
-    /// Counts as a failed probe too (`cluster_accessor.go` since v1.11). `random` is uniform in [0, 1).
-    pub(super) fn connect_failed(&mut self, unauthorized: bool, now: Instant, random: f64) {
-        self.last_connect_failure = Some(now);
+    /// A probe failed. Returns whether that ends the connection. `random` is uniform in [0, 1).
+    pub(super) fn failed(&mut self, unauthorized: bool, now: Instant, random: f64) -> bool {
         self.last_probe = Some(now);
         self.failures = self.failures.saturating_add(1);
-        self.limited = !unauthorized;
-        self.connect_at = Some(now + self.retry(random));
-    }
-
-    /// Records a probe, and ends the connection if the verdict says so.
-    pub(super) fn probed(
-        &mut self,
-        outcome: ProbeOutcome,
-        now: Instant,
-        random: f64,
-    ) -> ProbeVerdict {
+        let retry = now + self.timing.retry.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * random);
         if !self.connected {
-            return ProbeVerdict::default();
+            self.last_connect_failure = Some(now);
+            (self.connect_at, self.limited) = (Some(retry), !unauthorized);
+            return false;
         }
-        self.last_probe = Some(now);
-        if outcome == ProbeOutcome::Success {
-            self.last_success = Some(now);
-            self.failures = 0;
-            return ProbeVerdict::default();
+        let ends = unauthorized || self.failures >= MAX_FAILURES;
+        if ends {
+            self.disconnected(if unauthorized { now + AT_ONCE } else { retry });
         }
-        self.failures = self.failures.saturating_add(1);
-        let too_many = self.failures >= MAX_FAILURES;
-        let unauthorized = outcome == ProbeOutcome::Unauthorized;
-        if unauthorized {
-            self.disconnected(now + AT_ONCE);
-        } else if too_many {
-            self.disconnected(now + self.retry(random));
-        }
-        ProbeVerdict { too_many, unauthorized }
+        ends
     }
 
     /// Ends the connection; the next attempt is at `connect_at`.
     pub(super) fn disconnected(&mut self, connect_at: Instant) {
-        self.connected = false;
-        self.connect_at = Some(connect_at);
-        self.limited = false;
+        (self.connected, self.connect_at, self.limited) = (false, Some(connect_at), false);
     }
 
     /// New credentials were offered: after a 401 or a lost connection they are tried at once.
@@ -157,14 +119,13 @@ impl ProbeSchedule {
         }
     }
 
-    /// The server responded at `at`, to a request or a watch: as good as a probe.
+    /// The server responded at `at`, to a request or a watch: a failed probe before that does not count.
     pub(super) fn heard(&mut self, at: Instant) {
-        if !self.connected {
-            return;
-        }
-        self.last_success = self.last_success.max(Some(at));
-        if self.last_probe < Some(at) {
-            self.failures = 0;
+        if self.connected {
+            self.last_success = self.last_success.max(Some(at));
+            if self.last_probe < Some(at) {
+                self.failures = 0;
+            }
         }
     }
 
@@ -173,22 +134,6 @@ impl ProbeSchedule {
         let news = self.connected && !self.in_doubt();
         self.doubted = Some(at);
         news
-    }
-
-    pub(super) fn last_success(&self) -> Option<Instant> {
-        self.last_success
-    }
-
-    pub(super) fn last_probe(&self) -> Option<Instant> {
-        self.last_probe
-    }
-
-    pub(super) fn last_connect_failure(&self) -> Option<Instant> {
-        self.last_connect_failure
-    }
-
-    pub(super) fn failures(&self) -> u32 {
-        self.failures
     }
 
     /// The time until the next attempt to connect; zero if it is due.
@@ -200,33 +145,10 @@ impl ProbeSchedule {
     fn in_doubt(&self) -> bool {
         self.doubted > self.last_probe.max(self.last_success)
     }
-
-    fn retry(&self, random: f64) -> Duration {
-        self.timing.retry.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * random)
-    }
-}
-
-/// The rest of `interval` since `last`; `None` if it is over or never started.
-pub(super) fn remaining(
-    now: Instant,
-    last: Option<Instant>,
-    interval: Duration,
-) -> Option<Duration> {
-    let left = (last? + interval).saturating_duration_since(now);
-    (!left.is_zero()).then_some(left)
-}
-
-/// The shortest of `waits`, or `otherwise` without any.
-pub(super) fn soonest(waits: impl IntoIterator<Item = Duration>, otherwise: Duration) -> Duration {
-    waits.into_iter().min().unwrap_or(otherwise)
 }
 
 #[cfg(test)]
 impl ProbeSchedule {
-    pub(super) fn is_connected(&self) -> bool {
-        self.connected
-    }
-
     /// As if everything had happened earlier by `time`.
     pub(super) fn age(&mut self, time: Duration) {
         for at in [

@@ -16,15 +16,8 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use super::{
-    handle::{ClusterSession, Connection, CredentialOffer, CredentialSource, log_kept},
-    identity::{self, Shown},
-    schedule::{Due, ProbeOutcome, soonest},
-};
+use super::{ClusterSession, Connection, CredentialSource, identity, log_kept, schedule::Due};
 use crate::model::known_clusters::ClusterRecord;
-
-/// Every identity may read it, unlike `/`.
-const PROBE_PATH: &str = "/version";
 
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
@@ -33,12 +26,10 @@ pub(super) struct Supervisor {
     /// Woken when a session starts or ends.
     readers: Vec<Stop>,
     random: fn() -> f64,
-    /// Present while there is a session.
-    attached: Option<Attached>,
-    /// Decides which failures are logged.
+    /// The session, and the configuration that was offered for it last.
+    attached: Option<(ClusterSession, ClusterConfig)>,
+    /// Decides which failures to connect are logged.
     backoff: Backoff,
-    /// The time of the last attempt to read the identity.
-    identified: Instant,
     /// The time of the current iteration.
     now: Instant,
 }
@@ -50,10 +41,8 @@ impl Supervisor {
         readers: Vec<Stop>,
         random: fn() -> f64,
     ) -> Self {
-        let backoff = Backoff::new(Duration::ZERO);
-        let (attached, now) = (None, Instant::now());
-        let identified = now;
-        Self { connection, source, readers, random, attached, backoff, identified, now }
+        let (backoff, now) = (Backoff::new(Duration::ZERO), Instant::now());
+        Self { connection, source, readers, random, attached: None, backoff, now }
     }
 
     pub(super) fn run(mut self) {
@@ -71,88 +60,49 @@ impl Supervisor {
     /// Performs the one thing that is due; returns how long nothing will be.
     pub(super) fn run_once(&mut self) -> Duration {
         self.now = Instant::now();
-        self.connection.state().beat = Some(self.now);
-        let changed = self.check_credentials()
-            || self.check_identity()
-            || self.connect_or_probe()
-            || self.read_identity();
-        let state = self.connection.state();
-        let due = state.schedule.due(self.now);
-        let awaited = matches!(
-            (&self.source, &state.offer),
-            (CredentialSource::Offered, CredentialOffer::Awaited)
-        );
-        drop(state);
+        {
+            let mut state = self.connection.state();
+            state.beat = Some(self.now);
+            if let Some(heard) = state.session.as_ref().and_then(|it| it.client.heard()) {
+                let failures = state.schedule.failures;
+                state.schedule.heard(heard);
+                if failures > state.schedule.failures {
+                    state.error = None;
+                }
+            }
+        }
+        let changed = self.check_credentials() || self.connect_or_probe();
         if changed {
             self.readers.iter().for_each(Stop::wake);
         }
-        let schedule = match due {
-            Due::Wait(wait) => Some(wait),
-            _ => (!awaited).then_some(Duration::ZERO),
-        };
-        soonest(
-            schedule.into_iter().chain(self.identity_due()),
-            self.connection.settings.timing.interval,
-        )
+        let due = self.connection.state().schedule.due(self.now);
+        match due {
+            Due::Wait(wait) => wait,
+            Due::Connect if self.awaits_offer() => self.connection.settings.timing.interval,
+            Due::Connect | Due::Probe => Duration::ZERO,
+        }
     }
 
-    /// Reconnects after another cluster seems to have answered, to read its identity.
-    fn check_identity(&mut self) -> bool {
-        let mistaken = self.connection.state().mistaken.take();
-        mistaken.is_some_and(|reason| self.disconnect(Duration::ZERO, &reason))
-    }
-
-    /// The time until the identity is read again, while there is a session. A probe that failed is followed by
-    /// others, which another request would only delay.
-    fn identity_due(&self) -> Option<Duration> {
-        let interval = self.connection.settings.timing.interval;
-        let due = || (self.identified + interval).saturating_duration_since(self.now);
-        let is_well = self.connection.state().schedule.failures() == 0;
-        (self.attached.is_some() && is_well).then(due)
-    }
-
-    /// Reads the identity once in each probe interval, whatever else is asked of the cluster: it may change, or
-    /// become unreadable, behind a connection that is well.
-    fn read_identity(&mut self) -> bool {
-        let (Some(Duration::ZERO), Ok(session)) = (self.identity_due(), self.connection.session())
-        else {
-            return false;
-        };
-        self.identified = self.now;
-        let read = identity::read(&session.client, self.connection.settings.timing.timeout);
-        self.connection.note_read(&read);
-        let reason =
-            read.ok().and_then(|now| identity::reason_to_reconnect(session.cluster.uid, &now));
-        reason.is_some_and(|reason| self.disconnect(Duration::ZERO, &reason))
+    fn awaits_offer(&self) -> bool {
+        matches!(self.source, CredentialSource::Offered) && self.connection.state().offer.is_none()
     }
 
     fn connect_or_probe(&mut self) -> bool {
-        let due = {
-            let mut state = self.connection.state();
-            let heard = state.session.as_ref().and_then(|session| session.client.heard());
-            let failures = state.schedule.failures();
-            if let Some(heard) = heard {
-                state.schedule.heard(heard);
-            }
-            if failures > 0 && state.schedule.failures() == 0 {
-                state.health.recovered();
-            }
-            state.schedule.due(self.now)
-        };
+        let due = self.connection.state().schedule.due(self.now);
         match due {
-            Due::Connect => self.connect(),
+            Due::Connect if !self.awaits_offer() => self.connect(),
             Due::Probe => self.probe(),
-            Due::Wait(_) => false,
+            Due::Connect | Due::Wait(_) => false,
         }
     }
 
     /// New credentials for the same server are used from the next request on; another server needs a new
     /// connection, as it may be another cluster.
     fn check_credentials(&mut self) -> bool {
-        let Some(attached) = &mut self.attached else { return false };
+        let Some((session, attached)) = &mut self.attached else { return false };
         let config = match &self.source {
-            CredentialSource::Local(_) => Ok(attached.client.config()),
-            CredentialSource::Offered => match self.connection.offered() {
+            CredentialSource::Local(_) => Ok(session.client.config()),
+            CredentialSource::Offered => match self.connection.state().offer.clone() {
                 Some(offered) => offered,
                 None => return false,
             },
@@ -162,15 +112,15 @@ impl Supervisor {
                 let retry = self.connection.settings.timing.retry;
                 return self.disconnect(retry, &error.to_string());
             }
-            Ok(config) if config == attached.config => {}
-            Ok(config) if !is_same_server(&attached.config, &config) => {
+            Ok(config) if config == *attached => {}
+            Ok(config) if !is_same_server(attached, &config) => {
                 return self.disconnect(Duration::ZERO, OTHER_SERVER);
             }
             Ok(config) => {
-                attached.config = config.clone();
+                *attached = config.clone();
                 // A client that loads its credentials itself uses them already.
                 if matches!(self.source, CredentialSource::Offered)
-                    && let Err(error) = attached.client.swap(config)
+                    && let Err(error) = session.client.swap(config)
                 {
                     log_kept(self.connection.name(), &error);
                 }
@@ -180,30 +130,26 @@ impl Supervisor {
     }
 
     fn connect(&mut self) -> bool {
-        let client = match &self.source {
-            CredentialSource::Local(make) => make(self.connection.requests.clone()),
-            CredentialSource::Offered => match self.connection.offered() {
-                Some(offered) => offered.and_then(|config| self.client(config)),
-                None => return false,
-            },
-        };
         let started = self.now;
-        let connected = client.and_then(|client| self.attach(client));
+        let admitted = self.client().and_then(|client| Ok((self.admit(&client)?, client)));
         self.now = Instant::now();
-        match connected {
-            Ok((attached, cluster)) => {
-                self.connected(attached, cluster, self.now - started);
+        match admitted {
+            Ok((Ok(cluster), client)) => {
+                self.connected(client, cluster, self.now - started);
                 true
             }
-            Err(error) => {
-                self.connect_failed(&error);
-                false
-            }
+            Ok((Err(refusal), _)) => self.connect_failed(&Error::Invalid(refusal), true),
+            Err(error) => self.connect_failed(&error, false),
         }
     }
 
-    fn client(&self, config: ClusterConfig) -> Result<Client> {
-        let settings = &self.connection.settings;
+    fn client(&self) -> Result<Client> {
+        let (settings, requests) = (&self.connection.settings, self.connection.requests.clone());
+        if let CredentialSource::Local(make) = &self.source {
+            return make(requests);
+        }
+        let missing = || Err(Error::bad_config("there are no credentials"));
+        let config = self.connection.state().offer.clone().unwrap_or_else(missing)?;
         let timing = client::Timeouts::with_request(settings.request);
         let reload = match settings.reload.clone() {
             Some(reload) => {
@@ -218,113 +164,74 @@ impl Supervisor {
             }
             None => Reload::Never,
         };
-        let whose = format!("cluster {}", settings.name);
-        Client::counting(&whose, config, reload, timing, self.connection.requests.clone())
+        Client::counting(&format!("cluster {}", settings.name), config, reload, timing, requests)
     }
 
-    /// Reads the identity of the cluster that answers.
-    fn attach(&mut self, client: Client) -> Result<(Attached, ClusterRecord)> {
-        let config = client.config();
-        self.probe_path(&client)?;
-        let shown = identity::read(&client, self.connection.settings.request)?;
-        let cluster = self.admit(shown)?;
-        self.identified = Instant::now();
-        Ok((Attached { client, config }, cluster))
-    }
-
-    /// The record of the cluster that shows this uid, unless it is another cluster than the recorded one.
-    fn admit(&self, shown: Shown) -> Result<ClusterRecord> {
+    /// The record of the cluster that answers, or the reason why it is not the remote.
+    fn admit(&self, client: &Client) -> Result<std::result::Result<ClusterRecord, String>> {
         let connection = &self.connection;
+        let shown = identity::read(client, connection.settings.timing.timeout)
+            .map_err(|error| unreachable(connection.name(), error))?;
         let records = &connection.settings.records;
         let admitted = records.admit(connection.name(), &shown, &connection.stop)?;
         connection.note_read(&Ok(shown));
-        connection.state().refused = admitted.as_ref().err().cloned();
-        admitted.map_err(Error::Invalid)
+        Ok(admitted)
     }
 
-    /// Requests the probe's path. A 403 is a response too: some paths need rights.
-    fn probe_path(&self, client: &Client) -> Result<()> {
-        let settings = &self.connection.settings;
-        let what = |why: String| format!("cluster {} is not reachable: {why}", settings.name);
-        let (code, _) = client
-            .within(settings.timing.timeout)
-            .text(PROBE_PATH)
-            .map_err(|error| Error::Unreachable(what(error.to_string())))?;
-        let message = what(format!("get {PROBE_PATH}: {code}"));
-        match code {
-            200..=299 | 403 => Ok(()),
-            401 => Err(Error::Unauthorized(message)),
-            404 => Err(Error::NotServed(message)),
-            429 | 500..=599 => {
-                Err(Error::Unavailable { message, retry_after: None, of_object: false })
-            }
-            _ => Err(Error::Invalid(message)),
-        }
-    }
-
-    fn connected(&mut self, attached: Attached, cluster: ClusterRecord, time: Duration) {
+    fn connected(&mut self, client: Client, cluster: ClusterRecord, time: Duration) {
         let connection = &self.connection;
         let (remote, failures) = (connection.name(), self.backoff.succeeded());
         log::info!(remote, took = seconds(time), failures; "connected");
         let mut state = connection.state();
-        let number = state.health.connected(self.now);
-        let (client, stop) = (attached.client.clone(), connection.stop.child());
+        (state.since, state.error, state.refused) = (self.now, None, false);
+        state.sessions += 1;
         state.cluster = Some(cluster.clone());
-        state.session = Some(ClusterSession { number, client, cluster, stop });
-        state.schedule.connected(self.now);
+        state.schedule.answered(self.now);
+        let (number, stop, config) = (state.sessions, connection.stop.child(), client.config());
+        let session = ClusterSession { number, client, cluster, stop };
+        state.session = Some(session.clone());
         drop(state);
-        self.attached = Some(attached);
+        self.attached = Some((session, config));
     }
 
-    fn connect_failed(&mut self, error: &Error) {
+    fn connect_failed(&mut self, error: &Error, refused: bool) -> bool {
         let remote = self.connection.name();
+        let unauthorized = matches!(error, Error::Unauthorized(_));
         let mut state = self.connection.state();
-        state.schedule.connect_failed(
-            matches!(error, Error::Unauthorized(_)),
-            self.now,
-            (self.random)(),
-        );
-        state.health.failed(error);
-        // A cluster that does not answer is not another one.
-        state.refused.take_if(|why| *why != error.message());
-        let failures = state.schedule.failures();
+        state.schedule.failed(unauthorized, self.now, (self.random)());
+        (state.error, state.refused) = (Some(error.to_string()), refused);
+        let failures = state.schedule.failures;
         let retry_in = seconds(state.schedule.retry_in(self.now));
         drop(state);
         let news = self.backoff.failed(error, self.now, 0.0).should_log;
         let level = if news { Level::Warn } else { Level::Debug };
         log::log!(level, remote, error:% = error, failures, retry_in; "cannot connect");
+        false
     }
 
     fn probe(&mut self) -> bool {
-        let Some(attached) = &self.attached else { return false };
-        let result = self.probe_path(&attached.client);
+        let Some((session, _)) = &self.attached else { return false };
+        let result = self.connection.probe(session);
         self.now = Instant::now();
-        let outcome = match &result {
-            Ok(()) => ProbeOutcome::Success,
-            Err(Error::Unauthorized(_)) => ProbeOutcome::Unauthorized,
-            Err(_) => ProbeOutcome::Failure,
-        };
         let mut state = self.connection.state();
-        let verdict = state.schedule.probed(outcome, self.now, (self.random)());
-        state.health.probed(&result);
-        let failures = state.schedule.failures();
-        drop(state);
-        let remote = self.connection.name();
-        let Err(error) = result else {
-            let failures = self.backoff.succeeded();
-            if failures > 0 {
-                log::info!(remote, failures; "probes succeed again");
+        state.probes[usize::from(result.is_err())] += 1;
+        state.error = result.as_ref().err().map(ToString::to_string);
+        let ends = match &result {
+            Ok(_) => {
+                state.schedule.answered(self.now);
+                false
             }
-            return false;
+            Err(error) => {
+                let unauthorized = matches!(error, Error::Unauthorized(_));
+                state.schedule.failed(unauthorized, self.now, (self.random)())
+            }
         };
-        let news = self.backoff.failed(&error, self.now, 0.0).should_log;
-        if verdict.unauthorized || verdict.too_many {
-            return self.report_disconnected(&error.to_string());
+        drop(state);
+        match result {
+            Ok(Some(reason)) => self.disconnect(Duration::ZERO, &reason),
+            Err(error) if ends => self.report_disconnected(&error.to_string()),
+            Ok(None) | Err(_) => false,
         }
-        if news {
-            log::warn!(remote, error:% = error, failures; "probe failed");
-        }
-        false
     }
 
     /// Ends the session and reconnects after `retry`.
@@ -337,7 +244,9 @@ impl Supervisor {
     fn report_disconnected(&mut self, reason: &str) -> bool {
         let ended = self.end();
         if ended {
-            self.connection.state().health.disconnected(self.now, reason);
+            let mut state = self.connection.state();
+            (state.since, state.error) = (self.now, Some(reason.to_owned()));
+            drop(state);
             log::warn!(remote = self.connection.name(), reason; "disconnected");
         }
         ended
@@ -353,11 +262,14 @@ impl Supervisor {
     }
 }
 
-/// The client of a session.
-struct Attached {
-    client: Client,
-    /// The configuration that was offered last.
-    config: ClusterConfig,
+/// The failure to read which cluster it is, of a cluster without a session.
+fn unreachable(remote: &str, error: Error) -> Error {
+    let what = format!("cluster {remote} is not reachable: {error}");
+    match error {
+        Error::Unauthorized(_) => Error::Unauthorized(what),
+        Error::NotServed(_) => Error::NotServed(what),
+        _ => Error::Unreachable(what),
+    }
 }
 
 const OTHER_SERVER: &str = "the kubeconfig has another server or CA";

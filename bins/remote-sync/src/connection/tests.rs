@@ -23,8 +23,7 @@ use dev_apiserver::{Action, Options, Rule, Server};
 use kubeconfig::config::{Auth, ClusterConfig, Trust};
 use sidecar::metrics::Metrics;
 
-use super::{handle::*, schedule::ProbeSchedule, *};
-use crate::model::annotations::Uid;
+use super::{schedule::ProbeSchedule, supervisor::Supervisor, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -70,17 +69,14 @@ impl Bench {
     }
 
     fn probes(&self) -> usize {
-        self.server.requests().iter().filter(|request| request.path == "/version").count()
+        let requests = self.server.requests();
+        requests.iter().filter(|request| request.path.ends_with("/kube-system")).count()
     }
 
     fn answer(&self, code: u16) {
         self.server.faults().clear();
         let action = Action::Answer { code, body: None, retry_after: None };
-        self.server.faults().add(Rule::new(action).resource("/version"));
-    }
-
-    fn age(&self, time: Duration) {
-        self.connection.state().schedule.age(time);
+        self.server.faults().add(Rule::new(action).resource("namespaces"));
     }
 
     fn schedule(&self) -> ProbeSchedule {
@@ -89,7 +85,7 @@ impl Bench {
 
     /// The number of sessions so far, and whether there is one.
     fn sessions(&self) -> (u64, bool) {
-        let connections = self.connection.state().health.connections;
+        let connections = self.connection.state().sessions;
         (connections, self.connection.is_connected())
     }
 
@@ -109,6 +105,7 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         name: name.into(),
         timing,
         request: 2 * SECOND,
+        limiter: RateLimiter::new(0, 0),
         records: Arc::new(ClusterRecords::default()),
         reload: None,
     }

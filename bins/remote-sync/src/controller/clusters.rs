@@ -1,29 +1,22 @@
 //! Clusters: connections, and the watches that start with them.
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
+use apiclient::{client::RequestMetrics, error::Result, rate_limiter::RateLimiter, stop::Stop};
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
     cache::{
-        cluster::{ClusterClient, SourceSide, TargetSide},
+        cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
     connection::{
         self, ClusterRecords, ClusterSession, Connection, CredentialSource, ReloadCredentials,
     },
-    controller::{Controller, LocalCluster, remotes, watches},
-    settings::{Direction, OWN, Settings},
+    controller::{Controller, LocalCluster, handlers, remotes},
+    settings::{Direction, OWN, Operation, Settings},
     sync::{context::SyncContext, remote::RemoteSync},
 };
-
-/// The longest uninterrupted wait.
-const SLICE: Duration = Duration::from_secs(60);
 
 /// Builds the controller with the local cluster, without sending a request.
 ///
@@ -36,10 +29,9 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
     let client = move |requests| sidecar::client::own_cluster(&flags, timeout, requests);
     let credentials = CredentialSource::Local(Box::new(client));
     let records = ClusterRecords::new(&settings);
-    let connection = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;
-    records.set_local(connection.clone());
-    let (cluster, documents) =
-        (ClusterClient::new(connection, &settings), Arc::<DocumentCache>::default());
+    let cluster = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;
+    records.set_local(cluster.clone());
+    let documents = Arc::<DocumentCache>::default();
     let local = match settings.direction {
         Direction::Pull => LocalCluster::Target(TargetSide::new(cluster, &settings, &documents)),
         Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &documents)),
@@ -53,13 +45,32 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
 /// # Errors
 /// `BadConfig` if no thread can be started.
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
-    match &controller.local {
-        LocalCluster::Source(side) => watches::source(controller, side, None, &controller.stop)?,
-        LocalCluster::Target(side) => watches::target(controller, side, None, &controller.stop)?,
-    }
+    watch(controller, None, &controller.stop)?;
     remotes::start(controller)?;
     let supervisor = controller.clone();
     runtime::spawn("queues", move || supervisor.supervise_queues())
+}
+
+/// Starts the watches of a remote's cluster, or of the local one.
+fn watch(
+    controller: &Arc<Controller>,
+    remote: Option<&Arc<RemoteSync>>,
+    stop: &Stop,
+) -> Result<()> {
+    // It lists for itself.
+    if controller.context.settings.operation == Operation::Cleanup {
+        return Ok(());
+    }
+    match (&controller.local, remote) {
+        (LocalCluster::Source(side), None) => handlers::watch_sources(controller, side, None, stop),
+        (LocalCluster::Target(side), None) => handlers::watch_targets(controller, side, None, stop),
+        (LocalCluster::Source(_), Some(it)) => {
+            handlers::watch_targets(controller, &it.target, remote, stop)
+        }
+        (LocalCluster::Target(_), Some(it)) => {
+            handlers::watch_sources(controller, &it.source, remote, stop)
+        }
+    }
 }
 
 /// Starts a connection that wakes both stops, the cluster's and the controller's, when a session starts or
@@ -72,16 +83,18 @@ fn connect(
     (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let reach = settings.reach;
-    let settings = connection::ConnectionConfig {
+    let config = connection::ConnectionConfig {
         name: name.to_owned(),
         timing: settings.probes,
         request: settings.timeout,
+        limiter: RateLimiter::new(settings.qps, settings.burst()),
         records: records.clone(),
         reload: file.map(|file| -> ReloadCredentials {
             Arc::new(move || Ok(kubeconfig::from_file(&file, reach)?))
         }),
     };
-    connection::start(settings, credentials, vec![cluster.clone(), controller.clone()], cluster)
+    let readers = vec![cluster.clone(), controller.clone()];
+    connection::start(config, credentials, readers, cluster)
 }
 
 /// Adds a remote and starts its watches.
@@ -94,44 +107,26 @@ pub(crate) fn add_remote(
     file: Option<PathBuf>,
 ) -> Result<Arc<RemoteSync>> {
     let (settings, stop) = (&controller.context.settings, controller.stop.child());
-    let connection = connect(
+    let cluster = connect(
         (settings, &controller.records),
         name,
         CredentialSource::Offered,
         file,
         (&stop, &controller.stop),
     )?;
-    let cluster = ClusterClient::new(connection, settings);
-    let (source, target) = match &controller.local {
-        LocalCluster::Target(local) => {
-            (SourceSide::new(cluster, settings, &controller.documents), local.clone())
-        }
-        LocalCluster::Source(local) => {
-            (local.clone(), TargetSide::new(cluster, settings, &controller.documents))
-        }
+    let (of, documents) = (cluster.clone(), &controller.documents);
+    let sides = match &controller.local {
+        LocalCluster::Target(local) => (SourceSide::new(of, settings, documents), local.clone()),
+        LocalCluster::Source(local) => (local.clone(), TargetSide::new(of, settings, documents)),
     };
-    let remote = Arc::new(RemoteSync::new(name, settings, source, target, stop.clone()));
+    let remote = Arc::new(RemoteSync::new(name, settings, cluster, sides, stop.clone()));
     controller.add(remote.clone());
-    let followed = match &controller.local {
-        LocalCluster::Target(_) => {
-            watches::source(controller, &remote.source, Some(&remote), &stop)
-        }
-        LocalCluster::Source(_) => {
-            watches::target(controller, &remote.target, Some(&remote), &stop)
-        }
-    };
+    let followed = watch(controller, Some(&remote), &stop);
     if followed.is_err() {
         // A half-started remote would block the next attempt.
         controller.remove(name);
     }
     followed.map(|()| remote)
-}
-
-/// Runs `work` in each session of the local cluster until `stop` is raised.
-pub(crate) fn in_local_sessions(controller: &Controller, mut work: impl FnMut(&ClusterSession)) {
-    while let Some(session) = local_session(controller) {
-        work(&session);
-    }
 }
 
 /// Waits for a session of the local cluster; `None` once `stop` is raised.
@@ -141,7 +136,7 @@ pub(crate) fn local_session(controller: &Controller) -> Option<ClusterSession> {
         let seen = stop.wakes();
         match controller.local.cluster().session() {
             Ok(session) => return Some(session),
-            Err(_) => drop(stop.wait_for_change(seen, Instant::now() + SLICE)),
+            Err(_) => drop(stop.wait_for_change(seen, Instant::now() + Stop::SLICE)),
         }
     }
     None

@@ -1,163 +1,206 @@
-//! Event handlers, as client-go has them for its informers: a change of a source or a target enqueues the pairs
-//! that it affects.
+//! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
+use std::{sync::Arc, time::Instant};
+
+use apiclient::{
+    error::{Error, Result},
+    resource::{NAMESPACES, Resource, SECRETS},
+    stop::Stop,
 };
-
-use apiclient::error::{Error, Result};
 use serde_json::Value;
-use sidecar::runtime;
 
 use crate::{
-    cache::watched::{Change, Watched},
+    cache::{
+        cluster::{SourceSide, TargetSide},
+        reflector::{FindKind, Reflector},
+        watched::{Change, Watched},
+    },
     connection::ClusterSession,
     controller::Controller,
     model::{
-        discovery::{self, ApiResource, ResourceArg},
-        key::{self, KindIndex, Pair},
+        discovery::{self, ApiResource},
+        key::{self, KindIndex},
         mapping::NameMapping,
-        object::{Cached, ObjectReader, SourceObject, TargetObject},
+        object::{
+            Cached, SourceObject, TargetNamespace, TargetObject, TargetSecret, controller_of,
+        },
     },
-    sync::{reconcile, remote::RemoteSync},
+    sync::remote::RemoteSync,
 };
-
-/// The longest wait in one piece for the local cluster's kind, which ends when it is found.
-const SLICE: Duration = Duration::from_secs(60);
 
 /// A cluster that is watched: a remote's, or the local one for all remotes.
 #[derive(Clone)]
-pub(super) struct WatchedCluster {
-    pub(super) controller: Arc<Controller>,
+struct WatchedCluster {
+    controller: Arc<Controller>,
     remote: Option<Arc<RemoteSync>>,
-    pub(super) names: NameMapping,
+    names: NameMapping,
+}
+
+/// Watches the sources of a kind of `-resource`.
+struct SourceWatch(WatchedCluster, KindIndex);
+/// Watches the targets of a kind of `-resource`.
+struct TargetWatch(WatchedCluster, KindIndex);
+/// Watches the targets' Namespaces.
+struct NamespaceWatch(WatchedCluster);
+/// Watches the targets' Secrets of one name.
+struct SecretWatch(WatchedCluster);
+
+/// Watches a cluster with sources: that of `remote`, or the local one for all remotes.
+///
+/// # Errors
+/// `BadConfig` if no thread can be started.
+pub(super) fn watch_sources(
+    controller: &Arc<Controller>,
+    side: &SourceSide,
+    remote: Option<&Arc<RemoteSync>>,
+    stop: &Stop,
+) -> Result<()> {
+    let (watched, settings) =
+        (WatchedCluster::new(controller, remote), &controller.context.settings);
+    settings.resources.kinds().try_for_each(|kind| {
+        Reflector {
+            cluster: side.cluster.clone(),
+            store: side.stores[kind].clone(),
+            kind_name: settings.resources[kind].to_string(),
+            find_kind: watched.finds(kind),
+            namespace: settings.mapping.source_namespace.clone(),
+            name: None,
+            metadata_only: false,
+            watched: SourceWatch(watched.clone(), kind),
+        }
+        .start(stop)
+    })
+}
+
+/// Watches a cluster with targets, and the Namespaces and Secrets there.
+///
+/// # Errors
+/// `BadConfig` if no thread can be started.
+pub(super) fn watch_targets(
+    controller: &Arc<Controller>,
+    side: &TargetSide,
+    remote: Option<&Arc<RemoteSync>>,
+    stop: &Stop,
+) -> Result<()> {
+    let (watched, settings) =
+        (WatchedCluster::new(controller, remote), &controller.context.settings);
+    let namespace = &settings.mapping.target_namespace;
+    settings.resources.kinds().try_for_each(|kind| {
+        Reflector {
+            cluster: side.cluster.clone(),
+            store: side.stores[kind].clone(),
+            kind_name: settings.resources[kind].to_string(),
+            find_kind: watched.finds(kind),
+            namespace: namespace.clone(),
+            name: None,
+            metadata_only: false,
+            watched: TargetWatch(watched.clone(), kind),
+        }
+        .start(stop)
+    })?;
+    if side.follows_namespaces {
+        let namespaces = Reflector {
+            cluster: side.cluster.clone(),
+            store: side.namespaces.clone(),
+            kind_name: NAMESPACES.plural.to_string(),
+            find_kind: always(&NAMESPACES, false),
+            namespace: None,
+            name: None,
+            metadata_only: true,
+            watched: NamespaceWatch(watched.clone()),
+        };
+        namespaces.start(stop)?;
+    }
+    // By name, so that no right to others is needed.
+    side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
+        Reflector {
+            cluster: side.cluster.clone(),
+            store: store.clone(),
+            kind_name: SECRETS.plural.to_string(),
+            find_kind: always(&SECRETS, true),
+            namespace: namespace.clone(),
+            name: Some(name.clone()),
+            metadata_only: false,
+            watched: SecretWatch(watched.clone()),
+        }
+        .start(stop)
+    })
+}
+
+/// Every cluster serves it.
+fn always(resource: &'static Resource, namespaced: bool) -> FindKind {
+    Box::new(move |_| Ok(ApiResource { resource: resource.clone(), namespaced, status: false }))
 }
 
 impl WatchedCluster {
-    pub(super) fn new(controller: &Arc<Controller>, remote: Option<&Arc<RemoteSync>>) -> Self {
+    fn new(controller: &Arc<Controller>, remote: Option<&Arc<RemoteSync>>) -> Self {
         let common = || controller.context.settings.mapping.common();
         let names = remote.map_or_else(common, |remote| remote.names.clone());
         Self { controller: controller.clone(), remote: remote.cloned(), names }
     }
 
     /// The remotes whose pairs a change can affect: one for a remote's cluster, all for the local one.
-    pub(super) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
+    fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
         let only = |remote: &Arc<RemoteSync>| Arc::new(vec![remote.clone()]);
         self.remote.as_ref().map_or_else(|| self.controller.remotes(), only)
     }
 
-    /// Handles a change of the list of Namespaces or Secrets.
-    pub(super) fn handle_state(&self) {
-        for remote in self.remotes().iter() {
-            let kinds = self.controller.context.settings.resources.kinds();
-            kinds.for_each(|kind| remote.enqueue_answered(kind));
-        }
-        self.controller.stop.wake();
-    }
-
-    pub(super) fn reader(&self) -> &ObjectReader {
-        &self.controller.context.reader
-    }
-
-    pub(super) fn is_target(&self, namespace: &str, name: &str) -> bool {
+    fn is_target(&self, namespace: &str, name: &str) -> bool {
         self.names.canonical_of_target(namespace, name).is_some()
     }
-}
 
-/// A kind of `-resource` on a watched cluster.
-pub(super) struct WatchedKind {
-    pub(super) cluster: WatchedCluster,
-    pub(super) kind: KindIndex,
-}
-
-impl WatchedKind {
-    fn wanted(&self) -> &ResourceArg {
-        &self.cluster.controller.context.settings.resources[self.kind]
+    fn finds(&self, kind: KindIndex) -> FindKind {
+        let watched = self.clone();
+        Box::new(move |session| watched.find(kind, session))
     }
 
-    fn reader(&self) -> &ObjectReader {
-        &self.cluster.controller.context.readers[self.kind]
-    }
-
-    /// Returns whether a kind has the local cluster's version, as far as that is known.
-    fn accepts(&self, found: &ApiResource) -> bool {
-        let local = self.cluster.controller.local_kind(self.kind);
-        local.is_none_or(|local| local.resource.version == found.resource.version)
-    }
-
-    /// Finds the kind on the cluster; the local cluster decides the version for both sides.
-    fn find(&self, session: &ClusterSession) -> Result<ApiResource> {
-        let wanted = self.wanted();
-        if self.cluster.remote.is_none() {
+    /// Finds a kind on the cluster; the local cluster decides the version for both sides.
+    fn find(&self, kind: KindIndex, session: &ClusterSession) -> Result<ApiResource> {
+        let (controller, wanted) =
+            (&self.controller, &self.controller.context.settings.resources[kind]);
+        if self.remote.is_none() {
             return discovery::resolve(&session.client, wanted);
         }
         loop {
-            let seen = session.stop.wakes();
-            self.cluster.controller.wake_for_local_kind(&session.stop);
-            if let Some(local) = self.cluster.controller.local_kind(self.kind) {
+            let seen = controller.stop.wakes();
+            if let Some(local) = controller.local_kind(kind) {
                 return discovery::resolve(&session.client, &wanted.in_version_of(&local));
             }
-            if session.stop.wait_for_change(seen, Instant::now() + SLICE) {
+            let until = Instant::now() + Stop::SLICE;
+            if session.stop.raised() || controller.stop.wait_for_change(seen, until) {
                 return Err(Error::Unreachable("the connection ended".into()));
             }
         }
     }
 
-    /// Finds the kind in the version that is followed.
-    fn find_again(&self, session: &ClusterSession, kind: &ApiResource) -> Result<ApiResource> {
-        discovery::resolve(&session.client, &self.wanted().in_version_of(kind))
-    }
-
-    /// Handles a change that is not that of an object.
-    fn handle_state(&self, change: &Change<'_>) {
-        let controller = &self.cluster.controller;
-        for remote in self.cluster.remotes().iter() {
-            match change {
-                Change::Kind => controller.enqueue_kind(remote, self.kind),
-                _ => remote.enqueue_answered(self.kind),
+    /// Handles a change that is not that of an object: of one kind, or of what the pairs of all kinds depend on.
+    fn handle_state(&self, change: &Change<'_>, kind: Option<KindIndex>) {
+        let kinds = &self.controller.context.settings.resources;
+        for remote in self.remotes().iter() {
+            for of in kinds.kinds().filter(|of| kind.is_none_or(|kind| kind == *of)) {
+                match change {
+                    Change::Kind => {
+                        // What was refused may be accepted by now.
+                        remote.retry(of);
+                        self.controller.enqueue_kind(remote, of);
+                    }
+                    _ => remote.enqueue_answered(of),
+                }
             }
         }
-        controller.stop.wake();
-        if self.cluster.remote.is_none() {
-            controller.local_kind_changed();
-        }
+        self.controller.stop.wake();
     }
 }
 
-/// Watches the sources of a kind.
-pub(super) struct SourceWatch(pub(super) WatchedKind);
-
 impl Watched for SourceWatch {
     type Object = SourceObject;
-    const IN_PAIRS: bool = true;
-
-    fn kind_name(&self) -> String {
-        self.0.wanted().to_string()
-    }
-
-    fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        self.0.find(session)
-    }
-
-    fn find_kind_again(
-        &self,
-        session: &ClusterSession,
-        kind: &ApiResource,
-    ) -> Option<Result<ApiResource>> {
-        Some(self.0.find_again(session, kind))
-    }
-
-    fn accepts_kind(&self, kind: &ApiResource) -> bool {
-        self.0.accepts(kind)
-    }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.0.cluster.names.canonical_of_source(namespace, name).is_some()
+        self.0.names.canonical_of_source(namespace, name).is_some()
     }
 
     fn read(&self, object: &Value) -> Option<Cached<SourceObject>> {
-        self.0.reader().source(object)
+        self.0.controller.context.readers[self.1].source(object)
     }
 
     fn keeps_document(&self, object: &SourceObject, listed: bool) -> bool {
@@ -165,53 +208,26 @@ impl Watched for SourceWatch {
     }
 
     fn handle(&self, change: &Change<'_>) {
-        let WatchedKind { cluster, kind } = &self.0;
-        let controller = &cluster.controller;
-        let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
+        let Self(cluster, kind) = self;
+        let Some((key, urgent)) = change.object() else {
+            return cluster.handle_state(change, Some(*kind));
+        };
         for remote in cluster.remotes().iter() {
             let source = remote.names.canonical_of_source_key(key);
-            controller.enqueue(remote, *kind, source, urgent);
+            cluster.controller.enqueue(remote, *kind, source, urgent);
         }
     }
 }
 
-/// Watches the targets of a kind.
-pub(super) struct TargetWatch(pub(super) WatchedKind);
-
 impl Watched for TargetWatch {
     type Object = TargetObject;
-    const IN_PAIRS: bool = true;
-
-    fn kind_name(&self) -> String {
-        self.0.wanted().to_string()
-    }
-
-    fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        let found = self.0.find(session)?;
-        let WatchedKind { cluster, kind } = &self.0;
-        // What was refused may be accepted by now.
-        cluster.remotes().iter().for_each(|remote| remote.retry(*kind));
-        Ok(found)
-    }
-
-    fn find_kind_again(
-        &self,
-        session: &ClusterSession,
-        kind: &ApiResource,
-    ) -> Option<Result<ApiResource>> {
-        Some(self.0.find_again(session, kind))
-    }
-
-    fn accepts_kind(&self, kind: &ApiResource) -> bool {
-        self.0.accepts(kind)
-    }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.0.cluster.is_target(namespace, name)
+        self.0.is_target(namespace, name)
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetObject>> {
-        self.0.reader().target(object)
+        self.0.controller.context.readers[self.1].target(object)
     }
 
     fn keeps_document(&self, _object: &TargetObject, listed: bool) -> bool {
@@ -219,95 +235,88 @@ impl Watched for TargetWatch {
     }
 
     fn handle(&self, change: &Change<'_>) {
-        let WatchedKind { cluster, kind } = &self.0;
-        let (controller, remotes) = (&cluster.controller, cluster.remotes());
-        let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        controller.enqueue_target(&remotes, *kind, key, urgent);
+        let Self(cluster, kind) = self;
+        let Some((key, urgent)) = change.object() else {
+            return cluster.handle_state(change, Some(*kind));
+        };
+        cluster.controller.enqueue_target(&cluster.remotes(), *kind, key, urgent);
     }
 }
 
-impl Controller {
-    /// Enqueues all pairs of a remote: those of its sources, and those that only have a copy.
-    pub(super) fn enqueue_all(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
-        for kind in self.context.settings.resources.kinds() {
-            self.enqueue_kind(remote, kind);
-        }
+impl Watched for NamespaceWatch {
+    type Object = TargetNamespace;
+
+    fn covers(&self, _namespace: &str, name: &str) -> bool {
+        self.0.names.covers_target(name)
     }
 
-    /// Enqueues all pairs of a kind.
-    fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
-        let names = &remote.names;
-        let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
-        for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
-            self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
-        }
-        let ours = |target: &TargetObject| {
-            let from = target.copy_of.as_ref().map(|copy| copy.cluster);
-            from.is_some_and(|from| remote.is_followed_for(from))
+    fn read(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
+        self.0.controller.context.reader.namespace(object)
+    }
+
+    /// Enqueues the pair that owns the namespace, and those whose targets are in it.
+    fn handle(&self, change: &Change<'_>) {
+        let Some((key, urgent)) = change.object() else { return self.0.handle_state(change, None) };
+        let (controller, (_, namespace)) = (&self.0.controller, key::split(key));
+        let owner = match change {
+            Change::Put { object: Some(object), .. } => {
+                object["metadata"]["annotations"][&controller.context.settings.keys.owner].as_str()
+            }
+            _ => None,
         };
-        let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(ours));
-        for key in copies {
-            let (namespace, name) = key::split(&key);
-            let target = remote.names.canonical_of_target(namespace, name);
-            self.enqueue(remote, kind, target, false);
-        }
-    }
-
-    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many remotes most targets belong to another one, so this is quick.
-    pub(super) fn enqueue_target(
-        self: &Arc<Self>,
-        remotes: &[Arc<RemoteSync>],
-        kind: KindIndex,
-        key: &str,
-        urgent: bool,
-    ) {
-        let Some(first) = remotes.first() else { return };
-        // All of them have it: the local cluster's, or that of the only remote.
-        let store = &first.target.stores[kind];
-        let gone = !store.has(key);
-        let origin =
-            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
-        let (namespace, name) = key::split(key);
-        for remote in remotes {
-            let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
-                continue;
-            };
-            let source = remote.names.source_key(canonical.0, canonical.1);
-            let concerned = origin.is_some_and(|origin| remote.is_followed_for(origin))
-                || remote.source.stores[kind].has(&source)
-                || gone && remote.knows(kind, canonical);
-            if concerned {
-                self.enqueue(remote, kind, Some(canonical), urgent);
+        for remote in self.0.remotes().iter() {
+            let owned = owner
+                .filter(|owner| !owner.is_empty())
+                .and_then(|owner| remote.names.canonical_of_target(namespace, owner));
+            let inside = remote.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
+            for kind in controller.context.settings.resources.kinds() {
+                controller.enqueue(remote, kind, owned, urgent);
+                let sources = inside.map(|inside| remote.source.stores[kind].keys_in(inside));
+                for key in sources.iter().flatten() {
+                    let source = remote.names.canonical_of_source_key(key);
+                    // All that wait in a new namespace must not overtake an edit of one of them.
+                    controller.enqueue(remote, kind, source, false);
+                }
             }
         }
     }
+}
 
-    /// Enqueues the pair of these canonical names, if there are any.
-    pub(super) fn enqueue(
-        self: &Arc<Self>,
-        remote: &Arc<RemoteSync>,
-        kind: KindIndex,
-        canonical: Option<(&str, &str)>,
-        urgent: bool,
-    ) {
-        let Some((namespace, name)) = canonical else { return };
-        let key = key::of(namespace, name).into();
-        remote.queue.add(Pair { kind, key }, urgent);
-        self.start_workers(remote);
+impl Watched for SecretWatch {
+    type Object = TargetSecret;
+
+    fn covers(&self, namespace: &str, name: &str) -> bool {
+        self.0.is_target(namespace, name)
     }
 
-    /// Starts as many workers as the remote's workqueue needs.
-    pub(super) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
-        while remote.queue.wants_worker() {
-            let (controller, of) = (self.clone(), remote.clone());
-            let work = move || {
-                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
-            };
-            if let Err(error) = runtime::spawn("worker", work) {
-                log::warn!(remote:% = remote.name, error:% = error; "no thread for a worker");
-                remote.queue.lacks_worker();
-                return;
-            }
+    fn read(&self, object: &Value) -> Option<Cached<TargetSecret>> {
+        self.0.controller.context.reader.upload(object)
+    }
+
+    /// Enqueues the pair whose target controls the Secret.
+    fn handle(&self, change: &Change<'_>) {
+        let (key, object) = match change {
+            Change::Put { key, object: Some(object), .. } => (key, object),
+            Change::Put { .. } | Change::Gone { .. } => return,
+            Change::State | Change::Kind => return self.0.handle_state(change, None),
+        };
+        let (controller, remotes) = (&self.0.controller, self.0.remotes());
+        let (Some(owner), Some(first)) = (controller_of(object), remotes.first()) else { return };
+        let is_owner = |kind: &KindIndex| {
+            let kind = first.target.stores[*kind].kind();
+            kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
+        };
+        let (namespace, _) = key::split(key);
+        let target = key::of(namespace, owner["name"].as_str().unwrap_or_default());
+        for kind in controller.context.settings.resources.kinds().filter(is_owner) {
+            controller.enqueue_target(&remotes, kind, &target, true);
         }
     }
+}
+
+/// Returns whether an ownerReference is to an object of this kind, in whatever version.
+fn is_of(owner: &Value, group: &str, kind: &str) -> bool {
+    let version = owner["apiVersion"].as_str().unwrap_or_default();
+    let of = version.split_once('/').map_or("", |(group, _)| group);
+    of == group && owner["kind"] == *kind
 }

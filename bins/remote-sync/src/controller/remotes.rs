@@ -24,10 +24,10 @@ use crate::{
     connection::{Connection, secret_config},
     controller::{
         Controller,
-        clusters::{add_remote, in_local_sessions, local_session},
+        clusters::{add_remote, local_session},
     },
     model::key,
-    settings::{CLUSTER_LABEL, OWN, RemoteSource, SECRET_SUFFIX},
+    settings::{CLUSTER_LABEL, OWN, Remote, RemoteSource, SECRET_SUFFIX},
     sync::remote::RemoteSync,
 };
 
@@ -56,7 +56,8 @@ type Secrets = Store<Option<KubeconfigSecret>>;
 /// The source of the kubeconfig of a remote that stays.
 enum KubeconfigSource {
     File(PathBuf),
-    Secret { namespace: String, name: String, store: Secrets },
+    /// With its namespace and name.
+    Secret(Secrets, String, String),
 }
 
 /// Starts the remotes of the command line, and those of the registry as they come.
@@ -66,23 +67,18 @@ enum KubeconfigSource {
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     let (settings, changed) = (&controller.context.settings, controller.stop.child());
     let mut fixed = Vec::new();
-    for configured in &settings.remotes {
-        let file = match &configured.source {
-            RemoteSource::File(path) => Some(path.clone()),
-            RemoteSource::Secret { .. } => None,
-        };
-        let remote = add_remote(controller, &configured.name, file)?;
-        let source = match configured.source.clone() {
-            RemoteSource::File(path) => KubeconfigSource::File(path),
+    for Remote { name, source } in &settings.remotes {
+        let (file, source) = match source.clone() {
+            RemoteSource::File(path) => (Some(path.clone()), KubeconfigSource::File(path)),
             RemoteSource::Secret { namespace, name, key } => {
                 let read = move |secret: Value| Some(Some(read_secret(&secret, key.as_deref())));
                 let store = Store::new(1);
                 let place = (namespace.clone(), Some(name.clone()), String::new());
                 watch(controller, &changed, store.clone(), place, read)?;
-                KubeconfigSource::Secret { namespace, name, store }
+                (None, KubeconfigSource::Secret(store, namespace, name))
             }
         };
-        fixed.push((controller.remote_cluster(&remote).connection.clone(), source));
+        fixed.push((add_remote(controller, name, file)?, source));
     }
     let registry = match settings.registry.clone() {
         Some(registry) => {
@@ -122,10 +118,10 @@ fn watch(
             None => SECRETS.collection(&namespace),
         };
         let selection = Selection { labels: &labels, page: PAGE, ..Selection::all(target) };
-        in_local_sessions(&controller, |session| {
+        while let Some(session) = local_session(&controller) {
             let changed = &mut || changed.wake();
             store.run(&session.client, &selection, &session.stop, &mut read, changed);
-        });
+        }
     })
 }
 
@@ -133,7 +129,7 @@ fn watch(
 fn follow(
     controller: &Controller,
     changed: &Stop,
-    fixed: &[(Arc<Connection>, KubeconfigSource)],
+    fixed: &[(Arc<RemoteSync>, KubeconfigSource)],
     mut registry: Option<Registry>,
 ) {
     // The local cluster knows which cluster each remote is.
@@ -143,13 +139,14 @@ fn follow(
     let reach = controller.context.settings.reach;
     loop {
         let seen = changed.wakes();
-        for (connection, source) in fixed {
+        for (remote, source) in fixed {
+            let connection = &remote.cluster;
             match source {
                 KubeconfigSource::File(path) => {
                     connection.offer(kubeconfig::from_file(path, reach).map_err(Into::into));
                 }
-                KubeconfigSource::Secret { namespace, name, store } => {
-                    offer_secret(connection, &format!("{namespace}/{name}"), name, store);
+                KubeconfigSource::Secret(store, namespace, name) => {
+                    offer_secret(connection, namespace, name, store);
                 }
             }
         }
@@ -162,16 +159,29 @@ fn follow(
     }
 }
 
-fn offer_secret(connection: &Connection, place: &str, name: &str, store: &Secrets) {
-    match store.get(name) {
-        Lookup::Object(secret) => secret.into_iter().for_each(|it| connection.offer(it.config)),
-        Lookup::Absent => connection.withdraw(&format!("there is no Secret {place}")),
-        Lookup::Invalid | Lookup::Unknown => {
-            if let Some(why) = store.last_error() {
-                connection.offer(Err(Error::Unreachable(why)));
-            }
+fn offer_secret(connection: &Connection, namespace: &str, name: &str, store: &Secrets) {
+    let offer = match store.get(name) {
+        Lookup::Object(secret) => secret.map(|secret| secret.config),
+        Lookup::Absent => {
+            Some(Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))))
         }
-    }
+        Lookup::Invalid | Lookup::Unknown => {
+            store.last_error().map(|why| Err(Error::Unreachable(why)))
+        }
+    };
+    offer.into_iter().for_each(|offer| connection.offer(offer));
+}
+
+/// Secrets by the name of their cluster; `None` is one that cannot be read.
+type ByCluster = BTreeMap<String, Option<KubeconfigSecret>>;
+
+fn by_cluster(secrets: &BTreeMap<String, Option<Option<KubeconfigSecret>>>) -> ByCluster {
+    let of = |(name, secret): (&String, &Option<Option<KubeconfigSecret>>)| {
+        let name = name.strip_suffix(SECRET_SUFFIX)?.to_owned();
+        // Without a valid one, it may be a member's.
+        secret.as_ref().map_or(Some(None), |secret| secret.clone().map(Some)).map(|it| (name, it))
+    };
+    secrets.iter().filter_map(of).collect()
 }
 
 /// The remotes of the registry.
@@ -180,43 +190,25 @@ struct Registry {
     store: Secrets,
     /// The store's revision of the last [`sync`](Self::sync).
     seen: Option<u64>,
-    /// By name.
-    members: BTreeMap<String, RegistryMember>,
+    /// By name, with the uid of its Secret.
+    members: BTreeMap<String, (Arc<RemoteSync>, String)>,
     /// The reasons why others are not followed.
     skipped: BTreeMap<String, String>,
-}
-
-struct RegistryMember {
-    remote: Arc<RemoteSync>,
-    /// The uid of its Secret.
-    secret: String,
 }
 
 impl Registry {
     /// Adds and removes remotes, and offers the others their kubeconfigs.
     fn sync(&mut self) {
         let revision = Some(self.store.revision());
-        if std::mem::replace(&mut self.seen, revision) == revision {
-            return self.report();
-        }
-        let (mut secrets, mut invalid) = (BTreeMap::new(), Vec::new());
-        let listed = self.store.read(|objects| {
-            for (name, secret) in objects {
-                let Some(name) = name.strip_suffix(SECRET_SUFFIX) else { continue };
-                match secret {
-                    Some(Some(secret)) => drop(secrets.insert(name.to_owned(), secret.clone())),
-                    Some(None) => {}
-                    None => invalid.push(name.to_owned()),
-                }
-            }
-        });
-        if listed.is_some() {
-            self.remove_gone(&secrets, &invalid);
+        if std::mem::replace(&mut self.seen, revision) != revision
+            && let Some(secrets) = self.store.read(by_cluster)
+        {
+            self.remove_gone(&secrets);
             for (name, secret) in secrets {
-                self.put(&name, secret);
-            }
-            for name in invalid {
-                self.skip(&name, "its Secret needs too much memory, or is not valid");
+                let invalid = || "its Secret needs too much memory, or is not valid".to_owned();
+                if let Err(why) = secret.ok_or_else(invalid).and_then(|it| self.put(&name, it)) {
+                    self.skip(name, why);
+                }
             }
             self.controller.all_known.store(true, Relaxed);
         }
@@ -224,38 +216,33 @@ impl Registry {
     }
 
     /// Removes the remotes without a Secret; a Secret that was made anew is another cluster's.
-    fn remove_gone(&mut self, secrets: &BTreeMap<String, KubeconfigSecret>, invalid: &[String]) {
+    fn remove_gone(&mut self, secrets: &ByCluster) {
         let is_complete = self.store.is_complete();
         let stays = |name: &String, uid: &str| match secrets.get(name) {
-            Some(secret) => secret.uid == uid,
-            None => !is_complete || invalid.contains(name),
+            Some(secret) => secret.as_ref().is_none_or(|secret| secret.uid == uid),
+            None => !is_complete,
         };
-        let gone = self.members.extract_if(.., |name, member| !stays(name, &member.secret));
-        for (name, _) in gone {
+        for (name, _) in self.members.extract_if(.., |name, (_, uid)| !stays(name, uid)) {
             self.controller.remove(&name);
             self.controller.records.forget(&name);
             log::info!(remote = name; "remote removed, its objects stay");
         }
-        self.skipped.retain(|name, _| secrets.contains_key(name) || invalid.contains(name));
+        self.skipped.retain(|name, _| secrets.contains_key(name));
     }
 
-    fn put(&mut self, name: &str, secret: KubeconfigSecret) {
+    /// Adds a remote, or offers it another kubeconfig; fails with the reason why it is skipped.
+    fn put(&mut self, name: &str, secret: KubeconfigSecret) -> std::result::Result<(), String> {
         if !self.members.contains_key(name) {
-            if let Some(why) = self.refusal(name) {
-                return self.skip(name, &why);
-            }
-            let remote = match add_remote(&self.controller, name, None) {
-                Ok(remote) => remote,
-                Err(error) => return self.skip(name, &error.to_string()),
-            };
+            self.refusal(name).map_or(Ok(()), Err)?;
+            let remote = add_remote(&self.controller, name, None).map_err(|it| it.to_string())?;
             log::info!(remote = name; "remote added");
-            self.skipped.remove(name);
-            let member = RegistryMember { remote, secret: secret.uid };
-            self.members.insert(name.to_owned(), member);
+            self.members.insert(name.to_owned(), (remote, secret.uid));
         }
-        if let Some(member) = self.members.get(name) {
-            self.controller.remote_cluster(&member.remote).connection.offer(secret.config);
+        self.skipped.remove(name);
+        if let Some((remote, _)) = self.members.get(name) {
+            remote.cluster.offer(secret.config);
         }
+        Ok(())
     }
 
     /// The reason why a remote of this name cannot be added, if there is one.
@@ -275,11 +262,11 @@ impl Registry {
         Some(format!("an object may belong to {other} too"))
     }
 
-    fn skip(&mut self, remote: &str, reason: &str) {
-        let before = self.skipped.insert(remote.to_owned(), reason.to_owned());
-        if before.as_deref() != Some(reason) {
+    fn skip(&mut self, remote: String, reason: String) {
+        if self.skipped.get(&remote) != Some(&reason) {
             log::warn!(remote, reason; "remote skipped");
         }
+        self.skipped.insert(remote, reason);
     }
 
     /// Reports why some remotes are not followed.

@@ -12,7 +12,8 @@ use std::{
 use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 
 use crate::{
-    cache::cluster::{ClusterClient, SourceSide, TargetSide},
+    cache::cluster::{SourceSide, TargetSide},
+    connection::Connection,
     model::{
         key::{self, KindIndex, Pair, PerKind},
         mapping::NameMapping,
@@ -38,6 +39,8 @@ pub(crate) struct RemoteSync {
     /// The remote's name.
     pub(crate) name: String,
     pub(crate) names: NameMapping,
+    /// The remote's own cluster, which is one of the two.
+    pub(crate) cluster: Arc<Connection>,
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue<Pair>,
@@ -63,13 +66,14 @@ impl RemoteSync {
     pub(crate) fn new(
         name: &str,
         settings: &Settings,
-        source: Arc<SourceSide>,
-        target: Arc<TargetSide>,
+        cluster: Arc<Connection>,
+        (source, target): (Arc<SourceSide>, Arc<TargetSide>),
         stop: Stop,
     ) -> Self {
         Self {
             name: name.to_owned(),
             names: settings.mapping.names(name),
+            cluster,
             source,
             target,
             queue: Workqueue::new(settings.workers),
@@ -86,7 +90,7 @@ impl RemoteSync {
     }
 
     /// Both clusters.
-    pub(crate) fn clusters(&self) -> [&Arc<ClusterClient>; 2] {
+    pub(crate) fn clusters(&self) -> [&Arc<Connection>; 2] {
         [&self.source.cluster, &self.target.cluster]
     }
 
@@ -118,12 +122,12 @@ impl RemoteSync {
     /// How marks name the sources' cluster.
     pub(crate) fn source_marks(&self) -> SourceMarks {
         let cluster = &self.source.cluster;
-        SourceMarks::new(cluster.name(), &cluster.connection.cluster().unwrap_or_default())
+        SourceMarks::new(cluster.name(), &cluster.record().unwrap_or_default())
     }
 
     /// Returns whether the sources' cluster is new: only with its marks is a target known to be an orphan.
     pub(crate) fn source_cluster_is_new(&self) -> bool {
-        if self.source.cluster.connection.cluster().is_none() {
+        if self.source.cluster.record().is_none() {
             return false;
         }
         let now = Some(self.source_marks());
@@ -143,7 +147,7 @@ impl RemoteSync {
 
     /// Returns whether that is still to be found out, and all pairs to be enqueued.
     pub(crate) fn awaits_enqueuing(&self) -> bool {
-        self.source.cluster.connection.cluster().is_some()
+        self.source.cluster.record().is_some()
             && *lock(&self.enqueued_for) != Some(self.source_marks())
     }
 

@@ -1,6 +1,8 @@
 //! Secrets on their way to the source's cluster. What is there is read first: it is replaced only if it is ours, or
 //! may be taken.
 
+use std::sync::Arc;
+
 use apiclient::{
     client::Patch,
     error::{Error, Result},
@@ -32,7 +34,7 @@ impl PairContext<'_> {
         let (to, names) = (&self.remote.target, &self.context.settings.secrets);
         let stores = to.secrets.iter().zip(names).enumerate();
         self.remote.with_answers(self.id, |answers| {
-            let observe = |(index, (store, name)): (_, (&ObjectStore<_>, &String))| {
+            let observe = |(index, (store, name)): (_, (&Arc<ObjectStore<_>>, &String))| {
                 let answer = answers.secrets.entry(index).or_default();
                 let newest = || store.newest(&key::of(&self.target.namespace, name), answer);
                 (!to.is_parked(store)).then(newest).flatten()

@@ -13,40 +13,40 @@ fn known(uid_: u8, version: u64, value: u8) -> Cached<u8> {
     Cached { uid: uid(uid_), version, large: false, value }
 }
 
-fn new_store() -> ObjectStore<u8> {
+fn new_store() -> Arc<ObjectStore<u8>> {
     ObjectStore::new(&Arc::default(), 4)
 }
 
 #[test]
 fn answer_is_newest_until_the_store_has_seen_its_version() {
     let store = new_store();
-    store.put("ns/x", known(1, 5, 0));
+    store.put("ns/x", Seen::Whole(known(1, 5, 0))).unwrap();
     let newest = |answer: &mut Option<Answer<u8>>| {
         store.newest("ns/x", answer).map(|known| (known.version, known.value))
     };
     let mut answer = Some(Answer::object(0, known(1, 7, 1)));
     assert_eq!(newest(&mut answer), Some((7, 1)), "a write");
-    store.put("ns/x", known(1, 6, 9));
+    store.put("ns/x", Seen::Whole(known(1, 6, 9))).unwrap();
     assert_eq!(newest(&mut answer), Some((7, 1)), "an event from before it");
-    store.put("ns/x", known(1, 7, 1));
+    store.put("ns/x", Seen::Whole(known(1, 7, 1))).unwrap();
     assert_eq!((newest(&mut answer), answer.take()), (Some((7, 1)), None), "its own event");
     answer = Some(Answer::object(0, known(1, 7, 2)));
     assert_eq!(newest(&mut answer), Some((7, 2)), "what this very version becomes");
-    store.put("ns/x", known(1, 8, 3));
+    store.put("ns/x", Seen::Whole(known(1, 8, 3))).unwrap();
     assert_eq!((newest(&mut answer), answer.take()), (Some((8, 3)), None));
     answer = Some(Answer::object(0, known(1, 10, 4)));
-    assert!(store.removed("ns/x", uid(1), 9));
+    assert!(store.removed("ns/x", (uid(1), 9)));
     assert_eq!(newest(&mut answer), Some((10, 4)), "made since, or selected again");
-    store.removed("ns/x", uid(1), 11);
+    store.removed("ns/x", (uid(1), 11));
     assert_eq!((newest(&mut answer), answer.take()), (None, None), "it went meanwhile");
-    store.put("ns/x", known(1, 12, 0));
+    store.put("ns/x", Seen::Whole(known(1, 12, 0))).unwrap();
     answer = Some(Answer::absent(0, uid(1)));
     assert_eq!(newest(&mut answer), None);
-    store.put("ns/x", known(2, 13, 0));
+    store.put("ns/x", Seen::Whole(known(2, 13, 0))).unwrap();
     assert_eq!((newest(&mut answer), answer.take()), (Some((13, 0)), None), "another one");
     answer = Some(Answer::object(0, known(2, 14, 1)));
     store.begin_list(false);
-    store.put("ns/x", known(2, 3, 5));
+    store.put("ns/x", Seen::Whole(known(2, 3, 5))).unwrap();
     store.finish_list(1);
     assert_eq!((newest(&mut answer), answer), (Some((3, 5)), None), "a list knows better");
 }
@@ -55,14 +55,14 @@ fn answer_is_newest_until_the_store_has_seen_its_version() {
 fn a_list_takes_away_only_when_it_is_complete() {
     let store = new_store();
     for name in ["a", "b", "c"] {
-        store.put(&key::of("ns", name), known(1, 5, 0));
+        store.put(&key::of("ns", name), Seen::Whole(known(1, 5, 0))).unwrap();
     }
     store.finish_list(1);
     store.begin_list(false);
     assert!(store.is_complete(1) && store.len() == 3, "the old rows stay valid");
     assert!(!store.is_complete(2), "but not after a lost connection");
-    assert_eq!(store.put("ns/a", known(1, 5, 0)), PutResult::Unchanged);
-    assert_eq!(store.put("ns/c", known(1, 9, 1)), PutResult::Changed, "written here meanwhile");
+    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 5, 0))), Ok(false));
+    assert_eq!(store.put("ns/c", Seen::Whole(known(1, 9, 1))), Ok(true), "written here meanwhile");
     assert_eq!(store.finish_list(2), [key::of("ns", "b")]);
     assert!(store.is_complete(2));
 }
@@ -70,11 +70,11 @@ fn a_list_takes_away_only_when_it_is_complete() {
 #[test]
 fn a_restored_server_may_count_from_below() {
     let store = new_store();
-    store.put("ns/a", known(1, 50, 0));
+    store.put("ns/a", Seen::Whole(known(1, 50, 0))).unwrap();
     store.finish_list(1);
     store.begin_list(true);
     assert!(!store.is_complete(1));
-    assert_eq!(store.put("ns/a", known(1, 20, 1)), PutResult::Changed);
+    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 20, 1))), Ok(true));
     assert!(store.finish_list(1).is_empty());
     assert_eq!(store.get("ns/a"), Some(known(1, 20, 1)));
 }
@@ -83,7 +83,7 @@ fn a_restored_server_may_count_from_below() {
 fn a_namespace_knows_its_objects() {
     let store = new_store();
     for key in ["a/x", "a-b/y", "a/z"] {
-        store.put(key, known(1, 1, 0));
+        store.put(key, Seen::Whole(known(1, 1, 0))).unwrap();
     }
     let others = |namespace, own| store.has_others(namespace, |name| name != own);
     assert!(others("a", "x") && others("a-b", ""));
@@ -119,46 +119,46 @@ fn a_large_document_is_not_kept() {
 #[test]
 fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     let store = new_store();
-    store.put("ns/x", known(1, 5, 0));
-    assert_eq!(store.put_too_large("ns/x", uid(1), 6), PutResult::Changed);
-    assert_eq!(store.put_too_large("ns/x", uid(1), 6), PutResult::Unchanged);
+    store.put("ns/x", Seen::Whole(known(1, 5, 0))).unwrap();
+    assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(true));
+    assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(false));
     assert!(store.is_too_large("ns/x") && store.has("ns/x") && store.get("ns/x").is_none());
     assert_eq!((store.keys_in("ns"), store.len()), (vec![key::of("ns", "x")], 1));
     assert!(store.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
     store.begin_list(false);
-    store.put_too_large("ns/x", uid(1), 7);
+    store.put("ns/x", Seen::TooLarge(uid(1), 7)).unwrap();
     assert!(store.finish_list(1).is_empty());
-    assert_eq!(store.put("ns/x", known(1, 8, 0)), PutResult::Changed, "it is smaller again");
+    assert_eq!(store.put("ns/x", Seen::Whole(known(1, 8, 0))), Ok(true), "it is smaller again");
     assert!(!store.is_too_large("ns/x") && !store.is_too_large("ns/y"));
-    store.put_too_large("ns/x", uid(1), 9);
-    assert!(store.removed("ns/x", uid(1), 10) && !store.has("ns/x"));
+    store.put("ns/x", Seen::TooLarge(uid(1), 9)).unwrap();
+    assert!(store.removed("ns/x", (uid(1), 10)) && !store.has("ns/x"));
 }
 
 #[test]
 fn there_are_no_more_rows_than_there_is_room_for() {
     let store = new_store();
     for name in ["a", "b", "c", "d"] {
-        assert_eq!(store.put(&key::of("ns", name), known(1, 1, 0)), PutResult::Changed);
+        assert_eq!(store.put(&key::of("ns", name), Seen::Whole(known(1, 1, 0))), Ok(true));
     }
-    assert_eq!(store.put("ns/e", known(1, 1, 0)), PutResult::Full);
-    assert_eq!(store.put_too_large("ns/e", uid(1), 1), PutResult::Full);
-    assert_eq!(store.put("ns/a", known(1, 2, 1)), PutResult::Changed, "what is there goes on");
-    assert!(store.removed("ns/a", uid(1), 3));
-    assert_eq!(store.put("ns/e", known(1, 1, 0)), PutResult::Changed);
+    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Err(Full));
+    assert_eq!(store.put("ns/e", Seen::TooLarge(uid(1), 1)), Err(Full));
+    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 2, 1))), Ok(true), "what is there goes on");
+    assert!(store.removed("ns/a", (uid(1), 3)));
+    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Ok(true));
 }
 
 #[test]
 fn what_is_gone_makes_room_after_there_was_too_much() {
     let store = ObjectStore::new(&Arc::default(), 4);
     for name in ["ns/a", "ns/b", "ns/c", "ns/d"] {
-        assert_eq!(store.put(name, known(1, 1, 0)), PutResult::Changed);
+        assert_eq!(store.put(name, Seen::Whole(known(1, 1, 0))), Ok(true));
     }
-    assert_eq!(store.put("ns/e", known(1, 1, 0)), PutResult::Full);
+    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Err(Full));
     assert_eq!(store.clear(), ["ns/a", "ns/b", "ns/c", "ns/d"].map(ObjectKey::from));
     assert!(store.len() == 0 && !store.is_complete(1));
     store.begin_list(false);
     for name in ["ns/b", "ns/c", "ns/d", "ns/e"] {
-        assert_eq!(store.put(name, known(1, 1, 0)), PutResult::Changed);
+        assert_eq!(store.put(name, Seen::Whole(known(1, 1, 0))), Ok(true));
     }
     assert!(store.finish_list(1).is_empty() && store.is_complete(1));
 }

@@ -16,7 +16,7 @@ fn lie(bench: &Bench) -> u64 {
     bench.server.faults().add(rule.verb("get").resource("namespaces").name("kube-system"))
 }
 
-/// Waits for the next read of the identity, and for the connection that may follow from it.
+/// Waits for the next probe, and for the connection that may follow from it.
 fn read_again(bench: &mut Bench) {
     bench.probe();
     bench.probe();
@@ -77,12 +77,12 @@ fn identity_that_fails_to_be_read_is_said_and_proves_nothing() {
     for code in [500, 503, 429] {
         let broken = Action::Answer { code, body: None, retry_after: None };
         let rule = bench.server.faults().add(Rule::new(broken).resource("namespaces"));
-        assert!(bench.connection.is_still_there(&session).is_err());
+        assert!(bench.connection.check(&session).is_err());
         bench.probe();
         let unread = bench.connection.identity_error().unwrap();
         assert!(unread.contains(&code.to_string()), "{unread}");
         bench.server.faults().remove(rule);
-        assert!(bench.connection.is_still_there(&session).unwrap());
+        bench.connection.check(&session).unwrap();
         assert_eq!(bench.connection.identity_error(), None);
     }
     assert_eq!(bench.uid(), known);

@@ -5,10 +5,7 @@ use std::env;
 
 use explorer::{Model, Step, explore};
 
-use super::{
-    super::schedule::{Due, ProbeOutcome},
-    *,
-};
+use super::{super::schedule::Due, *};
 
 /// An invariant holds, or not.
 type Held = std::result::Result<(), String>;
@@ -55,6 +52,13 @@ impl World {
         self.attempt = self.attempt.map(|(since, state)| (passed(since), state));
         self.probe = self.probe.map(passed);
     }
+
+    fn probe(&mut self, now: Instant, random: f64) {
+        match self.server {
+            ServerState::Up => self.schedule.answered(now),
+            state => drop(self.schedule.failed(state == ServerState::Refusing, now, random)),
+        }
+    }
 }
 
 impl Schedule {
@@ -72,28 +76,14 @@ impl Schedule {
                     return Err("a dead server is tried again too soon".into());
                 }
                 world.attempt = Some((Duration::ZERO, world.server));
-                match world.server {
-                    ServerState::Up => world.schedule.connected(self.now),
-                    state => {
-                        let refused = state == ServerState::Refusing;
-                        world.schedule.connect_failed(refused, self.now, random);
-                    }
-                }
+                world.probe(self.now, random);
             }
             Due::Probe => {
                 if world.probe.is_some_and(|since| since < timing.interval / 2) {
                     return Err("a server is probed too often".into());
                 }
                 world.probe = Some(Duration::ZERO);
-                let outcome = match world.server {
-                    ServerState::Up => ProbeOutcome::Success,
-                    ServerState::Down => ProbeOutcome::Failure,
-                    ServerState::Refusing => ProbeOutcome::Unauthorized,
-                };
-                world.schedule.probed(outcome, self.now, random);
-                if world.server == ServerState::Up && !world.schedule.is_connected() {
-                    return Err("a server that answers is given up".into());
-                }
+                world.probe(self.now, random);
             }
         }
         Ok(())
@@ -102,7 +92,7 @@ impl Schedule {
     fn is_settled(&self, world: &World) -> bool {
         let waits =
             matches!((self.due)(&world.schedule, self.now), Due::Wait(time) if time > SECOND);
-        waits && world.schedule.is_connected() == (world.server == ServerState::Up)
+        waits && world.schedule.connected == (world.server == ServerState::Up)
     }
 }
 
@@ -197,7 +187,7 @@ fn every_way_ends_knowing_the_server_and_pesters_none() {
 fn schedules_without_waits_or_probes_are_found() {
     fn hasty(schedule: &ProbeSchedule, now: Instant) -> Due {
         match schedule.due(now) {
-            Due::Wait(_) if !schedule.is_connected() => Due::Connect,
+            Due::Wait(_) if !schedule.connected => Due::Connect,
             due => due,
         }
     }

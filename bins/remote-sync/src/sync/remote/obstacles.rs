@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    cache::{
-        cluster::{ApiResources, ClusterClient},
-        store::ObjectStore,
-    },
-    model::{key::KindIndex, object::TargetSecret},
+    cache::cluster::ApiResources, connection::Connection, model::key::KindIndex,
     sync::remote::RemoteSync,
 };
 
@@ -51,10 +47,9 @@ impl RemoteSync {
         if complete {
             return Ok(());
         }
-        let listed = |secrets: &&ObjectStore<TargetSecret>| !secrets.is_refused();
-        let mut secrets = self.target.secrets.iter().filter(listed);
+        let mut secrets = self.target.secrets.iter().filter(|secrets| !secrets.is_refused());
         let others =
-            || self.target.namespaces.trouble().or_else(|| secrets.find_map(ObjectStore::trouble));
+            || self.target.namespaces.trouble().or_else(|| secrets.find_map(|it| it.trouble()));
         Err(listing(trouble().or_else(others)))
     }
 
@@ -81,17 +76,15 @@ impl RemoteSync {
 
     /// For each name of Secrets, why changes of these may go unnoticed at present.
     pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = Option<String>> {
-        self.target.secrets.iter().map(ObjectStore::trouble)
+        self.target.secrets.iter().map(|secrets| secrets.trouble())
     }
 }
 
 /// The number of a cluster's session, or why it has none.
-pub(super) fn session(cluster: &Arc<ClusterClient>) -> Result<u64, String> {
-    cluster.session().map(|session| session.number).map_err(|error| {
-        match cluster.connection.error() {
-            Some(detail) => format!("{error}: {detail}"),
-            None => error.to_string(),
-        }
+pub(super) fn session(cluster: &Arc<Connection>) -> Result<u64, String> {
+    cluster.session().map(|session| session.number).map_err(|error| match cluster.error() {
+        Some(detail) => format!("{error}: {detail}"),
+        None => error.to_string(),
     })
 }
 

@@ -66,20 +66,18 @@ impl Table {
         let (stage, _) = &idle[0];
         stage.forget_requests();
         pause(IDLE);
-        let (mut probes, mut identities, mut others) = (0, 0, Vec::new());
+        let (mut probes, mut others) = (0, Vec::new());
         for side in stage.sides() {
             let user = side.user();
             for request in side.cluster.server().requests().iter().filter(|it| it.user == user) {
                 match &*request.path {
-                    "/version" => probes += 1,
-                    "/api/v1/namespaces/kube-system" => identities += 1,
+                    "/api/v1/namespaces/kube-system" => probes += 1,
                     path => others.push(format!("{} {path}", request.verb)),
                 }
             }
         }
         let seconds = IDLE / 1000;
         self.at_most(&format!("idle {seconds} s: probes of two clusters"), 4.0, probes.into(), "");
-        self.at_most("  reads of their identity", 4.0, identities.into(), "");
         self.at_most("  other requests", 0.0, others.len() as f64, "");
         others.iter().for_each(|other| note(other));
         self.ends(idle);
