@@ -75,6 +75,7 @@ fn a_list_that_is_empty_by_mistake_deletes_nothing() {
         });
         source.set_number(1);
         target.wait_for_number(1);
+        // What is still to be recorded would be written later.
         is_in_sync(&source, &target);
     }
 }
