@@ -93,9 +93,9 @@ fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
 pub(crate) const MAX_NAME: usize = 253;
 
 /// Bytes that are counted for a budget. One type for all sources, so that there is one parser in the program.
-pub type Bytes<'a> = BufReader<Counted<'a>>;
+pub type Bytes<'a> = BufReader<BudgetReader<'a>>;
 
-pub struct Counted<'a> {
+pub struct BudgetReader<'a> {
     bytes: Box<dyn Read + 'a>,
     budget: &'a Budget,
 }
@@ -103,10 +103,10 @@ pub struct Counted<'a> {
 /// Reads the bytes of a peer or of a file.
 pub fn reader<'a>(bytes: impl Read + 'a, budget: &'a Budget) -> Bytes<'a> {
     // Small: a connection has a buffer of its own beneath.
-    BufReader::with_capacity(1 << 10, Counted { bytes: Box::new(bytes), budget })
+    BufReader::with_capacity(1 << 10, BudgetReader { bytes: Box::new(bytes), budget })
 }
 
-impl Read for Counted<'_> {
+impl Read for BudgetReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.bytes.read(buffer)?;
         self.budget.read(count).map(|()| count).map_err(io::Error::other)
