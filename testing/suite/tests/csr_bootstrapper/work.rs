@@ -32,6 +32,7 @@ fn apply(spoke: &Spoke, chooser: &Chooser<'_>) {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
     let text = text.expect("the manifest").replace("global", chooser.set());
     let text = text.replace("name: klusterlet\n", &format!("name: {}\n", spoke.klusterlet()));
+    let text = text.replace("[klusterlet]", &format!("[{}]", spoke.klusterlet()));
     let text = ["name", "namespace"].iter().fold(text, |text, field| {
         text.replace(
             &format!("{field}: spoke-sidecars\n"),
@@ -76,6 +77,7 @@ fn replica_set_changes_one_field_of_the_klusterlet() {
     let _agent = spoke.start_work_agent(&kubeconfig);
     let chooser = Chooser::new(&spoke);
     apply(&spoke, &chooser);
+    spoke.hub.change(&spoke.cluster, &json!({"metadata": {"labels": {"spoke-sidecars": "true"}}}));
 
     let (works, sets) = (works(), replica_sets());
     let (work, set) = (works.object(&spoke.cluster, NAME), sets.object(&chooser.namespace, NAME));
