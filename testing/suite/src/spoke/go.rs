@@ -50,11 +50,16 @@ impl Spoke {
 
     /// OCM's work agent, with the hub kubeconfig in a file: the dumper's.
     pub fn start_work_agent(&self, kubeconfig: &Path) -> Sidecar {
+        self.start_work_agent_as(&self.administrators_kubeconfig(), kubeconfig)
+    }
+
+    /// The same with this kubeconfig of the managed cluster.
+    pub fn start_work_agent_as(&self, local: &Path, kubeconfig: &Path) -> Sidecar {
         let mut command = bare(&go("work"));
         command
             .arg("agent")
             .arg("--kubeconfig")
-            .arg(self.administrators_kubeconfig())
+            .arg(local)
             .arg(format!("--workload-source-config={}", kubeconfig.display()))
             .args(["--workload-source-driver=kube", "--status-sync-interval=60s"])
             .args(["--spoke-cluster-name", &self.cluster, "--agent-id", AGENT])

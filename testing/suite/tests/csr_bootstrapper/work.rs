@@ -9,7 +9,8 @@ use std::{
 
 use serde_json::{Value, json};
 use suite::{
-    eventually,
+    cluster::resource,
+    eventually, identity,
     needs::{Need, needs},
     ocm::{replica_sets, serve_applied_works, works},
     sidecar::VERBOSE,
@@ -74,7 +75,15 @@ fn replica_set_changes_one_field_of_the_klusterlet() {
     serve_applied_works(&spoke.managed);
     let (_dumper, kubeconfig) = spoke.start_dumper(&VERBOSE);
     eventually("the dumper writes the kubeconfig", || kubeconfig.is_file());
-    let _agent = spoke.start_work_agent(&kubeconfig);
+    let account = format!("{}-work-sa", spoke.klusterlet());
+    let accounts = resource("", "serviceaccounts", "ServiceAccount");
+    within(60, "the operator makes the work agent's account", || {
+        spoke.managed.get(&accounts.object(&namespace, &account))
+    });
+    let way = &spoke.managed_relay;
+    let local = identity::kubeconfig_of_account(&spoke.managed, way, &namespace, &account);
+    let file = spoke.write("work.kubeconfig", &local);
+    let _agent = spoke.start_work_agent_as(&file, &kubeconfig);
     let chooser = Chooser::new(&spoke);
     apply(&spoke, &chooser);
     spoke.hub.change(&spoke.cluster, &json!({"metadata": {"labels": {"spoke-sidecars": "true"}}}));
