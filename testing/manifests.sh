@@ -77,11 +77,11 @@ check lease-app "$pod.containers[2].env[0].value" foreign-addon
 check lease-app "$pod.containers[2].terminationMessagePolicy" FallbackToLogsOnError
 may lease-reader -n foreign update leases.coordination.k8s.io/foreign-addon
 may lease-reader -n foreign watch pods
-check agent-app "$pod.initContainers[*].name" "csr-bootstrapper prepare"
-check agent-app "$pod.initContainers[0].args[4]" -write-files
+# The dumper last: it waits for what the other one writes.
+check agent-app "$pod.initContainers[*].name" "csr-bootstrapper hub-kubeconfig-dumper prepare"
 check agent-app "$pod.initContainers[0].env[0].value" cluster7
 check agent-app "$pod.initContainers[*].terminationMessagePolicy" \
-    "FallbackToLogsOnError File"
+    "FallbackToLogsOnError FallbackToLogsOnError File"
 check agent-app "$pod.containers[0].volumeMounts[1].mountPath" /spoke/hub-kubeconfig
 check agent-app "$pod.containers[0].volumeMounts[1].readOnly" true
 may agent-reader -n foreign update secrets/hub-kubeconfig-secret
