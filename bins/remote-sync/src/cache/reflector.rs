@@ -129,7 +129,11 @@ impl<W: Watched> Reflector<W> {
     fn fail(&self, error: Error, progress: &mut Progress) -> Duration {
         let retry = progress.backoff.failed(&error, Instant::now(), fastrand::f64());
         let wait = match error {
-            Error::TooLarge(_) => RELIST_INTERVAL.mul_f64(0.5 + fastrand::f64() / 2.0),
+            Error::TooLarge(_) => {
+                // The store was cleared: only a list fills it again.
+                progress.watcher.reset();
+                RELIST_INTERVAL.mul_f64(0.5 + fastrand::f64() / 2.0)
+            }
             _ => retry.wait,
         };
         if retry.should_log {
@@ -160,14 +164,20 @@ impl<W: Watched> Reflector<W> {
         };
         let (mut watcher, mut result) = (mem::take(&mut progress.watcher), Ok(()));
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
-            let begins = matches!(event, Event::Init { .. } | Event::Watching);
+            let watches = matches!(event, Event::Watching);
+            let begins = watches || matches!(event, Event::Init { .. });
             let goes_on = if begins { self.begins(session, progress) } else { Ok(true) };
             let handled = goes_on.and_then(|goes_on| match goes_on {
                 true => self.handle_event(event, session.number, kind).map(|()| true),
                 false => Ok(false),
             });
             match handled {
-                Ok(true) => return ControlFlow::Continue(()),
+                Ok(true) => {
+                    if watches {
+                        progress.backoff.succeeded();
+                    }
+                    return ControlFlow::Continue(());
+                }
                 Ok(false) => {}
                 Err(error) => result = Err(error),
             }
@@ -196,7 +206,6 @@ impl<W: Watched> Reflector<W> {
                 Err(_) => {}
             }
         }
-        progress.backoff.succeeded();
         Ok(true)
     }
 
@@ -242,6 +251,7 @@ impl<W: Watched> Reflector<W> {
             Document::Whole(object) => Some(object),
             Document::TooLarge(_) => None,
         };
+        let was_too_large = self.store.is_too_large(&key);
         match self.store.put(&key, seen.clone()) {
             Ok(false) => return Ok(()),
             Ok(true) => {}
@@ -253,6 +263,7 @@ impl<W: Watched> Reflector<W> {
                     self.store.keep_document(&key, cached, object);
                 }
             }
+            _ if was_too_large => {}
             _ => log_too_large(self.cluster.name(), &self.kind_name, &key),
         }
         self.watched.handle(&Change::Put { key: &key, object, listed });
@@ -263,7 +274,9 @@ impl<W: Watched> Reflector<W> {
     fn overflow(&self, kind: &ApiResource) -> Error {
         // Objects that are gone by the next list must not take up room until then. Their pairs are
         // reconciled after that list.
-        for key in self.store.clear() {
+        let cleared = self.store.clear();
+        self.watched.handle(&Change::State);
+        for key in cleared {
             self.watched.handle(&Change::Gone { key: &key });
         }
         let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
@@ -327,3 +340,6 @@ fn log_too_large(remote: &str, kind: &str, key: &str) {
         "ignoring the object: it needs too much memory"
     );
 }
+
+#[cfg(test)]
+mod tests;

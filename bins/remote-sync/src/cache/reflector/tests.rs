@@ -1,0 +1,118 @@
+//! A kind with more objects than fit.
+
+use std::{fs, thread};
+
+use apiclient::{
+    client::{Preconditions, Propagation},
+    rate_limiter::RateLimiter,
+    resource::CONFIGMAPS,
+};
+use dev_apiserver::{Options, Server};
+use kubeconfig::Reach;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    connection::{self, ConnectionConfig, CredentialSource, ProbeTiming},
+    model::object::Cached,
+};
+
+struct Versions;
+
+impl Watched for Versions {
+    type Object = ();
+
+    fn covers(&self, _namespace: &str, name: &str) -> bool {
+        ["one", "two"].contains(&name)
+    }
+
+    fn read(&self, object: &Value) -> Option<Cached<()>> {
+        let uid = Uid::of(&object["metadata"]["uid"])?;
+        let version = object["metadata"]["resourceVersion"].as_str()?.parse().ok()?;
+        Some(Cached { uid, version, large: false, value: () })
+    }
+
+    fn handle(&self, _change: &Change<'_>) {}
+}
+
+fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
+    let config = ConnectionConfig {
+        name: "hub".into(),
+        timing: ProbeTiming::default(),
+        request: Duration::from_secs(5),
+        limiter: RateLimiter::new(0, 0),
+        records: Arc::default(),
+        reload: None,
+    };
+    let connection =
+        connection::start(config, CredentialSource::Offered, Vec::new(), stop).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    fs::write(&file, server.kubeconfig()).unwrap();
+    connection.offer(Ok(kubeconfig::from_file(&file, Reach::Anywhere).unwrap()));
+    wait_until(|| connection.is_connected());
+    let session = connection.session().unwrap();
+    (connection, session)
+}
+
+/// Returns whether it became so within some seconds.
+fn wait_until(done: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !done() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    done()
+}
+
+#[test]
+fn kind_that_overflows_by_an_event_is_listed_again() {
+    let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
+    let (cluster, session) = connect(&server, &stop);
+    let kind = || ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false };
+    let reflector = Reflector {
+        cluster,
+        store: ObjectStore::new(&Arc::default(), 1),
+        kind_name: "configmaps".into(),
+        find_kind: Box::new(move |_| Ok(kind())),
+        namespace: Some("default".into()),
+        name: None,
+        metadata_only: false,
+        watched: Versions,
+    };
+    let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
+    let mut progress = Progress { watcher, backoff, begun: 0, found: Instant::now() };
+    let place = |name| CONFIGMAPS.object("default", name);
+    let create = |name| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        session.client.create(&place(name), &map).unwrap();
+    };
+    let (store, number) = (&reflector.store, session.number);
+    create("one");
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until(|| store.is_complete(number));
+            create("two");
+        });
+        reflector.run(&session, &kind(), &mut progress).unwrap_err()
+    });
+    assert!(matches!(error, Error::TooLarge(_)), "{error}");
+    assert_eq!((store.len(), store.is_complete(number)), (0, false));
+    assert!(reflector.fail(error, &mut progress) >= RELIST_INTERVAL / 2);
+    session
+        .client
+        .delete(&place("two"), Propagation::Background, &Preconditions::default())
+        .unwrap();
+    let complete = thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let complete = wait_until(|| store.is_complete(number));
+            session.stop.raise();
+            session.client.close();
+            complete
+        });
+        // The end of the session may fail its next request.
+        let _ = reflector.run(&session, &kind(), &mut progress);
+        waiter.join().unwrap()
+    });
+    assert!(complete && store.has(&key::of("default", "one")));
+    stop.raise();
+}
