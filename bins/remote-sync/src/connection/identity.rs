@@ -49,7 +49,7 @@ pub(super) fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<St
 
 impl Connection {
     /// Fails unless the cluster that answers now is that of `session`, which a lost TCP connection may have changed.
-    /// Then a probe is due, which ends the session.
+    /// Another cluster ends the session.
     ///
     /// # Errors
     /// Also the request's: nothing is known then.
@@ -58,7 +58,8 @@ impl Connection {
             return Ok(());
         }
         let Some(reason) = self.probe(session)? else { return Ok(()) };
-        self.state().schedule.last_probe = None;
+        // Also if the next probe reaches the right one: the last lists may be another cluster's.
+        session.stop.raise();
         self.stop.wake();
         let name = self.name();
         Err(Error::Unreachable(format!("another cluster may answer as {name}: {reason}")))

@@ -1,5 +1,4 @@
-//! Supervisor: the thread that keeps one cluster connected, and the only one that waits for its responses to
-//! probes.
+//! Supervisor: the thread that connects, probes and disconnects one cluster.
 
 use std::{
     sync::Arc,
@@ -71,7 +70,7 @@ impl Supervisor {
                 }
             }
         }
-        let changed = self.check_credentials() || self.connect_or_probe();
+        let changed = self.check_session() || self.check_credentials() || self.connect_or_probe();
         if changed {
             self.readers.iter().for_each(Stop::wake);
         }
@@ -94,6 +93,14 @@ impl Supervisor {
             Due::Probe => self.probe(),
             Due::Connect | Due::Wait(_) => false,
         }
+    }
+
+    /// Ends a session whose reader met another cluster.
+    fn check_session(&mut self) -> bool {
+        let ended = self.attached.as_ref().is_some_and(|(session, _)| session.stop.raised());
+        ended
+            && !self.connection.stop.raised()
+            && self.disconnect(Duration::ZERO, "another cluster may have answered")
     }
 
     /// New credentials for the same server are used from the next request on; another server needs a new

@@ -54,6 +54,20 @@ fn identity_that_changes_is_refused_until_it_is_back() {
     }
 }
 
+/// Its last lists may be another cluster's, even if the next probe reaches the right one.
+#[test]
+fn session_ends_when_a_reader_meets_another_cluster() {
+    let mut bench = Bench::connected(ProbeTiming::default());
+    let session = bench.connection.session().unwrap();
+    let rule = lie(&bench);
+    assert!(bench.connection.check(&session).is_err());
+    assert!(session.stop.raised() && is_down(&bench.connection));
+    bench.server.faults().remove(rule);
+    bench.supervisor.run_once();
+    bench.supervisor.run_once();
+    assert_eq!(bench.sessions(), (2, true));
+}
+
 #[test]
 fn identity_that_becomes_readable_begins_another_session() {
     let mut bench = Bench::new(eager());
