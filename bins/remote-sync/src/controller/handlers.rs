@@ -159,7 +159,8 @@ impl WatchedCluster {
         let (controller, wanted) =
             (&self.controller, &self.controller.context.settings.resources[kind]);
         if self.remote.is_none() {
-            return discovery::resolve(&session.client, wanted);
+            let known = controller.local_kind(kind);
+            return discovery::resolve_again(&session.client, wanted, known.as_deref());
         }
         loop {
             let seen = controller.stop.wakes();

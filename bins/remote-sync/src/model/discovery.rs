@@ -109,6 +109,25 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
     Err(not_served(client, wanted))
 }
 
+/// Finds a kind again, in the version of `known` while the server serves that: others may not serve a version that it
+/// has come to prefer.
+///
+/// # Errors
+/// As [`resolve`].
+pub(crate) fn resolve_again(
+    client: &Client,
+    wanted: &ResourceArg,
+    known: Option<&ApiResource>,
+) -> Result<ApiResource> {
+    if let Some(known) = known {
+        match resolve(client, &wanted.in_version_of(known)) {
+            Err(Error::NotServed(_)) => {}
+            found => return found,
+        }
+    }
+    resolve(client, wanted)
+}
+
 /// All kinds of a server whose objects are in namespaces and can be listed, each in one version: some are in none that
 /// their group prefers.
 ///

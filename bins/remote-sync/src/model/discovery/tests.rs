@@ -127,6 +127,24 @@ fn a_server_says_what_it_has() {
     assert!(matches!(resolve("example.com/v1/regions"), Err(Error::NotServed(_))));
 }
 
+#[test]
+fn a_version_in_use_stays_while_it_is_served() {
+    let server = Server::start(Options::default()).unwrap();
+    let widgets = Registered::custom("example.com", "v2", "widgets", "Widget", true);
+    server.register(Registered { versions: ["v2", "v1"].map(str::to_owned).into(), ..widgets });
+    let client = client(&server.kubeconfig());
+    let wanted = ResourceArg::parse("widgets.example.com").unwrap();
+    let preferred = resolve(&client, &wanted).unwrap();
+    for version in ["v1", "v2"] {
+        let resource = Resource { version: version.into(), ..preferred.resource.clone() };
+        let known = ApiResource { resource, ..preferred.clone() };
+        assert_eq!(resolve_again(&client, &wanted, Some(&known)), Ok(known), "{version}");
+    }
+    let resource = Resource { version: "v1beta1".into(), ..preferred.resource.clone() };
+    let gone = ApiResource { resource, ..preferred.clone() };
+    assert_eq!(resolve_again(&client, &wanted, Some(&gone)), Ok(preferred));
+}
+
 /// ReferenceGrants of the Gateway API, say, are not in the version that their group prefers.
 #[test]
 fn a_namespace_may_hold_kinds_of_any_version_of_their_group() {
