@@ -119,7 +119,7 @@ pub(crate) fn awaits_remotes(controller: &Controller) -> bool {
 
 /// The reason why the local cluster is not connected, once that was tried.
 fn local_failure(controller: &Controller) -> Option<String> {
-    let local = &controller.local.cluster();
+    let local = controller.local.cluster();
     local.fails().then(|| format!("the local cluster: {}", local.error().unwrap_or_default()))
 }
 

@@ -50,7 +50,7 @@ impl Report for Reporter {
         if stuck(self.controller.beat(), LOOP_TIMEOUT) {
             return Err("the queue controller is stuck".into());
         }
-        // A first contact takes up to 10 requests, one after the other: probes, both identities, records.
+        // A first contact takes fewer than 10 requests, one after the other: the identity and the records.
         let longest = LOOP_TIMEOUT + 10 * self.controller.context.settings.timeout;
         match self.clusters().iter().find(|cluster| stuck(cluster.beat(), longest)) {
             Some(cluster) => {
@@ -68,7 +68,7 @@ impl Report for Reporter {
         if !self.leadership.leads() {
             return Err("no replica is known to be the leader".into());
         }
-        let local = &self.controller.local.cluster();
+        let local = self.controller.local.cluster();
         if local.is_connected() {
             return Ok(());
         }

@@ -17,8 +17,10 @@ const VERIFIED: Family = Family::gauge(
     "remote_sync_cluster_identity_verified",
     "1 if the cluster is recorded with the uid of its kube-system.",
 );
-const HEALTHY: Family =
-    Family::gauge("remote_sync_cluster_healthy", "1 if the last probe succeeded.");
+const HEALTHY: Family = Family::gauge(
+    "remote_sync_cluster_healthy",
+    "1 while neither probes nor attempts to connect fail.",
+);
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
 impl Connection {
