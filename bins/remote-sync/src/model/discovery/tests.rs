@@ -137,11 +137,11 @@ fn a_version_in_use_stays_while_it_is_served() {
     let preferred = resolve(&client, &wanted).unwrap();
     for version in ["v1", "v2"] {
         let resource = Resource { version: version.into(), ..preferred.resource.clone() };
-        let known = ApiResource { resource, ..preferred.clone() };
+        let known = ApiResource { resource, ..preferred };
         assert_eq!(resolve_again(&client, &wanted, Some(&known)), Ok(known), "{version}");
     }
     let resource = Resource { version: "v1beta1".into(), ..preferred.resource.clone() };
-    let gone = ApiResource { resource, ..preferred.clone() };
+    let gone = ApiResource { resource, ..preferred };
     assert_eq!(resolve_again(&client, &wanted, Some(&gone)), Ok(preferred));
 }
 
