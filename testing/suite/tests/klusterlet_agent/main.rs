@@ -8,4 +8,5 @@ mod process;
 mod server_side_apply;
 mod smoke;
 mod status;
+mod takeover;
 mod works;
