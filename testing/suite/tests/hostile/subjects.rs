@@ -85,11 +85,11 @@ impl Lease {
     }
 
     pub(crate) fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
-        let mut command = self.container.command(&[
-            ("lease-namespace", &self.scene.cluster),
-            ("hub-kubeconfig-secret", suite::scene::SECRET),
-        ]);
+        // As the manifest says for hubs that read the Lease on the hub.
+        let mut command = self.container.command(&[("lease-target", "both")]);
         command
+            .arg(format!("-lease-namespace={}", self.scene.cluster))
+            .arg(format!("-hub-kubeconfig-secret={}", suite::scene::SECRET))
             .arg("-kubeconfig")
             .arg(self.scene.managed_kubeconfig())
             .env("POD_NAME", POD)
