@@ -43,19 +43,10 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Puts the parts together; only the election runs yet.
+    /// Puts the parts together, and starts the election, which waits for the startup delay.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let own = || own_cluster(flags, settings.request_timeout(), RequestMetrics::default());
         let managed = settings.needs_managed_cluster().then(own).transpose()?;
-        let leadership = match &settings.election {
-            Some(namespace) => {
-                let lease = (&**namespace, &*settings.election_name());
-                Leadership::campaign(lease, election::TIMING, flags, stop, |target| {
-                    log_object!(Level::Warn, target; "lost leader election: renewals stop");
-                })?
-            }
-            None => Leadership::without_election(stop),
-        };
         let (mut hub, mut renewers) = (None, Vec::new());
         if let Some(target) = &settings.hub {
             let source = match &target.credentials {
@@ -74,6 +65,17 @@ impl App {
             let cluster = Arc::new(LeaseCluster::managed(client));
             renewers.push(LeaseRenewer::new(cluster, namespace, settings));
         }
+        // Last, as an error ends the process without releasing the Lease.
+        let leadership = match &settings.election {
+            Some(namespace) => {
+                let lease = (&**namespace, &*settings.election_name());
+                let delay = settings.startup_delay;
+                Leadership::campaign(lease, election::TIMING, delay, flags, stop, |target| {
+                    log_object!(Level::Warn, target; "lost leader election: renewals stop");
+                })?
+            }
+            None => Leadership::without_election(stop),
+        };
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
@@ -101,14 +103,21 @@ impl App {
 
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
-    diagnostics::serve(flags, None, Reporter(app.clone()))?;
-    if stop.wait(settings.startup_delay) {
-        return Ok(End::Stopped);
-    }
-    start(&app)?;
-    stop.wait_until_raised();
+    let result = work(&app, flags);
+    // After an error too: a leader releases its Lease.
+    stop.raise();
     app.leadership.wait_for_release();
-    Ok(End::Stopped)
+    result.map(|()| End::Stopped)
+}
+
+/// Works after the startup delay, until the end of the process.
+fn work(app: &Arc<App>, flags: &Flags) -> Result<()> {
+    diagnostics::serve(flags, None, Reporter(app.clone()))?;
+    if !app.stop.wait(app.settings.startup_delay) {
+        start(app)?;
+        app.stop.wait_until_raised();
+    }
+    Ok(())
 }
 
 fn start(app: &Arc<App>) -> Result<()> {

@@ -1,7 +1,10 @@
 //! Threads of the program: registration with the work duty in the same process, or this duty alone with an election and
 //! an endpoint of its own.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
 use csr_bootstrapper::{Program, https::HttpsSettings};
@@ -42,9 +45,14 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End> {
     let duty = Arc::new(WorkDuty::new(&settings.work, flags, stop)?);
     let leadership = match settings.election {
-        Some(timing) => {
-            Leadership::campaign((&settings.namespace, WORK_LOCK), timing, flags, stop, |_| {})?
-        }
+        Some(timing) => Leadership::campaign(
+            (&settings.namespace, WORK_LOCK),
+            timing,
+            Duration::ZERO,
+            flags,
+            stop,
+            |_| {},
+        )?,
         None => Leadership::without_election(stop),
     };
     let result = lead(settings, &duty, &leadership, flags);

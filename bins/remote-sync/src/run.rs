@@ -43,6 +43,7 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
         Some(Election { namespace, name }) => Leadership::campaign(
             (namespace, name),
             Election::TIMING,
+            Duration::ZERO,
             flags,
             &controller.stop,
             |_| {},

@@ -101,11 +101,12 @@ impl Leadership {
         Self::new(LeaderState::Leads(Instant::now() + FOREVER), None, stop, channel().1)
     }
 
-    /// Starts the election by the Lease `namespace/name`, until `stop` is raised; `log_loss` logs what pauses when the
-    /// lead is lost.
+    /// Starts the election by the Lease `namespace/name` after `delay`, until `stop` is raised; `log_loss` logs what
+    /// pauses when the lead is lost.
     pub fn campaign(
         (namespace, name): (&str, &str),
         timing: ElectionTiming,
+        delay: Duration,
         flags: &Flags,
         stop: &Stop,
         log_loss: fn(&Target<'_>),
@@ -117,6 +118,7 @@ impl Leadership {
         let leadership = Self::new(LeaderState::Unknown, election, stop, ended);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         runtime::spawn_with("election", &leadership, move |leadership| {
+            leadership.stop.wait(delay);
             let target = LEASES.object(&namespace, &name);
             let candidate = Candidate::new(election::identity(), timing);
             election::run(&client, &target, candidate, &leadership.stop, &|candidate| {

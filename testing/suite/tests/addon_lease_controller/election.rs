@@ -93,6 +93,19 @@ fn restarted_single_replica_leads_at_once() {
     }
 }
 
+/// A leader that renews nothing yet would keep a ready replica from it.
+#[test]
+fn election_starts_after_the_startup_delay() {
+    let scene = Scene::new("late");
+    let start = Instant::now();
+    let mut sidecar = scene.start(&["-leader-election", "-startup-delay=2"]);
+    sidecar.wait_for(LEADS);
+    assert!(start.elapsed() > Duration::from_secs(2));
+    renews(&sidecar, "hub", 1);
+    sidecar.ends_at_once();
+    assert_eq!(holder(&scene), "", "released");
+}
+
 #[test]
 fn leader_in_an_unready_pod_renews_nothing() {
     let scene = Scene::new("illleader");
