@@ -83,8 +83,14 @@ impl HubClient {
     }
 
     fn follow_secret(&self, cluster: &Client, target: &Target<'_>, stop: &Stop) {
-        let (mut waiting, name) = (false, target.name.unwrap_or_default());
+        let (mut seen, mut waiting) = (None, false);
+        let name = target.name.unwrap_or_default();
         self.secret.run(cluster, &Selection::all(*target), stop, &mut secret_state, &mut || {
+            // A failure of the watch brings no credentials; the client may have read newer ones since.
+            let revision = Some(self.secret.revision());
+            if mem::replace(&mut seen, revision) == revision {
+                return;
+            }
             let config = match self.secret.get(name) {
                 Lookup::Object((_, config)) => config,
                 Lookup::Absent => None,

@@ -12,7 +12,7 @@ use suite::{
     scene::Scene,
 };
 
-use crate::support::{failures, renews, start_with_file};
+use crate::support::{BLIND, failures, renews, start_with_file};
 
 #[test]
 fn twenty_rotations_cost_no_renewal_and_no_restart() {
@@ -34,7 +34,8 @@ fn twenty_rotations_cost_no_renewal_and_no_restart() {
     assert!(sidecar.metric(expires).is_some_and(|time| time > 1e9));
 }
 
-/// A watch that is silent tells it nothing: the refusal itself makes it read the Secret.
+/// A watch that is silent tells it nothing: the refusal itself makes it read the Secret. The end of that watch does not
+/// bring the old token back.
 #[test]
 fn refused_token_of_the_hub_makes_it_read_the_secret() {
     if !needs(Need::Embedded, "a token cannot be revoked at will") {
@@ -45,11 +46,18 @@ fn refused_token_of_the_hub_makes_it_read_the_secret() {
     let old = server.token(&scene.hub_user(), &[]);
     scene.put_secret(&scene.token_secret(&old));
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
-    scene.managed.faults().add(silent);
+    let silent = scene.managed.faults().add(silent);
     let sidecar = scene.start(&[]);
     renews(&sidecar, "hub", 1);
     scene.put_secret(&scene.token_secret(&server.token(&scene.hub_user(), &[])));
     server.revoke(&old);
+    renews(&sidecar, "hub", 2);
+    for verb in ["list", "watch"] {
+        scene.managed.faults().deny(verb, "secrets", &scene.namespace);
+    }
+    scene.managed.faults().remove(silent);
+    scene.managed_relay.cut();
+    sidecar.wait_for(BLIND);
     renews(&sidecar, "hub", 2);
     assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
     assert_eq!(server.requests().iter().filter(|request| request.code == 401).count(), 1);
