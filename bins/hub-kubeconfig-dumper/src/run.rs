@@ -140,7 +140,7 @@ fn log_outcome(dumper: &Dumper, outcome: &DumpOutcome, backoff: &mut Backoff) ->
         DumpOutcome::Current => log_object!(Level::Debug, target; "the files match the Secret"),
     }
     let failures = backoff.succeeded();
-    if failures > 0 {
+    if failures > 0 && *outcome == DumpOutcome::Current {
         log_object!(
             Level::Info, target, failures = failures;
             "the Secret can be read and the files can be written again"
