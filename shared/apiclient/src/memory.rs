@@ -155,7 +155,8 @@ impl Budget {
     }
 }
 
-/// Ends the waits for the documents of a peer, whose client is closed.
+/// Ends the waits for the documents of a peer, whose client is closed. A document that is being read keeps its
+/// place: its memory is still in use.
 pub fn end_waits(peer: usize) {
     SLOTS.end_waits(peer);
 }
@@ -170,7 +171,7 @@ fn is_too_slow(time: Duration, bytes: usize) -> bool {
 /// the others waiting with all of its connections.
 #[derive(Debug)]
 struct Slots {
-    /// Tickets with their peers: those that read, and then those that wait.
+    /// The tickets of all documents that are read or wait, with their peers.
     line: Mutex<Vec<(u64, usize)>>,
     changed: Condvar,
 }
@@ -205,7 +206,10 @@ impl Slots {
     }
 
     fn end_waits(&self, peer: usize) {
-        lock(&self.line).retain(|(_, waiting)| *waiting != peer);
+        let mut line = lock(&self.line);
+        let all = line.clone();
+        line.retain(|(ticket, of)| *of != peer || has_place(&all, *ticket) == Some(true));
+        drop(line);
         self.changed.notify_all();
     }
 }
@@ -332,6 +336,9 @@ mod tests {
             assert!(SLOTS.are_crowded(), "another client waits on");
             SLOTS.end_waits(3);
             assert!(!closed.join().unwrap());
+            SLOTS.end_waits(1);
+            let brief = Duration::from_millis(10);
+            assert!(SLOTS.acquire(3, brief).is_none(), "a document that is read keeps its place");
         });
         assert!(started.elapsed() < READ_TIMEOUT);
     }
