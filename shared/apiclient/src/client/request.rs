@@ -3,6 +3,7 @@
 use std::io;
 
 use rustls::CertificateError;
+use serde::Serialize;
 use serde_json::{Value, json};
 use ureq::{
     Body,
@@ -132,7 +133,7 @@ impl<'a> ApiRequest<'a> {
         let mut options =
             json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": guard});
         if propagation != Propagation::Unsaid {
-            options["propagationPolicy"] = format!("{propagation:?}").into();
+            options["propagationPolicy"] = json!(propagation);
         }
         ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
@@ -190,7 +191,7 @@ impl Patch {
 }
 
 /// The fate of the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Propagation {
     Background,
     Foreground,

@@ -119,9 +119,9 @@ impl Transport {
             builder = builder.header(header::CONTENT_TYPE, *content_type);
         }
         let body = request.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
-        builder
-            .body(body)
-            .map_err(|_| Error::bad_config(format!("{} has no valid path", request.target)))
+        builder.body(body).map_err(|_| {
+            Error::bad_config(format!("{}: its path or user is not valid", request.target))
+        })
     }
 }
 
