@@ -167,8 +167,8 @@ impl Client {
         Self { timeout: Some(timeout), ..self.clone() }
     }
 
-    /// A handle whose creates and patches have this field manager, and whose reads keep `managedFields`; without one, the
-    /// server takes the program's name.
+    /// A handle whose creates and patches have this field manager, and whose reads keep `managedFields`; without
+    /// one, the server takes the program's name.
     #[must_use]
     pub fn managing_as(&self, field_manager: &'static str) -> Self {
         Self { field_manager, ..self.clone() }

@@ -78,8 +78,8 @@ impl Candidate {
         is_other && held_until.is_some_and(|until| now < until)
     }
 
-    /// The Lease that acquires or keeps the lead, without a resourceVersion if it is to be created; `None` while another
-    /// candidate leads.
+    /// The Lease that acquires or keeps the lead, without a resourceVersion if it is to be created; `None` while
+    /// another candidate leads.
     fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Option<Lease> {
         if self.stands_by(now) {
             return None;
@@ -202,8 +202,8 @@ fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
     Ok(())
 }
 
-/// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader renews from memory, with one request:
-/// client-go's fast path.
+/// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader renews from memory, with one
+/// request: client-go's fast path.
 fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
     let mut is_known = candidate.renewed.is_some() && candidate.seen.is_some();
     loop {

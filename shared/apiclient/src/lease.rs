@@ -16,8 +16,9 @@ pub(crate) fn whole_seconds(duration: Duration) -> i32 {
     duration.as_secs_f64().ceil() as i32
 }
 
-/// `lease` as read, renewed: only `renewTime` changes, and the `leaseDurationSeconds` of our `own` Lease. A new one has its
-/// `renewTime` from the start, as readers dereference it (ocm `pkg/registration/spoke/addon/lease_controller.go:144`).
+/// `lease` as read, renewed: only `renewTime` changes, and the `leaseDurationSeconds` of our `own` Lease. A new one
+/// has its `renewTime` from the start, as readers dereference it (ocm
+/// `pkg/registration/spoke/addon/lease_controller.go:144`).
 ///
 /// `renewTime` moves forward even when the clock steps back a little; a clock that was set back by more
 /// than `duration` is trusted.

@@ -1,5 +1,5 @@
-//! Renewal of one Lease: state, answer and time give the next request. No I/O and no clock but in
-//! [`attempt`] and [`Now::read`].
+//! Renewal of one Lease: state, answer and time give the next request. No I/O, and no clock but in
+//! [`Now::read`].
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -237,8 +237,8 @@ impl Watcher {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Notes the client's server, and returns whether it is another one than before, as its files may lead elsewhere. The
-    /// version of one says nothing about another, which may well accept it: a list of the newest state is next.
+    /// Notes the client's server, and returns whether it is another one than before, as its files may lead elsewhere.
+    /// The version of one says nothing about another, which may well accept it: a list of the newest state is next.
     fn follow_server(&mut self, client: &Client) -> bool {
         let before = std::mem::replace(&mut self.server, client.host());
         let elsewhere = before != self.server && !before.is_empty();

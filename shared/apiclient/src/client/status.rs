@@ -139,8 +139,8 @@ fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
     *target.resource == SECRETS && (matches!(code, 400 | 422 | 500) || is_denied(message))
 }
 
-/// Whether an admission webhook or policy rejected the object, with any code, by the words of webhooks and of ValidatingAdmissionPolicies (apiserver
-/// `pkg/admission/plugin/webhook/errors/statuserror.go`,
+/// Whether an admission webhook or policy rejected the object, with any code, by the words of webhooks and of
+/// ValidatingAdmissionPolicies (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`,
 /// `pkg/admission/plugin/policy/validating/dispatcher.go`).
 fn is_denied(message: &str) -> bool {
     ["denied the request", "denied request"].iter().any(|words| message.contains(words))

@@ -1,7 +1,7 @@
 //! A JSONPath of a ManifestWork and the object that it is about, in JSON, with a NUL byte in between.
 //!
-//! Every value found is part of the object or of the path. Once the path is removed from the object, it is found there
-//! no more.
+//! An error changes nothing. A removal changes the object only where the path finds values, and afterwards the path
+//! finds none.
 
 #![cfg_attr(fuzzing, no_main)]
 
