@@ -16,8 +16,8 @@ pub use self::{
     publisher::{PublishOutcome, Publisher},
 };
 
-/// The registration agent's resync (ocm `pkg/registration/spoke/registration/secret_controller.go:60`): somebody may have
-/// changed the files.
+/// The registration agent's resync (ocm `pkg/registration/spoke/registration/secret_controller.go:60`): somebody may
+/// have changed the files.
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// Faster changes of the Secret are combined, which also bounds the generations on disk.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);

@@ -45,8 +45,8 @@ pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     Some(read(&der).ok()?.not_after)
 }
 
-/// Returns whether the certificate in `der` may vouch for others at `now`, in seconds since the epoch (RFC 5280, 4.2.1.9
-/// and 4.2.1.3).
+/// Returns whether the certificate in `der` may vouch for others at `now`, in seconds since the epoch (RFC 5280,
+/// 4.2.1.9 and 4.2.1.3).
 pub(crate) fn is_authority(der: &[u8], now: u64) -> bool {
     let Ok(certificate) = X509::from_der(der) else { return false };
     let certificate = certificate.tbs_certificate();

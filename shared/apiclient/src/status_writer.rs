@@ -108,8 +108,8 @@ impl WritePace {
         self.backoff.succeeded()
     }
 
-    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and the
-    /// next attempt comes at the pace of writes: a watch that lags is no reason to wait for longer.
+    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and
+    /// the next attempt comes at the pace of writes: a watch that lags is no reason to wait for longer.
     pub fn failed(&mut self, error: &Error, now: Instant) -> Level {
         if matches!(error, Error::Conflict(_)) {
             self.step(now);

@@ -59,8 +59,8 @@ impl Resolver for LazyResolver {
 #[derive(Debug)]
 pub(crate) struct Dial;
 
-/// The addresses of `host`, in the resolver's order (RFC 6724). Not ureq's own resolver: it keeps 16 addresses, and ends
-/// the process where no thread can be started.
+/// The addresses of `host`, in the resolver's order (RFC 6724). Not ureq's own resolver: it keeps 16 addresses, and
+/// ends the process where no thread can be started.
 fn look_up(host: &str, port: u16, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
