@@ -65,7 +65,9 @@ impl<K: Clone + Ord> Workqueue<K> {
     pub fn wants_worker(&self) -> bool {
         let mut state = self.state();
         let most = self.most + usize::from(self.most > 1 && state.order.has_urgent());
-        let wants = state.order.waiting() > state.idle && state.workers < most && !state.closed;
+        // One that was just started has taken nothing yet.
+        let free = state.workers.saturating_sub(state.order.running());
+        let wants = state.order.waiting() > free && state.workers < most && !state.closed;
         state.workers += usize::from(wants);
         wants
     }

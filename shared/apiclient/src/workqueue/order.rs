@@ -122,8 +122,11 @@ impl<K: Clone + Ord> Order<K> {
             Some(KeyState::Parked(before)) => {
                 self.set(key, KeyState::Parked(before || urgent), now);
             }
-            // It moves up.
-            Some(KeyState::Ready(Rank::Backlog, _)) if urgent => self.enqueue(key, urgent, now),
+            // It moves up, and the backlog's limit no longer holds it.
+            Some(KeyState::Ready(Rank::Backlog, _)) if urgent => {
+                self.enqueue(key, urgent, now);
+                return true;
+            }
             Some(KeyState::Ready(..)) => {}
             Some(KeyState::Delayed(_)) | None => {
                 self.enqueue(key, urgent, now);
@@ -225,8 +228,13 @@ impl<K: Clone + Ord> Order<K> {
         self.entries.contains_key(key)
     }
 
+    /// The number of keys that are being processed.
+    pub(super) fn running(&self) -> usize {
+        self.running.iter().sum()
+    }
+
     pub(super) fn is_running(&self) -> bool {
-        self.running != [0; 3]
+        self.running() > 0
     }
 
     /// The number of these keys that are still to be processed.
@@ -239,7 +247,7 @@ impl<K: Clone + Ord> Order<K> {
 
     /// The number of keys by state.
     pub(super) fn depth(&self) -> QueueDepth {
-        let mut depth = QueueDepth { running: self.running.iter().sum(), ..Default::default() };
+        let mut depth = QueueDepth { running: self.running(), ..Default::default() };
         for entry in self.entries.values() {
             depth.failing += usize::from(entry.failures > 0);
             match entry.state {
