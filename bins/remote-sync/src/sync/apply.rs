@@ -161,7 +161,7 @@ impl PairContext<'_> {
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.memory().update(self.id, |memory| {
             memory.settled.after_upload(&written.value.state, &target.value.state);
-            memory.writes[1].wrote(target.value.state.status, Instant::now());
+            memory.uploaded.wrote(target.value.state.status, Instant::now());
         });
         Ok(())
     }
@@ -285,11 +285,12 @@ impl PairContext<'_> {
     ) -> Result<()> {
         let written = self.target.keep(answer)?;
         let (from, to, now) = (&source.value.state, &written.value.state, Instant::now());
-        self.remote.memory().update(self.id, |it| it.writes[0].wrote(from.written(), now));
+        self.remote.memory().update(self.id, |it| it.updated.wrote(from.written(), now));
         let differs = (from.content, from.metadata) != (to.content, to.metadata);
-        match desired.altered(answer).filter(|_| differs) {
-            Some(sentence) => attempt.altered = Some((from.written(), sentence)),
-            None => self.settle(source, &written),
+        let altered = desired.altered(answer).filter(|_| differs);
+        attempt.altered = altered.map(|sentence| (from.written(), sentence));
+        if attempt.altered.is_none() {
+            self.settle(source, &written);
         }
         if !self.context.settings.track.marks_sources() {
             self.context.metrics.spec_lag(self.since.elapsed());

@@ -1,7 +1,7 @@
 //! Memory of pairs that their objects do not hold: pure. A pair with nothing to remember takes no room.
 //!
 //! Two maps of pairs are elsewhere. Deletions that wait count together: their number decides about each of them, and a
-//! new session clears them all ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong to the workqueue, as
+//! new session starts the grace of all of them over ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong to the workqueue, as
 //! client-go's rate limiter has its own map next to the queue ([`workqueue`](apiclient::workqueue)).
 
 use std::{
@@ -33,8 +33,10 @@ pub(crate) struct Memory(BTreeMap<Pair, PairMemory>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PairMemory {
     pub(super) settled: SettledDiff,
-    /// The last write of content and metadata to the target, and of the status to the source.
-    pub(super) writes: [LastWrite; 2],
+    /// The last write of content and metadata to the target.
+    pub(super) updated: LastWrite,
+    /// The last write of the status to the source.
+    pub(super) uploaded: LastWrite,
     /// Attempts in a row that were outdated although both objects had been read again before them.
     pub(super) stale: u32,
     /// What its own requests showed.
@@ -97,7 +99,10 @@ impl Memory {
 
     /// Forgets writes that nobody will undo any more.
     pub(crate) fn forget_old(&mut self, now: Instant) {
-        self.change_all(&mut |memory| memory.writes.iter_mut().for_each(|it| it.forget_old(now)));
+        self.change_all(&mut |memory| {
+            memory.updated.forget_old(now);
+            memory.uploaded.forget_old(now);
+        });
     }
 
     /// Changes the memory of all pairs, and forgets those of which nothing is left.
@@ -127,7 +132,7 @@ impl PairMemory {
     /// Forgets what was written and read: both objects are gone.
     pub(super) fn forget_objects(&mut self) {
         (self.settled, self.secrets_checked) = (SettledDiff::default(), false);
-        self.writes = Default::default();
+        (self.updated, self.uploaded) = Default::default();
     }
 
     /// Counts an attempt that was outdated, or forgets those before; returns how many there were in a row.
@@ -230,7 +235,7 @@ mod tests {
     fn writes_are_remembered_while_somebody_may_undo_them() {
         let (mut memory, now) = (Memory::default(), Instant::now());
         let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
-        memory.update(&pair, |memory| memory.writes[0].wrote(7, now));
+        memory.update(&pair, |memory| memory.updated.wrote(7, now));
         memory.forget_old(now + Duration::from_secs(119));
         assert!(memory.get(&pair).is_some());
         memory.forget_old(now + Duration::from_secs(120));

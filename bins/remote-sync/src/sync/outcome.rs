@@ -31,7 +31,8 @@ pub(crate) fn finished(
     attempt: &Attempt,
     failed_secrets: &[Error],
 ) -> ReconcileResult {
-    let altered = attempt.altered.clone().map(|(_, sentence)| Error::Invalid(sentence));
+    let altered = attempt.altered.clone().filter(|_| status == PairStatus::InSync);
+    let altered = altered.map(|(_, sentence)| Error::Invalid(sentence));
     let failure = altered.or_else(|| failed_secrets.first().cloned());
     // What waits counts against the limit.
     if !matches!(status, PairStatus::NotInSync(reason) if reason.is_of_limit()) {
@@ -44,26 +45,32 @@ pub(crate) fn finished(
         if failure.is_none() {
             memory.count_stale(false);
         }
+        memory.secrets_checked |= status == PairStatus::InSync
+            && failed_secrets.is_empty()
+            && attempt.secret_condition.is_none()
+            && !attempt.secrets_tried.is_empty();
         memory.waited(status.awaits_deletion(), Instant::now())
     });
+    // What is not uploaded yet is not done: -once must not end here.
+    let upload = attempt.upload_wait.map(ReconcileResult::Failed);
     if let Some(error) = failure {
-        return failed(pair, &error);
+        return match (failed(pair, &error), attempt.upload_wait) {
+            (ReconcileResult::Failed(wait), Some(upload)) => {
+                ReconcileResult::Failed(wait.min(upload))
+            }
+            (result, _) => result,
+        };
     }
     let stuck = waited >= DELETION_TIMEOUT;
     let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };
     let conflict = attempt.secret_condition.clone().filter(|_| status == PairStatus::InSync);
     if conflict.is_some() {
         report(pair, observed, conflict);
-        return ReconcileResult::RequeueAfter(HELD_INTERVAL);
-    }
-    if status == PairStatus::InSync && !attempt.secrets_tried.is_empty() {
-        pair.remote.memory().update(pair.id, |memory| memory.secrets_checked = true);
+        return upload.unwrap_or(ReconcileResult::RequeueAfter(HELD_INTERVAL));
     }
     report(pair, observed, status.condition());
     match status.requeue(pair.context.settings.orphans.grace) {
-        ReconcileResult::Done => {
-            attempt.upload_wait.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
-        }
+        ReconcileResult::Done => upload.unwrap_or(ReconcileResult::Done),
         result => result,
     }
 }

@@ -137,7 +137,8 @@ impl<'a> Reconciler<'a> {
                 None
             }
             action if let Some(wait) = self.wait(action, &observed) => {
-                Some(ReconcileResult::RequeueAfter(wait))
+                // Not done: -once must not end here.
+                Some(ReconcileResult::Failed(wait))
             }
             action => match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(None) => None,
@@ -162,15 +163,15 @@ impl<'a> Reconciler<'a> {
     /// The time until a write may be repeated that something undoes.
     fn wait(&self, action: SyncAction, observed: &Observed) -> Option<Duration> {
         let (source, target) = (observed.source.as_ref(), observed.target.as_ref());
-        let (sort, what) = match action {
-            SyncAction::UploadStatus => (1, target?.value.state.status),
+        let (memory, now) = (self.pair.remote.memory(), Instant::now());
+        let memory = memory.get(self.pair.id)?;
+        let wait = match action {
+            SyncAction::UploadStatus => memory.uploaded.wait(target?.value.state.status, now),
             SyncAction::Create | SyncAction::Update { .. } if action.starts_spec() => {
-                (0, source?.value.state.written())
+                memory.updated.wait(source?.value.state.written(), now)
             }
             _ => return None,
         };
-        let memory = self.pair.remote.memory();
-        let wait = memory.get(self.pair.id)?.writes[sort].wait(what, Instant::now());
         Some(wait).filter(|wait| !wait.is_zero())
     }
 
