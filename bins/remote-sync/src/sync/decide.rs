@@ -96,9 +96,7 @@ impl SyncAction {
             Self::Done(_) => "done",
         }
     }
-}
 
-impl SyncAction {
     /// Why it is the next action on a pair that looks like this.
     pub(crate) fn reason(self, observed: &Observed) -> &'static str {
         let is_gone = observed.source.is_none();

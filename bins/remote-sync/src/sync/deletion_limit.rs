@@ -84,7 +84,7 @@ impl DeletionLimit {
     }
 
     /// Holds a deletion that has passed the limit while the source is only a part of what is being deleted. Once that
-    /// is back, the source may follow: `None` starts over.
+    /// is back, the source may follow: `None` after a reason starts over.
     ///
     /// # Errors
     /// Why it has to wait.
