@@ -70,6 +70,10 @@ fn renew(
     let (first, server) = (renewal.renewed().is_none(), session.client.name());
     let (outcome, answer) =
         renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, request);
+    // The selection of a hub follows the heartbeat.
+    if !matches!(outcome, RenewalOutcome::Continue) {
+        agent.stop.wake();
+    }
     match (&outcome, &answer) {
         (RenewalOutcome::Renewed { .. }, _) if first => {
             let every = renewal.period().as_secs();

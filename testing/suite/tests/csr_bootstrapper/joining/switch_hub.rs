@@ -24,7 +24,8 @@ fn hub_that_is_down_is_left_after_the_timeout() {
     let mut agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
     stage.spoke.hub_relay.set(Way::Closed);
     let second = stage.second.clone();
-    let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
+    // The selection follows the heartbeat.
+    let request = within(10, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
     second.approve_csr(&request);
     second.accept(&stage.spoke.cluster);
     stage.is_on_second(&agent);
