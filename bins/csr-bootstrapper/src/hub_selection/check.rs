@@ -19,11 +19,12 @@ use crate::{
 static REVIEWS: Resource =
     Resource::v1("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
 
-/// Asks a hub about the cluster of this name with its bootstrap identity.
+/// Asks a hub about the cluster of this name with its bootstrap identity; returns whether it accepts the cluster or does
+/// not know it yet.
 ///
 /// # Errors
-/// The reason why it would not register the cluster.
-pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> Result<(), String> {
+/// The reason why it would not register any cluster.
+pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> Result<bool, String> {
     let client = agent.requester_client("the hub", config).map_err(|error| error.to_string())?;
     let answer = ask(&client, cluster);
     client.close();
@@ -32,7 +33,7 @@ pub(super) fn check(agent: &Agent, config: ClusterConfig, cluster: &str) -> Resu
 
 /// First asks what upstream asks (ocm `pkg/common/helpers/ssar.go`, GetBootstrapSSARs), then for the ManagedCluster.
 /// The first request without an answer is the last one.
-fn ask(client: &Client, cluster: &str) -> Result<(), String> {
+fn ask(client: &Client, cluster: &str) -> Result<bool, String> {
     let until = Instant::now() + Timeouts::REQUEST;
     for (resource, verbs) in
         [(&MANAGED_CLUSTERS, &["create", "get"][..]), (&CSRS, &["create", "get", "list", "watch"])]
@@ -56,9 +57,8 @@ fn ask(client: &Client, cluster: &str) -> Result<(), String> {
         }
     }
     match client.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
-        Err(Error::NotFound(_)) => Ok(()),
-        Ok(cluster) if accepts_client(&cluster) => Ok(()),
-        Ok(_) => Err("the hub does not accept the cluster".into()),
+        Err(Error::NotFound(_)) => Ok(true),
+        Ok(cluster) => Ok(accepts_client(&cluster)),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -100,7 +100,7 @@ impl HubController<'_> {
     }
 
     /// Selects the hub of the pending request or of the credential if none is selected, else the first other one that
-    /// would register the cluster.
+    /// would register the cluster. The hub that the cluster joins stays while it answers: it may wait for a person.
     fn select(&mut self, state: HubState, selected: Option<&str>) {
         let agent = self.agent;
         let servers: Vec<_> =
@@ -110,8 +110,10 @@ impl HubController<'_> {
         {
             return self.selected(index, "");
         }
+        let joined = agent.selected_hub().filter(|_| state == HubState::Joining);
+        let joined = joined.map(|(index, _)| index);
         let mut reasons = Vec::new();
-        for index in others(&servers, selected) {
+        for index in joined.into_iter().chain(others(&servers, selected)) {
             let answer = match agent.source(index) {
                 Some(Ok(bootstrap)) => check(agent, bootstrap.config.clone(), &self.names.cluster),
                 _ => continue,
@@ -119,8 +121,11 @@ impl HubController<'_> {
             if agent.stop.raised() {
                 return;
             }
-            let Err(reason) = answer else {
-                return self.selected(index, &self.why(state, selected));
+            let reason = match answer {
+                Ok(_) if Some(index) == joined => return self.settled(),
+                Ok(true) => return self.selected(index, &self.why(state, selected)),
+                Ok(false) => "the hub does not accept the cluster".to_owned(),
+                Err(reason) => reason,
             };
             reasons.push(format!("{}: {reason}", agent.settings.bootstraps[index]));
         }
@@ -159,14 +164,17 @@ impl HubController<'_> {
         let Some(server) = self.agent.server(index) else { return };
         let source = &self.agent.settings.bootstraps[index];
         let message = format!("{source} is selected, for hub {server}{why}");
-        self.agent.update(|state| {
-            state.selected_hub = Some((index, server));
-            state.selection_error = None;
-        });
+        self.agent.update(|state| state.selected_hub = Some((index, server)));
         self.pending = None;
+        self.settled();
+        self.agent.record_event("BootstrapSelected", false, &message);
+    }
+
+    /// The selected hub has its time from now on.
+    fn settled(&mut self) {
         self.timer.since = Instant::now();
         self.backoff.succeeded();
-        self.agent.record_event("BootstrapSelected", false, &message);
+        self.agent.update(|state| state.selection_error = None);
     }
 
     /// Reports once that no hub will do, and puts the next selection off, longer each time.

@@ -38,6 +38,19 @@ fn hub_that_is_down_is_left_after_the_timeout() {
 }
 
 #[test]
+fn a_hub_that_waits_for_a_person_is_left_only_when_it_is_down() {
+    let stage = TwoHubs::new("switch-pending", Bootstrap::Manual);
+    let agent = stage.start(&["-hub-connection-timeout-seconds", "1"]);
+    let (hub, cluster) = (&stage.spoke.hub, &stage.spoke.cluster);
+    hub.next_csr(cluster);
+    throughout(5000, "it asks hub1 alone", || stage.second.csrs_of(cluster).is_empty());
+    assert_eq!(stage.spoke.count_events("BootstrapSelected"), 1, "{}", agent.log());
+    stage.spoke.hub_relay.set(Way::Closed);
+    within(SECONDS, "it asks hub2", || ask_for(&stage.second, cluster));
+    agent.wait_for("issued no certificate for 1 s");
+}
+
+#[test]
 fn a_hub_whose_packets_vanish_holds_up_nobody() {
     let mut stage = TwoHubs::new("switch-hole", Bootstrap::Auto);
     stage.spoke.hub_relay.set(Way::Hole);
