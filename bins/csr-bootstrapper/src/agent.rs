@@ -167,7 +167,8 @@ impl Agent {
             next = self.session().filter(|session| !session.stop.raised());
             next.is_none().then(|| Instant::now() + Stop::SLICE)
         });
-        next
+        // Sessions end a moment after the process.
+        next.filter(|_| !self.stop.raised())
     }
 
     /// Calls `reconcile` with the ManagedCluster, at each change and at the time that it returns, until the end of
