@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use apiclient::{
@@ -31,6 +31,8 @@ use crate::{
 
 /// More namespaces than this are left alone: each costs memory, and a request.
 pub(crate) const MAX_NAMESPACES: usize = 500;
+/// The wait between lists without an answer: each may hold up the status for a request's time limit.
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
@@ -43,7 +45,8 @@ pub(crate) struct ManagedNamespaces {
     label: String,
     /// One namespace at least was managed, and all are watched since.
     is_watched: bool,
-    has_looked: bool,
+    /// When to list them next: once until there is an answer.
+    look_at: Option<Instant>,
     /// By the namespace's name.
     writer: StatusWriter<String>,
     failures: BTreeMap<String, String>,
@@ -56,7 +59,7 @@ impl ManagedNamespaces {
             session: session.clone(),
             label: label(&session.client.config().server),
             is_watched: false,
-            has_looked: false,
+            look_at: Some(Instant::now()),
             writer: StatusWriter::default(),
             failures: BTreeMap::new(),
         }
@@ -92,15 +95,16 @@ impl ManagedNamespaces {
 
     /// Returns whether an earlier process left the label on a namespace; lists them until there is an answer.
     fn finds_any(&mut self) -> bool {
-        let mut any = false;
-        if !self.has_looked {
+        let (now, mut any) = (Instant::now(), false);
+        if self.look_at.is_some_and(|at| at <= now) {
             let (spoke, selector) = (self.agent.spoke(), selector(&self.label));
             let listed = watch::list(spoke, &selection(&selector), &self.session.stop, &mut |_| {
                 any = true;
                 ControlFlow::Break(())
             });
             // Without the right nobody wants namespaces to be managed.
-            self.has_looked = matches!(listed, Ok(_) | Err(Error::Forbidden(_)));
+            let answered = matches!(listed, Ok(_) | Err(Error::Forbidden(_)));
+            self.look_at = (!answered).then_some(now + RETRY_INTERVAL);
         }
         any
     }

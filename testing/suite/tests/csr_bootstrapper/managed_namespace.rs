@@ -1,5 +1,6 @@
 //! Namespaces of the spoke that the hub's cluster sets manage.
 
+use dev_apiserver::{Action, Rule};
 use serde_json::{Value, json};
 use suite::{
     cluster::resource,
@@ -10,7 +11,7 @@ use suite::{
     stays,
 };
 
-use crate::support::joins;
+use crate::support::{beats_again, joins};
 
 const LABEL: &str = "clusterset.open-cluster-management.io/";
 
@@ -132,18 +133,38 @@ fn managed_namespace_that_cannot_be_created_is_told() {
     becomes(&spoke, &one, "true");
 }
 
+/// The requests for namespaces so far.
+fn asked(spoke: &Spoke) -> usize {
+    let account = format!("system:serviceaccount:{}:", spoke.namespace);
+    let requests = spoke.managed.server().requests();
+    let ours = requests.iter().filter(|it| it.user.starts_with(&account));
+    ours.filter(|it| it.resource == "namespaces").count()
+}
+
+#[test]
+fn managed_namespace_list_that_fails_is_repeated_at_its_own_pace() {
+    if !needs(Need::Embedded, "the spoke lists no namespaces") {
+        return;
+    }
+    let spoke = Spoke::auto("namespaces-unlisted");
+    let failure = Action::Answer { code: 500, body: None, retry_after: None };
+    spoke.managed.faults().add(Rule::new(failure).verb("list").resource("namespaces"));
+    let agent = joins(&spoke, &[]);
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    beats_again(&agent, 1);
+    let before = asked(&spoke);
+    assert!(before > 0);
+    beats_again(&agent, 5);
+    assert_eq!(asked(&spoke), before, "a heartbeat is no reason");
+}
+
 #[test]
 fn managed_namespace_costs_nothing_where_the_hub_manages_none() {
     if !needs(Need::Embedded, "its log of requests is read") {
         return;
     }
     let spoke = Spoke::auto("namespaces-none");
-    let asked = || {
-        let account = format!("system:serviceaccount:{}:", spoke.namespace);
-        let mut requests = spoke.managed.server().requests();
-        requests.retain(|it| it.resource == "namespaces" && it.user.starts_with(&account));
-        requests.len()
-    };
+    let asked = || asked(&spoke);
     let mut agent = joins(&spoke, &["-managed-namespaces=false"]);
     manage(&spoke, &["never"]);
     stays("nothing is asked", || asked() == 0);
