@@ -139,11 +139,10 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The credential's files in `directory`; unreadable ones are left out.
-pub fn in_directory(directory: &Path) -> Data {
-    let names = ["kubeconfig", "tls.crt", "tls.key", CLUSTER_NAME, AGENT_NAME].into_iter();
+/// The files of these names in `directory`; unreadable ones are left out.
+pub fn in_directory<'a>(directory: &Path, names: impl IntoIterator<Item = &'a str>) -> Data {
     let content = |name: &str| Some((name.to_owned(), read(&directory.join(name))?.into()));
-    names.filter_map(content).collect()
+    names.into_iter().filter_map(content).collect()
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {

@@ -38,7 +38,7 @@ use crate::{
     files,
     https::HttpsSettings,
     hub_selection,
-    identity::{self, AgentNames},
+    identity::{self, AGENT_NAME, AgentNames, CLUSTER_NAME},
     managedcluster,
     report::Reporter,
     settings::{ANNOTATIONS, Settings},
@@ -214,7 +214,8 @@ fn resolve_names(agent: &Agent, stored: &RequestStore) -> Result<AgentNames> {
     let settings = &agent.settings;
     let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());
     let pending = Some(stored.data().clone());
-    let directory = settings.hub_directory.as_deref().map(identity::in_directory);
+    let directory = settings.hub_directory.as_deref();
+    let directory = directory.map(|path| identity::in_directory(path, [CLUSTER_NAME, AGENT_NAME]));
     let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
     let stored =
         [("the Secret", secret), ("the directory", directory), ("the pending request", pending)];

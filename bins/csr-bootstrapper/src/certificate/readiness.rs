@@ -27,7 +27,11 @@ fn files(agent: &Agent) -> Result<(), String> {
     };
     let what = directory.display().to_string();
     let hub = agent.bootstrap().ok().map(|bootstrap| bootstrap.hub.clone());
-    match validate(&in_directory(directory), hub.as_ref(), &names, agent.clocks()) {
+    // Its kubeconfig may name other files than ours, such as that of a CA.
+    let secret = agent.credential_secret();
+    let data = secret.as_ref().and_then(|secret| secret["data"].as_object());
+    let files = data.into_iter().flatten().map(|(name, _)| name.as_str());
+    match validate(&in_directory(directory, files), hub.as_ref(), &names, agent.clocks()) {
         Validation::Usable(_) => Ok(()),
         Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
         Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),

@@ -28,6 +28,7 @@ fn data(cluster: &str, agent: &str) -> Data {
 }
 
 const NONE: [Option<&str>; 2] = [None; 2];
+const NAMES: [&str; 2] = [CLUSTER_NAME, AGENT_NAME];
 
 /// The resolved names with these flags and places; generated ones are `_`.
 fn found(flags: [Option<&str>; 2], stored: Vec<Option<Data>>) -> (String, String) {
@@ -64,14 +65,14 @@ fn upstreams_rows_of_get_or_generate() {
     for (file, name) in [(CLUSTER_NAME, "cluster-from-file"), (AGENT_NAME, "agent-from-file")] {
         fs::write(path.join(file), name).unwrap();
     }
-    let files = || vec![None, Some(in_directory(path))];
+    let files = || vec![None, Some(in_directory(path, NAMES))];
     // From options.
     let flags = [Some("cluster-from-options"), Some("agent-from-options")];
     assert_eq!(found(flags, files()), pair("cluster-from-options", "agent-from-options"));
     // From file.
     assert_eq!(found(NONE, files()), pair("cluster-from-file", "agent-from-file"));
     // Generate.
-    let none = in_directory(Path::new("/non-exist-dir"));
+    let none = in_directory(Path::new("/non-exist-dir"), NAMES);
     assert_eq!(found(NONE, vec![Some(none)]), pair("_", "_"));
 }
 
@@ -115,9 +116,11 @@ fn only_small_files_are_read() {
     fs::create_dir(path.join(CLUSTER_NAME)).unwrap();
     let agent = path.join(AGENT_NAME);
     fs::write(&agent, vec![b'a'; (1 << 20) + 1]).unwrap();
-    assert!(in_directory(path).is_empty());
+    assert!(in_directory(path, NAMES).is_empty());
     fs::write(&agent, "agent1").unwrap();
-    assert_eq!(in_directory(path).len(), 1);
+    fs::write(path.join("hub-ca.crt"), "a CA").unwrap();
+    assert_eq!(in_directory(path, NAMES).len(), 1);
+    assert_eq!(in_directory(path, ["hub-ca.crt"])["hub-ca.crt"][..], *b"a CA");
 }
 
 #[test]
