@@ -24,9 +24,10 @@ var TestDir = path.Join(os.TempDir(), "suite")'
     adapt $tests/addon_registration_test.go 'gomega\.Consistently.*?\}, \KeventuallyTimeout' 'eventuallyTimeout/3'
     # Where OCM stores an expired certificate, we refuse it with an Event.
     adapt $tests/spokeagent_recovery_test.go 'first\w+, err = \Kutil\.GetFilledHubKubeConfigSecret' 'filledOrRejected'
-    # After the hub was renamed, we ask as ourselves, which the hub approves; OCM asks as the bootstrap user.
-    adapt $tests/spokeagent_restart_test.go 'Regenerate a new.*?\Kutil\.FindUnapprovedSpokeCSR' 'findUnsignedCSR'
-    adapt $tests/spokeagent_restart_test.go 'Regenerate a new.*\Kauthn\.ApproveSpokeClusterCSR' 'signCSR'
+    # A hub that was only renamed knows the agent: the kubeconfig is repaired, and no certificate is requested.
+    adapt $tests/spokeagent_restart_test.go \
+        '\t\t// agent should bootstrap again due.*?(?=\t\tgomega\.Eventually\(func\(\) bool \{\n\t\t\tsecondHub)' \
+        $'\t\t_ = firstCSRName\n\n'
     ;;
 work)
     adapt pkg/work/spoke/spokeagent.go '\nfunc \(o \*WorkAgentConfig\) \KRunWorkloadAgent\(' 'runInProcess('
