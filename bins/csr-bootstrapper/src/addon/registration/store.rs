@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use apiclient::{
     backoff::Backoff,
-    error::Result,
+    error::{Error, Result},
     resource::{valid_label, valid_name},
 };
 use kubeconfig::secret::Data;
@@ -85,13 +85,15 @@ impl RegistrationStore {
     /// The pending request for this Secret, if it is one of `template`.
     ///
     /// # Errors
-    /// As the server says, if the store has to be read again.
+    /// `Unreachable` while the store cannot be read.
     pub(super) fn request(
         &mut self,
         secret: &RegistrationSecret,
         template: &CsrTemplate,
     ) -> Result<Option<CertificateRequest>> {
-        self.secret.refresh()?;
+        let unread =
+            |_| Error::Unreachable("the registrations of add-ons cannot be read".to_owned());
+        self.refresh().map_err(unread)?;
         let stored = self.secret.data().get(&key(secret)).and_then(|value| request(value));
         Ok(stored.and_then(|StoredKey { key, name }| {
             let request = CertificateRequest::of_key(key.into(), template)?;
