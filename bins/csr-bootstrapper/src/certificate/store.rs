@@ -65,14 +65,15 @@ impl RequestStore {
     pub(crate) fn refresh(&mut self) -> Result<()> {
         if self.is_stale {
             let secret = read(&self.client, &self.target())?;
+            let data = secret.as_ref().map(secret::data).transpose()?;
             self.version = secret.as_ref().and_then(guard);
-            self.data = secret.as_ref().and_then(|it| secret::data(it).ok()).unwrap_or_default();
+            self.data = data.unwrap_or_default();
             self.is_stale = false;
         }
         Ok(())
     }
 
-    /// The content as it was last read or written; an unreadable one counts as empty.
+    /// The content as it was last read or written.
     pub(crate) fn data(&self) -> &Data {
         &self.data
     }
