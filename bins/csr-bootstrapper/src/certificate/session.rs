@@ -57,7 +57,7 @@ pub(super) fn follow(
         return Ok(is_over);
     };
     // Nothing observed on one hub counts for another, not even the position of its watches.
-    match session.filter(|session| session.hub.differs_from(hub).is_none()) {
+    match session.filter(|session| session.hub == *hub) {
         Some(session) => session.client.swap(config).map(|_| false),
         None => open(agent, names, config, hub).map(|()| true),
     }
