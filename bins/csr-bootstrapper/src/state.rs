@@ -113,10 +113,6 @@ impl Rotated {
         Self::Failed(format!("Failed to rotated client certificate {sentence}"))
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        matches!(self, Self::Done(_))
-    }
-
     pub(crate) fn condition(&self) -> Condition {
         let (status, reason) = match self {
             Self::Done(_) => ("True", "ClientCertificateUpdated"),

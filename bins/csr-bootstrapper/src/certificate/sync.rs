@@ -133,9 +133,7 @@ impl Certificate {
 
     /// An earlier process may have ended before it reported its certificate, and somebody may have put one there.
     fn see_usable(&mut self, validation: &Validation) {
-        if let Some(usable) = validation.usable()
-            && !self.rotated.as_ref().is_some_and(Rotated::is_done)
-        {
+        if let Some(usable) = validation.usable() {
             let message = deadline::rotated_message(&usable.identity.certificate);
             self.rotated = Some(Rotated::Done(message));
         }
