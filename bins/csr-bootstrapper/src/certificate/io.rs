@@ -44,12 +44,12 @@ pub(crate) const GONE: &str = "CSRGone";
 pub(crate) const SAVED: &str = "ClientCertificateCreated";
 pub(crate) const REPAIRED: &str = "SecretSave";
 
-/// What people and metrics are told.
+/// A step for Events, logs and metrics.
 pub(crate) struct Notice {
     /// The Event's reason.
     pub(crate) reason: &'static str,
     pub(crate) level: Level,
-    /// The last notice was another one.
+    /// `false` repeats a notice about the same wait or halt.
     pub(crate) is_new: bool,
     pub(crate) message: String,
 }
