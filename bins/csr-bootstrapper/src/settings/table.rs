@@ -94,7 +94,7 @@ fn own() -> Vec<Flag> {
         "wait-timeout" Seconds "24h" =>
             "With -once: how long to wait for a valid certificate; 0 checks once.";
         "write-files" Bool "false" =>
-            "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does; not with -once.";
+            "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does, while this replica leads; not with -once.";
 
         "hub-kube-api-burst" Ignored "" => FEW_REQUESTS;
         "hub-kube-api-qps" Ignored "" => FEW_REQUESTS;
