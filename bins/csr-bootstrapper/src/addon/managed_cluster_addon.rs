@@ -28,7 +28,7 @@ const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-
 const MAX_REGISTRATIONS: usize = 16;
 const MAX_REGISTRATIONS_LENGTH: usize = 16 << 10;
 /// A registration counts as so much more text: its credential costs memory, and room in the store.
-const REGISTRATION_LENGTH: usize = 128;
+const REGISTRATION_LENGTH: usize = 400;
 /// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
 /// annotation back (open-cluster-management-io/ocm#1677).
 const UNHOSTED_TIMEOUT: Duration = Duration::from_secs(5);

@@ -82,9 +82,9 @@ fn addon_left_out_as_longest_follows_when_another_goes() {
     let (spoke, agent) = joined("addon-longest", &[]);
     let namespace = spoke.addon_namespace();
     for number in 0..17 {
-        install_long(&spoke, &format!("a{number}"), &namespace, 15 << 10);
+        install_long(&spoke, &format!("a{number}"), &namespace, 14 << 10);
     }
-    install_long(&spoke, "longest", &namespace, (15 << 10) + 256);
+    install_long(&spoke, "longest", &namespace, (14 << 10) + 256);
     // Installed after it, and served.
     install_long(&spoke, "short", &namespace, 1);
     eventually("the others have CSRs", || {
