@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fmt::Display,
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -11,10 +12,10 @@ use serde_json::Value;
 use super::{
     apply::{ApplyError, ApplyOptions, apply},
     apply_order::rank,
-    conditions::{self, Availability},
+    conditions::{self, Availability, COMPLETE},
     executor::ManifestWorkExecutor,
     io::{Side, WorkIo},
-    manifest::{Manifest, scrape, strategy},
+    manifest::{Manifest, condition_rules, scrape, strategy},
     merge::Intent,
     objects::{
         AppliedManifestResourceMeta, AppliedManifestWork, ManifestCondition, ManifestWork,
@@ -111,7 +112,7 @@ pub(crate) fn observe(
     let texts = work.spec.workload.manifests.iter().enumerate();
     let outcomes = texts.map(|(ordinal, text)| {
         let manifest = Manifest::read(io, ordinal, text);
-        let object = look(io, &manifest);
+        let object = look(io, &side(work), &manifest);
         Outcome::of(io, (agent, work), &manifest, &ApplyAttempt { applied: None, object })
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
@@ -127,12 +128,16 @@ fn apply_manifest(
     manifest: &Manifest,
     digests: &mut Digests,
 ) -> ApplyAttempt {
-    let known = known_condition(work, manifest);
-    if conditions::is_complete(known) && manifest.kind.is_ok() {
-        return ApplyAttempt { applied: Some(Ok(())), object: look(io, manifest) };
+    let (known, object, side) =
+        (known_condition(work, manifest), manifest.identifier(), side(work));
+    let configs = &work.spec.manifest_configs;
+    let is_complete = conditions::is_complete(known)
+        && condition_rules(configs, &object).iter().any(|rule| rule.condition == COMPLETE);
+    if is_complete && manifest.kind.is_ok() {
+        let object = look(io, &side, manifest);
+        return ApplyAttempt { applied: Some(side.map(drop).map_err(ApplyError::Failed)), object };
     }
-    let object = manifest.identifier();
-    let strategy = strategy(&work.spec.manifest_configs, &object);
+    let strategy = strategy(configs, &object);
     let mut hasher = DefaultHasher::new();
     (manifest.digest, &strategy).hash(&mut hasher);
     let digest = hasher.finish();
@@ -140,11 +145,10 @@ fn apply_manifest(
         || conditions::was_applied(known, generation(&work.metadata)),
         |known| *known == digest,
     );
-    let account = work.spec.executor.as_ref().map(ManifestWorkExecutor::account).transpose();
-    let applied = account.map_err(ApplyError::Failed).and_then(|account| {
+    let applied = side.map_err(ApplyError::Failed).and_then(|side| {
         let kind = manifest.kind.as_ref().map_err(|error| ApplyError::Failed(error.clone()))?;
         let options = ApplyOptions {
-            side: account.map_or(Side::Managed, Side::ManagedAs),
+            side,
             owner: record,
             owned: goes_with_work(work.spec.delete_option.as_ref(), &object),
             strategy,
@@ -160,25 +164,42 @@ fn apply_manifest(
                 io.drift_mended(&object);
             }
             digests.insert(object, digest);
-            ApplyAttempt { applied: Some(Ok(())), object: Ok(live) }
+            let object = if live.is_null() { Err(Availability::No) } else { Ok(live) };
+            ApplyAttempt { applied: Some(Ok(())), object }
         }
-        Err(error) => ApplyAttempt { applied: Some(Err(error)), object: look(io, manifest) },
+        Err(error) => {
+            // As upstream's condition Available, which no executor limits.
+            let object = look(io, &Ok(Side::Managed), manifest);
+            ApplyAttempt { applied: Some(Err(error)), object }
+        }
     }
 }
 
+/// The rights with which the objects of a work are read and written, or why there are none.
+fn side(work: &ManifestWork) -> std::result::Result<Side<'_>, String> {
+    let account = work.spec.executor.as_ref().map(ManifestWorkExecutor::account).transpose()?;
+    Ok(account.map_or(Side::Managed, Side::ManagedAs))
+}
+
 /// An object that is not applied now, or why it is not there.
-fn look(io: &mut dyn WorkIo, manifest: &Manifest) -> std::result::Result<Value, Availability> {
+fn look(
+    io: &mut dyn WorkIo,
+    side: &std::result::Result<Side<'_>, String>,
+    manifest: &Manifest,
+) -> std::result::Result<Value, Availability> {
     let Ok(kind) = &manifest.kind else {
         let message = "Resource meta is incomplete".to_owned();
         return Err(Availability::Unknown("IncompleteResourceMeta", message));
     };
     let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);
-    io.get(Side::Managed, &target).map_err(|error| match error {
+    let unknown = |why: &dyn Display| {
+        let message = format!("Failed to fetch resource: {why}");
+        Availability::Unknown("FetchingResourceFailed", message)
+    };
+    let side = side.as_ref().map_err(|why| unknown(why))?;
+    io.get(*side, &target).map_err(|error| match error {
         Error::NotFound(_) => Availability::No,
-        error => {
-            let message = format!("Failed to fetch resource: {error}");
-            Availability::Unknown("FetchingResourceFailed", message)
-        }
+        error => unknown(&error),
     })
 }
 

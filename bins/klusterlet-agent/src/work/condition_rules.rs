@@ -124,6 +124,13 @@ fn is_from_rule(condition: &WorkCondition) -> bool {
     condition.reason.starts_with(REASON_PREFIX)
 }
 
+/// Removes the conditions of a manifest that no rule names any more, also of an object that cannot be read.
+pub(crate) fn retain(conditions: &mut Vec<WorkCondition>, rules: &[ConditionRule]) {
+    conditions.retain(|condition| {
+        !is_from_rule(condition) || rules.iter().any(|rule| rule.condition == condition.kind)
+    });
+}
+
 /// A rule that went changed the generation, which its condition has not seen.
 fn remove_old(conditions: &mut Vec<WorkCondition>, generation: i64) {
     conditions.retain(|condition| {
@@ -248,6 +255,9 @@ mod tests {
         set(&mut conditions, new(AVAILABLE, "True", "ResourceAvailable", String::new(), None), "t");
         set_manifest(&mut conditions, &[rule("CEL", "Ready")], (&pods, &json!({})), (1, "t"));
         assert_eq!(conditions.len(), 2);
+        let mut unread = conditions.clone();
+        retain(&mut unread, &[rule("CEL", "Other")]);
+        assert_eq!(unread.len(), 1);
         set_manifest(&mut conditions, &[], (&pods, &json!({})), (2, "t"));
         assert_eq!(conditions.iter().map(|c| &*c.kind).collect::<Vec<_>>(), [AVAILABLE]);
     }

@@ -33,10 +33,12 @@ pub(crate) fn manifest_condition(
     let mut entry = ManifestCondition { resource_meta: manifest.meta.clone(), ..known };
     let available = attempt.object.as_ref().map_or_else(Clone::clone, |_| Availability::Yes);
     conditions::set_manifest(&mut entry.conditions, attempt.applied.as_ref(), &available, at);
-    // An executor gets values of objects that it was allowed to apply. Of others the last ones stay.
-    let may_read = work.spec.executor.is_none() || matches!(attempt.applied, Some(Ok(())));
-    let Some(object) = attempt.object.as_ref().ok().filter(|_| may_read) else { return entry };
     let (configs, identifier) = (&work.spec.manifest_configs, manifest.identifier());
+    let condition_rules = condition_rules(configs, &identifier);
+    condition_rules::retain(&mut entry.conditions, condition_rules);
+    // What was not applied is read with the agent's rights, and an executor might lack them: the last values stay.
+    let may_read = work.spec.executor.is_none() || !matches!(attempt.applied, Some(Err(_)));
+    let Some(object) = attempt.object.as_ref().ok().filter(|_| may_read) else { return entry };
     let rules = feedback_rules(configs, &identifier);
     let feedback = (!rules.is_empty()).then(|| feedback::read(rules, &manifest.meta, object, raw));
     let values = json!(feedback.as_ref().map(|feedback| &*feedback.values).unwrap_or_default());
@@ -46,8 +48,8 @@ pub(crate) fn manifest_condition(
             if values == json!([]) { json!({}) } else { json!({"values": values}) };
     }
     conditions::set_feedback(&mut entry.conditions, feedback.as_ref(), values != before, &now);
-    let rules = condition_rules(configs, &identifier);
-    condition_rules::set_manifest(&mut entry.conditions, rules, (&manifest.meta, object), at);
+    let conditions = &mut entry.conditions;
+    condition_rules::set_manifest(conditions, condition_rules, (&manifest.meta, object), at);
     entry
 }
 

@@ -19,11 +19,12 @@ fn put_work(stage: &Stage, names: &[&str], orphan: bool) {
     stage.put_work("w", spec);
 }
 
-/// The account may do these on ConfigMaps of its namespace, or on those of these names.
+/// The account may do these on ConfigMaps and Jobs of its namespace, or on those of these names.
 fn grant(stage: &Stage, verbs: &[&str], names: &[&str]) {
     let api = "rbac.authorization.k8s.io/v1";
     let metadata = json!({"name": "sa", "namespace": NAMESPACE});
-    let rule = json!({"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"], "resourceNames": names});
+    let (groups, resources) = (["", "batch"], ["configmaps", "jobs"]);
+    let rule = json!({"verbs": verbs, "apiGroups": groups, "resources": resources, "resourceNames": names});
     stage
         .managed
         .put(json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": [rule]}));
@@ -119,5 +120,59 @@ fn executor_sees_no_values_of_what_it_may_not_read() {
         stage.wait_for_applied("w", "False");
         assert!(!stage.work("w")["status"].to_string().contains("theirs"), "{kind}");
     }
+    agent.terminate();
+}
+
+/// A complete manifest is read with the account's rights, too, and is applied anew without its rule.
+#[test]
+fn executor_of_a_complete_work_has_its_rights_and_edits() {
+    let stage = Stage::new();
+    stage.managed.enforce_rbac();
+    let all = ["get", "create", "patch", "delete"];
+    grant(&stage, &all, &[]);
+    let mut agent = stage.start(&[]);
+    let put = |suspend: bool, condition_rules: Value| {
+        let metadata = json!({"name": "a", "namespace": NAMESPACE});
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"suspend": suspend}});
+        let jobs = json!({"group": "batch", "resource": "jobs", "namespace": "*", "name": "*"});
+        let account = json!({"namespace": NAMESPACE, "name": "sa"});
+        stage.put_work(
+            "w",
+            json!({
+                "workload": {"manifests": [job]},
+                "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": account}},
+                "manifestConfigs": [{
+                    "resourceIdentifier": jobs, "conditionRules": condition_rules,
+                    "feedbackRules": [{"type": "WellKnownStatus"}], "feedbackScrapeType": "Watch",
+                }],
+            }),
+        );
+    };
+    let set_succeeded = |succeeded: i64| {
+        let complete = json!([{"type": "Complete", "status": "True"}]);
+        stage.managed.alter("batch/v1", "jobs", NAMESPACE, "a", |job| {
+            job["status"] = json!({"conditions": complete, "succeeded": succeeded});
+            true
+        });
+    };
+    let status = || stage.work("w")["status"].to_string();
+    put(false, json!([{"type": "WellKnownConditions", "condition": "Complete"}]));
+    stage.wait_for_applied("w", "True");
+    set_succeeded(1);
+    let value = |succeeded: i64| format!(r#""integer":{succeeded}"#);
+    eventually("complete", || {
+        status().contains(&value(1)) && status().contains("ConditionRulesAggregated")
+    });
+    grant(&stage, &[], &[]);
+    set_succeeded(7);
+    eventually("unknown", || status().contains("FetchingResourceFailed"));
+    assert!(!status().contains(&value(7)), "{}", status());
+    put(true, json!([]));
+    eventually("no rule", || !status().contains("ConditionRulesAggregated"));
+    grant(&stage, &all, &[]);
+    eventually("edited", || {
+        let job = stage.managed.get("batch/v1", "jobs", NAMESPACE, "a");
+        job.is_some_and(|job| job["spec"]["suspend"] == true)
+    });
     agent.terminate();
 }
