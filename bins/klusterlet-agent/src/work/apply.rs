@@ -60,7 +60,7 @@ pub(crate) struct ApplyOptions<'a> {
     pub(crate) intent: Intent,
 }
 
-/// Applies a manifest; returns the object, and whether it was written.
+/// Applies a manifest; returns the object, null for an absent one that is only read, and whether it was written.
 pub(crate) fn apply(
     io: &mut dyn WorkIo,
     (manifest, text): (&Manifest, &str),
@@ -129,7 +129,7 @@ fn apply_once(
 ) -> Result<(Value, bool)> {
     let before = match io.get(options.side, target) {
         Ok(live) => Some(live),
-        Err(Error::NotFound(_)) if !matches!(way, Way::Read) => None,
+        Err(Error::NotFound(_)) => None,
         Err(error) => return Err(error),
     };
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();

@@ -88,7 +88,12 @@ pub(crate) fn set_work(
         let mut conditions = manifest.conditions.iter();
         conditions.find(|c| c.kind == kind).map(|c| c.status.clone()).unwrap_or_default()
     };
-    if !manifests.is_empty() {
+    let is_tried = |manifest: &ManifestCondition| {
+        let mut conditions = manifest.conditions.iter();
+        conditions.any(|c| c.kind == APPLIED && c.observed_generation == Some(generation))
+    };
+    // Of a complete work none is applied: the condition stays as it was.
+    if !manifests.is_empty() && manifests.iter().all(is_tried) {
         let applied = manifests.iter().all(|manifest| status(manifest, APPLIED) == "True");
         let (status, reason, message) = match applied {
             true => ("True", "AppliedManifestWorkComplete", "Apply manifest work complete"),

@@ -108,6 +108,7 @@ fn deletion_of_a_read_only_object_is_told_at_once() {
     within(2, "not available", || {
         condition(&entry(&stage), "Available").is_some_and(|(status, _)| status == "False")
     });
+    assert_eq!(stage.manifest_applied(0)["status"], "True", "nothing is applied");
     agent.terminate();
 }
 
