@@ -167,8 +167,8 @@ impl Client {
         Self { timeout: Some(timeout), ..self.clone() }
     }
 
-    /// A handle whose creates and patches have this field manager, and whose reads keep `managedFields`; without
-    /// one, the server takes the program's name.
+    /// A handle whose writes have this field manager, and whose reads keep `managedFields`; without one, the
+    /// server takes the program's name.
     #[must_use]
     pub fn managing_as(&self, field_manager: &'static str) -> Self {
         Self { field_manager, ..self.clone() }
@@ -202,7 +202,11 @@ impl Client {
     /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
     pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let guarded = object["metadata"]["resourceVersion"].is_string();
-        self.object(&ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
+        let query = self.field_manager_query();
+        self.object(&ApiRequest {
+            query,
+            ..ApiRequest::write(Method::PUT, *target, JSON, object, guarded)
+        })
     }
 
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {

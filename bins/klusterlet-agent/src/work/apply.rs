@@ -161,8 +161,8 @@ fn apply_once(
     if !(references.is_empty() && live["metadata"]["ownerReferences"].is_null()) {
         wanted["metadata"]["ownerReferences"] = references.into();
     }
-    if let Some(patch) = difference(&live, &wanted) {
-        live = io.patch(options.side, target, &guarded(patch, &live))?;
+    if let Some(updated) = update(io, options.side, target, &live, &wanted)? {
+        live = updated;
     }
     // The server may drop all of a change, such as empty lists.
     let is_written = known.is_none_or(|known| known != version(&live));
@@ -185,8 +185,26 @@ fn create(
     }
 }
 
+/// Makes `wanted` of this very version of `live`; returns the object, if they differ. The klusterlet operator lets its
+/// agent update a CustomResourceDefinition, but not patch it.
+pub(crate) fn update(
+    io: &mut dyn WorkIo,
+    side: Side<'_>,
+    target: &Target<'_>,
+    live: &Value,
+    wanted: &Value,
+) -> Result<Option<Value>> {
+    let Some(patch) = difference(live, wanted) else { return Ok(None) };
+    let patched = io.patch(side, target, &guarded(patch, live));
+    match patched {
+        Err(Error::Forbidden(_)) if side == Side::Managed => io.replace(side, target, wanted),
+        patched => patched,
+    }
+    .map(Some)
+}
+
 /// The patch for this very version of `live`.
-pub(crate) fn guarded(mut patch: Value, live: &Value) -> Value {
+fn guarded(mut patch: Value, live: &Value) -> Value {
     for field in ["uid", "resourceVersion"] {
         patch["metadata"][field] = live["metadata"][field].clone();
     }

@@ -173,6 +173,10 @@ impl WorkIo for Clients {
         self.client(Side::Managed).delete(target, Propagation::Background, preconditions)
     }
 
+    fn replace(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
+        self.write(side, target, |client| client.replace(target, object))
+    }
+
     fn tell(&mut self, work: &ManifestWork, event: &WorkEvent<'_>) {
         let (reason, message) = match event {
             WorkEvent::Applied => {

@@ -51,6 +51,9 @@ pub(crate) trait WorkIo {
     /// A JSON merge patch.
     fn patch(&mut self, side: Side<'_>, target: &Target<'_>, patch: &Value) -> Result<Value>;
 
+    /// Replaces the object as a whole, if it still has the resourceVersion in `object`.
+    fn replace(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value>;
+
     /// Server-side apply; `Conflict` if another field manager owns a field, unless forced.
     fn apply(
         &mut self,

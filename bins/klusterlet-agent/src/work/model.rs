@@ -21,6 +21,7 @@ struct WorkModel {
     changes: u8,
     troubles: u8,
     executor: Option<bool>,
+    lacks_patch: bool,
 }
 
 impl Model for WorkModel {
@@ -28,7 +29,9 @@ impl Model for WorkModel {
     type Event = String;
 
     fn starts(&self) -> Vec<World> {
-        vec![World::new(self.changes, self.troubles, self.executor)]
+        let mut world = World::new(self.changes, self.troubles, self.executor);
+        world.lacks_patch = self.lacks_patch;
+        vec![world]
     }
 
     fn steps(&self, world: &World) -> Vec<Step<World, String>> {
@@ -105,7 +108,12 @@ fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
 }
 
 fn check(changes: u8, troubles: u8, executor: Option<bool>) {
-    let explored = explore(&WorkModel { changes, troubles, executor });
+    check_model(&WorkModel { changes, troubles, executor, lacks_patch: false });
+}
+
+fn check_model(model: &WorkModel) {
+    let explored = explore(model);
+    let WorkModel { changes, troubles, executor, .. } = model;
     println!("{changes} changes, {troubles} troubles, executor {executor:?}: {explored}");
     if let Some(violation) = explored.violation {
         panic!("{violation}");
@@ -128,6 +136,12 @@ fn executor_without_rights_has_nothing_written() {
     for (changes, troubles) in if whole { vec![(2, 1), (3, 0)] } else { vec![(2, 0)] } {
         check(changes, troubles, Some(false));
     }
+}
+
+#[test]
+fn agent_that_may_not_patch_updates() {
+    let (changes, troubles, executor) = (1, 0, None);
+    check_model(&WorkModel { changes, troubles, executor, lacks_patch: true });
 }
 
 #[test]

@@ -1,18 +1,16 @@
 //! Recorded objects that the work wants no more are deleted, if they are provably the work's alone.
 
-use apiclient::{
-    client::Preconditions,
-    error::{Error, Result},
-};
-use serde_json::json;
-
 use super::{
-    apply::guarded,
+    apply::update,
     io::{Side, WorkIo},
     objects::{
         AppliedManifestResourceMeta, AppliedManifestWork, DeleteOption, group_resource, uid,
     },
     ownership::{goes_with_work, is_owned_by, is_shared, with_owner},
+};
+use apiclient::{
+    client::Preconditions,
+    error::{Error, Result},
 };
 
 /// Removes each entry for itself; returns those that are left.
@@ -68,9 +66,9 @@ fn remove(
         return Ok(Removal::Done);
     }
     if orphan || is_shared(&live, ours) {
-        let references = with_owner(&live, owner, false);
-        let patch = json!({"metadata": {"ownerReferences": references}});
-        io.patch(Side::Managed, &target, &guarded(patch, &live))?;
+        let mut released = live.clone();
+        released["metadata"]["ownerReferences"] = with_owner(&live, owner, false).into();
+        update(io, Side::Managed, &target, &live, &released)?;
         return Ok(Removal::Done);
     }
     if !metadata["deletionTimestamp"].is_null() {

@@ -93,12 +93,13 @@ fn objects_outlive_a_change_of_the_hub_s_url() {
     };
     let before = uid();
     agent.terminate();
-    let denied = stage.managed.faults().deny("patch", "configmaps", "");
+    let denied =
+        ["patch", "update"].map(|verb| stage.managed.faults().deny(verb, "configmaps", ""));
     stage.move_hub();
     let mut agent = stage.start(&agent_id);
     eventually("a second record", || stage.records().len() == 2);
     stays("both", || stage.records().len() == 2 && uid() == before);
-    stage.managed.faults().remove(denied);
+    denied.into_iter().for_each(|rule| stage.managed.faults().remove(rule));
     eventually("one record", || stage.records().len() == 1);
     assert_eq!(uid(), before);
     agent.terminate();

@@ -30,22 +30,43 @@ fn wait_for_damage_of_the_first(stage: &Stage, why: &str) {
     });
 }
 
-#[test]
-fn definition_and_object_may_come_in_one_work() {
-    let stage = Stage::new();
-    let mut agent = stage.start(&[]);
+fn definition() -> Value {
     let names =
         json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
-    let definition = json!({
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com"},
         "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]},
-    });
-    stage.apply(&[thing("t", json!({})), definition]);
+    })
+}
+
+#[test]
+fn definition_and_object_may_come_in_one_work() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    stage.apply(&[thing("t", json!({})), definition()]);
     stage.wait_for_applied("w", "True");
     assert!(stage.managed.get("example.com/v1", "things", NAMESPACE, "t").is_some());
+    agent.terminate();
+}
+
+/// As under the klusterlet operator. A later edit removes what an earlier one added.
+#[test]
+fn definition_is_updated_without_the_right_to_patch_it() {
+    let stage = Stage::new();
+    stage.managed.faults().deny("patch", "customresourcedefinitions", "");
+    let mut agent = stage.start(&[]);
+    for labels in [json!({}), json!({"a": "1"}), json!({})] {
+        let mut definition = definition();
+        definition["metadata"]["labels"] = labels.clone();
+        stage.apply(&[definition]);
+        stage.wait_for_applied("w", "True");
+        let (api, plural) = ("apiextensions.k8s.io/v1", "customresourcedefinitions");
+        let stored = stage.managed.get(api, plural, "", "things.example.com").unwrap();
+        assert_eq!(stored["metadata"]["labels"].get("a"), labels.get("a"));
+    }
     agent.terminate();
 }
 

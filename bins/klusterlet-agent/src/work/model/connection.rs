@@ -7,7 +7,10 @@ use apiclient::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{changes::Change, world::World};
+use super::{
+    changes::Change,
+    world::{OBJECTS, World},
+};
 use crate::work::{
     executor::SUBJECT_ACCESS_REVIEWS,
     io::{ServedKind, Side, WorkEvent, WorkIo},
@@ -153,6 +156,9 @@ impl WorkIo for Connection {
         self.send(|world| {
             let key = key(target);
             authorize_write(world, side, &key, patch)?;
+            if world.lacks_patch && OBJECTS.contains(&&*key) {
+                return Err(Error::Forbidden("denied".into()));
+            }
             let mut object = existing(world, &key)?;
             check_guard(&object, &patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"])?;
             let before = object.clone();
@@ -162,6 +168,19 @@ impl WorkIo for Connection {
             }
             world.put(&key, object.clone());
             Ok(world.objects.get(&key).cloned().unwrap_or(object))
+        })
+    }
+
+    fn replace(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
+        self.send(|world| {
+            let key = key(target);
+            authorize(world, side)?;
+            let (before, metadata) = (existing(world, &key)?, &object["metadata"]);
+            check_guard(&before, &metadata["uid"], &metadata["resourceVersion"])?;
+            if before != *object {
+                world.put(&key, object.clone());
+            }
+            Ok(world.objects.get(&key).cloned().unwrap_or(before))
         })
     }
 

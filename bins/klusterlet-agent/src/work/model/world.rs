@@ -22,6 +22,8 @@ pub(super) struct World {
     pub(super) orphaned: Vec<Value>,
     /// Whether the executor has its rights; `None` if the work has none.
     pub(super) executor: Option<bool>,
+    /// The agent may update objects, but not patch them.
+    pub(super) lacks_patch: bool,
     violation: Option<String>,
     pub(super) changes: u8,
     pub(super) troubles: u8,
@@ -41,6 +43,7 @@ impl World {
             spec: Spec::Both,
             orphaned: Vec::new(),
             executor,
+            lacks_patch: false,
             violation: None,
             changes,
             troubles,
