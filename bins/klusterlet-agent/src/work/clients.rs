@@ -27,8 +27,8 @@ use super::{
 
 /// A group that lacks a kind is read again after this: a CRD may have come.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
-/// A write that gets no answer for so long hangs; a connection that breaks does so sooner.
-const HANG_TIMEOUT: Duration = Duration::from_secs(5);
+/// A write that fails after so long hangs, as in a webhook; a connection that breaks does so sooner.
+const HANG_TIMEOUT: Duration = Duration::from_secs(2);
 /// A kind that hangs is tried again after this.
 const HANG_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -60,14 +60,28 @@ impl Clients {
         }
     }
 
-    /// Writes an object, and notes it, so that the write's echo is not taken for a change. While a kind hangs, as in a
-    /// webhook, its objects are not tried: those of other kinds and works are not to wait for each of them.
+    /// Writes an object, and notes it, so that the write's echo is not taken for a change.
     fn write(
         &mut self,
         side: Side<'_>,
         target: &Target<'_>,
         send: impl FnOnce(&Client) -> Result<Value>,
     ) -> Result<Value> {
+        let object = self.unless_hanging(side, target, send)?;
+        if side != Side::Hub {
+            self.duty.watches.wrote(target.resource, &object);
+        }
+        Ok(object)
+    }
+
+    /// While a kind hangs, as in a webhook, its objects are not tried: those of other kinds and works are not to wait
+    /// for each of them.
+    fn unless_hanging<T>(
+        &mut self,
+        side: Side<'_>,
+        target: &Target<'_>,
+        send: impl FnOnce(&Client) -> Result<T>,
+    ) -> Result<T> {
         let client = self.client(side);
         if side == Side::Hub {
             return send(&client);
@@ -81,11 +95,13 @@ impl Clients {
         let started = Instant::now();
         let written = send(&client);
         match &written {
-            Ok(object) => {
+            Ok(_) => {
                 self.hanging.remove(&kind);
-                self.duty.watches.wrote(target.resource, object);
             }
-            Err(error @ Error::Unreachable(_)) if started.elapsed() >= HANG_TIMEOUT => {
+            // A server that waits for a webhook answers 500 in the end.
+            Err(error @ (Error::Unreachable(_) | Error::Unavailable { .. }))
+                if started.elapsed() >= HANG_TIMEOUT =>
+            {
                 self.hanging.insert(kind, (Instant::now(), error.clone()));
             }
             Err(_) => {}
@@ -157,6 +173,10 @@ impl WorkIo for Clients {
         self.write(side, target, |client| client.patch(target, Patch::Merge, patch))
     }
 
+    fn replace(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
+        self.write(side, target, |client| client.replace(target, object))
+    }
+
     fn apply(
         &mut self,
         side: Side<'_>,
@@ -170,11 +190,9 @@ impl WorkIo for Clients {
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        self.client(Side::Managed).delete(target, Propagation::Background, preconditions)
-    }
-
-    fn replace(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value> {
-        self.write(side, target, |client| client.replace(target, object))
+        self.unless_hanging(Side::Managed, target, |client| {
+            client.delete(target, Propagation::Background, preconditions)
+        })
     }
 
     fn tell(&mut self, work: &ManifestWork, event: &WorkEvent<'_>) {
