@@ -88,14 +88,19 @@ impl ServiceAccount {
 }
 
 /// # Errors
-/// `Forbidden` if the account may not delete the object, which the work is to own.
+/// `Forbidden` only if the account may not delete the object, which the work is to own.
 pub(crate) fn check_delete(
     io: &mut dyn WorkIo,
     account: &ServiceAccount,
     target: &Target<'_>,
 ) -> Result<()> {
     let reviews = SUBJECT_ACCESS_REVIEWS.everywhere();
-    let review = io.create(Side::Managed, &reviews, &account.review_delete(target))?;
+    let review = io.create(Side::Managed, &reviews, &account.review_delete(target));
+    let review = review.map_err(|error| match error {
+        // The agent lacks a right, and not the account.
+        Error::Forbidden(why) => Error::Invalid(why),
+        error => error,
+    })?;
     match review["status"]["allowed"] == true {
         true => Ok(()),
         false => Err(Error::Forbidden(format!("the executor may not delete {target}"))),
