@@ -193,9 +193,12 @@ impl AloneSettings {
     }
 }
 
+/// By the CRD: a longer value would keep the whole status from the hub.
+const MAX_JSON_RAW_LENGTH: u32 = 1024;
+
 /// The longest raw value, if there are any. Registration checks the other gates.
 fn raw_limit(flags: &Flags) -> Result<RawLimit, String> {
-    let limit = flags.number_in("max-json-raw-length", 0..=u32::MAX)?;
+    let limit = flags.number_in("max-json-raw-length", 0..=MAX_JSON_RAW_LENGTH)?;
     let gates = flags.list("feature-gates").into_iter().filter_map(|gate| gate.split_once('='));
     let gate = gates.rev().find(|(name, _)| *name == RAW_FEEDBACK);
     let is_on = gate.is_some_and(|(_, value)| value == "true");

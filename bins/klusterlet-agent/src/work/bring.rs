@@ -14,6 +14,7 @@ use super::{
     apply_order::rank,
     conditions::{self, Availability, COMPLETE},
     executor::ManifestWorkExecutor,
+    feedback::MAX_VALUES_LENGTH,
     io::{Side, WorkIo},
     manifest::{Manifest, condition_rules, scrape, strategy},
     merge::Intent,
@@ -45,11 +46,12 @@ pub(crate) fn bring(
     let intents = merged(recorded, &wanted);
     let record = write_record(io, &record, intents)?;
     manifests.sort_by_key(|manifest| rank(&manifest.meta.kind));
+    let mut budget = MAX_VALUES_LENGTH;
     let mut results: Vec<(Manifest, Outcome)> = manifests
         .into_iter()
         .map(|manifest| {
             let attempt = apply_manifest(io, work, &record, &manifest, digests);
-            let outcome = Outcome::of(io, (agent, work), &manifest, &attempt);
+            let outcome = Outcome::of(io, (agent, work), &manifest, &attempt, &mut budget);
             (manifest, outcome)
         })
         .collect();
@@ -95,10 +97,11 @@ impl Outcome {
         attempt: &ApplyAttempt,
     ) -> Self {
         Self {
+        budget: &mut usize,
             uid: attempt.object.as_ref().ok().and_then(uid_of),
             is_pending: matches!(attempt.applied, Some(Err(_)))
                 || matches!(attempt.object, Err(Availability::Unknown(..))),
-            condition: manifest_condition(io, work, manifest, attempt, agent.raw_limit),
+            condition: manifest_condition(io, work, manifest, attempt, (agent.raw_limit, budget)),
         }
     }
 }
@@ -112,8 +115,10 @@ pub(crate) fn observe(
     let texts = work.spec.workload.manifests.iter().enumerate();
     let outcomes = texts.map(|(ordinal, text)| {
         let manifest = Manifest::read(io, ordinal, text);
+    let mut budget = MAX_VALUES_LENGTH;
         let object = look(io, &side(work), &manifest);
-        Outcome::of(io, (agent, work), &manifest, &ApplyAttempt { applied: None, object })
+        let attempt = ApplyAttempt { applied: None, object };
+        Outcome::of(io, (agent, work), &manifest, &attempt, &mut budget)
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
     let is_pending = outcomes.iter().any(|outcome| outcome.is_pending);

@@ -10,8 +10,8 @@ pub(crate) const APPLIED: &str = "Applied";
 pub(crate) const AVAILABLE: &str = "Available";
 pub(crate) const COMPLETE: &str = "Complete";
 pub(crate) const FEEDBACK: &str = "StatusFeedbackSynced";
-/// Characters of a message, by metav1.Condition: a longer one would keep the whole status from the hub.
-const MAX_MESSAGE_LENGTH: usize = 32_768;
+/// Bytes of a message: messages of all manifests go to the hub in one status.
+const MAX_MESSAGE_LENGTH: usize = 1024;
 
 /// Whether an applied object is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub(super) fn new(
         kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message: message.chars().take(MAX_MESSAGE_LENGTH).collect(),
+        message: message[..message.floor_char_boundary(MAX_MESSAGE_LENGTH)].to_owned(),
         observed_generation,
         ..WorkCondition::default()
     }
@@ -201,6 +201,12 @@ mod tests {
         assert!(!is_complete(Some(&manifest)));
         set(&mut manifest.conditions, new(COMPLETE, "True", "", String::new(), None), "t4");
         assert!(is_complete(Some(&manifest)));
+    }
+
+    #[test]
+    fn long_message_is_cut_at_a_character() {
+        let message = format!("a{}", "ä".repeat(MAX_MESSAGE_LENGTH));
+        assert_eq!(new(APPLIED, "False", "", message, None).message.len(), MAX_MESSAGE_LENGTH - 1);
     }
 
     #[test]

@@ -11,8 +11,10 @@ use super::{
     objects::ManifestResourceMeta,
 };
 
-/// Bytes of all values of a manifest: what is longer might keep the whole status from the hub.
-const MAX_VALUES_LENGTH: usize = 64 << 10;
+/// Bytes of all values of a work: what is longer might keep the whole status from the hub.
+pub(crate) const MAX_VALUES_LENGTH: usize = 512 << 10;
+/// Bytes that a value takes besides its name and its text.
+const VALUE_OVERHEAD: usize = 256;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -67,18 +69,20 @@ pub(crate) struct Feedback {
 /// The longest value as raw JSON, if lists and maps are reported at all (gate `RawFeedbackJsonString`).
 pub(crate) type RawLimit = Option<usize>;
 
-/// Reads the values of `object`. One that fails does not keep others from being read.
+/// Reads the values of `object`, as long as `left` bytes last. One that fails does not keep others from being read.
 pub(crate) fn read(
     rules: &[FeedbackRule],
     meta: &ManifestResourceMeta,
     object: &Value,
     raw: RawLimit,
+    left: &mut usize,
 ) -> Feedback {
     if (&*meta.group, &*meta.resource) == ("", "secrets") {
         let error = Some("values of Secrets are not reported".to_owned());
         return Feedback { values: Vec::new(), error };
     }
-    let (mut values, mut errors, mut left) = (Vec::new(), Vec::new(), MAX_VALUES_LENGTH);
+    let (mut values, mut errors, mut visits) = (Vec::new(), Vec::new(), 0);
+    let mut names = BTreeSet::new();
     for rule in rules {
         let paths = match &*rule.kind {
             "WellKnownStatus" => well_known(meta),
@@ -92,17 +96,29 @@ pub(crate) fn read(
             ));
         }
         for path in paths {
-            match value(&path, &meta.version, object, raw) {
-                Ok(Some(value)) if value.length() > left => errors.push(format!(
-                    "the values are longer than {MAX_VALUES_LENGTH} bytes, without {}",
-                    path.name
-                )),
-                Ok(Some(value)) => {
-                    left -= value.length();
-                    values.push(FeedbackValue { name: path.name, value });
+            if names.contains(&path.name) {
+                // The hub would refuse the whole status.
+                errors.push(format!("the name {} is repeated", path.name));
+                continue;
+            }
+            let value = match value(&path, &meta.version, (object, &mut visits), raw) {
+                Ok(Some(value)) => FeedbackValue { name: path.name, value },
+                Ok(None) => continue,
+                Err(error) => {
+                    errors.push(error);
+                    continue;
                 }
-                Ok(None) => {}
-                Err(error) => errors.push(error),
+            };
+            match left.checked_sub(value.length()) {
+                Some(rest) => {
+                    *left = rest;
+                    names.insert(value.name.clone());
+                    values.push(value);
+                }
+                None => errors.push(format!(
+                    "the work's values are longer than {MAX_VALUES_LENGTH} bytes, without {}",
+                    value.name
+                )),
             }
         }
     }
@@ -144,7 +160,7 @@ fn well_known(meta: &ManifestResourceMeta) -> Vec<FeedbackPath> {
 fn value(
     FeedbackPath { name, version, path }: &FeedbackPath,
     served: &str,
-    object: &Value,
+    (object, visits): (&Value, &mut usize),
     raw: RawLimit,
 ) -> Result<Option<FieldValue>, String> {
     if !version.is_empty() && version != served {
@@ -157,29 +173,44 @@ fn value(
     })?;
     let failed =
         |error: &dyn Display| format!("failed to find value for {name} with error: {error}");
-    let found = parsed.find(object).map_err(|error| failed(&error))?;
-    let value = match *found {
-        [] | [Value::Null] => return Ok(None),
-        [value, ..] if found.len() == 1 || raw.is_none() => value.clone(),
-        _ => found.into_iter().cloned().collect(),
-    };
-    match (value, raw) {
-        (Value::Null, _) => Ok(None),
-        (Value::Bool(boolean), _) => Ok(Some(FieldValue::Boolean { boolean })),
-        (Value::String(string), _) => Ok(Some(FieldValue::String { string })),
-        (Value::Number(number), _) if number.is_i64() => {
-            Ok(number.as_i64().map(|integer| FieldValue::Integer { integer }))
-        }
-        (value, None) => {
-            Err(format!("the type {} of the value for {name} is not found", type_name(&value)))
-        }
-        (value, Some(limit)) => match value.to_string() {
-            json_raw if json_raw.len() > limit => Err(format!(
-                "the length of returned json raw string for name {name} is larger than the maximum length {limit}"
-            )),
-            json_raw => Ok(Some(FieldValue::JsonRaw { json_raw })),
+    let found = parsed.find(object, visits).map_err(|error| failed(&error))?;
+    let json_raw = match (&*found, raw) {
+        ([] | [Value::Null], _) | ([Value::Null, ..], None) => return Ok(None),
+        ([one], _) | ([one, ..], None) => match (one, raw) {
+            (Value::Bool(boolean), _) => {
+                return Ok(Some(FieldValue::Boolean { boolean: *boolean }));
+            }
+            (Value::String(string), _) => {
+                return Ok(Some(FieldValue::String { string: string.clone() }));
+            }
+            (Value::Number(number), _) if number.is_i64() => {
+                return Ok(number.as_i64().map(|integer| FieldValue::Integer { integer }));
+            }
+            (one, None) => {
+                let kind = type_name(one);
+                return Err(format!("the type {kind} of the value for {name} is not found"));
+            }
+            (one, Some(limit)) => raw_json(one, limit),
         },
-    }
+        (all, Some(limit)) => raw_json(all, limit),
+    };
+    let json_raw = json_raw.ok_or_else(|| {
+        let limit = raw.unwrap_or_default();
+        format!(
+            "the length of returned json raw string for name {name} is larger than the maximum length {limit}"
+        )
+    })?;
+    Ok(Some(FieldValue::JsonRaw { json_raw }))
+}
+
+/// JSON of at most `limit` bytes.
+fn raw_json(value: &(impl Serialize + ?Sized), limit: usize) -> Option<String> {
+    let mut json = vec![0; limit];
+    let mut rest = &mut *json;
+    serde_json::to_writer(&mut rest, value).ok()?;
+    let length = limit - rest.len();
+    json.truncate(length);
+    String::from_utf8(json).ok()
 }
 
 /// The errors as apimachinery joins them (`pkg/util/errors`).
@@ -193,12 +224,13 @@ fn aggregate(mut errors: Vec<String>) -> Option<String> {
     }
 }
 
-impl FieldValue {
+impl FeedbackValue {
     fn length(&self) -> usize {
-        match self {
-            Self::Integer { .. } | Self::Boolean { .. } => size_of::<i64>(),
-            Self::String { string: text } | Self::JsonRaw { json_raw: text } => text.len(),
-        }
+        let text = match &self.value {
+            FieldValue::Integer { .. } | FieldValue::Boolean { .. } => "",
+            FieldValue::String { string: text } | FieldValue::JsonRaw { json_raw: text } => text,
+        };
+        VALUE_OVERHEAD + self.name.len() + text.len()
     }
 }
 
@@ -217,7 +249,7 @@ mod tests {
     fn by_path(path: &str, object: &Value, raw: RawLimit) -> (Value, Option<String>) {
         let path = FeedbackPath { name: "a".into(), path: path.into(), ..Default::default() };
         let rule = FeedbackRule { kind: "JSONPaths".into(), json_paths: vec![path] };
-        let feedback = read(&[rule], &meta("", "Widget"), object, raw);
+        let feedback = read(&[rule], &meta("", "Widget"), object, raw, &mut { MAX_VALUES_LENGTH });
         let value =
             feedback.values.first().map_or(Value::Null, |value| json!(value)["fieldValue"].take());
         (value, feedback.error)
@@ -237,7 +269,8 @@ mod tests {
             ("", "Pod", &["PodReady", "PodPhase"]),
             ("apps", "StatefulSet", &[]),
         ] {
-            let feedback = read(&rule, &meta(group, kind), &status, None);
+            let feedback =
+                read(&rule, &meta(group, kind), &status, None, &mut { MAX_VALUES_LENGTH });
             let found: Vec<&str> = feedback.values.iter().map(|value| &*value.name).collect();
             assert_eq!(found, names);
             let error = "cannot find the wellknown statuses for resource with gvk apps/v1, Kind=StatefulSet";
@@ -289,13 +322,31 @@ mod tests {
         };
         let json_paths = vec![path("a", "v2", ".a"), path("b", "v1", ".b"), path("c", "", ".a")];
         let rule = [FeedbackRule { kind: "JSONPaths".into(), json_paths }];
-        let object = json!({"a": "x", "b": "x".repeat(MAX_VALUES_LENGTH)});
-        let feedback = read(&rule, &meta("", "Widget"), &object, None);
-        assert_eq!(feedback.values.len(), 1);
+        let object = json!({"a": "x", "b": "x".repeat(MAX_VALUES_LENGTH - VALUE_OVERHEAD - 1)});
+        let mut left = MAX_VALUES_LENGTH;
+        let feedback = read(&rule, &meta("", "Widget"), &object, None, &mut left);
+        assert_eq!((feedback.values.len(), left), (1, 0));
         let error = feedback.error.unwrap();
         assert!(error.starts_with("[version set in the path a is not matched"), "{error}");
         assert!(error.ends_with("bytes, without c]"), "{error}");
-        let feedback = read(&rule, &meta("", "Secret"), &object, None);
+        let feedback = read(&rule, &meta("", "Secret"), &object, None, &mut left);
         assert_eq!((feedback.values.len(), feedback.error.is_some()), (0, true));
+    }
+
+    #[test]
+    fn repeated_name_keeps_its_first_value() {
+        let json_paths = ["none", "a", "b"].map(|key| FeedbackPath {
+            name: "n".into(),
+            path: format!(".{key}"),
+            ..Default::default()
+        });
+        let rules = json_paths
+            .map(|path| FeedbackRule { kind: "JSONPaths".into(), json_paths: vec![path] });
+        let object = json!({"a": "x", "b": "y"});
+        let mut left = MAX_VALUES_LENGTH;
+        let feedback = read(&rules, &meta("", "Widget"), &object, None, &mut left);
+        let value = FieldValue::String { string: "x".into() };
+        assert_eq!(feedback.values, [FeedbackValue { name: "n".into(), value }]);
+        assert_eq!(feedback.error.as_deref(), Some("the name n is repeated"));
     }
 }

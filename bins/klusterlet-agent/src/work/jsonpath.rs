@@ -12,8 +12,8 @@ use self::parse::parse_steps;
 
 /// The longest path, in bytes.
 const MAX_LENGTH: usize = 4096;
-/// Values that the search for one path may visit: unions and descents multiply them.
-const MAX_VISITS: usize = 200_000;
+/// Values that the searches in one manifest may visit: unions and descents multiply them, and paths are many.
+pub(crate) const MAX_VISITS: usize = 200_000;
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,34 +57,41 @@ impl JsonPath {
         parse_steps(path).map(Self)
     }
 
-    /// The values at the path; none where keys are missing.
+    /// The values at the path; none where keys are missing. `visits` counts the values visited in all searches.
     ///
     /// # Errors
     /// What does not fit the object, as client-go says it.
-    pub fn find<'a>(&'a self, object: &'a Value) -> Result<Vec<&'a Value>, String> {
-        Search { visits: 0 }.walk(vec![object], &self.0)
+    pub fn find<'a>(
+        &'a self,
+        object: &'a Value,
+        visits: &mut usize,
+    ) -> Result<Vec<&'a Value>, String> {
+        Search { visits }.walk(vec![object], &self.0)
     }
 
     /// Removes the fields at the path. Items of lists stay.
     ///
     /// # Errors
     /// What does not fit the object.
-    pub fn remove(&self, object: &mut Value) -> Result<(), String> {
+    pub fn remove(&self, object: &mut Value, visits: &mut usize) -> Result<(), String> {
         let Some((Step::Field(key), parents)) = self.0.split_last() else { return Ok(()) };
-        let found = Search { visits: 0 }.walk(vec![object], parents)?;
-        let found: Vec<*const Value> = found.into_iter().map(ptr::from_ref).collect();
+        let found = Search { visits }.walk(vec![object], parents)?;
+        let mut found: Vec<*const Value> = found.into_iter().map(ptr::from_ref).collect();
+        found.sort_unstable();
+        found.dedup();
         remove_below(object, &found, key);
         Ok(())
     }
 }
 
-/// Removes `key` from the maps `found`. Children come first: a removal moves its neighbours in the same map.
+/// Removes `key` from the maps `found`, which are sorted. Children come first: a removal moves its neighbours in the same
+/// map.
 fn remove_below(value: &mut Value, found: &[*const Value], key: &str) {
     let here = ptr::from_ref(value);
     match value {
         Value::Object(fields) => {
             fields.values_mut().for_each(|child| remove_below(child, found, key));
-            if found.contains(&here) {
+            if found.binary_search(&here).is_ok() {
                 fields.remove(key);
             }
         }
@@ -94,11 +101,11 @@ fn remove_below(value: &mut Value, found: &[*const Value], key: &str) {
 }
 
 /// One search, with the values visited so far.
-struct Search {
-    visits: usize,
+struct Search<'v> {
+    visits: &'v mut usize,
 }
 
-impl Search {
+impl Search<'_> {
     fn walk<'a>(
         &mut self,
         input: Vec<&'a Value>,
@@ -183,9 +190,9 @@ impl Search {
     }
 
     fn visit(&mut self, values: usize) -> Result<(), String> {
-        self.visits += values;
-        match self.visits > MAX_VISITS {
-            true => Err(format!("the path visits more than {MAX_VISITS} values")),
+        *self.visits = self.visits.saturating_add(values);
+        match *self.visits > MAX_VISITS {
+            true => Err(format!("the search visits more than {MAX_VISITS} values")),
             false => Ok(()),
         }
     }

@@ -15,6 +15,9 @@ use super::{
     watches::Scrape,
 };
 
+/// Condition rules of a manifest: one option may give them to all manifests.
+const MAX_CONDITION_RULES: usize = 16;
+
 /// A manifest, with the kind that the cluster serves for it or the reason why it cannot be applied.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
@@ -121,7 +124,8 @@ pub(crate) fn condition_rules<'a>(
     object: &ResourceIdentifier,
 ) -> &'a [ConditionRule] {
     let mut rules = matching(configs, object).map(|config| &*config.condition_rules);
-    rules.find(|rules| !rules.is_empty()).unwrap_or_default()
+    let rules = rules.find(|rules| !rules.is_empty()).unwrap_or_default();
+    rules.get(..MAX_CONDITION_RULES).unwrap_or(rules)
 }
 
 /// How soon changes of the object's status matter; of several options with rules the soonest decides.

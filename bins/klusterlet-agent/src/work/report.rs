@@ -25,7 +25,7 @@ pub(crate) fn manifest_condition(
     work: &ManifestWork,
     manifest: &Manifest,
     attempt: &ApplyAttempt,
-    raw: RawLimit,
+    (raw, left): (RawLimit, &mut usize),
 ) -> ManifestCondition {
     let now = io.now();
     let at = (generation(&work.metadata), &*now);
@@ -40,7 +40,8 @@ pub(crate) fn manifest_condition(
     let may_read = work.spec.executor.is_none() || !matches!(attempt.applied, Some(Err(_)));
     let Some(object) = attempt.object.as_ref().ok().filter(|_| may_read) else { return entry };
     let rules = feedback_rules(configs, &identifier);
-    let feedback = (!rules.is_empty()).then(|| feedback::read(rules, &manifest.meta, object, raw));
+    let feedback =
+        (!rules.is_empty()).then(|| feedback::read(rules, &manifest.meta, object, raw, left));
     let values = json!(feedback.as_ref().map(|feedback| &*feedback.values).unwrap_or_default());
     let before = entry.status_feedback.get("values").cloned().unwrap_or_else(|| json!([]));
     if values != before {

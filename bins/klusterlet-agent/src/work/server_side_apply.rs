@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     go_format::go_format,
-    jsonpath::JsonPath,
+    jsonpath::{JsonPath, MAX_VISITS},
     merge::{Intent, Owners, difference, merge},
     objects::ServerSideApplyConfig,
     prepared::{prepared, without_server_fields},
@@ -50,13 +50,18 @@ impl Required {
         let mut hash = None;
         if !config.ignore_fields.is_empty() {
             let mut hashed = original.clone();
-            ignored
-                .iter()
-                .filter(|field| !field.on_spoke_change)
-                .for_each(|f| f.remove(&mut hashed));
+            let (on_change, always): (Vec<_>, Vec<_>) =
+                ignored.iter().partition(|field| field.on_spoke_change);
+            let mut visits = 0;
+            always.into_iter().for_each(|field| field.remove(&mut hashed, &mut visits));
             let digest = format!("{:x}", md5::compute(go_format(&hashed)));
             annotate(&mut original, &digest);
             hash = Some(digest);
+            // A field that is not found in time would be taken over.
+            on_change.into_iter().for_each(|field| field.remove(&mut hashed, &mut visits));
+            if visits > MAX_VISITS {
+                return Err(format!("the paths visit more than {MAX_VISITS} values"));
+            }
         }
         let original = without_server_fields(original);
         Ok(Self { original, hash, ignored, field_manager: config.field_manager().to_owned() })
@@ -74,10 +79,10 @@ impl Required {
             Some(_) => Intent::Edited,
             None => intent,
         };
-        let mut required = self.original.clone();
+        let (mut required, mut visits) = (self.original.clone(), 0);
         for field in &self.ignored {
             if intent == Intent::Unchanged || !field.on_spoke_change {
-                field.remove(&mut required);
+                field.remove(&mut required, &mut visits);
             }
         }
         let is_kept =
@@ -165,10 +170,10 @@ fn path_of(path: &str) -> Result<JsonPath, String> {
 }
 
 impl IgnoredField {
-    fn remove(&self, object: &mut Value) {
+    fn remove(&self, object: &mut Value, visits: &mut usize) {
         match &self.place {
             // What does not fit the object is not there.
-            Place::Path(path) => drop(path.remove(object)),
+            Place::Path(path) => drop(path.remove(object, visits)),
             Place::Pointer(pointer) => remove_pointer(object, pointer),
         }
     }

@@ -25,12 +25,15 @@ fn run(data: &[u8]) {
         Err(error) => return assert_one_line(&error.escape_debug().to_string(), 6 * 8192),
     };
     let before = object.clone();
-    let found = bounded(length, OVERHEAD, || parsed.find(&before).map(|found| found.len()));
-    let removed = bounded(length, OVERHEAD, || parsed.remove(&mut object));
+    let found = bounded(length, OVERHEAD, || parsed.find(&before, &mut 0).map(|found| found.len()));
+    let removed = bounded(length, OVERHEAD, || parsed.remove(&mut object, &mut 0));
     if removed.is_err() || found.is_err() {
         assert_eq!(object, before, "an error changes nothing");
     } else if object != before {
         assert!(found.is_ok_and(|found| found > 0), "nothing was there");
-        assert!(parsed.find(&object).is_ok_and(|found| found.is_empty()), "it is still there");
+        assert!(
+            parsed.find(&object, &mut 0).is_ok_and(|found| found.is_empty()),
+            "it is still there"
+        );
     }
 }

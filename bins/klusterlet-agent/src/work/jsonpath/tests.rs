@@ -4,7 +4,7 @@ use super::*;
 
 fn find(path: &str, object: &Value) -> Result<Value, String> {
     let path = JsonPath::parse(path)?;
-    path.find(object).map(|found| json!(found))
+    path.find(object, &mut 0).map(|found| json!(found))
 }
 
 fn sample() -> Value {
@@ -99,7 +99,7 @@ fn paths_are_refused_with_client_gos_words() {
 fn search_that_multiplies_ends() {
     let nested = (0..40).fold(json!(0), |below, _| json!({"a": below}));
     let error = find(&"['a','a']".repeat(30), &nested).unwrap_err();
-    assert_eq!(error, format!("the path visits more than {MAX_VISITS} values"));
+    assert_eq!(error, format!("the search visits more than {MAX_VISITS} values"));
 }
 
 #[test]
@@ -112,10 +112,10 @@ fn fields_are_removed_from_every_place_and_items_stay() {
         (".x.y", sample_to_cut()),
     ] {
         let mut object = sample_to_cut();
-        JsonPath::parse(path).unwrap().remove(&mut object).unwrap();
+        JsonPath::parse(path).unwrap().remove(&mut object, &mut 0).unwrap();
         assert_eq!(object, left, "{path}");
     }
-    assert!(JsonPath::parse(".a[0].b").unwrap().remove(&mut json!({"a": []})).is_err());
+    assert!(JsonPath::parse(".a[0].b").unwrap().remove(&mut json!({"a": []}), &mut 0).is_err());
 }
 
 fn sample_to_cut() -> Value {
