@@ -27,7 +27,7 @@ const MANIFESTS: Family = Family::gauge(
 );
 const ABSENT: Family = Family::gauge(
     "sidecar_manifestworks_absent",
-    "AppliedManifestWorks of this agent with objects, whose ManifestWork is absent from the hub.",
+    "AppliedManifestWorks of this agent that may own objects, whose ManifestWork is absent from the hub.",
 );
 const DRIFT: Family = Family::counter(
     "sidecar_drift_corrected_total",

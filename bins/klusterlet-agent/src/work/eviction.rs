@@ -23,7 +23,7 @@ pub(crate) struct Evidence {
     pub(crate) is_wanted: bool,
     /// The hub named the work in a 404, or the record of this hub's address has taken over.
     pub(crate) is_confirmed: bool,
-    /// How many records of this agent have no work, and how many there are; none for a record without objects.
+    /// How many records of this agent have no work, and how many there are; none for a record that owns nothing.
     pub(crate) counts: (usize, usize),
     pub(crate) since: Option<SystemTime>,
 }

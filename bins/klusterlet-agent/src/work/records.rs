@@ -17,7 +17,7 @@ use super::{
     controller::{Pass, RECORD_PREFIX, WorkController},
     eviction::{self, Eviction, Evidence},
     io::{Side, WorkEvent, WorkIo},
-    objects::{AppliedManifestWork, MANIFEST_WORKS, ManifestWork},
+    objects::{APPLIED_FINALIZER, AppliedManifestWork, MANIFEST_WORKS, ManifestWork, finalizers},
     reconcile::{Progress, finalize},
     record::{delete_record, set_eviction_start},
 };
@@ -41,8 +41,8 @@ impl WorkController {
             self.duty.works.get(&record.spec.manifest_work_name) == Lookup::Absent
         };
         let absent: Vec<bool> = records.iter().map(is_absent).collect();
-        // Nothing goes with a record that lists no objects: it tells nothing of the hub either.
-        let counted = records.iter().zip(&absent).filter(|(record, _)| has_objects(record));
+        // Nothing goes with a record that no agent has applied: it tells nothing of the hub either.
+        let counted = records.iter().zip(&absent).filter(|(record, _)| may_own(record));
         let counts = (counted.clone().filter(|(_, absent)| **absent).count(), counted.count());
         self.hub.follow(&self.clients, &self.duty, &self.agent.cluster);
         let obstacles = (self.hub.doubt(), self.hub.error());
@@ -71,12 +71,7 @@ impl WorkController {
         counts: (usize, usize),
     ) {
         let result = if record.is_deleting() {
-            let work = match self.duty.works.get(&record.spec.manifest_work_name) {
-                Lookup::Object(work) => Some(work),
-                _ => None,
-            };
-            let option = work.as_ref().and_then(|work| work.spec.delete_option.as_ref());
-            finalize(&mut self.clients, record, option).map(|progress| (progress, None))
+            self.finalize(record).map(|progress| (progress, None))
         } else {
             self.evict(record, is_absent, counts).map(|due| (Progress::Done, due))
         };
@@ -86,6 +81,17 @@ impl WorkController {
             let due = result.as_ref().ok().and_then(|(_, due)| *due);
             pass.settle(&result.map(|(progress, _)| progress), &target);
             pass.due = pass.due.or(due);
+        }
+    }
+
+    /// A work that cannot be read may orphan its objects.
+    fn finalize(&mut self, record: &AppliedManifestWork) -> Result<Progress> {
+        match self.duty.works.get(&record.spec.manifest_work_name) {
+            Lookup::Object(work) => {
+                finalize(&mut self.clients, record, work.spec.delete_option.as_ref())
+            }
+            Lookup::Absent => finalize(&mut self.clients, record, None),
+            _ => Ok(Progress::Pending),
         }
     }
 
@@ -103,7 +109,7 @@ impl WorkController {
             doubt: self.hub.doubt(),
             is_wanted: is_ours && !is_absent,
             is_confirmed: false,
-            counts: if has_objects(record) { counts } else { (0, 0) },
+            counts: if may_own(record) { counts } else { (0, 0) },
             since: since.and_then(parse_micro_time),
         };
         let (duty, now) = (self.duty.clone(), SystemTime::now());
@@ -157,8 +163,10 @@ impl WorkController {
     }
 }
 
-fn has_objects(record: &AppliedManifestWork) -> bool {
+/// Whether objects may go with the record. Agents set its finalizer before they apply any, and list them later.
+fn may_own(record: &AppliedManifestWork) -> bool {
     !record.status.applied_resources.is_empty()
+        || finalizers(&record.metadata).contains(&APPLIED_FINALIZER)
 }
 
 /// What is known of a work that is gone.
