@@ -1,6 +1,9 @@
 //! Whether the hub is the one that it was: a hub that was restored or replaced may lack works that it will have again.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use apiclient::{
     error::{Error, Result},
@@ -17,6 +20,9 @@ use super::{
 static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
 
+/// After a failure the hub is compared again.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
 /// What this process knows of the hub.
 #[derive(Default)]
 pub(super) struct HubIdentity {
@@ -28,6 +34,7 @@ pub(super) struct HubIdentity {
     rewinds: u64,
     /// Why it was not compared since.
     error: Option<String>,
+    checked: Option<Instant>,
     /// It stays until the process ends: nobody can tell which works come back.
     doubt: Option<&'static str>,
 }
@@ -55,10 +62,13 @@ impl HubIdentity {
     /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
     pub(super) fn follow(&mut self, clients: &Clients, duty: &WorkDuty, cluster: &str) {
         let rewinds = duty.works.rewinds();
-        if self.is_certain() && self.rewinds == rewinds {
+        let is_early = self.error.is_some()
+            && self.checked.is_some_and(|checked| checked.elapsed() < CHECK_INTERVAL);
+        if is_early || self.is_certain() && self.rewinds == rewinds {
             return;
         }
         let checked = self.check(clients, cluster);
+        self.checked = Some(Instant::now());
         (self.error, self.rewinds) = (checked.err().map(|error| error.to_string()), rewinds);
         if let Some(error) = &self.error {
             log::debug!(error:% = error; "the hub's identity cannot be read");
@@ -68,10 +78,10 @@ impl HubIdentity {
     /// Compares the hub with what is known of it.
     pub(super) fn check(&mut self, clients: &Clients, cluster: &str) -> Result<()> {
         let path = format!(
-            "/apis/{}/namespaces/{cluster}/manifestworks?limit=1",
+            "/apis/{}/namespaces/{cluster}/manifestworks?fieldSelector=metadata.name%3D-",
             MANIFEST_WORKS.api_version()
         );
-        // Without a version in the query, the list is of the newest state.
+        // Without a version in the query, the list is of the newest state. No work is to come along: it may be large.
         let list = clients.client(Side::Hub).document(&path)?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if version.parse::<u64>().is_ok_and(|version| version < self.newest) {
