@@ -1,7 +1,7 @@
 //! The manifests of a work are applied, and what it no longer names is taken away.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Display,
     hash::{DefaultHasher, Hash, Hasher},
 };
@@ -58,17 +58,19 @@ pub(crate) fn bring(
     results.sort_by_key(|(manifest, _)| manifest.meta.ordinal);
     let left = prune_unwanted(io, work, &record, &results);
     let is_pending = !left.is_empty() || results.iter().any(|(_, outcome)| outcome.is_pending);
+    let entries = record.status.applied_resources.iter();
+    let uids: BTreeMap<_, _> = entries.map(|entry| (entry.identifier(), &entry.uid)).collect();
     let with_uid = results.iter().filter_map(|(manifest, outcome)| {
         let mut entry = intended(manifest)?;
-        let entries = record.status.applied_resources.iter();
-        let known = entries.clone().find(|known| known.identifier() == entry.identifier());
-        entry.uid = outcome.uid.clone().or_else(|| known.map(|known| known.uid.clone()))?;
+        let known = || uids.get(&entry.identifier()).copied().cloned();
+        entry.uid = outcome.uid.clone().or_else(known)?;
         Some(entry)
     });
     let mut entries = merged(&left, &with_uid.collect::<Vec<_>>());
     entries.sort();
     write_record(io, &record, entries)?;
-    digests.retain(|object, _| wanted.iter().any(|entry| entry.identifier() == *object));
+    let wanted: BTreeSet<_> = wanted.iter().map(|entry| entry.identifier()).collect();
+    digests.retain(|object, _| wanted.contains(object));
     report(io, work, results.into_iter().map(|(_, outcome)| outcome.condition).collect())?;
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
@@ -95,9 +97,9 @@ impl Outcome {
         (agent, work): (&WorkAgent, &ManifestWork),
         manifest: &Manifest,
         attempt: &ApplyAttempt,
+        budget: &mut usize,
     ) -> Self {
         Self {
-        budget: &mut usize,
             uid: attempt.object.as_ref().ok().and_then(uid_of),
             is_pending: matches!(attempt.applied, Some(Err(_)))
                 || matches!(attempt.object, Err(Availability::Unknown(..))),
@@ -113,9 +115,9 @@ pub(crate) fn observe(
     work: &ManifestWork,
 ) -> Result<Progress> {
     let texts = work.spec.workload.manifests.iter().enumerate();
+    let mut budget = MAX_VALUES_LENGTH;
     let outcomes = texts.map(|(ordinal, text)| {
         let manifest = Manifest::read(io, ordinal, text);
-    let mut budget = MAX_VALUES_LENGTH;
         let object = look(io, &side(work), &manifest);
         let attempt = ApplyAttempt { applied: None, object };
         Outcome::of(io, (agent, work), &manifest, &attempt, &mut budget)

@@ -16,7 +16,8 @@ use super::{
     merge::difference,
     objects::{
         APPLIED_FINALIZER, APPLIED_MANIFEST_WORKS, AppliedManifestResourceMeta,
-        AppliedManifestWork, AppliedManifestWorkSpec, ManifestWork, finalizers, uid,
+        AppliedManifestWork, AppliedManifestWorkSpec, ManifestWork, ResourceIdentifier, finalizers,
+        uid,
     },
     reconcile::WorkAgent,
 };
@@ -99,14 +100,16 @@ pub(crate) fn merged(
     known: &[AppliedManifestResourceMeta],
     added: &[AppliedManifestResourceMeta],
 ) -> Vec<AppliedManifestResourceMeta> {
-    let mut entries = known.to_vec();
+    let mut entries: BTreeMap<ResourceIdentifier, AppliedManifestResourceMeta> =
+        known.iter().map(|entry| (entry.identifier(), entry.clone())).collect();
     for entry in added {
-        match entries.iter_mut().find(|known| known.identifier() == entry.identifier()) {
+        match entries.get_mut(&entry.identifier()) {
             Some(known) if entry.uid.is_empty() => known.version.clone_from(&entry.version),
             Some(known) => known.clone_from(entry),
-            None => entries.push(entry.clone()),
+            None => drop(entries.insert(entry.identifier(), entry.clone())),
         }
     }
+    let mut entries: Vec<_> = entries.into_values().collect();
     entries.sort();
     entries
 }
