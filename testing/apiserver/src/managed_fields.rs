@@ -65,12 +65,18 @@ pub(crate) fn apply(
     managers.insert(me, new.keys().cloned().collect());
     fields.extend(new);
     let mut object = live.clone();
+    // All else is among the fields that are left.
+    if let Value::Object(top) = &mut object {
+        top.retain(|key, _| ["apiVersion", "kind", "metadata"].contains(&&**key));
+        if let Some(Value::Object(metadata)) = top.get_mut("metadata") {
+            metadata.retain(|field, _| SERVER_FIELDS.contains(&&**field));
+        }
+    }
     for (key, value) in tree(fields) {
         let Value::Object(top) = &mut object else { break };
         match (&*key, value) {
             ("metadata", Value::Object(own)) => {
                 let Some(Value::Object(metadata)) = top.get_mut("metadata") else { continue };
-                metadata.retain(|field, _| SERVER_FIELDS.contains(&&**field));
                 metadata.extend(own);
             }
             (_, value) => drop(top.insert(key, value)),
@@ -239,6 +245,14 @@ mod tests {
         let live = applied(&live, json!({"b": "1"}), "two", false).unwrap();
         let live = applied(&live, json!({}), "one", false).unwrap();
         assert_eq!(live["data"], json!({"theirs": "1", "b": "1"}));
+    }
+
+    #[test]
+    fn last_field_of_a_map_goes_with_it() {
+        let live = applied(&map(json!({})), json!({"a": "1"}), "one", false).unwrap();
+        let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let live = apply(&live, &bare, "one", false).ok().unwrap();
+        assert_eq!((live.get("data"), &live["metadata"]["name"]), (None, &json!("a")));
     }
 
     #[test]

@@ -275,7 +275,9 @@ impl Write<'_> {
         self.check_finalizers(current, &next)?;
         if is_applied {
             next["metadata"]["managedFields"] = owners;
-        } else if self.is_managed || next["metadata"]["managedFields"].is_array() {
+        } else if self.target.subresource.is_empty()
+            && (self.is_managed || next["metadata"]["managedFields"].is_array())
+        {
             managed_fields::update(Some(current), &mut next, self.manager);
         }
         if next == *stored {
