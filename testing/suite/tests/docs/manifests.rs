@@ -214,3 +214,29 @@ fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
         assert_eq!(all.iter().find(is_wide), None, "{base}");
     }
 }
+
+/// The klusterlet operator's pods declare no ports: the monitors put the programs' own behind their addresses, and the
+/// policy lets these in.
+#[test]
+fn monitors_of_the_operator_use_the_programs_ports() {
+    let operator = root().join("monitoring/operator");
+    let monitors = documents(&operator.join("podmonitor.yaml"));
+    let replacement = |monitor: &Value| {
+        let relabeling = &monitor["spec"]["podMetricsEndpoints"][0]["relabelings"][0];
+        relabeling["replacement"].as_str().expect("an address").to_owned()
+    };
+    let monitored: Vec<_> = monitors.iter().map(replacement).collect();
+    let default = |program: &str| {
+        let page = crate::page(&format!("bins/{program}/REFERENCE.md"));
+        let (_, port) = page
+            .split_once("Port for these endpoints; 0 disables them. (default ")
+            .expect("the flag");
+        port.split_once(')').expect("its end").0.to_owned()
+    };
+    let ports = ["csr-bootstrapper", "klusterlet-agent"].map(default);
+    assert_eq!(monitored, ports.each_ref().map(|port| format!("$1:{port}")));
+    let policy = &documents(&operator.join("networkpolicy.yaml"))[0]["spec"]["ingress"][0]["ports"];
+    let let_in: Vec<_> =
+        policy.as_array().expect("ports").iter().map(|it| it["port"].to_string()).collect();
+    assert_eq!(let_in, ports);
+}
