@@ -78,7 +78,7 @@ impl Container {
 }
 
 /// What users get: in `BIN_DIR`, else what `make dist` built.
-fn shipped(program: &str) -> PathBuf {
+pub fn shipped(program: &str) -> PathBuf {
     let directory = env::var_os("BIN_DIR").map_or_else(|| root().join("dist"), PathBuf::from);
     let path = directory.join(program);
     assert!(path.exists(), "{} is not there: make dist", path.display());

@@ -1,10 +1,13 @@
 //! klusterlet-agent between a hub with ManifestWorks and a cluster, both embedded servers.
 
+use std::path::Path;
+
 use dev_apiserver::{Options, Resource, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    manifest::shipped,
     sidecar::{Sidecar, bare, free_port, program},
     wait::PATIENCE,
     within,
@@ -59,8 +62,17 @@ impl Stage {
 
     /// The program, with a short grace period, without HTTPS and, unless flags say so, without an election.
     pub fn start(&self, flags: &[&str]) -> Sidecar {
+        self.start_file(&program("klusterlet-agent"), flags)
+    }
+
+    /// The program that users get, whose memory counts.
+    pub fn start_shipped(&self) -> Sidecar {
+        self.start_file(&shipped("klusterlet-agent"), &[])
+    }
+
+    fn start_file(&self, file: &Path, flags: &[&str]) -> Sidecar {
         let port = free_port();
-        let mut command = bare(&program("klusterlet-agent"));
+        let mut command = bare(file);
         command.args(["agent", "--spoke-cluster-name=c", "--listen=", "-v=2"]);
         command.args(["--namespace=n", "--appliedmanifestwork-eviction-grace-period=1s"]);
         command.args([&format!("--metrics-port={port}"), "--disable-leader-election"]).args(flags);

@@ -27,7 +27,7 @@ fn thing(name: &str, spec: Value) -> Value {
 fn work_of_half_a_mebibyte_is_applied_whatever_its_shape() {
     let stage = Stage::new();
     stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
-    let mut agent = stage.start(&[]);
+    let mut agent = stage.start_shipped();
     let keys = (0..8_000).map(|n| (format!("{n:05}"), json!("x".repeat(40))));
     let deep = (0..100).fold(json!(0), |inner, _| json!([inner]));
     let shapes = [
@@ -62,7 +62,7 @@ fn thousand_works_are_applied() {
         let manifests = [config_map(&format!("m{n}"), "1")];
         stage.put_work(&format!("w{n}"), json!({"workload": {"manifests": manifests}}));
     }
-    let mut agent = stage.start(&[]);
+    let mut agent = stage.start_shipped();
     within(PATIENCE, "all of them", || {
         let metrics = agent.ask("/metrics").1;
         let all = "sidecar_manifestworks{applied=\"True\",available=\"True\"} 1000\n";
