@@ -9,7 +9,6 @@ mod memory;
 mod remotes;
 mod table;
 mod throughput;
-mod works;
 
 use std::{process::ExitCode, sync::Arc, time::Instant};
 
@@ -28,8 +27,8 @@ use tools::{
 type Table = (&'static str, fn() -> bool);
 
 /// What needs the real control plane is only measured by name.
-const ON_REAL_SERVERS: [&str; 3] = ["backlog", "footprint", "works"];
-const TABLES: [Table; 8] = [
+const ON_REAL_SERVERS: [&str; 2] = ["backlog", "footprint"];
+const TABLES: [Table; 7] = [
     ("lag", lag::measure),
     ("throughput", throughput::measure),
     ("memory", memory::measure),
@@ -37,7 +36,6 @@ const TABLES: [Table; 8] = [
     ("fleet", fleet::measure),
     ("backlog", backlog::measure),
     ("footprint", footprint::measure),
-    ("works", works::measure),
 ];
 
 fn main() -> ExitCode {
