@@ -12,7 +12,7 @@ use sidecar::{
 };
 
 use crate::work::{
-    conditions::{APPLIED, AVAILABLE},
+    conditions::{APPLIED, AVAILABLE, find_status_condition},
     duty::WorkDuty,
     objects::WorkCondition,
 };
@@ -144,7 +144,7 @@ fn count<'a>(all: impl Iterator<Item = &'a [WorkCondition]>) -> Counts {
     let mut counts = Counts::new();
     for conditions in all {
         let status = |kind: &str| {
-            let condition = conditions.iter().find(|condition| condition.kind == kind);
+            let condition = find_status_condition(conditions, kind);
             condition.map_or_else(|| "Unknown".to_owned(), |condition| condition.status.clone())
         };
         *counts.entry((status(APPLIED), status(AVAILABLE))).or_default() += 1;

@@ -60,7 +60,7 @@ pub(crate) struct ApplyOptions<'a> {
     pub(crate) intent: Intent,
 }
 
-/// Applies a manifest; returns the object, null for an absent one that is only read, and whether it was written.
+/// Applies a manifest; returns the object and whether it was written. Strategy ReadOnly returns null for an absent object.
 pub(crate) fn apply(
     io: &mut dyn WorkIo,
     (manifest, text): (&Manifest, &str),

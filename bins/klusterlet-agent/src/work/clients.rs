@@ -74,8 +74,8 @@ impl Clients {
         Ok(object)
     }
 
-    /// While a kind hangs, as in a webhook, its objects are not tried: those of other kinds and works are not to wait
-    /// for each of them.
+    /// While writes of a kind hang, as in a webhook, the agent tries none: objects of other kinds and works would wait
+    /// for each.
     fn unless_hanging<T>(
         &mut self,
         side: Side<'_>,

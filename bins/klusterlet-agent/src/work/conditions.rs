@@ -43,7 +43,7 @@ pub(crate) fn set_manifest(
         Some(Ok(())) => ("True", ("AppliedManifestComplete", "Apply manifest complete".to_owned())),
         Some(Err(error)) => ("False", error.condition()),
     };
-    let known = conditions.iter().find(|condition| condition.kind == APPLIED);
+    let known = find_status_condition(conditions, APPLIED);
     let moved = known.is_some_and(|known| known.observed_generation != Some(generation));
     set(conditions, new(APPLIED, status, reason, message, Some(generation)), now);
     if moved {
@@ -84,24 +84,25 @@ pub(crate) fn set_work(
     manifests: &[ManifestCondition],
     (generation, now): (i64, &str),
 ) {
-    let status = |manifest: &ManifestCondition, kind: &str| {
-        let mut conditions = manifest.conditions.iter();
-        conditions.find(|c| c.kind == kind).map(|c| c.status.clone()).unwrap_or_default()
-    };
     let is_tried = |manifest: &ManifestCondition| {
-        let mut conditions = manifest.conditions.iter();
-        conditions.any(|c| c.kind == APPLIED && c.observed_generation == Some(generation))
+        find_status_condition(&manifest.conditions, APPLIED)
+            .is_some_and(|applied| applied.observed_generation == Some(generation))
     };
     // Of a complete work none is applied: the condition stays as it was.
     if !manifests.is_empty() && manifests.iter().all(is_tried) {
-        let applied = manifests.iter().all(|manifest| status(manifest, APPLIED) == "True");
+        let mut manifests = manifests.iter();
+        let applied = manifests.all(|it| is_status_condition_true(&it.conditions, APPLIED));
         let (status, reason, message) = match applied {
             true => ("True", "AppliedManifestWorkComplete", "Apply manifest work complete"),
             false => ("False", "AppliedManifestWorkFailed", "Failed to apply manifest work"),
         };
         set(conditions, new(APPLIED, status, reason, message.to_owned(), Some(generation)), now);
     }
-    let count = |wanted: &str| manifests.iter().filter(|m| status(m, AVAILABLE) == wanted).count();
+    let count = |wanted: &str| {
+        let available =
+            manifests.iter().filter_map(|it| find_status_condition(&it.conditions, AVAILABLE));
+        available.filter(|condition| condition.status == wanted).count()
+    };
     let (absent, unknown, total) = (count("False"), count("Unknown"), manifests.len());
     let (status, reason, message) = match (absent, unknown, total) {
         (1.., ..) => {
@@ -128,16 +129,25 @@ pub(crate) fn set_deleting(conditions: &mut Vec<WorkCondition>, (generation, now
 
 /// Whether this generation of the manifest was applied.
 pub(crate) fn was_applied(manifest: Option<&ManifestCondition>, generation: i64) -> bool {
-    let conditions = manifest.into_iter().flat_map(|manifest| &manifest.conditions);
-    conditions.into_iter().any(|c| {
-        c.kind == APPLIED && c.status == "True" && c.observed_generation == Some(generation)
-    })
+    let applied = manifest.and_then(|it| find_status_condition(&it.conditions, APPLIED));
+    applied.is_some_and(|it| it.status == "True" && it.observed_generation == Some(generation))
 }
 
 /// Whether the manifest is complete: it is applied no more.
 pub(crate) fn is_complete(manifest: Option<&ManifestCondition>) -> bool {
-    let mut conditions = manifest.into_iter().flat_map(|manifest| &manifest.conditions);
-    conditions.any(|condition| condition.kind == COMPLETE && condition.status == "True")
+    manifest.is_some_and(|manifest| is_status_condition_true(&manifest.conditions, COMPLETE))
+}
+
+/// The condition of a type (apimachinery `pkg/api/meta/conditions.go`).
+pub(crate) fn find_status_condition<'a>(
+    conditions: &'a [WorkCondition],
+    kind: &str,
+) -> Option<&'a WorkCondition> {
+    conditions.iter().find(|condition| condition.kind == kind)
+}
+
+pub(crate) fn is_status_condition_true(conditions: &[WorkCondition], kind: &str) -> bool {
+    find_status_condition(conditions, kind).is_some_and(|condition| condition.status == "True")
 }
 
 pub(super) fn new(
@@ -247,7 +257,7 @@ mod tests {
         ] {
             let mut conditions = Vec::new();
             set_work(&mut conditions, &manifests, (1, "t"));
-            let find = |kind: &str| conditions.iter().find(|c| c.kind == kind);
+            let find = |kind: &str| find_status_condition(&conditions, kind);
             assert_eq!(find(APPLIED).map_or("", |c| &*c.status), applied);
             let found = find(AVAILABLE).unwrap();
             assert_eq!((&*found.status, &*found.message), (available, message));

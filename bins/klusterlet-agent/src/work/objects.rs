@@ -8,8 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    condition_rules::ConditionRule, conditions::COMPLETE, executor::ManifestWorkExecutor,
-    feedback::FeedbackRule, merge::FIELD_MANAGER,
+    condition_rules::ConditionRule,
+    conditions::{COMPLETE, is_status_condition_true},
+    executor::ManifestWorkExecutor,
+    feedback::FeedbackRule,
+    merge::FIELD_MANAGER,
 };
 
 pub(crate) static MANIFEST_WORKS: Resource =
@@ -182,6 +185,15 @@ pub(crate) struct ManifestResourceMeta {
     pub(crate) namespace: String,
 }
 
+impl ManifestResourceMeta {
+    /// Whether both are about one object, whatever its place among the manifests.
+    pub(crate) fn has_object_of(&self, other: &Self) -> bool {
+        let Self { ordinal: _, group, version, kind, resource, name, namespace } = self;
+        (group, version, kind) == (&other.group, &other.version, &other.kind)
+            && (resource, name, namespace) == (&other.resource, &other.name, &other.namespace)
+    }
+}
+
 /// metav1.Condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -275,8 +287,7 @@ impl ManifestWork {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        conditions.any(|condition| condition.kind == COMPLETE && condition.status == "True")
+        is_status_condition_true(&self.status.conditions, COMPLETE)
     }
 }
 

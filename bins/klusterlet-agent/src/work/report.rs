@@ -84,7 +84,7 @@ pub(crate) fn report(
 
 /// The status of condition Applied.
 fn applied(status: &ManifestWorkStatus) -> Option<&str> {
-    let applied = status.conditions.iter().find(|condition| condition.kind == APPLIED);
+    let applied = conditions::find_status_condition(&status.conditions, APPLIED);
     applied.map(|condition| &*condition.status)
 }
 
@@ -96,12 +96,7 @@ pub(crate) fn known_condition<'a>(
     let known = &work.status.resource_status.manifests;
     let exact = known.iter().find(|known| known.resource_meta == manifest.meta);
     exact.or_else(|| {
-        let ordinal = manifest.meta.ordinal;
-        let mut same = known.iter().filter(|known| {
-            let mut meta = known.resource_meta.clone();
-            meta.ordinal = ordinal;
-            meta == manifest.meta
-        });
+        let mut same = known.iter().filter(|it| it.resource_meta.has_object_of(&manifest.meta));
         same.next().filter(|_| same.next().is_none())
     })
 }
