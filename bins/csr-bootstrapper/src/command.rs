@@ -64,7 +64,7 @@ mod tests {
             ("csr agent --v=2", None, true, Ok("--v=2")),
             ("csr -v 2", None, false, Ok("-v 2")),
             ("csr", None, false, Ok("")),
-            // A value is no subcommand.
+            // A flag's value does not count as a subcommand.
             ("csr -cluster-name agent", None, false, Ok("-cluster-name agent")),
             // Text is printed.
             ("/registration -h", Some(programs[0]), false, Ok("-h")),

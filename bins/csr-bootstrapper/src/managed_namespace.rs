@@ -102,7 +102,7 @@ impl ManagedNamespaces {
                 any = true;
                 ControlFlow::Break(())
             });
-            // Without the right nobody wants namespaces to be managed.
+            // An operator who withholds the right wants no namespaces managed.
             let answered = matches!(listed, Ok(_) | Err(Error::Forbidden(_)));
             self.look_at = (!answered).then_some(now + RETRY_INTERVAL);
         }

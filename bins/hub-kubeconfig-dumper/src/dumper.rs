@@ -74,7 +74,7 @@ impl Dumper {
         SECRETS.object(&self.settings.namespace, &self.settings.secret)
     }
 
-    /// Returns whether the watch, since `revision`, has brought another version than the one that was `read`.
+    /// Returns whether the watch has brought a version other than `read` since `revision`.
     pub(crate) fn has_changed(&self, revision: u64, read: &Lookup<String>) -> bool {
         let seen = self.versions.get(&self.settings.secret);
         let is_known = matches!(seen, Lookup::Absent | Lookup::Object(_));

@@ -36,7 +36,7 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The cluster as one that requests certificates.
+/// Requests and stores the cluster's own certificate.
 pub(super) struct ClusterIo<'a> {
     pub(super) agent: &'a Agent,
     pub(super) names: AgentNames,
@@ -224,7 +224,7 @@ impl Io for ClusterIo<'_> {
         self.close(Some(name));
     }
 
-    /// A kubeconfig that leads to the right hub stays as it is.
+    /// Keeps a kubeconfig that leads to the right hub.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = store::values_of(issued);
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {

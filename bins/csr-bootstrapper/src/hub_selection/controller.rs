@@ -99,8 +99,8 @@ impl HubController<'_> {
         }
     }
 
-    /// Selects the hub of the pending request or of the credential if none is selected, else the first other one that
-    /// would register the cluster. The hub that the cluster joins stays while it answers: it may wait for a person.
+    /// Selects the hub of the pending request or of the credential if none is selected, else the first other hub that
+    /// would register the cluster. The hub that the cluster joins stays while it answers: it may wait for an approval.
     fn select(&mut self, state: HubState, selected: Option<&str>) {
         let agent = self.agent;
         let servers: Vec<_> =

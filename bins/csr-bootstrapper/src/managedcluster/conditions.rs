@@ -167,7 +167,7 @@ mod tests {
         let earlier = at(BEFORE, AVAILABLE, "False", UNAVAILABLE, "old");
         for (before, health, after) in [
             (&available(BEFORE), &failing, Some(ill(NOW))),
-            // Another message is no transition.
+            // A change of the message alone keeps the transition time.
             (&earlier, &failing, Some(ill(BEFORE))),
             (&earlier, &ApiServerHealth::Ok, Some(available(NOW))),
             (&lost, &ApiServerHealth::Ok, Some(available(NOW))),

@@ -11,7 +11,7 @@ use sidecar::{
 /// The Secret with the bootstrap kubeconfig without a flag, and for the klusterlet operator.
 pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
-/// All flags, with the defaults of this program's own command line or those of `registration agent`.
+/// All flags, with the defaults of the program's own command line or of `registration agent`.
 pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));

@@ -44,7 +44,7 @@ pub(super) struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// The claims of `token`, if they can be read; nobody here verifies its signature.
+    /// The claims of `token`, if they can be read; the hub alone can verify its signature.
     pub(super) fn of(token: &[u8]) -> Option<Self> {
         let parts: Vec<_> = str::from_utf8(token).ok()?.split('.').collect();
         let [_, claims, _] = parts[..] else { return None };
