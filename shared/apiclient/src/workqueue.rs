@@ -23,7 +23,7 @@ pub struct Workqueue<K> {
     changed: Condvar,
     /// Nothing is being processed.
     drained: Condvar,
-    /// The most workers; of more than one, another may start for urgent work that all of them keep waiting.
+    /// The maximum number of workers. Above one, an extra worker may start for urgent work while all others are busy.
     most: usize,
 }
 

@@ -22,12 +22,15 @@ enum Rank {
     Backlog,
 }
 
+/// All ranks, the first one first.
+const RANKS: [Rank; 3] = [Rank::Large, Rank::Urgent, Rank::Backlog];
+
 /// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyState {
     /// Waiting with this number.
     Ready(Rank, u64),
-    /// Until it is retried; whether it was urgent, or has become so.
+    /// Waits until it is retried; `true` if the key is urgent.
     Parked(bool),
     Processing,
     /// It changed while it was being processed.
@@ -117,18 +120,13 @@ impl<K: Clone + Ord> Order<K> {
 
     /// Enqueues a key that changed. Whether a worker may have more to do.
     pub(super) fn add(&mut self, key: K, urgent: bool, now: Instant) -> bool {
-        match self.entries.get(&key).map(|entry| entry.state) {
-            Some(KeyState::Processing | KeyState::Dirty) => self.set(key, KeyState::Dirty, now),
-            Some(KeyState::Parked(before)) => {
-                self.set(key, KeyState::Parked(before || urgent), now);
-            }
-            // It moves up, and the backlog's limit no longer holds it.
-            Some(KeyState::Ready(Rank::Backlog, _)) if urgent => {
-                self.enqueue(key, urgent, now);
-                return true;
-            }
-            Some(KeyState::Ready(..)) => {}
-            Some(KeyState::Delayed(_)) | None => {
+        match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
+            Some(state @ KeyState::Processing) => *state = KeyState::Dirty,
+            Some(KeyState::Dirty) => {}
+            Some(KeyState::Parked(before)) => *before |= urgent,
+            Some(KeyState::Ready(rank, _)) if *rank != Rank::Backlog || !urgent => {}
+            // A key of the backlog moves up, and the backlog's limit no longer holds it.
+            Some(KeyState::Ready(..) | KeyState::Delayed(_)) | None => {
                 self.enqueue(key, urgent, now);
                 return true;
             }
@@ -156,19 +154,12 @@ impl<K: Clone + Ord> Order<K> {
     /// The next work for a worker.
     pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem<K>> {
         self.end_delays(now);
-        let ranks = [Rank::Large, Rank::Urgent, Rank::Backlog];
-        let (rank, key) = ranks.into_iter().find_map(|rank| {
-            let may = match rank {
-                Rank::Large => self.running[rank as usize] == 0,
-                Rank::Urgent => true,
-                Rank::Backlog => self.running[rank as usize] < self.most_backlog,
-            };
-            let (_, key) = self.ready[rank as usize].first_key_value().filter(|_| may)?;
-            Some((rank, key.clone()))
-        })?;
-        self.set(key.clone(), KeyState::Processing, now);
+        let rank = RANKS.into_iter().find(|rank| self.available(*rank) > 0)?;
+        let key = self.ready[rank as usize].first_key_value()?.1.clone();
+        let entry = self.entries[&key];
+        self.set(key.clone(), Entry { state: KeyState::Processing, ..entry });
         self.running[rank as usize] += 1;
-        let Entry { since, failures, .. } = self.entries[&key];
+        let Entry { since, failures, .. } = entry;
         let (urgent, large) = (rank != Rank::Backlog, rank == Rank::Large);
         Some(WorkItem { key, since, urgent, large, failures })
     }
@@ -186,10 +177,11 @@ impl<K: Clone + Ord> Order<K> {
         let again = entry.is_some_and(|entry| entry.state == KeyState::Dirty);
         let (wait, failures) = match result {
             ReconcileResult::RequeueAsLarge => {
-                return self.insert(key, Rank::Large, Entry { failures, ..entry_of(since) });
+                return self.insert(key, Rank::Large, since, failures);
             }
             ReconcileResult::Park if !again => {
-                return self.set(key, KeyState::Parked(urgent), since);
+                let state = KeyState::Parked(urgent);
+                return self.set(key, Entry { state, since, failures: 0 });
             }
             ReconcileResult::Done | ReconcileResult::Park => (None, 0),
             ReconcileResult::RequeueAfter(wait) => (Some(wait), 0),
@@ -197,21 +189,27 @@ impl<K: Clone + Ord> Order<K> {
         };
         let due = again || wait.is_some_and(|wait| wait.is_zero());
         match wait {
-            _ if due => self.insert(key, Rank::Urgent, Entry { failures, ..entry_of(now) }),
+            _ if due => self.insert(key, Rank::Urgent, now, failures),
             None => {}
             Some(wait) => {
-                let until = now + wait.min(MAX_DELAY);
-                self.entries.insert(key.clone(), Entry { failures, ..entry_of(now) });
-                self.set(key, KeyState::Delayed(until), now);
+                let state = KeyState::Delayed(now + wait.min(MAX_DELAY));
+                self.set(key, Entry { state, since: now, failures });
             }
         }
     }
 
     /// The number of keys that workers could take now.
     pub(super) fn waiting(&self) -> usize {
-        let [large, urgent, backlog] = [0, 1, 2].map(|rank| self.ready[rank].len());
-        let room = self.most_backlog.saturating_sub(self.running[Rank::Backlog as usize]);
-        large.min(usize::from(self.running[Rank::Large as usize] == 0)) + urgent + backlog.min(room)
+        RANKS.map(|rank| self.available(rank)).iter().sum()
+    }
+
+    fn available(&self, rank: Rank) -> usize {
+        let most = match rank {
+            Rank::Large => 1,
+            Rank::Urgent => usize::MAX,
+            Rank::Backlog => self.most_backlog,
+        };
+        self.ready[rank as usize].len().min(most.saturating_sub(self.running[rank as usize]))
     }
 
     /// Returns whether a key with a recent event waits.
@@ -259,7 +257,7 @@ impl<K: Clone + Ord> Order<K> {
         depth
     }
 
-    /// Enqueues the delayed keys that are due. A repeated look comes with the backlog, however many there are.
+    /// Enqueues the delayed keys that are due. Keys join the backlog, unless they have failed only a few times.
     fn end_delays(&mut self, now: Instant) {
         while let Some((_, key)) = self.delayed.first().filter(|(at, _)| *at <= now).cloned() {
             let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
@@ -270,35 +268,27 @@ impl<K: Clone + Ord> Order<K> {
     fn enqueue(&mut self, key: K, urgent: bool, now: Instant) {
         let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
         let rank = if urgent { Rank::Urgent } else { Rank::Backlog };
-        self.insert(key, rank, Entry { failures, ..entry_of(now) });
+        self.insert(key, rank, now, failures);
     }
 
-    fn insert(&mut self, key: K, rank: Rank, entry: Entry) {
+    fn insert(&mut self, key: K, rank: Rank, since: Instant, failures: u32) {
         self.next += 1;
-        self.set(key.clone(), KeyState::Ready(rank, self.next), entry.since);
-        let state = KeyState::Ready(rank, self.next);
-        self.entries.insert(key, Entry { state, ..entry });
+        self.set(key, Entry { state: KeyState::Ready(rank, self.next), since, failures });
     }
 
-    /// Changes the state of a key, and the collection that it waits in.
-    fn set(&mut self, key: K, state: KeyState, now: Instant) {
-        let entry = self.entries.entry(key.clone()).or_insert_with(|| entry_of(now));
-        match std::mem::replace(&mut entry.state, state) {
-            KeyState::Ready(rank, number) => drop(self.ready[rank as usize].remove(&number)),
-            KeyState::Delayed(at) => drop(self.delayed.remove(&(at, key.clone()))),
+    /// Records the entry of a key, and moves the key to the collection of its state.
+    fn set(&mut self, key: K, entry: Entry) {
+        match self.entries.insert(key.clone(), entry).map(|before| before.state) {
+            Some(KeyState::Ready(rank, number)) => drop(self.ready[rank as usize].remove(&number)),
+            Some(KeyState::Delayed(at)) => drop(self.delayed.remove(&(at, key.clone()))),
             _ => {}
         }
-        match state {
+        match entry.state {
             KeyState::Ready(rank, number) => drop(self.ready[rank as usize].insert(number, key)),
             KeyState::Delayed(at) => drop(self.delayed.insert((at, key))),
             _ => {}
         }
     }
-}
-
-/// A new entry, in no collection yet.
-fn entry_of(since: Instant) -> Entry {
-    Entry { state: KeyState::Processing, since, failures: 0 }
 }
 
 #[cfg(test)]
