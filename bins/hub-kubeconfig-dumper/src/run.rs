@@ -124,7 +124,7 @@ fn log_outcome(dumper: &Dumper, outcome: &DumpOutcome, backoff: &mut Backoff) ->
     let (is_new, target) = (dumper.record(outcome), dumper.target());
     let mut failed = |what: &str, error: &Error| {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
-        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let level = retry.level();
         let retry_in = seconds(retry.wait);
         log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
         retry.wait

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
+
 use crate::error::Error;
 
 /// The wait after the first failure is drawn from up to this, then doubled.
@@ -27,6 +29,13 @@ pub struct Retry {
     pub wait: Duration,
     /// The first of its kind, or a reminder: log it.
     pub should_log: bool,
+}
+
+impl Retry {
+    /// The level at which to log the failure.
+    pub fn level(&self) -> Level {
+        if self.should_log { Level::Warn } else { Level::Debug }
+    }
 }
 
 impl Backoff {

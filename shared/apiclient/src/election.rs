@@ -172,7 +172,7 @@ pub fn run(
             Err(error) => {
                 let retry = backoff.failed(&error, Instant::now(), 0.0);
                 wait = wait.max(retry.wait);
-                let level = if retry.should_log { Level::Warn } else { Level::Debug };
+                let level = retry.level();
                 let retry_in = seconds(wait);
                 log_object!(
                     level, target, error:% = error, retry_in = retry_in;

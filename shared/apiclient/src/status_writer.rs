@@ -109,7 +109,7 @@ impl WritePace {
     }
 
     /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and
-    /// the next attempt comes at the pace of writes: a watch that lags is no reason to wait for longer.
+    /// the next attempt keeps the pace of writes: a lagging watch must not lengthen the wait.
     pub fn failed(&mut self, error: &Error, now: Instant) -> Level {
         if matches!(error, Error::Conflict(_)) {
             self.step(now);
@@ -117,7 +117,7 @@ impl WritePace {
         }
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;
-        if retry.should_log { Level::Warn } else { Level::Debug }
+        retry.level()
     }
 
     fn step(&mut self, now: Instant) {

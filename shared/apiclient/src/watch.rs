@@ -237,8 +237,8 @@ impl Watcher {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Notes the client's server, and returns whether it is another one than before, as its files may lead elsewhere.
-    /// The version of one says nothing about another, which may well accept it: a list of the newest state is next.
+    /// Notes the client's server; returns whether it has changed, as its files may lead elsewhere. The version of one
+    /// server means nothing to another, which may still accept it: the next request lists the newest state.
     fn follow_server(&mut self, client: &Client) -> bool {
         let before = std::mem::replace(&mut self.server, client.host());
         let elsewhere = before != self.server && !before.is_empty();
@@ -285,7 +285,7 @@ impl Watcher {
     fn failed(&mut self, list_watch: &ListWatch<'_>, error: &Error) -> Duration {
         let (target, server) = (list_watch.selection.target, list_watch.client.name());
         let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let level = retry.level();
         let retry_in = seconds(retry.wait);
         log_object!(
             level, target, server = server, error:% = error, retry_in = retry_in;
@@ -334,8 +334,7 @@ fn usable(version: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Reload, Timeouts};
-    use kubeconfig::config::{Auth, ClusterConfig, Trust};
+    use kubeconfig::config::{Auth, ClusterConfig};
 
     fn at(version: &str) -> Watcher {
         Watcher { state: State::At(version.to_owned()), ..Watcher::default() }
@@ -402,20 +401,10 @@ mod tests {
 
     #[test]
     fn wait_after_a_401_ends_with_another_identity() {
-        let config = |token: &str| ClusterConfig {
-            server: "http://127.0.0.1:1".into(),
-            trust: Trust::System,
-            server_name: None,
-            identity: None,
-            auth: Auth::Token(token.to_owned().into()),
-            impersonate: Vec::new(),
-            proxy: None,
-            namespace: None,
-        };
-        let client =
-            Client::new("the hub", config("old"), Reload::Never, Timeouts::default()).unwrap();
+        let client = list::tests::client();
         let (refused, started) = (client.generation(), Instant::now());
-        client.swap(config("new")).unwrap();
+        let auth = Auth::Token("new".to_owned().into());
+        client.swap(ClusterConfig { auth, ..client.config() }).unwrap();
         wait_for_identity(&client, refused, &Stop::default(), MAX_BACKOFF);
         assert!(started.elapsed() < MAX_BACKOFF);
     }

@@ -127,7 +127,7 @@ pub fn log_outcome<T>(
             );
         }
         RenewalOutcome::Failed(retry) => {
-            let level = if retry.should_log { Level::Warn } else { Level::Debug };
+            let level = retry.level();
             let retry_in = seconds(retry.wait);
             log_object!(
                 level, target, server = server, error = error, retry_in = retry_in;

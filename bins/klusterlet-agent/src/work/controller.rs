@@ -11,7 +11,6 @@ use apiclient::{
     backoff::Backoff, controller, error::Result, log_object, reflector::Lookup, resource::Target,
     stop::Stop,
 };
-use log::Level;
 
 use super::{
     bring::objects,
@@ -173,7 +172,7 @@ impl Pass {
             Ok(Progress::Pending) => self.backoff.left_undone(fastrand::f64()),
             Err(error) => {
                 let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-                let level = if retry.should_log { Level::Warn } else { Level::Debug };
+                let level = retry.level();
                 log_object!(level, target, error:% = error; "the work is tried again");
                 retry.wait
             }

@@ -154,7 +154,7 @@ pub(crate) fn encoded(token: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{io, time::Duration};
 
     use super::*;
@@ -165,7 +165,7 @@ mod tests {
     };
     use kubeconfig::config::{Auth, ClusterConfig, Trust};
 
-    fn client() -> Client {
+    pub(crate) fn client() -> Client {
         let config = ClusterConfig {
             server: "http://127.0.0.1:1".into(),
             trust: Trust::System,
