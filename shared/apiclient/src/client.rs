@@ -192,26 +192,17 @@ impl Client {
     /// Never repeated, as a first attempt that was cut off may have created the object.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let target = if target.subresource.is_some() { *target } else { target.siblings() };
-        let query = self.field_manager_query();
-        self.object(&ApiRequest {
-            query,
-            ..ApiRequest::write(Method::POST, target, JSON, object, false)
-        })
+        self.write(ApiRequest::write(Method::POST, target, JSON, object, false))
     }
 
     /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
     pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let guarded = object["metadata"]["resourceVersion"].is_string();
-        let query = self.field_manager_query();
-        self.object(&ApiRequest {
-            query,
-            ..ApiRequest::write(Method::PUT, *target, JSON, object, guarded)
-        })
+        self.write(ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
     }
 
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
-        let query = self.field_manager_query();
-        self.object(&ApiRequest { query, ..ApiRequest::patch(*target, kind, patch) })
+        self.write(ApiRequest::patch(*target, kind, patch))
     }
 
     /// Server-side apply as `field_manager`; a field of another manager is a conflict unless `force` takes it over.
@@ -350,11 +341,13 @@ impl Client {
         self.inner.timeouts.watch
     }
 
-    fn field_manager_query(&self) -> String {
-        match self.field_manager {
+    /// Sends a write in the name of the handle's field manager.
+    fn write(&self, request: ApiRequest<'_>) -> Result<Value> {
+        let query = match self.field_manager {
             "" => String::new(),
             name => format!("fieldManager={name}"),
-        }
+        };
+        self.object(&ApiRequest { query, ..request })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

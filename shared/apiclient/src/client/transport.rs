@@ -97,7 +97,7 @@ impl Transport {
         Ok(())
     }
 
-    /// The message for a request; `impersonated` stands in for the user of the config, impersonated or not.
+    /// The message for a request; `impersonated` replaces the user of the config and any impersonation in it.
     pub(crate) fn request(
         &self,
         request: &ApiRequest<'_>,
