@@ -2,11 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use apiclient::resource::valid_name;
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::{
     flag_rows,
-    flags::{FILES_ANYWHERE, Flag, Flags, Invocation, common},
+    flags::{FILES_ANYWHERE, Flag, Flags, Invocation, NO_NAMESPACE, common, object_name},
 };
 
 use crate::pod::OwnContainer;
@@ -134,16 +133,6 @@ impl HubTarget {
             HubCredentials::Secret { namespace, name } => Some((namespace, name)),
         }
     }
-}
-
-const NO_NAMESPACE: &str = "the program's namespace is not known: set -namespace or POD_NAMESPACE";
-
-fn object_name(what: &str, name: impl Into<String>) -> Result<String, String> {
-    let name = name.into();
-    if valid_name(&name) {
-        return Ok(name);
-    }
-    Err(format!("{what} {name:?} is not a valid object name"))
 }
 
 /// Returns whether a Lease is renewed on the hub, and on the managed cluster.

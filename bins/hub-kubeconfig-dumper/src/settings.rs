@@ -2,12 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use apiclient::resource::valid_name;
 use hub_kubeconfig_dumper::{Modes, valid_key};
 use kubeconfig::{Env, own_namespace};
 use sidecar::{
     flag_rows,
-    flags::{Flag, Flags, Invocation, common},
+    flags::{Flag, Flags, Invocation, NO_NAMESPACE, common, object_name},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +49,10 @@ impl Settings {
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        let namespace = namespace
-            .ok_or("the program's namespace is not known: set -namespace or POD_NAMESPACE")?;
+        let namespace = namespace.ok_or(NO_NAMESPACE)?;
         let secret = flags.required("hub-kubeconfig-secret")?;
-        for (what, name) in [("-hub-kubeconfig-secret", &secret), ("the namespace", &namespace)] {
-            if !valid_name(name) {
-                return Err(format!("{what} {name:?} is not a valid object name"));
-            }
-        }
+        let secret = object_name("-hub-kubeconfig-secret", secret)?;
+        let namespace = object_name("the namespace", namespace)?;
         let flattened = flags.some("flattened-kubeconfig").map(str::to_owned);
         if let Some(name) = flattened.as_ref().filter(|name| !valid_key(name)) {
             return Err(format!("-flattened-kubeconfig {name:?} is not a file name for a Secret"));

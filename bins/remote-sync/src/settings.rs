@@ -13,7 +13,7 @@ use apiclient::{
     resource::{valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
-use sidecar::flags::Flags;
+use sidecar::flags::{Flags, object_name};
 
 use self::remotes::registry;
 pub(crate) use self::{
@@ -210,10 +210,8 @@ impl Settings {
         let number = |name, most| flags.number_in(name, 1..=most).map(|number| number as usize);
         let interval = flags.period("probe-interval")?;
         // Instances differ by the name of their Lease.
-        let instance = flags.text("leader-election-name");
-        if !valid_name(instance) {
-            return Err(format!("-leader-election-name {instance:?} is not a valid object name"));
-        }
+        let name = flags.text("leader-election-name");
+        let instance = object_name("-leader-election-name", name)?;
         let mut settings = Self {
             dry_run: flags.switch("dry-run"),
             direction: values::one_of(flags, "direction", values::DIRECTION)?,
@@ -257,7 +255,7 @@ impl Settings {
         if elects && settings.operation == Operation::Run {
             let namespace = namespace
                 .ok_or("-leader-election needs a namespace: set -namespace or POD_NAMESPACE")?;
-            settings.election = Some(Election { namespace, name: instance.to_owned() });
+            settings.election = Some(Election { namespace, name: instance });
         }
         // Roles can be printed without a remote.
         if !flags.switch("print-rbac") {

@@ -6,6 +6,7 @@ mod tests;
 
 use std::{collections::BTreeMap, ffi::OsString, fmt::Write, ops::RangeInclusive, time::Duration};
 
+use apiclient::resource::valid_name;
 use kubeconfig::Reach;
 use lexopt::Parser;
 
@@ -183,6 +184,19 @@ pub fn parse(
     } else {
         Invocation::Run(flags)
     })
+}
+
+pub const NO_NAMESPACE: &str =
+    "the program's namespace is not known: set -namespace or POD_NAMESPACE";
+
+/// # Errors
+/// One sentence in which `what` names the setting.
+pub fn object_name(what: &str, name: impl Into<String>) -> Result<String, String> {
+    let name = name.into();
+    if valid_name(&name) {
+        return Ok(name);
+    }
+    Err(format!("{what} {name:?} is not a valid object name"))
 }
 
 /// The text of `-help`, sorted by name as in Go.
