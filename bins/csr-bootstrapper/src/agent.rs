@@ -39,7 +39,7 @@ use crate::{
 
 /// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
 /// copies of each are made.
-pub(crate) const HUB_OBJECT: usize = 512 << 10;
+const HUB_OBJECT: usize = 512 << 10;
 
 /// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize): of CSRs alone, a cluster
 /// and its add-ons may have thousands, answered and not yet removed.
@@ -114,9 +114,7 @@ impl Agent {
 
     /// A client for a hub outside of a session; `name` is the hub's in messages.
     pub(crate) fn requester_client(&self, name: &str, config: ClusterConfig) -> Result<Client> {
-        let (timeouts, requests) = (Timeouts::default(), self.other_requests.clone());
-        let client = Client::counting(name, config, Reload::Never, timeouts, requests)?;
-        Ok(client.limited_to(HUB_OBJECT))
+        hub_client(name, config, &self.other_requests)
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&SharedState) -> T) -> T {
@@ -256,6 +254,17 @@ impl Agent {
             );
         }
     }
+}
+
+/// A client for a hub, within the limit of memory for its objects; `requests` counts what it sends.
+pub(crate) fn hub_client(
+    name: &str,
+    config: ClusterConfig,
+    requests: &RequestMetrics,
+) -> Result<Client> {
+    let (timeouts, requests) = (Timeouts::default(), requests.clone());
+    let client = Client::counting(name, config, Reload::Never, timeouts, requests)?;
+    Ok(client.limited_to(HUB_OBJECT))
 }
 
 /// Keeps the credential's Secret up to date, until the end of the process.

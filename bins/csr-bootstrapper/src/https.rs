@@ -64,7 +64,7 @@ impl HttpsSettings {
         }
     }
 
-    /// Listens with a self-signed certificate of this start.
+    /// Listens with a self-signed certificate made for this process.
     pub fn listen(&self) -> Result<HttpListener> {
         let (certificate, key) = self_signed()?;
         self.listen_with(certificate, &key)

@@ -45,7 +45,7 @@ pub(crate) struct ManagedNamespaces {
     label: String,
     /// One namespace at least was managed, and all are watched since.
     is_watched: bool,
-    /// When to list them next: once until there is an answer.
+    /// When to list them next; `None` after the first answer.
     look_at: Option<Instant>,
     /// By the namespace's name.
     writer: StatusWriter<String>,

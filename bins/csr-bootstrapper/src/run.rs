@@ -131,11 +131,11 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
         return Ok(None);
     }
     let names = resolve_names(agent, &stored)?;
-    if agent.settings.hub_connection_timeout.is_some() {
+    if let Some(timeout) = agent.settings.hub_connection_timeout {
         let server = stored.data().get(HUB_SERVER).map(|value| String::from_utf8(value.to_vec()));
         let (names, pending) = (names.clone(), server.and_then(std::result::Result::ok));
         runtime::spawn_with("hubs", agent, move |agent| {
-            hub_selection::run(agent, &names, pending.as_deref());
+            hub_selection::run(agent, &names, pending.as_deref(), timeout);
         })?;
     }
     if agent.settings.once.is_none() {

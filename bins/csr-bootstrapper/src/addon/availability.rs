@@ -3,17 +3,14 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use apiclient::{
-    backoff::Backoff, error::Error, log_object, resource::LEASES, time::parse_micro_time,
-};
-use log::Level;
+use apiclient::{backoff::Backoff, log_object, resource::LEASES, time::parse_micro_time};
 use serde_json::Value;
 
 use super::{
     cluster_of,
     managed_cluster_addon::{AddOn, AddOnNamespace},
 };
-use crate::{agent::Agent, conditions::Condition};
+use crate::{agent::Agent, certificate::store, conditions::Condition};
 
 /// As upstream (AddOnLeaseControllerSyncInterval).
 const READ_INTERVAL: Duration = Duration::from_secs(30);
@@ -60,13 +57,11 @@ impl LeaseReader {
     /// Reads the Lease; returns for how long that counts.
     fn read(&mut self, agent: &Agent, name: &str, addon: &AddOn) -> Duration {
         let target = LEASES.object(&addon.namespace.name, name);
-        let lease = match cluster_of(agent, &addon.namespace).get(&target) {
-            Ok(lease) => Some(renewed(&lease)),
-            Err(Error::NotFound(_)) => None,
+        let lease = match store::read(cluster_of(agent, &addon.namespace), &target) {
+            Ok(lease) => lease.map(|lease| renewed(&lease)),
             Err(error) => {
                 let retry = self.errors.failed(&error, Instant::now(), fastrand::f64());
-                let level = if retry.should_log { Level::Warn } else { Level::Debug };
-                log_object!(level, target, error:% = error; "the Lease of an add-on cannot be read");
+                log_object!(retry.level(), target, error:% = error; "the Lease of an add-on cannot be read");
                 return retry.wait;
             }
         };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use apiclient::{
-    error::{Error, Result},
+    error::Result,
     log_object,
     resource::Target,
     status_writer::{StatusWriter, patch_status},
@@ -20,6 +20,7 @@ use super::{
     registration::AddOnContext,
 };
 use crate::{
+    certificate::store,
     certificate::{KUBE_API_SERVER_CLIENT, Subject},
     conditions::{Condition, set},
 };
@@ -144,12 +145,9 @@ fn try_write(
 ) -> Result<Option<AddOn>> {
     let addons = &session.addons;
     let revision = addons.revision();
-    let object = match session.client.get(target) {
-        Err(Error::NotFound(_)) => {
-            addons.put(revision, name, None);
-            return Ok(None);
-        }
-        object => object?,
+    let Some(object) = store::read(&session.client, target)? else {
+        addons.put(revision, name, None);
+        return Ok(None);
     };
     let read = |object: &Value| Some(AddOn::of(object)?.following(Some(known), Instant::now()));
     // What the watch has not brought yet is judged anew.

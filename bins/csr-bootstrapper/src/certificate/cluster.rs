@@ -93,7 +93,7 @@ impl<'a> ClusterIo<'a> {
         }
     }
 
-    /// The client of the bootstrap identity, while that requests.
+    /// The bootstrap identity's client, while that identity is the requester.
     fn bootstrap_csrs(&self) -> Option<Arc<CsrClient>> {
         self.agent.read(|state| state.requester.clone())
     }

@@ -25,7 +25,7 @@ const MIN_USED_CAP: Duration = Duration::from_secs(12 * 3600);
 
 /// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a
 /// restart, but different for each certificate, so that a fleet with certificates of the same time does not
-/// come back at once. With it comes the certificate's whole lifetime.
+/// come back at once. Also returns the certificate's whole lifetime.
 fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> (SystemTime, Duration) {
     let Some((begin, end)) = validity(chain) else {
         return (SystemTime::UNIX_EPOCH, Duration::ZERO);
@@ -67,12 +67,11 @@ fn length(begin: SystemTime, end: SystemTime) -> Duration {
     end.duration_since(begin).unwrap_or_default()
 }
 
-/// The message of condition ClusterCertificateRotated about the certificate in `pem`: upstream's words,
-/// with times as Go prints them.
-pub(crate) fn rotated_message(pem: &[u8]) -> String {
+/// The message of condition ClusterCertificateRotated about the certificate with this `chain`: upstream's words, with
+/// times as Go prints them.
+pub(crate) fn rotated_message(chain: &[X509Certificate]) -> String {
     let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
-    let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
-    match leaf {
+    match chain.first() {
         Some(leaf) => format!(
             "client certificate rotated starting from {} to {}",
             go(leaf.not_before),

@@ -255,7 +255,7 @@ impl<'a> CertificateManager<'a> {
             agent.record_event("SecretSaveFailed", true, error.message());
         }
         let is_routine = matches!(error, Error::Conflict(_));
-        let level = if retry.should_log && !is_routine { Level::Warn } else { Level::Debug };
+        let level = if is_routine { Level::Debug } else { retry.level() };
         let retry_in = seconds(retry.wait);
         log_object!(
             level, agent.credential(), error:% = error, retry_in = retry_in;

@@ -7,7 +7,6 @@ use std::{
 
 use apiclient::{
     backoff::Backoff,
-    client::{Client, Reload, Timeouts},
     error::{Error, Result},
     log_object,
 };
@@ -19,7 +18,7 @@ use super::{
     validate::{UsableCredential, Validation},
 };
 use crate::{
-    agent::{Agent, HUB_OBJECT},
+    agent::{Agent, hub_client},
     bootstrap::BootstrapKubeconfig,
     hub::Hub,
     identity::AgentNames,
@@ -64,9 +63,7 @@ pub(super) fn follow(
 }
 
 fn open(agent: &Agent, names: &AgentNames, config: ClusterConfig, hub: &Hub) -> Result<()> {
-    let (timeouts, requests) = (Timeouts::default(), agent.session_requests.clone());
-    let client = Client::counting("the hub", config, Reload::Never, timeouts, requests)?;
-    let client = client.limited_to(HUB_OBJECT);
+    let client = hub_client("the hub", config, &agent.session_requests)?;
     let session =
         HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
     // The one before ends first: its cluster must not appear in the new one.
@@ -139,7 +136,7 @@ impl NewHubCheck {
             Err(error) => {
                 self.refused_since = None;
                 let retry = self.errors.failed(&error, now, fastrand::f64());
-                let level = if retry.should_log { Level::Warn } else { Level::Debug };
+                let level = retry.level();
                 log_object!(level, agent.credential(), error:% = error; "the new hub does not answer");
                 agent.report(|status| status.detail = Some(error.to_string()));
                 return retry.wait;

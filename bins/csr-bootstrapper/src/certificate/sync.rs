@@ -8,6 +8,7 @@ use std::{
 };
 
 use apiclient::{
+    certificate,
     error::{Error, Result},
     resource::valid_name,
 };
@@ -134,8 +135,7 @@ impl Certificate {
     /// An earlier process may have ended before it reported its certificate, and somebody may have put one there.
     fn see_usable(&mut self, validation: &Validation) {
         if let Some(usable) = validation.usable() {
-            let message = deadline::rotated_message(&usable.identity.certificate);
-            self.rotated = Some(Rotated::Done(message));
+            self.rotated = Some(Rotated::Done(deadline::rotated_message(&usable.chain)));
         }
     }
 
@@ -370,7 +370,8 @@ impl Certificate {
         let used = deadline::least_use(pem, &io.clocks());
         self.obtained = Some((pem.to_vec(), seen.now + used));
         (self.posted, self.issued, self.waiting) = (None, None, None);
-        self.rotated = Some(Rotated::Done(deadline::rotated_message(pem)));
+        let chain = certificate::chain(pem).unwrap_or_default();
+        self.rotated = Some(Rotated::Done(deadline::rotated_message(&chain)));
         let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);
         io.notify(&Notice::new(SAVED, Level::Info, message));
         Ok(seen.now)

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use apiclient::{
     client::{Client, Timeouts},
-    error::Error,
     resource::Resource,
 };
 use kubeconfig::config::ClusterConfig;
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     agent::Agent,
-    certificate::csr::CSRS,
+    certificate::{csr::CSRS, store},
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
 
@@ -56,9 +55,7 @@ fn ask(client: &Client, cluster: &str) -> Result<bool, String> {
             }
         }
     }
-    match client.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
-        Err(Error::NotFound(_)) => Ok(true),
-        Ok(cluster) => Ok(accepts_client(&cluster)),
-        Err(error) => Err(error.to_string()),
-    }
+    let found = store::read(client, &MANAGED_CLUSTERS.cluster_object(cluster));
+    let found = found.map_err(|error| error.to_string())?;
+    Ok(found.is_none_or(|cluster| accepts_client(&cluster)))
 }

@@ -6,12 +6,13 @@ use apiclient::{
     backoff::Backoff, controller, error::Error, log_line::seconds, log_object, reflector::Store,
     stop::Stop,
 };
-use kubeconfig::secret;
 use log::Level;
 
 use super::{HubState, HubTimer, check::check, others};
 use crate::{
-    agent::Agent, certificate::validate::validate, hub::Hub, identity::AgentNames,
+    agent::Agent,
+    certificate::validate::{of_secret, validate},
+    identity::AgentNames,
     managedcluster::accepts_client,
 };
 
@@ -20,10 +21,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Selects a hub, and another one when that has to be, until the end of the process. `pending` is the server of the
 /// request that an earlier process left.
-pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<&str>) {
-    let (Some(timeout), now) = (agent.settings.hub_connection_timeout, Instant::now()) else {
-        return;
-    };
+pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<&str>, timeout: Duration) {
+    let now = Instant::now();
     let mut controller = HubController {
         agent,
         names,
@@ -140,9 +139,11 @@ impl HubController<'_> {
     fn hub_before(&self, servers: &[Option<String>]) -> Option<usize> {
         let index = |server: &str| servers.iter().position(|it| it.as_deref() == Some(server));
         self.pending.and_then(index).or_else(|| {
-            let data = secret::data(&*self.agent.credential_secret()?).ok()?;
-            validate(&data, None, self.names, self.agent.clocks()).usable()?;
-            index(Hub::of_secret("", &data).ok()?.url())
+            let secret = self.agent.credential_secret();
+            let (_, validation) = of_secret(secret.as_deref(), |data| {
+                validate(data, None, self.names, self.agent.clocks())
+            });
+            index(validation.usable()?.hub.url())
         })
     }
 

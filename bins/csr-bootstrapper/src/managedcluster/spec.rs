@@ -15,7 +15,7 @@ use kubeconfig::config::Trust;
 use log::Level;
 use serde_json::{Value, json};
 
-use crate::{agent::Agent, identity::AgentNames};
+use crate::{agent::Agent, certificate::store, identity::AgentNames};
 
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
@@ -24,9 +24,8 @@ pub(crate) static MANAGED_CLUSTERS: Resource =
 /// ManagedCluster, `false` if there is one. Accepting it is up to the hub.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-    match client.get(&target) {
-        Err(Error::NotFound(_)) => {}
-        other => return other.map(|_| false),
+    if store::read(client, &target)?.is_some() {
+        return Ok(false);
     }
     let bare = json!({
         "apiVersion": MANAGED_CLUSTERS.api_version(),

@@ -127,10 +127,7 @@ impl Keeper {
                     _ => retry.wait,
                 };
                 let is_routine = matches!(error, Error::Conflict(_));
-                let level = match retry.should_log && !is_routine {
-                    true => Level::Warn,
-                    false => Level::Debug,
-                };
+                let level = if is_routine { Level::Debug } else { retry.level() };
                 log_object!(
                     level, name.target(), error:% = error, retry_in = seconds(wait);
                     "{what}"
@@ -145,7 +142,7 @@ impl Keeper {
     /// stored before the first write: without it, no later process would remove the Secret.
     ///
     /// # Errors
-    /// As the servers say, after what they kept from being done.
+    /// As the servers say, with what failed, for the log line.
     fn keep(
         &mut self,
         name: &RegistrationSecret,

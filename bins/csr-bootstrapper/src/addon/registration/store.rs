@@ -9,7 +9,6 @@ use apiclient::{
     resource::{valid_label, valid_name},
 };
 use kubeconfig::secret::Data;
-use log::Level;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
@@ -71,7 +70,7 @@ impl RegistrationStore {
             return Ok(());
         };
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let level = retry.level();
         log::log!(level, error:% = error; "the registrations of add-ons cannot be read");
         self.not_before = Instant::now() + retry.wait;
         Err(self.not_before)
@@ -175,7 +174,7 @@ fn named(value: &[u8]) -> Option<(RegistrationSecret, String)> {
     is_valid.then_some((secret, stored.addon))
 }
 
-/// Returns whether `value` names a Secret, and has no request that does not belong there.
+/// Returns whether `value` names a Secret, and holds no request unless `keeps_request`.
 fn is_stored(value: &[u8], keeps_request: bool) -> bool {
     named(value).is_some() && (keeps_request || request::<IgnoredAny>(value).is_none())
 }
