@@ -12,7 +12,7 @@ use crate::{
     controller::Controller,
     model::key,
     sync::{
-        remote::RemoteSync,
+        remote::{LISTING, RemoteSync},
         status::{PairCondition, PairState},
     },
 };
@@ -143,15 +143,14 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Left {
     }
     for remote in controller.remotes().iter() {
         let open = add_obstacles(controller, remote, &mut left);
-        add_pairs(remote, awaits_orphans, &mut left);
+        // Before the conditions: an attempt that ends after this has left its own.
+        let (enqueues, depth) = (remote.awaits_enqueuing(), remote.queue.depth());
+        add_pairs(remote, depth.failing, awaits_orphans, &mut left);
         // The Secrets that cannot be listed and so were not uploaded.
-        let names = &controller.context.settings.secrets;
-        let troubles = remote.secret_troubles().zip(names);
-        for (why, name) in troubles.filter_map(|(why, name)| Some((why?, name))) {
-            left.add(format!("secrets/{name} ({}): {why}", remote.name), false);
+        let troubles = remote.secret_troubles(&controller.context.settings.secrets);
+        for (secrets, why) in troubles.filter_map(|(secrets, why)| Some((secrets, why?))) {
+            left.add(format!("{secrets} ({}): {why}", remote.name), false);
         }
-        let depth = remote.queue.depth();
-        let enqueues = remote.awaits_enqueuing();
         if open && (enqueues || depth.parked > 0) || depth.queued + depth.running > 0 {
             left.add(format!("pairs of {} are in the queue", remote.name), true);
         }
@@ -159,14 +158,14 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Left {
     left
 }
 
-/// Adds the kinds of which no pair can be reconciled at present; whether there are none.
+/// Adds the kinds whose pairs cannot be reconciled at present; returns whether there are none.
 fn add_obstacles(controller: &Controller, remote: &RemoteSync, left: &mut Left) -> bool {
     let unreachable = is_unreachable(&remote.cluster);
     let connecting = !remote.clusters().iter().all(|it| it.is_connected());
     let mut open = true;
     for (kind, wanted) in controller.context.settings.resources.iter() {
         if let Some(why) = remote.obstacle(kind) {
-            let moves = !unreachable && (connecting || remote.is_listing(kind));
+            let moves = !unreachable && (connecting || why == LISTING);
             left.add(format!("{wanted} ({}): {why}", remote.name), moves);
             open = false;
         }
@@ -175,7 +174,7 @@ fn add_obstacles(controller: &Controller, remote: &RemoteSync, left: &mut Left) 
 }
 
 /// Adds the pairs that are not in sync, and not held for a person.
-fn add_pairs(remote: &RemoteSync, awaits_orphans: bool, left: &mut Left) {
+fn add_pairs(remote: &RemoteSync, failing: usize, awaits_orphans: bool, left: &mut Left) {
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {
             condition.ends && awaits_orphans
@@ -187,7 +186,7 @@ fn add_pairs(remote: &RemoteSync, awaits_orphans: bool, left: &mut Left) {
     {
         left.add(format!("{} ({}): {}", pair.key, remote.name, condition.reason), false);
     }
-    if remote.queue.depth().failing > 0 {
+    if failing > 0 {
         left.add(format!("a pair of {} is retried", remote.name), false);
     }
 }

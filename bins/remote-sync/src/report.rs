@@ -88,7 +88,8 @@ impl Report for Reporter {
             for (kind, wanted) in self.controller.context.settings.resources.iter() {
                 add(format!("{wanted} ({})", remote.name), remote.hindrance(kind));
             }
-            for (secrets, why) in self.secrets(remote) {
+            for (secrets, why) in remote.secret_troubles(&self.controller.context.settings.secrets)
+            {
                 add(format!("{secrets} ({})", remote.name), why);
             }
             add(remote.name.clone(), held_deletions(remote));
@@ -137,12 +138,6 @@ impl Reporter {
         [self.controller.local.cluster()].into_iter().chain(remotes).cloned().collect()
     }
 
-    /// Secrets as metrics name them, with the reason why changes of these may go unnoticed at present.
-    fn secrets(&self, remote: &RemoteSync) -> impl Iterator<Item = (String, Option<String>)> {
-        let names = self.controller.context.settings.secrets.iter();
-        names.map(|name| format!("secrets/{name}")).zip(remote.secret_troubles())
-    }
-
     fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
         for (kind, wanted) in self.controller.context.settings.resources.iter() {
@@ -160,7 +155,7 @@ impl Reporter {
             }
             metrics.add(RESOURCE_READY, &[label, resource], u8::from(!hindered));
         }
-        for (secrets, why) in self.secrets(remote) {
+        for (secrets, why) in remote.secret_troubles(&self.controller.context.settings.secrets) {
             metrics.add(RESOURCE_READY, &[label, ("resource", &secrets)], u8::from(why.is_none()));
         }
         for (state, count) in remote.queue.depth().by_state() {

@@ -11,6 +11,7 @@ use std::{
 
 use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 
+pub(crate) use self::obstacles::LISTING;
 use crate::{
     cache::cluster::{SourceSide, TargetSide},
     connection::Connection,

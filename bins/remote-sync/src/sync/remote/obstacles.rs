@@ -13,11 +13,6 @@ impl RemoteSync {
         self.check(kind).err()
     }
 
-    /// Returns whether pairs of this kind wait for nothing but lists.
-    pub(crate) fn is_listing(&self, kind: KindIndex) -> bool {
-        self.check(kind).is_err_and(|why| why == LISTING)
-    }
-
     fn check(&self, kind: KindIndex) -> Result<(), String> {
         let [from, to] = self.clusters().map(session);
         let (from, to) = (from?, to?);
@@ -74,9 +69,13 @@ impl RemoteSync {
         trouble.or_else(|| self.target.namespaces.trouble())
     }
 
-    /// For each name of Secrets, why changes of these may go unnoticed at present.
-    pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = Option<String>> {
-        self.target.secrets.iter().map(|secrets| secrets.trouble())
+    /// The Secrets of these names, as metrics name them, with the reason why their changes may go unnoticed at present.
+    pub(crate) fn secret_troubles(
+        &self,
+        names: &[String],
+    ) -> impl Iterator<Item = (String, Option<String>)> {
+        let troubles = self.target.secrets.iter().map(|secrets| secrets.trouble());
+        names.iter().map(|name| format!("secrets/{name}")).zip(troubles)
     }
 }
 
@@ -88,4 +87,5 @@ pub(super) fn session(cluster: &Arc<Connection>) -> Result<u64, String> {
     })
 }
 
-const LISTING: &str = "its objects are being listed";
+/// The obstacle of pairs that wait for lists alone.
+pub(crate) const LISTING: &str = "its objects are being listed";
