@@ -85,7 +85,7 @@ fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<St
     let since = Instant::now();
     let item = WorkItem { key: pair.clone(), since, urgent: true, large: true, failures: 0 };
     let seen = PairContext::new(context, remote, &item);
-    // Nothing was looked at yet.
+    // A check of uploaded Secrets is due after every start; it is not worth reporting.
     let observed = seen
         .as_ref()
         .map(|pair| Observed { secrets_checked: true, ..pair.observe(Instant::now()) });

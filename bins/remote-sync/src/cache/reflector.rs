@@ -155,29 +155,13 @@ impl<W: Watched> Reflector<W> {
         kind: &ApiResource,
         progress: &mut Progress,
     ) -> Result<()> {
-        let selection = Selection {
-            target: target(kind, self.namespace.as_deref(), self.name.as_deref()),
-            labels: "",
-            metadata_only: self.metadata_only,
-            page: PAGE,
-            list_after_loss: false,
-        };
+        let target = target(kind, self.namespace.as_deref(), self.name.as_deref());
+        let selection =
+            Selection { metadata_only: self.metadata_only, page: PAGE, ..Selection::all(target) };
         let (mut watcher, mut result) = (mem::take(&mut progress.watcher), Ok(()));
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
-            let watches = matches!(event, Event::Watching);
-            let begins = watches || matches!(event, Event::Init { .. });
-            let goes_on = if begins { self.begins(session, progress) } else { Ok(true) };
-            let handled = goes_on.and_then(|goes_on| match goes_on {
-                true => self.handle_event(event, session.number, kind).map(|()| true),
-                false => Ok(false),
-            });
-            match handled {
-                Ok(true) => {
-                    if watches {
-                        progress.backoff.succeeded();
-                    }
-                    return ControlFlow::Continue(());
-                }
+            match self.step(event, session, kind, progress) {
+                Ok(true) => return ControlFlow::Continue(()),
                 Ok(false) => {}
                 Err(error) => result = Err(error),
             }
@@ -185,6 +169,26 @@ impl<W: Watched> Reflector<W> {
         });
         progress.watcher = watcher;
         result
+    }
+
+    /// Handles an event; returns whether to go on.
+    fn step(
+        &self,
+        event: Event<'_>,
+        session: &ClusterSession,
+        kind: &ApiResource,
+        progress: &mut Progress,
+    ) -> Result<bool> {
+        let watches = matches!(event, Event::Watching);
+        let begins = watches || matches!(event, Event::Init { .. });
+        if begins && !self.begins(session, progress)? {
+            return Ok(false);
+        }
+        self.handle_event(event, session.number, kind)?;
+        if watches {
+            progress.backoff.succeeded();
+        }
+        Ok(true)
     }
 
     /// Returns whether a list or watch that begins is of the same kind and cluster as those before. A session

@@ -157,7 +157,7 @@ impl PairContext<'_> {
             Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
             written => self.source.keep(&written.map_err(stale)?)?,
         };
-        self.context.metrics.status_lag(self.since.elapsed());
+        self.context.metrics.status_lag(self.item.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.memory().update(self.id, |memory| {
             memory.settled.after_upload(&written.value.state, &target.value.state);
@@ -293,7 +293,7 @@ impl PairContext<'_> {
             self.settle(source, &written);
         }
         if !self.context.settings.track.marks_sources() {
-            self.context.metrics.spec_lag(self.since.elapsed());
+            self.context.metrics.spec_lag(self.item.since.elapsed());
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl PairContext<'_> {
         self.report_regression(source, target);
         let patch = patch::record_generations(source, target, &self.context.reader);
         self.source.patch(Patch::Merge, &patch)?;
-        self.context.metrics.spec_lag(self.since.elapsed());
+        self.context.metrics.spec_lag(self.item.since.elapsed());
         Ok(())
     }
 }

@@ -112,7 +112,7 @@ impl PairContext<'_> {
         if kind.group.is_empty() {
             return Ok(None);
         }
-        let name = format!("{}.{}", kind.plural, kind.group);
+        let name = kind.to_string();
         let definition = CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name);
         let life = self.life_at_source(&definition)?;
         // Not each kind has a definition. One that had it is gone with its objects.

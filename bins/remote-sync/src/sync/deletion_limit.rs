@@ -1,6 +1,6 @@
 //! Limit for the deletions of one remote: a token bucket for each kind. Pure.
 //!
-//! More that wait than people delete at once mean that something went wrong at the source: then all of that kind wait.
+//! If more deletions wait than a person makes at once, something went wrong at the source: all of that kind wait.
 //! Namespaces count as a kind of their own.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};

@@ -234,9 +234,8 @@ impl Observed {
         copy.is_some_and(|copy| (copy.cluster, copy.place) != now)
     }
 
-    /// Returns whether a target that is nobody's copy may be marked as the source's. Whatever the source claims
-    /// is no proof: its annotations and finalizers are written by whoever may write the source. That its content
-    /// is the target's is one, but for objects without content.
+    /// Returns whether an unmanaged target may be marked as the source's. The source's claims prove nothing: whoever may
+    /// write the source writes its annotations and finalizers. Equal content is proof, unless both have none.
     pub(crate) fn adoption(&self, rules: &SyncRules) -> Adoption {
         let (Some(source), Some(target)) = (&self.source, &self.target) else {
             return Adoption::Refused;

@@ -98,7 +98,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     // Pairs that failed together do not come back together.
-    let wait = backoff(class, pair.failures).mul_f64(0.5 + fastrand::f64() / 2.0);
+    let wait = backoff(class, pair.item.failures).mul_f64(0.5 + fastrand::f64() / 2.0);
     ReconcileResult::Failed(wait.max(requested_delay(error)))
 }
 

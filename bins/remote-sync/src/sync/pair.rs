@@ -47,12 +47,7 @@ pub(crate) struct PairContext<'a> {
     pub(crate) namespace: PairObject<'a, TargetNamespace>,
     /// How marks name the source's cluster.
     source_mark: String,
-    /// The time at which the pair was enqueued.
-    pub(crate) since: Instant,
-    priority: Priority,
-    is_small: bool,
-    /// Failures in a row before this attempt.
-    pub(crate) failures: u32,
+    pub(crate) item: &'a WorkItem<Pair>,
 }
 
 /// A log line about a pair, which its source identifies; the line's own keys follow the message.
@@ -79,7 +74,7 @@ impl<'a> PairContext<'a> {
         remote: &'a RemoteSync,
         item: &'a WorkItem<Pair>,
     ) -> Option<Self> {
-        let WorkItem { key: id, since, urgent, large, failures } = item;
+        let WorkItem { key: id, large, .. } = item;
         let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
         let (namespace, name) = key::split(&id.key);
         let most = if *large { USUAL_OBJECT } else { SMALL_RESPONSE };
@@ -115,10 +110,7 @@ impl<'a> PairContext<'a> {
             ),
             kinds,
             source_mark: remote.source.cluster.mark(),
-            since: *since,
-            priority: if *urgent { Priority::Urgent } else { Priority::Backlog },
-            is_small: !large,
-            failures: *failures,
+            item,
         })
     }
 
@@ -133,7 +125,7 @@ impl<'a> PairContext<'a> {
 
     /// Returns whether it is reconciled as a pair of small objects.
     pub(crate) fn is_small(&self) -> bool {
-        self.is_small
+        !self.item.large
     }
 
     /// Returns whether one of its objects is large.
@@ -191,9 +183,10 @@ impl<'a> PairContext<'a> {
         if self.context.settings.direction == Direction::Push {
             turns.reverse();
         }
+        let priority = if self.item.urgent { Priority::Urgent } else { Priority::Backlog };
         let mut waited = false;
         for turn in turns {
-            match turn.begin(self.priority) {
+            match turn.begin(priority) {
                 Admission::Admitted { waited: now } => waited |= now,
                 ended => return ended,
             }

@@ -118,7 +118,7 @@ impl<K: Clone + Ord> Order<K> {
         }
     }
 
-    /// Enqueues a key that changed. Whether a worker may have more to do.
+    /// Enqueues a key that changed; returns whether a worker may have more to do.
     pub(super) fn add(&mut self, key: K, urgent: bool, now: Instant) -> bool {
         match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
             Some(state @ KeyState::Processing) => *state = KeyState::Dirty,
