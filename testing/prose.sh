@@ -20,7 +20,7 @@ git ls-files '*.md' ':!CHANGELOG.md' | xargs awk '
     function check(count, i, sentences, words) {
         count = split(text, sentences, /[.:;?!]([ *)]|$)|\n/)
         for (i = 1; i <= count; i++)
-            if (split(sentences[i], words, /[ \t]+/) > 36) { print page ":" sentences[i]; bad = 1 }
+            if (split(sentences[i], words) > 35) { print page ":" sentences[i]; bad = 1 }
     }
     FNR == 1 { check(); page = FILENAME; text = ""; code = 0 }
     /^```/ { code = !code }
