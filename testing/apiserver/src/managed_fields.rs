@@ -49,8 +49,8 @@ pub(crate) fn apply(
     }
     if !conflicts.is_empty() && !force {
         let shown = conflicts.into_iter().map(|((manager, _), path)| {
-            let steps = path.iter().map(|step| step.strip_prefix("f:").unwrap_or(step));
-            Conflict { manager, field: steps.map(|step| format!(".{step}")).collect() }
+            let steps = path.iter().map(|step| format!(".{}", name(step)));
+            Conflict { manager, field: steps.collect() }
         });
         return Err(shown.collect());
     }
@@ -105,19 +105,11 @@ fn write(object: &mut Value, managers: &BTreeMap<Manager, BTreeSet<Path>>) {
     let entries = entries.map(|((manager, operation), paths)| {
         let mut fields = json!({});
         for path in paths {
-            path.iter().fold(&mut fields, |place, step| &mut place[step]);
+            *path.iter().fold(&mut fields, |place, step| &mut place[step]) = json!({});
         }
-        nulls_to_objects(&mut fields);
         json!({"manager": manager, "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": fields})
     });
     object["metadata"]["managedFields"] = entries.collect();
-}
-
-fn nulls_to_objects(fields: &mut Value) {
-    match fields {
-        Value::Object(fields) => fields.values_mut().for_each(nulls_to_objects),
-        other => *other = json!({}),
-    }
 }
 
 fn managers(object: &Value) -> BTreeMap<Manager, BTreeSet<Path>> {

@@ -143,16 +143,14 @@ impl Status {
         let one = |conflict: &Conflict| {
             let Conflict { manager, field } = conflict;
             let message = format!("conflict with {manager:?}");
-            json!({"reason": "FieldManagerConflict", "message": message, "field": field})
+            Cause { reason: "FieldManagerConflict", message, field: field.clone() }.json()
         };
         let first = &conflicts[0];
         let count = conflicts.len();
+        let plural = if count == 1 { "" } else { "s" };
         let message = format!(
-            "Apply failed with {count} conflict{}: conflict{} with {:?}: {}",
-            if count == 1 { "" } else { "s" },
-            if count == 1 { "" } else { "s" },
-            first.manager,
-            first.field,
+            "Apply failed with {count} conflict{plural}: conflict{plural} with {:?}: {}",
+            first.manager, first.field,
         );
         Self::new(409, "Conflict", message).with("causes", conflicts.iter().map(one).collect())
     }
