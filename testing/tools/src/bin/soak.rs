@@ -25,6 +25,7 @@ const FAULTS: f64 = 0.05;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// From early to late, in KiB.
 const DRIFT: u64 = 64;
+const PROGRAM: &str = "csr-bootstrapper";
 const FLAGS: [&str; 3] = [
     "-leader-election-lease-duration=15s",
     "-leader-election-renew-deadline=10s",
@@ -33,7 +34,6 @@ const FLAGS: [&str; 3] = [
 
 /// One process and its Lease on `cluster`.
 struct Life {
-    program: &'static str,
     cluster: Arc<Cluster>,
     sidecar: Sidecar,
     renewals: u64,
@@ -62,23 +62,21 @@ fn main() {
     println!("All invariants held.");
 }
 
-/// Lives until each process has renewed its Lease so often; whether all held.
+/// Lives until the process has renewed its Lease so often; whether all held.
 fn run(renewals: u64, dice: &mut Dice) -> bool {
     let spoke = Spoke::auto("life");
     let agent = spoke.start(&[&["-disable-leader-election=false"][..], &FLAGS].concat());
-    let mut lives = [Life::new("csr-bootstrapper", &spoke.managed, agent)];
-    for life in &lives {
-        life.meet_faults(dice);
-    }
+    let mut life = Life::new(&spoke.managed, agent);
+    life.meet_faults(dice);
     let begin = Instant::now();
-    while lives.iter().any(|life| life.renewals < renewals) {
+    while life.renewals < renewals {
         pause(200);
-        lives.iter_mut().for_each(|life| life.look(renewals));
+        life.look(renewals);
     }
-    let held: Vec<bool> = lives.iter().map(|life| life.judge(renewals)).collect();
+    let held = life.judge(renewals);
     fact("seconds", &begin.elapsed().as_secs().to_string());
     println!();
-    !held.contains(&false)
+    held
 }
 
 fn fact(what: &str, value: &str) {
@@ -111,9 +109,8 @@ fn page(code: u16) -> Action {
 }
 
 impl Life {
-    fn new(program: &'static str, cluster: &Arc<Cluster>, sidecar: Sidecar) -> Self {
+    fn new(cluster: &Arc<Cluster>, sidecar: Sidecar) -> Self {
         Self {
-            program,
             cluster: cluster.clone(),
             sidecar,
             renewals: 0,
@@ -134,7 +131,6 @@ impl Life {
 
     /// Counts what has come since the last look.
     fn look(&mut self, wanted: u64) {
-        let program = self.program;
         for request in self.cluster.server().take_requests(Instant::now()) {
             if !is_renewal(&request) {
                 self.others += u64::from(request.resource == "leases");
@@ -144,14 +140,14 @@ impl Life {
             self.last = request.at;
             self.renewals += 1;
             if self.renewals.is_multiple_of((wanted / EARLY).max(1)) {
-                println!("  {program:20} {:>7} renewals", grouped(self.renewals));
+                println!("  {PROGRAM:20} {:>7} renewals", grouped(self.renewals));
                 let figures = self.figures();
                 self.early.get_or_insert(figures);
             }
         }
-        assert!(self.sidecar.alive(), "{program} ended by itself:\n{}", self.sidecar.log());
+        assert!(self.sidecar.alive(), "{PROGRAM} ended by itself:\n{}", self.sidecar.log());
         let silent = self.last.elapsed();
-        assert!(silent < 2 * DEADLINE, "{program} renewed nothing for {silent:?}");
+        assert!(silent < 2 * DEADLINE, "{PROGRAM} renewed nothing for {silent:?}");
     }
 
     fn figures(&self) -> Figures {
@@ -164,7 +160,7 @@ impl Life {
         println!();
         let requests =
             format!("{} renewals, {} other requests", grouped(self.renewals), self.others);
-        fact(self.program, &requests);
+        fact(PROGRAM, &requests);
         let words = |before: u64, after: u64, what: &str| {
             format!("{what} after {}: {before}, at the end: {after}", grouped(wanted / EARLY))
         };
