@@ -286,6 +286,11 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     all.find(|condition| condition["type"] == kind)
 }
 
+/// Whether the object's condition of this type is true.
+pub fn is_true(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
 /// The reasons of a request's conditions: none while nobody decided.
 pub fn reasons(request: &Value) -> Vec<String> {
     let conditions = request["status"]["conditions"].as_array().into_iter().flatten();

@@ -3,6 +3,7 @@
 
 use std::{
     env, fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
@@ -13,11 +14,13 @@ use super::{AGENT, BOOTSTRAP, SECRET, Spoke};
 use crate::{
     cluster::{Cluster, resource},
     ocm::{Bootstrap, Hub},
-    sidecar::{Sidecar, bare, free_port},
+    sidecar::{Sidecar, bare, free_port, program},
 };
 
 /// Outside of a pod it works here, whatever `--namespace` says.
 const NAMESPACE: &str = "open-cluster-management-agent";
+/// OCM's program that has all agents.
+const OPERATOR: &str = "registration-operator";
 
 impl Spoke {
     /// The stage for the Go agent: all of them in one namespace, told apart by their Secrets.
@@ -36,12 +39,26 @@ impl Spoke {
     /// Starts the Go agent with the same flags, names and ways; with rights of everything on the
     /// managed cluster, since it also reads nodes. Claims and add-ons need kinds that are not there.
     pub fn start_go_agent(&self, more: &[&str]) -> Sidecar {
-        self.start_go("registration", more)
+        self.start_agent(&go("registration"), more)
     }
 
-    /// The same with the work agent in one process, as a Klusterlet of the mode Singleton has it, from this file: OCM's
-    /// or ours.
-    pub fn start_singleton(&self, file: &Path, more: &[&str]) -> Sidecar {
+    /// The same with the work agent in one process, as in the mode Singleton of a Klusterlet.
+    pub fn start_go_singleton(&self, more: &[&str]) -> Sidecar {
+        self.start_singleton(&go(OPERATOR), more)
+    }
+
+    /// Starts klusterlet-agent like [`Spoke::start_go_singleton`]: its file has the name that selects the operator's
+    /// command line.
+    pub fn start_own_singleton(&self, more: &[&str]) -> Sidecar {
+        let file = self.directory.path().join(OPERATOR);
+        if !file.exists() {
+            symlink(program("klusterlet-agent"), &file).expect("a link as at the image's root");
+        }
+        let namespace = format!("--namespace={}", self.namespace);
+        self.start_singleton(&file, &[&[&namespace, "--metrics-port=0"], more].concat())
+    }
+
+    fn start_singleton(&self, file: &Path, more: &[&str]) -> Sidecar {
         let kubeconfig = self.directory.path().join("hub-kubeconfig/kubeconfig");
         let config = format!("--workload-source-config={}", kubeconfig.display());
         let work = ["--workload-source-driver=kube", &config, "--status-sync-interval=60s"];
@@ -67,10 +84,6 @@ impl Spoke {
             .args(["--listen", &format!("127.0.0.1:{}", free_port())])
             .env("TMPDIR", self.directory.path());
         Sidecar::spawn(command, 0)
-    }
-
-    fn start_go(&self, program: &str, more: &[&str]) -> Sidecar {
-        self.start_agent(&go(program), more)
     }
 
     fn start_agent(&self, file: &Path, more: &[&str]) -> Sidecar {

@@ -7,12 +7,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 use suite::{
     cluster::resource,
     eventually, identity,
     needs::{Need, needs},
-    ocm::{replica_sets, serve_applied_works, works},
+    ocm::{is_true, replica_sets, serve_applied_works, works},
     sidecar::VERBOSE,
     spoke::{
         Spoke,
@@ -45,12 +45,6 @@ fn apply(spoke: &Spoke, chooser: &Chooser<'_>) {
     let mut kubectl = command.stdin(Stdio::piped()).spawn().expect("kubectl is on the PATH");
     kubectl.stdin.take().expect("its input").write_all(text.as_bytes()).expect("it reads");
     assert!(kubectl.wait().expect("it ends").success());
-}
-
-/// Whether a condition of the object is true.
-fn is_true(object: &Value, kind: &str) -> bool {
-    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
 /// The Klusterlet keeps all its other fields, and stays when the replica set goes.

@@ -1,28 +1,27 @@
 //! OCM's klusterlet agent and this one in turn, in mode Singleton on the real servers: neither requests a certificate
 //! nor writes what the other applied.
 
-use std::{collections::BTreeMap, os::unix::fs::symlink};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use suite::{
     cluster::resource,
-    eventually,
     needs::{Need, needs},
-    ocm::{AVAILABLE, Bootstrap, serve_applied_works, serve_claims, works},
+    ocm::{AVAILABLE, Bootstrap, is_true, serve_applied_works, serve_claims, works},
     pause,
-    sidecar::{Sidecar, program},
-    spoke::{Spoke, go::go},
+    spoke::Spoke,
     within,
 };
 
 /// Both pass over all works in this time.
 const TURN: u64 = 12_000;
+const CLUSTER_SCOPED: [&str; 3] = ["ClusterRole", "ClusterRoleBinding", "PriorityClass"];
 const REWRITTEN: &str = "PersistentVolumeClaim";
 const FLAGS: [&str; 2] =
     ["--feature-gates=AddonManagement=true,ClusterClaim=true", "--cluster-healthcheck-period=60s"];
 
-/// Plural, kind, API version and content of an object of each kind; cluster-scoped ones have an upper-case plural. A Job
-/// is left out: OCM's agent fails to write it at each of its starts, so that its conditions call it not applied.
+/// Plural, kind, API version and content of an object of each kind. A Job is left out: OCM's agent fails to write it at
+/// each of its starts, so that its conditions call it not applied.
 fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let labels = json!({"app": "a"});
     let pod = json!({
@@ -120,14 +119,14 @@ fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
             rbac,
             json!({"subjects": subjects, "roleRef": role("Role")}),
         ),
-        ("CLUSTERROLES", "ClusterRole", rbac, json!({"rules": rules})),
+        ("clusterroles", "ClusterRole", rbac, json!({"rules": rules})),
         (
-            "CLUSTERROLEBINDINGS",
+            "clusterrolebindings",
             "ClusterRoleBinding",
             rbac,
             json!({"subjects": subjects, "roleRef": role("ClusterRole")}),
         ),
-        ("PRIORITYCLASSES", "PriorityClass", "scheduling.k8s.io/v1", json!({"value": 7})),
+        ("priorityclasses", "PriorityClass", "scheduling.k8s.io/v1", json!({"value": 7})),
     ]
 }
 
@@ -149,9 +148,9 @@ impl Stage {
     fn create_work(&self) {
         let manifests: Vec<_> = kinds()
             .into_iter()
-            .map(|(plural, kind, api, mut object)| {
+            .map(|(_, kind, api, mut object)| {
                 let mut metadata = json!({"name": self.namespace});
-                if plural.starts_with(char::is_lowercase) {
+                if !CLUSTER_SCOPED.contains(&kind) {
                     metadata["namespace"] = json!(self.namespace);
                 }
                 object["apiVersion"] = json!(api);
@@ -168,10 +167,7 @@ impl Stage {
         self.spoke.hub.cluster.create(&works().collection(&self.spoke.cluster), &work);
         within(60, "the work is applied", || {
             let work = self.spoke.hub.cluster.get(&works().object(&self.spoke.cluster, "w"))?;
-            let conditions = work["status"]["conditions"].as_array()?;
-            let is_applied =
-                conditions.iter().any(|it| it["type"] == "Applied" && it["status"] == "True");
-            is_applied.then_some(())
+            is_true(&work, "Applied").then_some(())
         });
     }
 
@@ -180,12 +176,11 @@ impl Stage {
         let mut versions = BTreeMap::new();
         for (plural, kind, api, _) in kinds() {
             let group = api.split_once('/').map_or("", |(group, _)| group);
-            let lower: &'static str = plural.to_lowercase().leak();
-            let mut found = resource(group, lower, kind);
+            let mut found = resource(group, plural, kind);
             found.version = api.rsplit('/').next().expect("a version").into();
-            let target = match plural == lower {
-                true => found.object(&self.namespace, &self.namespace),
-                false => found.cluster_object(&self.namespace),
+            let target = match CLUSTER_SCOPED.contains(&kind) {
+                true => found.cluster_object(&self.namespace),
+                false => found.object(&self.namespace, &self.namespace),
             };
             let object = self.spoke.managed.get(&target);
             let object = object.unwrap_or_else(|| panic!("there is no {kind}"));
@@ -211,17 +206,6 @@ impl Stage {
         versions.insert("requests".into(), json!(requests));
         versions
     }
-
-    fn start_go(&self) -> Sidecar {
-        self.spoke.start_singleton(&go("registration-operator"), &FLAGS)
-    }
-
-    fn start_own(&self) -> Sidecar {
-        let name = self.spoke.directory.path().join("registration-operator");
-        let _ = symlink(program("klusterlet-agent"), &name);
-        let namespace = format!("--namespace={}", self.spoke.namespace);
-        self.spoke.start_singleton(&name, &[&FLAGS[..], &[&namespace, "--metrics-port=0"]].concat())
-    }
 }
 
 #[test]
@@ -230,7 +214,7 @@ fn klusterlet_agents_take_over_from_each_other() {
         return;
     }
     let stage = Stage::new();
-    let mut agent = stage.start_go();
+    let mut agent = stage.spoke.start_go_singleton(&FLAGS);
     stage.spoke.hub.wait_for_condition(&stage.spoke.cluster, AVAILABLE, "True");
     stage.create_work();
     pause(TURN);
@@ -238,20 +222,17 @@ fn klusterlet_agents_take_over_from_each_other() {
     assert!(before.len() > kinds().len() + 1, "{before:?}");
     for turn in 0..3 {
         agent.kill();
-        let mut own = stage.start_own();
+        let mut own = stage.spoke.start_own_singleton(&FLAGS);
         own.wait_for("the hub is used as");
         pause(TURN);
         assert_eq!(stage.versions(), before, "turn {turn}:\n{}", own.log());
         own.ends_at_once();
-        agent = stage.start_go();
+        agent = stage.spoke.start_go_singleton(&FLAGS);
         pause(TURN);
         let after = stage.versions();
         // OCM's agent writes it at each of its starts.
         before.insert(REWRITTEN.into(), after[REWRITTEN].clone());
         assert_eq!(after, before, "turn {turn}, back:\n{}", agent.log());
     }
-    eventually("the cluster is available", || {
-        let (status, ..) = stage.spoke.hub.condition(&stage.spoke.cluster, AVAILABLE)?;
-        (status == "True").then_some(())
-    });
+    stage.spoke.hub.wait_for_condition(&stage.spoke.cluster, AVAILABLE, "True");
 }

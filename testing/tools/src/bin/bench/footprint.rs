@@ -1,7 +1,7 @@
 //! What an agent takes on each cluster, OCM's own beside ours: the same two real servers, the same tasks, one after
 //! the other joined to the same hub.
 
-use std::{os::unix::fs::symlink, path::Path};
+use std::path::Path;
 
 use serde_json::json;
 use suite::{
@@ -32,14 +32,9 @@ pub(crate) fn measure() -> bool {
     ocm::serve_applied_works(&go_spoke.managed);
     let registration = go_spoke.start_go_agent(&GO_FLAGS);
     let singleton_spoke = Spoke::for_go("footprint-singleton", Bootstrap::Auto);
-    let singleton = singleton_spoke.start_singleton(&go("registration-operator"), &GO_FLAGS);
+    let singleton = singleton_spoke.start_go_singleton(&GO_FLAGS);
     let agent_spoke = Spoke::for_go("footprint-agent", Bootstrap::Auto);
-    let namespace = format!("--namespace={}", agent_spoke.namespace);
-    let own_flags = [&GO_FLAGS[..], &[&namespace, "--metrics-port=0", "-v=0"]].concat();
-    // By this name it takes the operator's command line.
-    let name = agent_spoke.directory.path().join("registration-operator");
-    symlink(program("klusterlet-agent"), &name).expect("a link as at the image's root");
-    let agent = agent_spoke.start_singleton(&name, &own_flags);
+    let agent = agent_spoke.start_own_singleton(&[&GO_FLAGS[..], &["-v=0"]].concat());
     let spoke = Spoke::auto("footprint");
     let bootstrapper = spoke.start(&FLAGS);
     let (dumper, kubeconfig) = spoke.start_dumper(&[]);
