@@ -179,8 +179,21 @@ impl Default for Stage {
     }
 }
 
+/// A manifest without content.
+pub fn object(api: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}})
+}
+
 /// A manifest.
 pub fn config_map(name: &str, value: &str) -> Value {
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": value}})
+    let mut map = object("v1", "ConfigMap", name);
+    map["data"] = json!({"k": value});
+    map
+}
+
+/// A manifest of a kind that [`Resource::custom`] registers.
+pub fn thing(name: &str, spec: Value) -> Value {
+    let mut thing = object("example.com/v1", "Thing", name);
+    thing["spec"] = spec;
+    thing
 }

@@ -93,7 +93,7 @@ fn restarted_single_replica_leads_at_once() {
     }
 }
 
-/// A leader that renews nothing yet would keep a ready replica from it.
+/// A leader that does not renew yet would keep a ready replica from leading.
 #[test]
 fn election_starts_after_the_startup_delay() {
     let scene = Scene::new("late");

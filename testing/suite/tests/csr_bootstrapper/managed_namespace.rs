@@ -1,10 +1,11 @@
 //! Namespaces of the spoke that the hub's cluster sets manage.
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::Rule;
 use serde_json::{Value, json};
 use suite::{
     cluster::resource,
     eventually,
+    faults::code,
     needs::{Need, needs},
     ocm::{SET_LABEL, clusters, sets},
     spoke::Spoke,
@@ -147,8 +148,7 @@ fn managed_namespace_list_that_fails_is_repeated_at_its_own_pace() {
         return;
     }
     let spoke = Spoke::auto("namespaces-unlisted");
-    let failure = Action::Answer { code: 500, body: None, retry_after: None };
-    spoke.managed.faults().add(Rule::new(failure).verb("list").resource("namespaces"));
+    spoke.managed.faults().add(Rule::new(code(500)).verb("list").resource("namespaces"));
     let agent = joins(&spoke, &[]);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     beats_again(&agent, 1);

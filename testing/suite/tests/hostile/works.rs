@@ -1,11 +1,11 @@
 //! klusterlet-agent and works of any size and shape.
 
 use dev_apiserver::Resource;
-use serde_json::{Value, json};
+use serde_json::json;
 use suite::{
     sidecar::Sidecar,
     within,
-    work::{NAMESPACE, Stage, config_map},
+    work::{NAMESPACE, Stage, config_map, thing},
 };
 
 /// The memory limit of the pod, in KiB.
@@ -16,11 +16,6 @@ const PATIENCE: u64 = 240;
 fn fits(agent: &Sidecar) {
     let peak = agent.memory("VmHWM");
     assert!(peak < MEMORY, "{peak} KiB");
-}
-
-fn thing(name: &str, spec: Value) -> Value {
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
-    json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec})
 }
 
 #[test]
@@ -64,9 +59,7 @@ fn thousand_works_are_applied() {
     }
     let mut agent = stage.start_shipped();
     within(PATIENCE, "all of them", || {
-        let metrics = agent.ask("/metrics").1;
-        let all = "sidecar_manifestworks{applied=\"True\",available=\"True\"} 1000\n";
-        metrics.contains(all).then_some(())
+        agent.metric("sidecar_manifestworks{applied=\"True\",available=\"True\"}") == Some(1_000.0)
     });
     fits(&agent);
     agent.terminate();

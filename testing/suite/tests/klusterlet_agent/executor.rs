@@ -3,19 +3,23 @@
 use serde_json::{Value, json};
 use suite::{
     eventually,
-    work::{NAMESPACE, Stage, config_map},
+    work::{NAMESPACE, Stage, config_map, object},
 };
 
 const USER: &str = "system:serviceaccount:n:sa";
 
+/// The account as the executor of a work, with this type of subject.
+fn executor(kind: &str) -> Value {
+    let account = json!({"namespace": NAMESPACE, "name": "sa"});
+    json!({"subject": {"type": kind, "serviceAccount": account}})
+}
+
 /// Puts the work `w` with a ConfigMap for each name.
 fn put_work(stage: &Stage, names: &[&str], orphan: bool) {
-    let account = json!({"namespace": NAMESPACE, "name": "sa"});
-    let executor = json!({"subject": {"type": "ServiceAccount", "serviceAccount": account}});
     let manifests: Vec<Value> = names.iter().map(|name| config_map(name, "1")).collect();
     let option = orphan.then(|| json!({"propagationPolicy": "Orphan"}));
     let workload = json!({"manifests": manifests});
-    let spec = json!({"workload": workload, "executor": executor, "deleteOption": option});
+    let spec = json!({"workload": workload, "executor": executor("ServiceAccount"), "deleteOption": option});
     stage.put_work("w", spec);
 }
 
@@ -36,13 +40,6 @@ fn grant(stage: &Stage, verbs: &[&str], names: &[&str]) {
     }));
 }
 
-fn message(stage: &Stage) -> String {
-    let entry = stage.work("w")["status"]["resourceStatus"]["manifests"][0].clone();
-    let conditions = entry["conditions"].as_array().cloned().unwrap_or_default();
-    let applied = conditions.iter().find(|condition| condition["type"] == "Applied");
-    applied.map(|applied| applied["message"].to_string()).unwrap_or_default()
-}
-
 #[test]
 fn executor_applies_with_its_own_rights_and_the_agent_deletes() {
     let stage = Stage::new();
@@ -51,7 +48,8 @@ fn executor_applies_with_its_own_rights_and_the_agent_deletes() {
     put_work(&stage, &["a"], false);
     stage.wait_for_applied("w", "False");
     let denied = "not allowed to apply the resource  configmaps, n a, will try again in 1m0s: ";
-    assert!(message(&stage).contains(denied), "{}", message(&stage));
+    let message = stage.manifest_applied(0)["message"].to_string();
+    assert!(message.contains(denied), "{message}");
     grant(&stage, &["get", "create", "update", "patch", "delete"], &[]);
     eventually("applied", || stage.data("a").is_some());
     stage.wait_for_applied("w", "True");
@@ -102,7 +100,6 @@ fn executor_sees_no_values_of_what_it_may_not_read() {
     stage.managed.enforce_rbac();
     stage.managed.put(config_map("a", "theirs"));
     let mut agent = stage.start(&[]);
-    let account = json!({"namespace": NAMESPACE, "name": "sa"});
     let all = json!({"resource": "configmaps", "namespace": "*", "name": "*"});
     let rules = json!([{"type": "JSONPaths", "jsonPaths": [{"name": "k", "path": ".data.k"}]}]);
     for kind in ["ServiceAccount", "User"] {
@@ -110,7 +107,7 @@ fn executor_sees_no_values_of_what_it_may_not_read() {
             "w",
             json!({
                 "workload": {"manifests": [config_map("a", "1")]},
-                "executor": {"subject": {"type": kind, "serviceAccount": account}},
+                "executor": executor(kind),
                 "manifestConfigs": [{
                     "resourceIdentifier": all, "feedbackRules": rules,
                     "updateStrategy": {"type": "ReadOnly"},
@@ -123,7 +120,7 @@ fn executor_sees_no_values_of_what_it_may_not_read() {
     agent.terminate();
 }
 
-/// A complete manifest is read with the account's rights, too, and is applied anew without its rule.
+/// A complete manifest is also read with the account's rights, and is applied again once its rule is gone.
 #[test]
 fn executor_of_a_complete_work_has_its_rights_and_edits() {
     let stage = Stage::new();
@@ -132,15 +129,14 @@ fn executor_of_a_complete_work_has_its_rights_and_edits() {
     grant(&stage, &all, &[]);
     let mut agent = stage.start(&[]);
     let put = |suspend: bool, condition_rules: Value| {
-        let metadata = json!({"name": "a", "namespace": NAMESPACE});
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"suspend": suspend}});
+        let mut job = object("batch/v1", "Job", "a");
+        job["spec"] = json!({"suspend": suspend});
         let jobs = json!({"group": "batch", "resource": "jobs", "namespace": "*", "name": "*"});
-        let account = json!({"namespace": NAMESPACE, "name": "sa"});
         stage.put_work(
             "w",
             json!({
                 "workload": {"manifests": [job]},
-                "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": account}},
+                "executor": executor("ServiceAccount"),
                 "manifestConfigs": [{
                     "resourceIdentifier": jobs, "conditionRules": condition_rules,
                     "feedbackRules": [{"type": "WellKnownStatus"}], "feedbackScrapeType": "Watch",

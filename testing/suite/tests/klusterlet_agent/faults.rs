@@ -6,7 +6,7 @@ use suite::{
     eventually,
     faults::code,
     stays, throughout, within,
-    work::{NAMESPACE, Stage, config_map},
+    work::{NAMESPACE, Stage, config_map, thing},
 };
 
 #[test]
@@ -45,8 +45,7 @@ fn object_is_remembered_while_its_group_is_not_found() {
     let stage = Stage::new();
     stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
     let mut agent = stage.start(&[]);
-    let metadata = json!({"name": "t", "namespace": NAMESPACE});
-    stage.apply(&[json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata})]);
+    stage.apply(&[thing("t", json!({}))]);
     stage.wait_for_applied("w", "True");
     agent.terminate();
     for path in ["/apis/example.com", "/apis/example.com/v1"] {
@@ -63,7 +62,7 @@ fn object_is_remembered_while_its_group_is_not_found() {
     agent.terminate();
 }
 
-/// A restart would help nobody, and end what goes on with the other server.
+/// A restart would not help, and would interrupt the work with the other server.
 #[test]
 fn silent_servers_are_no_reason_for_a_restart() {
     let stage = Stage::new();

@@ -7,17 +7,13 @@ use serde_json::{Value, json};
 use suite::{
     eventually,
     faults::code,
-    work::{NAMESPACE, Stage, config_map},
+    work::{NAMESPACE, Stage, config_map, object, thing},
 };
 
-fn thing(name: &str, spec: Value) -> Value {
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
-    json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec})
-}
-
 fn secret(name: &str) -> Value {
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"k": "v"}})
+    let mut secret = object("v1", "Secret", name);
+    secret["stringData"] = json!({"k": "v"});
+    secret
 }
 
 /// Waits until the first manifest is not applied, for this reason, and the second one is.
@@ -83,7 +79,7 @@ fn namespace_may_come_later() {
     agent.terminate();
 }
 
-/// As of a webhook that refuses, of a server that is busy, and of one group that discovery cannot read.
+/// A webhook that refuses, a busy server, and a group that discovery cannot read.
 #[test]
 fn refusal_stays_with_its_manifest() {
     let stage = Stage::new();
@@ -117,7 +113,7 @@ fn refusal_stays_with_its_manifest() {
     agent.terminate();
 }
 
-/// As of a webhook that hangs: what it keeps from being written is not in the way of other works for long.
+/// A webhook that hangs: the objects that it blocks do not hold up other works for long.
 #[test]
 fn kind_that_hangs_is_not_in_the_way_of_other_works() {
     let stage = Stage::new();

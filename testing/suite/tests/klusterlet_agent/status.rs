@@ -3,12 +3,8 @@
 use serde_json::{Value, json};
 use suite::{
     eventually, stays, within,
-    work::{NAMESPACE, Stage, config_map},
+    work::{NAMESPACE, Stage, config_map, object},
 };
-
-fn object(api: &str, kind: &str, name: &str) -> Value {
-    json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}})
-}
 
 /// Puts the work `w` with a manifest and the options for all objects of its kind.
 fn put_work(stage: &Stage, manifest: &Value, (group, plural): (&str, &str), options: Value) {
@@ -135,7 +131,7 @@ fn complete_job_is_applied_no_more() {
     job["spec"] = json!({"suspend": false});
     let rules = json!([{"type": "WellKnownConditions", "condition": "Complete"}]);
     let options = json!({"conditionRules": rules, "feedbackScrapeType": "Watch"});
-    put_work(&stage, &job, ("batch", "jobs"), options.clone());
+    put_work(&stage, &job, ("batch", "jobs"), options);
     let complete = |of: &Value| condition(of, "Complete");
     assert_eq!(complete(&entry(&stage)), Some((json!("False"), json!("ConditionRuleEvaluated"))));
     let finished = json!({"conditions": [{"type": "Complete", "status": "True"}]});
@@ -144,7 +140,9 @@ fn complete_job_is_applied_no_more() {
         complete(&stage.work("w")["status"])
             == Some((json!("True"), json!("ConditionRulesAggregated")))
     });
-    stage.alter_work("w", "spec", json!({"workload": {"manifests": [job, config_map("b", "1")]}, "manifestConfigs": stage.work("w")["spec"]["manifestConfigs"]}));
+    let mut spec = stage.work("w")["spec"].clone();
+    spec["workload"]["manifests"] = json!([job, config_map("b", "1")]);
+    stage.put_work("w", spec);
     stays("not applied", || stage.data("b").is_none());
     stage.managed.delete("batch/v1", "jobs", NAMESPACE, "a");
     eventually("not available", || {

@@ -4,9 +4,7 @@ use std::ops::Range;
 
 use serde_json::json;
 use suite::{
-    eventually,
-    sidecar::Sidecar,
-    stays,
+    eventually, stays,
     work::{API, CLUSTER_API, Stage, config_map},
 };
 
@@ -31,15 +29,10 @@ fn deleted_work_leaves_the_agent_at_rest() {
     stage.wait_for_applied("w", "True");
     stage.delete_work("w");
     eventually("gone", || stage.work("w").is_null() && stage.records().is_empty());
-    let before = cpu_seconds(&agent);
-    stays("at rest", || cpu_seconds(&agent) - before < 0.5);
+    let cpu_seconds = || agent.metric("process_cpu_seconds_total").expect("the metric");
+    let before = cpu_seconds();
+    stays("at rest", || cpu_seconds() - before < 0.5);
     agent.terminate();
-}
-
-fn cpu_seconds(agent: &Sidecar) -> f64 {
-    let metrics = agent.ask("/metrics").1;
-    let line = metrics.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total "));
-    line.and_then(|seconds| seconds.parse().ok()).expect("the metric")
 }
 
 #[test]
@@ -69,7 +62,7 @@ fn manifest_that_fails_keeps_no_other_from_its_place() {
     agent.terminate();
 }
 
-/// As upstream's suite makes one by hand, beside those of works that are gone.
+/// Upstream's suite creates such a record by hand, next to records of absent works.
 #[test]
 fn record_without_objects_goes_beside_others_that_stay() {
     let stage = Stage::new();
