@@ -39,14 +39,7 @@ pub(crate) enum HubCredentials {
 
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = Vec::from(flag_rows! {
-        "container-name" String "" =>
-            "Name of this container in its pod: instead of the pod's Ready condition, the readiness of all other containers counts (default: CONTAINER_NAME, if the pod has such a container).";
-        "hub-kubeconfig" String "" =>
-            "File with the hub kubeconfig, instead of the Secret; re-read when it changes.";
-        "hub-kubeconfig-secret" String "" =>
-            "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.";
-        "leader-election" Bool "false" =>
-            "Renew only as the leader of the replicas that share -lease-name.";
+        ["Lease"]
         "lease-duration" Int "60" =>
             "Seconds between renewals, and leaseDurationSeconds of the Lease.";
         "lease-name" String "" => "Name of the Lease, which is the add-on's. Required.";
@@ -56,9 +49,21 @@ pub(crate) fn table() -> Vec<Flag> {
             "Cluster of the Lease: hub, managed or both (default: hub if a hub kubeconfig is given, else managed).";
         "managed-lease-namespace" String "" =>
             "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the program's namespace).";
+
+        ["Hub"]
+        "hub-kubeconfig" String "" =>
+            "File with the hub kubeconfig, instead of the Secret; re-read when it changes.";
+        "hub-kubeconfig-secret" String "" =>
+            "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.";
+
+        ["Pod and replicas"]
+        "container-name" String "" =>
+            "This container's name: the pod's other containers count, not its condition Ready (default: CONTAINER_NAME, if the pod has it).";
+        "leader-election" Bool "false" =>
+            "Renew only as the leader of the replicas that share -lease-name.";
         "startup-delay" Int "10" => "Seconds to wait before the first check.";
     });
-    table.push(FILES_ANYWHERE);
+    table.extend(FILES_ANYWHERE);
     table.extend(common("8384"));
     table
 }

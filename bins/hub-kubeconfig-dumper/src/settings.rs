@@ -6,7 +6,7 @@ use hub_kubeconfig_dumper::{Modes, valid_key};
 use kubeconfig::{Env, own_namespace};
 use sidecar::{
     flag_rows,
-    flags::{Flag, Flags, Invocation, NO_NAMESPACE, common, object_name},
+    flags::{Flag, Flags, Invocation, NO_NAMESPACE, WAIT_TIMEOUT, common, object_name},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub(crate) struct Settings {
 
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = Vec::from(flag_rows! {
+        ["Secret and files"]
         "dir-mode" String "" =>
             "Permissions of the directory, octal (default: unchanged, 0700 for a new one).";
         "file-mode" String "" =>
@@ -33,10 +34,11 @@ pub(crate) fn table() -> Vec<Flag> {
             "Directory for the files, one per key of the Secret.";
         "hub-kubeconfig-secret" String "hub-kubeconfig-secret" =>
             "Secret with the hub kubeconfig, in the program's namespace.";
+
+        ["Single run"]
         "once" Bool "false" => "Write the files and exit, for an init container.";
-        "wait-timeout" Seconds "0" =>
-            "With -once: how long to wait for a valid Secret; 0 checks once.";
     });
+    table.extend(WAIT_TIMEOUT);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8386"));
     table
@@ -128,7 +130,8 @@ mod tests {
     #[test]
     fn once_has_a_deadline_that_may_be_nothing() {
         let once = |line: &str| settings(line).map(|settings| settings.once);
-        assert_eq!(once("-once"), Ok(Some(Duration::ZERO)));
+        assert_eq!(once("-once"), Ok(Some(Duration::from_secs(86_400))));
+        assert_eq!(once("-once -wait-timeout 0"), Ok(Some(Duration::ZERO)));
         assert_eq!(once("-once -wait-timeout 90"), Ok(Some(Duration::from_secs(90))));
         assert_eq!(once("-wait-timeout 90"), Err("-wait-timeout belongs to -once".into()));
         assert_eq!(once("-once -wait-timeout 90s"), Ok(Some(Duration::from_secs(90))));

@@ -11,7 +11,7 @@ use csr_bootstrapper::{NAMESPACE, agent_flags, https::HttpsSettings};
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::{
     flag_rows,
-    flags::{Flag, FlagKind, Flags, common, flag},
+    flags::{Flag, Flags, common},
     leadership,
 };
 
@@ -80,59 +80,65 @@ const SHARED: [&str; 21] = [
     "vmodule",
 ];
 
-/// Flags of the work agent that are accepted and ignored, each with the reason.
-const IGNORED: [(&str, &str); 4] = [
-    ("cloudevents-client-codecs", FROM_KUBE),
-    ("cloudevents-client-id", FROM_KUBE),
-    ("max-feedback-watch", "the watches that find changes of others serve feedback too."),
-    ("workload-agent-workers", "requests are few, and sent one after the other."),
-];
-/// Those that have no effect in the work duty alone.
-const IGNORED_ALONE: [(&str, &str); 2] =
-    [("hub-kubeconfig", OF_REGISTRATION), ("hub-kubeconfig-dir", OF_REGISTRATION)];
 const FROM_KUBE: &str = "works come from the hub's API server.";
 const OF_REGISTRATION: &str = "the hub's kubeconfig is that of -workload-source-config.";
 
 /// The gate of values that are lists or maps.
 const RAW_FEEDBACK: &str = "RawFeedbackJsonString";
-const WORK_FEATURES: &str = "Features Name=true|false,...: RawFeedbackJsonString reports feedback values that are lists or maps, as JSON (default false).";
-const FEATURES: &str = "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false), RawFeedbackJsonString reports feedback values of works that are lists or maps, as JSON (default false).";
+const WORK_FEATURES: &str = "Features Name=true|false,...: RawFeedbackJsonString (default false).";
+const FEATURES: &str = "Features Name=true|false,...: AddonManagement and ClusterClaim (default true), ClusterProperty, MultipleHubs and RawFeedbackJsonString (default false).";
 
 /// The flag table of a command line for these duties.
 pub(crate) fn table(duties: Duties) -> Vec<Flag> {
     let common = common("8388");
-    let mut table: Vec<Flag> = agent_flags();
-    table.retain(|flag| {
+    let mut registration: Vec<Flag> = agent_flags();
+    registration.retain(|flag| {
         let is_here = match duties {
             Duties::Both => !LEFT_OUT.contains(&flag.name),
             Duties::Work => SHARED.contains(&flag.name),
         };
         is_here && common.iter().all(|other| other.name != flag.name)
     });
-    for flag in table.iter_mut().filter(|flag| flag.name == "feature-gates") {
+    for flag in registration.iter_mut().filter(|flag| flag.name == "feature-gates") {
         flag.help = if duties == Duties::Both { FEATURES } else { WORK_FEATURES };
     }
+    let mut table = own();
+    table.extend(registration);
     table.extend(common);
-    table.extend(flag_rows! {
+    if duties == Duties::Work {
+        table.extend(flag_rows! {
+            ["Without effect"]
+            "hub-kubeconfig" Ignored "" => OF_REGISTRATION;
+            "hub-kubeconfig-dir" Ignored "" => OF_REGISTRATION;
+        });
+    }
+    table
+}
+
+/// The work agent's flags, those of them that have no effect here, and this program's own.
+fn own() -> Vec<Flag> {
+    flag_rows! {
+        ["ManifestWorks"]
         "appliedmanifestwork-eviction-grace-period" Duration "60m" =>
             "How long a ManifestWork is absent before what it applied is deleted.";
         "evict" String "after" =>
-            "What happens after this time: after evicts, unless more than one and more than a tenth of the works are absent together; all evicts however many are; never evicts none.";
+            "Whether to delete it: after (not while several works, and more than a tenth, are absent), all (however many are) or never.";
         "max-json-raw-length" Int "1024" =>
-            "With feature RawFeedbackJsonString: the longest feedback value as JSON, in bytes.";
+            "With RawFeedbackJsonString: the longest feedback value as JSON, in bytes.";
         "status-sync-interval" Duration "10s" =>
-            "Interval between reports of feedback values and condition rules, unless feedbackScrapeType is Watch, and between reads of kinds that cannot be watched.";
+            "Interval between reports of feedback and condition rules, and between reads of kinds that cannot be watched.";
         "workload-source-config" String "/spoke/hub-kubeconfig/kubeconfig" =>
-            "Kubeconfig of the hub that another program keeps, for the work duty alone; it may come later, and is read again when it changes.";
+            "For the work duty alone: the hub's kubeconfig, which another program keeps; re-read when it changes.";
         "workload-source-driver" String "kube" =>
             "Source of ManifestWorks; only kube is supported.";
-    });
-    let ignored = |(name, reason)| flag(name, FlagKind::Ignored, "", reason);
-    table.extend(IGNORED.map(ignored));
-    if duties == Duties::Work {
-        table.extend(IGNORED_ALONE.map(ignored));
+
+        ["Without effect"]
+        "cloudevents-client-codecs" Ignored "" => FROM_KUBE;
+        "cloudevents-client-id" Ignored "" => FROM_KUBE;
+        "max-feedback-watch" Ignored "" => "the watches that find changes of others serve feedback too.";
+        "workload-agent-workers" Ignored "" => "requests are few, and sent one after the other.";
     }
-    table
+    .into()
 }
 
 impl Settings {

@@ -1,17 +1,18 @@
 //! Go's command line from one table, which serves parsing, `-help` and the block in REFERENCE.md.
 
 mod duration;
+mod help;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, ffi::OsString, fmt::Write, ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, ops::RangeInclusive, time::Duration};
 
 use apiclient::resource::valid_name;
 use kubeconfig::Reach;
 use lexopt::Parser;
 
-pub use self::duration::duration;
 use self::duration::seconds;
+pub use self::{duration::duration, help::help};
 use crate::version::{REVISION, VERSION};
 
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub struct Flag {
     /// As it would be typed; empty for none.
     pub default: &'static str,
     pub help: &'static str,
+    /// The heading in `-help`.
+    pub group: &'static str,
 }
 
 impl Flag {
@@ -76,48 +79,56 @@ const MAX_PERIOD: Duration = Duration::from_secs(86_400);
 /// The least similarity for a "did you mean" suggestion.
 const MIN_SIMILARITY: f64 = 0.8;
 
-pub const fn flag(
-    name: &'static str,
-    kind: FlagKind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    Flag { name, kind, default, help }
-}
-
-/// Rows of a table: name, kind and default of each flag, and its help.
+/// Rows of a table under the headings of their groups: name, kind and default of each flag, and its help.
 #[macro_export]
 macro_rules! flag_rows {
-    ($($name:literal $kind:ident $default:expr => $help:expr;)*) => {
-        [$($crate::flags::flag($name, $crate::flags::FlagKind::$kind, $default, $help)),*]
+    ($([$group:literal] $($name:literal $kind:ident $default:expr => $help:expr;)+)+) => {
+        [$($($crate::flags::Flag {
+            name: $name,
+            kind: $crate::flags::FlagKind::$kind,
+            default: $default,
+            help: $help,
+            group: $group,
+        },)+)+]
     };
 }
 
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     flag_rows! {
-        "help" Bool "false" => "Print this help and exit.";
+        ["Connections"]
         "kubeconfig" String "" =>
             "Kubeconfig of the local cluster; without it KUBECONFIG, the pod's service account, then ~/.kube/config.";
-        "logging-format" String "text" => "Log lines as text or json.";
         "master" String "" => "URL of the API server, instead of the kubeconfig's.";
+        "namespace" String "" =>
+            "The program's namespace; without it POD_NAMESPACE, then the service account's.";
+
+        ["Endpoints and log"]
+        "logging-format" String "text" => "Log lines as text or json.";
         "metrics-host" String "0.0.0.0" =>
             "Address for /healthz, /readyz and /metrics; 0.0.0.0 and :: both mean all addresses, IPv4 and IPv6.";
         "metrics-port" Port metrics_port => "Port for these endpoints; 0 disables them.";
-        "namespace" String "" =>
-            "The program's namespace; without it POD_NAMESPACE, then the service account's.";
         "v" Int "0" => "Log level: 0 for changes, 2 for each attempt.";
+
+        ["Help"]
+        "help" Bool "false" => "Print this help and exit.";
         "version" Bool "false" => "Print the version and exit.";
     }
 }
 
 /// The flag of programs that read kubeconfigs of the hub or of remotes from files.
-pub const FILES_ANYWHERE: Flag = flag(
-    "kubeconfig-files-anywhere",
-    FlagKind::Bool,
-    "false",
-    "Let kubeconfigs of other clusters refer to files outside their own directory.",
-);
+pub const FILES_ANYWHERE: [Flag; 1] = flag_rows! {
+    ["Connections"]
+    "kubeconfig-files-anywhere" Bool "false" =>
+        "Let kubeconfigs of other clusters refer to files outside their own directory.";
+};
+
+/// The time limit of programs that wait for the hub's credential with `-once`.
+pub const WAIT_TIMEOUT: [Flag; 1] = flag_rows! {
+    ["Single run"]
+    "wait-timeout" Seconds "24h" =>
+        "With -once: how long to wait for a valid credential; 0 checks once.";
+};
 
 pub fn parse(
     program: &str,
@@ -197,30 +208,6 @@ pub fn object_name(what: &str, name: impl Into<String>) -> Result<String, String
         return Ok(name);
     }
     Err(format!("{what} {name:?} is not a valid object name"))
-}
-
-/// The text of `-help`, sorted by name as in Go.
-pub fn help(program: &str, table: &[Flag]) -> String {
-    let mut flags: Vec<_> = table.iter().filter(|flag| flag.is_listed()).collect();
-    flags.sort_unstable_by_key(|flag| flag.name);
-    let mut text = format!("Usage of {program}:\n");
-    for flag in flags {
-        let value = match flag.kind {
-            FlagKind::Alias | FlagKind::Bool | FlagKind::Ignored | FlagKind::Refused => "",
-            FlagKind::Duration | FlagKind::Seconds => " duration",
-            FlagKind::Int | FlagKind::Port => " int",
-            FlagKind::List => " strings",
-            FlagKind::Pair => " string string",
-            FlagKind::String => " string",
-        };
-        let default = match flag.default {
-            "" | "false" => String::new(),
-            default => format!(" (default {default})"),
-        };
-        // Writing into a String cannot fail.
-        let _ = writeln!(text, "  -{}{value}\n    \t{}{default}", flag.name, flag.help);
-    }
-    text
 }
 
 impl Flags {

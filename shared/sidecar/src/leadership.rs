@@ -58,6 +58,7 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Rows for the times of an election, with these defaults for the duration of the Lease, the deadline and the interval.
 pub fn flags([lease, renew, retry]: [&'static str; 3]) -> [Flag; 3] {
     flag_rows! {
+        ["Replicas"]
         "leader-election-lease-duration" Duration lease =>
             "How long a leader that stops renewing keeps its Lease.";
         "leader-election-renew-deadline" Duration renew =>

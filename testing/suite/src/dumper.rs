@@ -129,7 +129,7 @@ impl Stage {
     /// Runs it with `-once`; the exit code and the log.
     pub fn once(&self, more: &[&str]) -> (Option<i32>, String) {
         let mut command = self.command(0);
-        command.arg("-once").args(more);
+        command.args(["-once", "-wait-timeout=0"]).args(more);
         let mut sidecar = Sidecar::spawn(command, 0);
         (sidecar.wait().code(), sidecar.log())
     }

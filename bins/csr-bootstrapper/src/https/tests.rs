@@ -10,12 +10,13 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, pki_typ
 use super::*;
 use sidecar::{
     diagnostics::{Report, serve},
-    flags::{Flag, FlagKind, Invocation, flag, parse},
+    flag_rows,
+    flags::{Flag, Invocation, parse},
 };
 
 /// More than two sockets take at once, and less than all clients may leave unread.
 const LARGE: usize = (2 << 20) - 200;
-const TABLE: [Flag; 1] = [flag("metrics-port", FlagKind::Port, "0", "None.")];
+const TABLE: [Flag; 1] = flag_rows! { ["Endpoints"] "metrics-port" Port "0" => "None."; };
 
 struct Large;
 

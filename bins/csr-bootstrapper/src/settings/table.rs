@@ -4,7 +4,7 @@
 
 use sidecar::{
     flag_rows,
-    flags::{FILES_ANYWHERE, Flag, common},
+    flags::{FILES_ANYWHERE, Flag, WAIT_TIMEOUT, common},
     leadership,
 };
 
@@ -15,7 +15,8 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));
-    table.push(FILES_ANYWHERE);
+    table.extend(WAIT_TIMEOUT);
+    table.extend(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
     if is_agent {
@@ -40,37 +41,19 @@ pub(super) const AGENT_DEFAULTS: [(&str, &str); 4] = [
 /// The registration agent's flags that have an effect, this program's own, then those that have none here.
 fn own() -> Vec<Flag> {
     flag_rows! {
-        "addon-kubeclient-registration-auth" String "csr" =>
-            "How agents of add-ons authenticate to the hub's API server: csr or token.";
-        "addon-token-expiration-seconds" Int "31536000" =>
-            "Lifetime of the tokens to request for add-ons, at least 600.";
+        ["Cluster on the hub"]
         "agent-id" String "" =>
             "Last part of the agent's user name on the hub (default: as stored, else generated).";
-        "bootstrap-kubeconfig" String "" =>
-            "File with the bootstrap kubeconfig, instead of the Secret; re-read when it changes.";
-        "bootstrap-kubeconfig-secret" List BOOTSTRAP_SECRET =>
-            "Secret with the bootstrap kubeconfig, in the program's namespace; several with feature MultipleHubs, in order of preference.";
-        "bootstrap-kubeconfigs" List "" =>
-            "With feature MultipleHubs: files with the bootstrap kubeconfigs, in order of preference, instead of the Secrets.";
-        "client-cert-expiration-seconds" Int "0" =>
-            "Lifetime of the certificate to request, at least 3600; 0 leaves it to the hub.";
         "cluster-annotations" List "" =>
             "Annotations k=v,... of the ManagedCluster; only keys that start with agent.open-cluster-management.io.";
         "cluster-name" String "" =>
             "Name of the cluster on the hub (default: as stored, else generated).";
         "feature-gates" List "" =>
-            "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false).";
-        "hub-connection-timeout-seconds" Int "600" =>
-            "With feature MultipleHubs: seconds without a heartbeat on the hub before another one is selected.";
-        "hub-kubeconfig-dir" String "" =>
-            "Directory for the files of -hub-kubeconfig-secret, written with -write-files or by hub-kubeconfig-dumper: names are read there too, and /readyz waits for the credential to arrive there (default: none).";
-        "hub-kubeconfig-secret" String "hub-kubeconfig-secret" =>
-            "Secret for the hub kubeconfig, certificate and key, in the program's namespace.";
+            "Features Name=true|false,...: AddonManagement and ClusterClaim (default true), ClusterProperty and MultipleHubs (default false).";
         "managed-namespaces" Bool "true" =>
             "Create and label the namespaces that the hub's cluster sets manage.";
         "max-custom-cluster-claims" Int "20" =>
             "ClusterClaims to report besides the reserved ones.";
-        "registration-auth" String "csr" => "How to register; only csr is supported.";
         "report-capacity" Bool "true" =>
             "Report what the cluster's nodes have together: capacity and allocatable.";
         "reserved-cluster-claim-suffixes" List "" =>
@@ -79,23 +62,52 @@ fn own() -> Vec<Flag> {
         "spoke-external-server-urls" List "" =>
             "https URLs of this cluster's API server, for the ManagedCluster.";
 
-        "cluster-healthcheck-period" Duration "1m" =>
-            "Interval between health checks of this cluster's API server.";
-        "disable-leader-election" Bool "false" => "Do not elect a leader (single replica).";
-        "listen" String "" =>
-            "Also serve the endpoints by HTTPS on this address:port, with a self-signed certificate made at the start (default: none).";
+        ["Hub and credential"]
+        "bootstrap-kubeconfig" String "" =>
+            "File with the bootstrap kubeconfig, instead of the Secret; re-read when it changes.";
+        "bootstrap-kubeconfig-secret" List BOOTSTRAP_SECRET =>
+            "Secret with the bootstrap kubeconfig, in the program's namespace; with MultipleHubs several, most preferred first.";
+        "bootstrap-kubeconfigs" List "" =>
+            "With MultipleHubs: files with the bootstrap kubeconfigs, most preferred first, instead of the Secrets.";
+        "client-cert-expiration-seconds" Int "0" =>
+            "Lifetime of the certificate to request, at least 3600; 0 leaves it to the hub.";
+        "hub-connection-timeout-seconds" Int "600" =>
+            "With MultipleHubs: seconds without a heartbeat on the hub before another one is selected.";
+        "hub-kubeconfig-dir" String "" =>
+            "Directory of the Secret's files, which -write-files or hub-kubeconfig-dumper write; /readyz waits for them.";
+        "hub-kubeconfig-secret" String "hub-kubeconfig-secret" =>
+            "Secret for the hub kubeconfig, certificate and key, in the program's namespace.";
+        "registration-auth" String "csr" => "How to register; only csr is supported.";
+        "write-files" Bool "false" =>
+            "Write the files of -hub-kubeconfig-dir while this replica leads.";
+
+        ["Add-ons"]
+        "addon-kubeclient-registration-auth" String "csr" =>
+            "How agents of add-ons authenticate to the hub's API server: csr or token.";
+        "addon-token-expiration-seconds" Int "31536000" =>
+            "Lifetime of the tokens to request for add-ons, at least 600.";
+
+        ["Single run"]
         "once" Bool "false" =>
             "Exit once the Secret holds a valid certificate, for an init container; no leader election.";
+
+        ["Replicas"]
+        "disable-leader-election" Bool "false" => "Do not elect a leader (single replica).";
+
+        ["Connections"]
+        "cluster-healthcheck-period" Duration "1m" =>
+            "Interval between health checks of this cluster's API server.";
         "spoke-kubeconfig" String "" =>
             "Kubeconfig of the cluster that joins, if it is not the local one.";
-        "tls-cipher-suites" List "" =>
-            "With -listen: TLS 1.2 cipher suites, by Go's names; suites for other keys than ECDSA are ignored (default: all).";
-        "tls-min-version" String "VersionTLS12" => "With -listen: VersionTLS12 or VersionTLS13.";
-        "wait-timeout" Seconds "24h" =>
-            "With -once: how long to wait for a valid certificate; 0 checks once.";
-        "write-files" Bool "false" =>
-            "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does, while this replica leads; not with -once.";
 
+        ["Endpoints and log"]
+        "listen" String "" =>
+            "Also serve the endpoints by HTTPS on this address:port, with a self-signed certificate.";
+        "tls-cipher-suites" List "" =>
+            "With -listen: TLS 1.2 cipher suites by Go's names; all but ECDSA's are ignored (default: all).";
+        "tls-min-version" String "VersionTLS12" => "With -listen: VersionTLS12 or VersionTLS13.";
+
+        ["Without effect"]
         "hub-kube-api-burst" Ignored "" => FEW_REQUESTS;
         "hub-kube-api-qps" Ignored "" => FEW_REQUESTS;
         "kube-api-burst" Ignored "" => FEW_REQUESTS;
@@ -104,6 +116,7 @@ fn own() -> Vec<Flag> {
         "terminate-on-files" Ignored "" => "changed files are read again without a restart.";
         "vmodule" Ignored "" => ONE_LOG;
 
+        ["Rejected"]
         "config" Refused "" =>
             "the settings of such a file are flags: -listen and -tls-min-version.";
         "grpc-bootstrap-config" Refused "" => BY_CSR;
