@@ -32,7 +32,7 @@ const MAX_NAMES: usize = 20;
 pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let (begun, settings) = (Instant::now(), &controller.context.settings);
     let longest = if limit.is_zero() { settings.timeout } else { limit };
-    let awaits_orphans = settings.orphans.grace <= limit;
+    let awaits_orphans = settings.orphans.grace.is_some_and(|grace| grace <= limit);
     loop {
         let stopped = controller.stop.wait(POLL_INTERVAL);
         let Left { first, moves } = left(controller, awaits_orphans);

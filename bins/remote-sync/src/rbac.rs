@@ -151,10 +151,10 @@ fn target(settings: &Settings) -> SideRules {
 /// The rules for the leader election Lease and remotes' kubeconfigs, by namespace.
 fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
     let mut roles: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    if let Some(election) = &settings.election {
-        let rules = roles.entry(&election.namespace).or_default();
+    if let Some((namespace, lease)) = &settings.election {
+        let rules = roles.entry(namespace).or_default();
         let (group, leases) = (&*LEASES.group, [LEASES.plural.to_string()]);
-        rules.push(rule(group, &leases, slice::from_ref(&election.name), &["get", "update"]));
+        rules.push(rule(group, &leases, slice::from_ref(lease), &["get", "update"]));
         rules.push(rule(group, &leases, &[], CREATE));
     }
     let mut named: BTreeMap<&str, Vec<String>> = BTreeMap::new();

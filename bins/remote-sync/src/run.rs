@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use apiclient::{error::Result, stop::Stop};
+use apiclient::{election::ElectionTiming, error::Result, stop::Stop};
 use sidecar::{diagnostics, flags::Flags, leadership::Leadership, runtime::End};
 
 use crate::{
@@ -13,11 +13,18 @@ use crate::{
     controller::{Controller, clusters},
     explain, once,
     report::Reporter,
-    settings::{Election, Operation, Settings},
+    settings::{Operation, Settings},
 };
 
 /// Time that writes under way may take at shutdown.
 const GRACE_PERIOD: Duration = Stop::GRACE_PERIOD;
+
+/// controller-runtime's times (`pkg/manager/manager.go`).
+const ELECTION: ElectionTiming = ElectionTiming {
+    lease: Duration::from_secs(15),
+    renew: Duration::from_secs(10),
+    retry: Duration::from_secs(2),
+};
 
 /// Runs until `stop` is raised, or until a task is done.
 ///
@@ -40,9 +47,9 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
     let leadership = match &controller.context.settings.election {
-        Some(Election { namespace, name }) => Leadership::campaign(
+        Some((namespace, name)) => Leadership::campaign(
             (namespace, name),
-            Election::TIMING,
+            ELECTION,
             Duration::ZERO,
             flags,
             &controller.stop,

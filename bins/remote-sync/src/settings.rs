@@ -1,25 +1,20 @@
 //! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
 //! written.
 
-mod remotes;
 mod table;
 mod values;
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use apiclient::{
     client::Propagation,
-    election::ElectionTiming,
-    resource::{valid_label, valid_name},
+    resource::{valid_key, valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::flags::{Flags, object_name};
 
-use self::remotes::registry;
-pub(crate) use self::{
-    remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
-    table::table,
-};
+pub(crate) use self::table::table;
+use self::values::{names, one_of};
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -72,8 +67,8 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// Interval between full re-checks, if any.
     pub(crate) resync: Option<Duration>,
-    /// `None` without leader election.
-    pub(crate) election: Option<Election>,
+    /// The namespace and the name of the Lease; `None` without leader election.
+    pub(crate) election: Option<(String, String)>,
 }
 
 /// The task of the process.
@@ -117,8 +112,8 @@ pub(crate) enum Direction {
 /// Handling of targets without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanSettings {
-    pub(crate) policy: OrphanPolicy,
-    pub(crate) grace: Duration,
+    /// How long one must have been without a source; `None` keeps it.
+    pub(crate) grace: Option<Duration>,
     /// The most of them that are deleted on a cluster within `within`.
     pub(crate) most: u32,
     pub(crate) within: Duration,
@@ -127,7 +122,6 @@ pub(crate) struct OrphanSettings {
 /// The policy for targets that are nobody's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AdoptPolicy {
-    Never,
     /// Those that have the source's content become its copies.
     Equal,
     Always,
@@ -149,14 +143,6 @@ impl Track {
     }
 }
 
-/// The policy for targets without a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum OrphanPolicy {
-    /// Deleted once the source is confirmed to be gone.
-    Confirm,
-    Keep,
-}
-
 /// The policy for namespaces that were created for targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NamespacePolicy {
@@ -166,21 +152,39 @@ pub(crate) enum NamespacePolicy {
     Empty,
 }
 
-/// The Lease of the leader election.
-#[derive(Clone, Debug)]
-pub(crate) struct Election {
-    pub(crate) namespace: String,
+/// A remote on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
     pub(crate) name: String,
+    pub(crate) source: RemoteSource,
 }
 
-impl Election {
-    /// controller-runtime's times (`pkg/manager/manager.go`).
-    pub(crate) const TIMING: ElectionTiming = ElectionTiming {
-        lease: Duration::from_secs(15),
-        renew: Duration::from_secs(10),
-        retry: Duration::from_secs(2),
-    };
+/// The location of a remote's kubeconfig.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RemoteSource {
+    File(PathBuf),
+    /// On the local cluster; without a key one of the usual ones is used.
+    Secret {
+        namespace: String,
+        name: String,
+        key: Option<String>,
+    },
 }
+
+/// The Secrets of remotes that come and go at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registry {
+    pub(crate) namespace: String,
+    /// A label selector that includes [`CLUSTER_LABEL`].
+    pub(crate) selector: String,
+}
+
+/// The local cluster in messages and labels; no remote can have this name.
+pub(crate) const OWN: &str = "own";
+/// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
+pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
+/// The label of such a Secret, with the cluster's name.
+pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 /// More worker threads for a remote must be a mistake.
 const MAX_WORKERS: u32 = 256;
@@ -208,40 +212,36 @@ impl Settings {
         let operation = values::operation(flags, &resources)?;
         let (keys, finalizer) = values::keys(flags)?;
         let number = |name, most| flags.number_in(name, 1..=most).map(|number| number as usize);
-        let interval = flags.period("probe-interval")?;
+        let (interval, timeout) = (flags.period("probe-interval")?, flags.period("timeout")?);
         // Instances differ by the name of their Lease.
         let name = flags.text("leader-election-name");
         let instance = object_name("-leader-election-name", name)?;
         let mut settings = Self {
             dry_run: flags.switch("dry-run"),
-            direction: values::one_of(flags, "direction", values::DIRECTION)?,
-            track: values::one_of(flags, "track", values::TRACK)?,
+            direction: one_of(flags, "direction", values::DIRECTION)?,
+            track: one_of(flags, "track", values::TRACK)?,
             rules: values::rules(flags, &resources)?,
             resources,
             mapping: values::mapping(flags)?,
-            secrets: values::secrets(flags)?,
-            secret_metadata: values::secret_metadata(flags)?,
+            secrets: names(flags, "target-secret-name", valid_name, "an object's name")?,
+            secret_metadata: names(flags, "secret-metadata", valid_key, "a label's key")?,
             keys,
             finalizer,
-            propagation: values::one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
+            propagation: one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
             orphans: values::orphans(flags)?,
-            adopt: values::one_of(flags, "adopt", values::ADOPT)?,
-            namespaces: values::one_of(flags, "namespace-policy", values::NAMESPACES)?,
+            adopt: one_of(flags, "adopt", values::ADOPT)?,
+            namespaces: one_of(flags, "namespace-policy", values::NAMESPACES)?,
             known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
-            remotes: remotes::remotes(flags)?,
-            registry: registry(flags, namespace.as_deref())?,
+            remotes: values::remotes(flags)?,
+            registry: values::registry(flags, namespace.as_deref())?,
             reach: flags.reach(),
             accepted: values::accepted(flags)?,
-            // A lost cluster is tried again after three intervals, as clustercache does at its defaults.
-            probes: ProbeTiming {
-                retry: 3 * interval,
-                interval,
-                timeout: flags.period("probe-timeout")?,
-            },
+            // At the defaults clustercache's: a lost cluster is tried again after three intervals.
+            probes: ProbeTiming { retry: 3 * interval, interval, timeout: timeout / 2 },
             max_objects: number("max-objects", MAX_OBJECTS)?,
             workers: number("concurrent-reconciles", MAX_WORKERS)?,
             qps: flags.number_in("qps", 0..=MAX_REQUESTS)?,
-            timeout: flags.period("timeout")?,
+            timeout,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
             election: None,
             operation,
@@ -255,7 +255,7 @@ impl Settings {
         if elects && settings.operation == Operation::Run {
             let namespace = namespace
                 .ok_or("-leader-election needs a namespace: set -namespace or POD_NAMESPACE")?;
-            settings.election = Some(Election { namespace, name: instance });
+            settings.election = Some((namespace, instance));
         }
         // Roles can be printed without a remote.
         if !flags.switch("print-rbac") {
@@ -312,24 +312,22 @@ impl Settings {
     fn check_names(&self) -> Result<(), String> {
         let NameMapping { resource_suffix, namespace_suffix, namespace_prefix: prefix, .. } =
             &self.mapping;
+        let suffix = format!("a suffix, with no placeholder but {CLUSTER}");
+        let wrong = |flag: &str, form: &str, given: &str| {
+            Err(format!("-{flag} must be {form}, got {given:?}"))
+        };
         // For remotes that are not known yet, a shortest possible name.
         for remote in self.names().chain(["x"]) {
             let end = |suffix: &str| suffix.replace(CLUSTER, remote);
             let (name, namespace) = (end(resource_suffix), end(namespace_suffix));
             if !valid_name(&format!("x{name}")) {
-                return Err(format!(
-                    "-source-name-suffix {resource_suffix:?} is not a suffix of an object name (the only placeholder is {CLUSTER})"
-                ));
+                return wrong("source-name-suffix", &suffix, resource_suffix);
             }
             if !valid_label(&format!("x{namespace}")) {
-                return Err(format!(
-                    "-target-namespace-suffix {namespace_suffix:?} is not a suffix of a namespace name (the only placeholder is {CLUSTER})"
-                ));
+                return wrong("target-namespace-suffix", &suffix, namespace_suffix);
             }
             if !valid_label(&format!("{prefix}x{namespace}")) {
-                return Err(format!(
-                    "-namespace-prefix {prefix:?} is not a prefix of a namespace name, or too long with the suffix"
-                ));
+                return wrong("namespace-prefix", "a prefix, not too long with the suffix", prefix);
             }
         }
         let source = self.mapping.source_namespace.as_ref();

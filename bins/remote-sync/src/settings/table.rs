@@ -27,7 +27,7 @@ fn own() -> Vec<Flag> {
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.";
         "secret-metadata" List "" =>
             "Keys of labels and annotations that are uploaded with Secrets.";
-        "source-namespace" List "" => "The namespace of all sources (default: all).";
+        "source-namespace" String "" => "The namespace of all sources (default: all).";
         "target-namespace" String "" =>
             "The namespace of all targets, which is never created; needs -source-namespace.";
         "target-secret-name" List "" =>
@@ -41,9 +41,7 @@ fn own() -> Vec<Flag> {
         "remote-kubeconfig-secret" List "" =>
             "[NAME=]NAMESPACE/SECRET[:KEY]: a remote, by default named after the Secret without -kubeconfig; key value or kubeconfig.";
         "remote-selector" String "" =>
-            "Label selector: each Secret <cluster>-kubeconfig that also has the label cluster.x-k8s.io/cluster-name is a remote.";
-        "remote-selector-namespace" String "" =>
-            "Namespace of these Secrets (default: the program's).";
+            "[NAMESPACE:]SELECTOR: each matching Secret <cluster>-kubeconfig labelled cluster.x-k8s.io/cluster-name is a remote.";
 
         ["Names and bookkeeping"]
         "annotation-prefix" String "cloud.teleport.dev" =>
@@ -59,15 +57,13 @@ fn own() -> Vec<Flag> {
 
         ["Adoption and deletion"]
         "adopt" String "equal" =>
-            "Whether to adopt an unmanaged object with the target's name: never, equal (only with the source's content) or always.";
+            "Which unmanaged object with the target's name becomes the copy: equal, only one with the source's content; always, any.";
         "max-deletions" String "10/10m" =>
             "N/TIME: limit for deletions of a kind on a cluster; while more wait, all of them do.";
         "namespace-policy" String "never" =>
             "Whether to delete namespaces created for targets: never, or empty (needs the right to list everything in them).";
-        "orphan-grace" Duration "5m" =>
-            "With -orphan-policy confirm: how long a target must be without a source before it is deleted.";
-        "orphan-policy" String "confirm" =>
-            "Targets without a source: confirm deletes them once that is proven, keep keeps them.";
+        "orphan-grace" String "5m" =>
+            "How long a target must be without a source before it is deleted, or never.";
         "target-propagation-policy" String "Foreground" =>
             "Propagation policy for deleting targets: Foreground, Background or Orphan.";
 
@@ -98,8 +94,7 @@ fn own() -> Vec<Flag> {
 
         ["Connections"]
         "probe-interval" Duration "10s" => "Interval between probes of a connection.";
-        "probe-timeout" Duration "5s" => "Timeout of a probe.";
-        "timeout" Duration "10s" => "For one request.";
+        "timeout" Duration "10s" => "For one request; a probe has half of it.";
 
         ["Names in sync-controller"]
         "local-namespace-suffix" Alias "target-namespace-suffix" => "";

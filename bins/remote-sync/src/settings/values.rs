@@ -1,5 +1,7 @@
 //! Values of single flags.
 
+use std::path::Path;
+
 use apiclient::{
     client::Propagation,
     resource::{valid_key, valid_label, valid_name},
@@ -7,8 +9,8 @@ use apiclient::{
 use sidecar::flags::{Flags, duration};
 
 use super::{
-    AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanPolicy, OrphanSettings,
-    Track,
+    AdoptPolicy, CLUSTER_LABEL, Direction, Explained, NamespacePolicy, OWN, Operation,
+    OrphanSettings, Registry, Remote, RemoteSource, SECRET_SUFFIX, Track,
 };
 use crate::model::{
     annotations::{AnnotationKeys, Uid},
@@ -30,15 +32,10 @@ pub(super) const PROPAGATION: Words<Propagation> = &[
     ("Orphan", Propagation::Orphan),
 ];
 pub(super) const TRACK: Words<Track> = &[("source", Track::Source), ("target", Track::Target)];
-pub(super) const ADOPT: Words<AdoptPolicy> = &[
-    ("never", AdoptPolicy::Never),
-    ("equal", AdoptPolicy::Equal),
-    ("always", AdoptPolicy::Always),
-];
+pub(super) const ADOPT: Words<AdoptPolicy> =
+    &[("equal", AdoptPolicy::Equal), ("always", AdoptPolicy::Always)];
 pub(super) const NAMESPACES: Words<NamespacePolicy> =
     &[("never", NamespacePolicy::Never), ("empty", NamespacePolicy::Empty)];
-const ORPHANS: Words<OrphanPolicy> =
-    &[("confirm", OrphanPolicy::Confirm), ("keep", OrphanPolicy::Keep)];
 
 pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Result<T, String> {
     let given = flags.text(name);
@@ -47,6 +44,35 @@ pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Res
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
         format!("-{name} must be {}, got {given:?}", words.join(" or "))
     })
+}
+
+/// All values of a list, each in the form that `parse` reads and `form` describes.
+fn list<T>(
+    flags: &Flags,
+    name: &str,
+    form: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, String> {
+    let wrong = |text: &str| format!("-{name} must be {form}, got {text:?}");
+    let all = flags.list(name).into_iter();
+    all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
+}
+
+/// The names in a list, without repetitions.
+pub(super) fn names(
+    flags: &Flags,
+    name: &str,
+    valid: fn(&str) -> bool,
+    form: &str,
+) -> Result<Vec<String>, String> {
+    let all = list(flags, name, form, |text| valid(text).then(|| text.to_owned()))?;
+    let mut names = Vec::new();
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 pub(super) fn operation(
@@ -101,18 +127,11 @@ pub(super) fn rules(
     flags: &Flags,
     resources: &PerKind<ResourceArg>,
 ) -> Result<PerKind<FieldRules>, String> {
-    let field = |text: &str| {
-        let parsed = text.split_once(':').and_then(|(kind, pointer)| {
-            Some((ResourceArg::parse(kind).ok()?, FieldPath::parse(pointer)?))
-        });
-        parsed.ok_or_else(|| {
-            format!(
-                "-ignore-field must be KIND:POINTER, with a JSON pointer to content such as /spec/replicas, got {text:?}"
-            )
-        })
-    };
-    let ignored: Vec<_> =
-        flags.list("ignore-field").into_iter().map(field).collect::<Result<_, _>>()?;
+    let form = "KIND:POINTER, with a JSON pointer to content such as /spec/replicas";
+    let ignored = list(flags, "ignore-field", form, |text| {
+        let (kind, pointer) = text.split_once(':')?;
+        Some((ResourceArg::parse(kind).ok()?, FieldPath::parse(pointer)?))
+    })?;
     let known = |kind: &ResourceArg| resources.iter().any(|(_, resource)| resource.same(kind));
     if let Some((kind, _)) = ignored.iter().find(|(kind, _)| !known(kind)) {
         return Err(format!("-ignore-field: -resource does not name {kind}"));
@@ -123,44 +142,15 @@ pub(super) fn rules(
     }))
 }
 
-pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
-    names(flags, "target-secret-name", valid_name, "a valid object name")
-}
-
-pub(super) fn secret_metadata(flags: &Flags) -> Result<Vec<String>, String> {
-    names(flags, "secret-metadata", valid_key, "a key of labels and annotations")
-}
-
-/// The names in a list, without repetitions.
-fn names(
-    flags: &Flags,
-    flag: &str,
-    valid: fn(&str) -> bool,
-    what: &str,
-) -> Result<Vec<String>, String> {
-    let mut names = Vec::new();
-    for name in flags.list(flag).into_iter().map(str::to_owned) {
-        if !valid(&name) {
-            return Err(format!("-{flag} {name:?} is not {what}"));
-        }
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
 pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
-    let text = |name| flags.text(name).to_owned();
-    let mut sources = names(flags, "source-namespace", valid_label, "the name of a namespace")?;
-    if sources.len() > 1 {
-        return Err("-source-namespace must be one namespace: run an instance for each".into());
-    }
-    let (source_namespace, target_namespace) = (sources.pop(), flags.some("target-namespace"));
-    if let Some(target) = target_namespace {
-        if !valid_label(target) {
-            return Err(format!("-target-namespace {target:?} is not the name of a namespace"));
+    let namespace = |name| match flags.some(name) {
+        Some(namespace) if !valid_label(namespace) => {
+            Err(format!("-{name} must be the name of a namespace, got {namespace:?}"))
         }
+        namespace => Ok(namespace.map(str::to_owned)),
+    };
+    let (source, target) = (namespace("source-namespace")?, namespace("target-namespace")?);
+    if target.is_some() {
         for excluded in ["target-namespace-suffix", "namespace-policy"] {
             // One that nobody creates for targets is not deleted with them either.
             if !["", "never"].contains(&flags.text(excluded)) {
@@ -168,16 +158,17 @@ pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
             }
         }
         // From two namespaces objects of one name would have the same target, which would not say whose it is.
-        if source_namespace.is_none() {
+        if source.is_none() {
             return Err("-target-namespace needs a -source-namespace".into());
         }
     }
+    let text = |name| flags.text(name).to_owned();
     Ok(NameMapping {
         resource_suffix: text("source-name-suffix"),
         namespace_suffix: text("target-namespace-suffix"),
         namespace_prefix: text("namespace-prefix"),
-        target_namespace: target_namespace.map(str::to_owned),
-        source_namespace,
+        target_namespace: target,
+        source_namespace: source,
     })
 }
 
@@ -185,7 +176,7 @@ pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
 pub(super) fn keys(flags: &Flags) -> Result<(AnnotationKeys, String), String> {
     let prefix = flags.text("annotation-prefix");
     if !valid_name(prefix) {
-        return Err(format!("-annotation-prefix {prefix:?} is not a DNS name"));
+        return Err(format!("-annotation-prefix must be a DNS name, got {prefix:?}"));
     }
     let default = format!("{prefix}/sync-local");
     let finalizer = flags.some("finalizer").unwrap_or(&default);
@@ -193,14 +184,19 @@ pub(super) fn keys(flags: &Flags) -> Result<(AnnotationKeys, String), String> {
     // ValidateFinalizerName).
     if !finalizer.contains('/') || !valid_key(finalizer) {
         return Err(format!(
-            "-finalizer {finalizer:?} is not a DNS name, a slash and a name of up to 63 characters"
+            "-finalizer must be a DNS name, a slash and a name of up to 63 characters, got {finalizer:?}"
         ));
     }
     Ok((AnnotationKeys::new(prefix), finalizer.to_owned()))
 }
 
 pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
-    let policy = one_of(flags, "orphan-policy", ORPHANS)?;
+    let grace = match flags.text("orphan-grace") {
+        "never" => None,
+        given => Some(duration(given).ok_or_else(|| {
+            format!("-orphan-grace must be a time such as 5m, or never, got {given:?}")
+        })?),
+    };
     let given = flags.text("max-deletions");
     let rate = given.split_once('/').and_then(|(most, within)| {
         let most = most.parse().ok().filter(|most| *most > 0)?;
@@ -208,12 +204,13 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
     });
     let (most, within) = rate
         .ok_or_else(|| format!("-max-deletions must be N/TIME, both above zero, got {given:?}"))?;
-    Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
+    Ok(OrphanSettings { grace, most, within })
 }
 
 /// Clusters that replaced those of remotes.
 pub(super) fn accepted(flags: &Flags) -> Result<Vec<AcceptedIdentity>, String> {
-    let parse = |text: &str| {
+    let form = "NAME=UID or NAME=OLD:UID, with uids of kube-system";
+    list(flags, "accept-identity", form, |text| {
         let (remote, uids) = text.split_once('=')?;
         let (old, new) = match uids.split_once(':') {
             Some((old, new)) => (Some(Uid::parse(old)?), new),
@@ -221,12 +218,83 @@ pub(super) fn accepted(flags: &Flags) -> Result<Vec<AcceptedIdentity>, String> {
         };
         let remote = Some(remote).filter(|remote| valid_label(remote))?.to_owned();
         Some(AcceptedIdentity { remote, old, new: Uid::parse(new)? })
+    })
+}
+
+/// The remotes on the command line.
+pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
+    let mut remotes = list(flags, "remote-kubeconfig", "[NAME=]FILE", file)?;
+    let form = "[NAME=]NAMESPACE/SECRET[:KEY]";
+    remotes.extend(list(flags, "remote-kubeconfig-secret", form, secret)?);
+    for (index, Remote { name, .. }) in remotes.iter().enumerate() {
+        let why = if !valid_label(name) {
+            format!("the name of the remote {name:?} is not a DNS label")
+        } else if name == OWN {
+            format!("a remote cannot be named {OWN}")
+        } else if remotes[..index].iter().any(|other| other.name == *name) {
+            format!("two remotes are named {name}")
+        } else {
+            continue;
+        };
+        return Err(format!("{why}: set another one with NAME= before its kubeconfig"));
+    }
+    Ok(remotes)
+}
+
+fn file(text: &str) -> Option<Remote> {
+    let (name, path) = named(text);
+    let stem = || Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = name.map_or_else(stem, str::to_owned);
+    (!path.is_empty()).then(|| Remote { name, source: RemoteSource::File(path.into()) })
+}
+
+fn secret(text: &str) -> Option<Remote> {
+    let (name, place) = named(text);
+    let (place, key) = match place.split_once(':') {
+        Some((place, key)) => (place, Some(key)),
+        None => (place, None),
     };
-    let wrong = |text| {
-        format!(
-            "-accept-identity must be NAME=UID or NAME=OLD:UID, with uids of kube-system, got {text:?}"
-        )
+    let (namespace, secret) = place.split_once('/')?;
+    if !valid_label(namespace) || !valid_name(secret) || !key.is_none_or(valid_data_key) {
+        return None;
+    }
+    let name = name.unwrap_or_else(|| secret.strip_suffix(SECRET_SUFFIX).unwrap_or(secret));
+    let source = RemoteSource::Secret {
+        namespace: namespace.to_owned(),
+        name: secret.to_owned(),
+        key: key.map(str::to_owned),
     };
-    let all = flags.list("accept-identity").into_iter();
-    all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
+    Some(Remote { name: name.to_owned(), source })
+}
+
+/// The name before the `=`, if there is one; a path may contain that too.
+fn named(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, rest)) if !name.contains('/') => (Some(name), rest),
+        _ => (None, text),
+    }
+}
+
+/// A valid key of a Secret's data (apimachinery `util/validation/validation.go`, IsConfigMapKey).
+fn valid_data_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// The registry, if there is one.
+pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Registry>, String> {
+    if !flags.is_given("remote-selector") {
+        return Ok(None);
+    }
+    let given = flags.text("remote-selector");
+    let (namespace, selector) = match given.split_once(':') {
+        Some((namespace, selector)) => (Some(namespace), selector.trim()),
+        None => (own, given.trim()),
+    };
+    let namespace = namespace
+        .ok_or("-remote-selector needs a namespace: set one in it, -namespace or POD_NAMESPACE")?;
+    if selector.is_empty() || !valid_label(namespace) {
+        return Err(format!("-remote-selector must be [NAMESPACE:]SELECTOR, got {given:?}"));
+    }
+    let selector = format!("{selector},{CLUSTER_LABEL}");
+    Ok(Some(Registry { namespace: namespace.to_owned(), selector }))
 }

@@ -63,7 +63,8 @@ impl DeletionLimit {
         // More than the limit need not be counted.
         let enough = most as usize + 1;
         let number = waiting.values().filter(|waiting| !waiting.has_token).take(enough).count();
-        let left = grace.saturating_sub(now.saturating_duration_since(own.since));
+        let left =
+            grace.unwrap_or_default().saturating_sub(now.saturating_duration_since(own.since));
         let verdict = if !own.has_token && number == enough {
             Err(Reason::TooMany)
         } else if orphan && !left.is_zero() {

@@ -10,7 +10,7 @@ use crate::{
         known_clusters::{ClusterRecord, cluster_mark},
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings, Track},
+    settings::{AdoptPolicy, NamespacePolicy, Settings, Track},
     sync::status::{PairCondition, Reason},
 };
 
@@ -101,7 +101,8 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SyncRules {
     pub(crate) track: Track,
-    pub(crate) orphans: OrphanPolicy,
+    /// Targets without a source stay.
+    pub(crate) keeps_orphans: bool,
     pub(crate) adopt: AdoptPolicy,
     pub(crate) namespaces: NamespacePolicy,
     /// Whether targets have a namespace that is created for them.
@@ -114,7 +115,7 @@ impl SyncRules {
     pub(crate) fn new(settings: &Settings, kinds: &ApiResources) -> Self {
         Self {
             track: settings.track,
-            orphans: settings.orphans.policy,
+            keeps_orphans: settings.orphans.grace.is_none(),
             adopt: settings.adopt,
             namespaces: settings.namespaces,
             creates_namespaces: kinds.source.namespaced
@@ -242,7 +243,6 @@ impl Observed {
         };
         let (from, to) = (&source.value.state, &target.value.state);
         match rules.adopt {
-            AdoptPolicy::Never => Adoption::Refused,
             // One that was never seen alive may have been made only to be deleted.
             AdoptPolicy::Always if !from.terminating => Adoption::Allowed,
             _ if from.content == digest::NOTHING => Adoption::Refused,

@@ -69,7 +69,7 @@ pub(crate) fn finished(
         return upload.unwrap_or(ReconcileResult::RequeueAfter(HELD_INTERVAL));
     }
     report(pair, observed, status.condition());
-    match status.requeue(pair.context.settings.orphans.grace) {
+    match status.requeue(pair.context.settings.orphans.grace.unwrap_or_default()) {
         ReconcileResult::Done => upload.unwrap_or(ReconcileResult::Done),
         result => result,
     }

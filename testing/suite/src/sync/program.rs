@@ -9,8 +9,7 @@ use crate::real;
 use crate::sidecar::{Sidecar, VERBOSE, bare, free_port, program};
 
 /// A replica that waits for nothing longer than a test can. On a busy machine an answer takes more than half a second.
-pub const FAST: [&str; 8] =
-    ["-probe-interval", "500ms", "-probe-timeout", "2s", "-orphan-grace", "1s", "-timeout", "5s"];
+pub const FAST: [&str; 6] = ["-probe-interval", "500ms", "-orphan-grace", "1s", "-timeout", "4s"];
 
 /// What the program is told, and what the scene's objects are called for it.
 #[derive(Clone, Debug)]

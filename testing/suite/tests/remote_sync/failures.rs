@@ -18,8 +18,8 @@ use crate::support::{immutable, is_in_sync, of_program, one};
 
 // --- rejected writes ---
 
-/// A connection that is made anew is a reason to try again, and on a busy machine a probe of 0.5 s may fail.
-const UNDOUBTED: [&str; 2] = ["-probe-timeout", "20s"];
+/// A connection that is made anew is a reason to try again, and on a busy machine a probe may fail.
+const UNDOUBTED: [&str; 2] = ["-timeout", "40s"];
 
 /// Someone changes the copy while it is being written.
 #[test]

@@ -14,8 +14,8 @@ use suite::{
 
 use crate::support::is_in_sync;
 
-/// A connection that is made anew begins with a list, and on a busy machine a probe of 0.5 s may fail.
-const UNDOUBTED: [&str; 2] = ["-probe-timeout", "20s"];
+/// A connection that is made anew begins with a list, and on a busy machine a probe may fail.
+const UNDOUBTED: [&str; 2] = ["-timeout", "40s"];
 
 /// An edit at the end of a long start comes next, and the start goes on.
 #[test]

@@ -85,7 +85,7 @@ fn orphans_can_be_kept() {
     if !needs(Need::Embedded, UNSEEN) {
         return;
     }
-    let (stage, sidecar, source, target) = one("keep", &WIDGETS, &["-orphan-policy", "keep"]);
+    let (stage, sidecar, source, target) = one("keep", &WIDGETS, &["-orphan-grace", "never"]);
     let before = stage.settled();
     source.delete_by_force();
     sidecar.wait_for("the source is gone, the target is kept");

@@ -16,23 +16,21 @@ use suite::{
     sync::{Kind, Place, REGIONS, SETTINGS, Side, Stage, WIDGETS, namespaces},
 };
 
-/// No wait longer than a run can be. A silent connection is given up after five probes, which take 2.5 s;
-/// what was asked on it just then ends 2 s later. See [`UNAWARE`](super::model::UNAWARE).
-const SHORT: [&str; 14] = [
+/// No wait longer than a run can be. A silent connection is given up after five probes, which take 3.5 s;
+/// what was asked on it just then ends 1 s later. See [`UNAWARE`](super::model::UNAWARE).
+const SHORT: [&str; 12] = [
     "-namespace-policy",
     "empty",
     "-qps",
     "0",
     "-probe-interval",
     "200ms",
-    "-probe-timeout",
-    "300ms",
     "-orphan-grace",
     "300ms",
     "-max-deletions",
     "4/2s",
     "-timeout",
-    "2s",
+    "1s",
 ];
 
 /// Starts the program, or both instances of it.

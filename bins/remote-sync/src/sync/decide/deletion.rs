@@ -2,7 +2,7 @@
 
 use crate::{
     model::object::{Cached, SourceObject, TargetObject},
-    settings::{NamespacePolicy, OrphanPolicy},
+    settings::NamespacePolicy,
     sync::{
         decide::{MARK, SyncAction, has_finalizer, may_adopt, wait},
         observed::{Attempt, Destroyed, Observed, Ownership, SyncRules},
@@ -58,16 +58,16 @@ fn with_orphan(target: &Cached<TargetObject>, attempt: &Attempt, rules: &SyncRul
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
-    match rules.orphans {
-        OrphanPolicy::Keep => wait(Reason::OrphanKept),
-        OrphanPolicy::Confirm => delete_target(target, attempt),
+    match rules.keeps_orphans {
+        true => wait(Reason::OrphanKept),
+        false => delete_target(target, attempt),
     }
 }
 
 /// There is neither source nor target; a namespace that this instance made may be left of them.
 fn with_nothing(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let nothing = SyncAction::Done(PairStatus::Nothing);
-    if rules.orphans != OrphanPolicy::Confirm || !may_delete_namespace(observed, rules) {
+    if rules.keeps_orphans || !may_delete_namespace(observed, rules) {
         return nothing;
     }
     if !attempt.source_gone {

@@ -8,7 +8,7 @@ mod world;
 use super::*;
 use crate::{
     model::object::{ObjectState, TargetObject},
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
+    settings::{AdoptPolicy, NamespacePolicy, Track},
     sync::observed::SettledDiff,
 };
 use world::*;
@@ -66,10 +66,9 @@ fn limited(what: Destroyed, action: SyncAction) -> Vec<SyncAction> {
 }
 
 /// The source is gone, its annotated target exists.
-fn orphan(policy: OrphanPolicy) -> World {
+fn orphan() -> World {
     let mut world = World::new();
     world.observed.target = Some(marked(target(state(1, 1, 1))));
-    world.rules.orphans = policy;
     world
 }
 
@@ -308,7 +307,7 @@ fn a_namespace_left_of_a_pair_goes_after_a_look() {
     ]
     .concat();
     assert_eq!(world.clone().run(), [expected]);
-    world.rules.orphans = OrphanPolicy::Keep;
+    world.rules.keeps_orphans = true;
     assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
 }
 

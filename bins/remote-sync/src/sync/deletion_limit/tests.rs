@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::settings::OrphanPolicy;
 
 const KIND: Option<KindIndex> = Some(KindIndex::FIRST);
 /// Whether the source is GONE, or else terminating.
@@ -16,7 +15,7 @@ fn limit(most: u32) -> DeletionLimit {
 }
 
 fn of(grace: Duration, most: u32, within: Duration) -> DeletionLimit {
-    DeletionLimit::new(OrphanSettings { policy: OrphanPolicy::Confirm, grace, most, within })
+    DeletionLimit::new(OrphanSettings { grace: Some(grace), most, within })
 }
 
 fn pair(name: &str) -> Pair {

@@ -67,7 +67,7 @@ fn printed_rights_suffice_for_orphans_and_the_lead() {
     if !needs(Need::Embedded, UNSEEN) {
         return;
     }
-    const KEEP: &str = "-orphan-policy=keep";
+    const KEEP: &str = "-orphan-grace=never";
     let lead = ["-leader-election"];
     for more in [&lead[..], &[EMPTY], &[KEEP]] {
         let stage = Stage::pull("rights-more", Setting::safe(&[&WIDGETS]));

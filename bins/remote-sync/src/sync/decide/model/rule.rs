@@ -21,7 +21,7 @@ use crate::{
             TargetObject,
         },
     },
-    settings::{AdoptPolicy, OrphanPolicy, OrphanSettings},
+    settings::{AdoptPolicy, OrphanSettings},
     sync::{
         decide::{MARK, SyncAction, next_action},
         deletion_limit::DeletionLimit,
@@ -127,10 +127,8 @@ impl Rule {
 
     /// The deletions of a new process.
     pub(super) fn deletions(&self) -> DeletionLimit {
-        let policy = OrphanPolicy::Confirm;
         DeletionLimit::new(OrphanSettings {
-            policy,
-            grace: Duration::ZERO,
+            grace: Some(Duration::ZERO),
             most: MOST,
             within: WITHIN,
         })
@@ -192,7 +190,7 @@ fn key(name: usize) -> Arc<str> {
 fn rules(view: &View) -> SyncRules {
     SyncRules {
         track: view.track,
-        orphans: OrphanPolicy::Confirm,
+        keeps_orphans: false,
         adopt: AdoptPolicy::Equal,
         namespaces: view.namespaces,
         creates_namespaces: true,

@@ -72,7 +72,6 @@ fn nobodys_copy_is_marked_first_or_left_alone() {
     for (content, policy, claims, expected) in [
         (1, AdoptPolicy::Equal, false, claim),
         (1, AdoptPolicy::Equal, true, MARK),
-        (1, AdoptPolicy::Never, true, conflict),
         (2, AdoptPolicy::Equal, false, conflict),
         (2, AdoptPolicy::Equal, true, MARK),
         (2, AdoptPolicy::Always, false, claim),
@@ -84,7 +83,7 @@ fn nobodys_copy_is_marked_first_or_left_alone() {
         let mut ends = world(content, policy, claims);
         ends.observed.source = ends.observed.source.map(terminating);
         let passes = ends.run().concat();
-        let adopts = content == 1 && policy != AdoptPolicy::Never && claims;
+        let adopts = content == 1 && claims;
         assert_eq!(passes.contains(&SyncAction::DeleteTarget), adopts, "{passes:?}");
         let marked = ends.observed.target.is_none_or(|it| it.value.copy_of.is_some());
         assert_eq!(marked, adopts, "{passes:?}");
@@ -162,17 +161,17 @@ fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
 #[test]
 fn a_confirmed_orphan_goes_after_proof_and_judgement() {
     let check = SyncAction::CheckLimit(Destroyed::Target);
-    let mut world = orphan(OrphanPolicy::Confirm);
+    let mut world = orphan();
     assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, check, SyncAction::DeleteTarget]]);
     let left = std::time::Duration::from_secs(1);
     for reason in [Reason::GracePeriod(left), Reason::TooMany] {
-        let mut world = orphan(OrphanPolicy::Confirm);
+        let mut world = orphan();
         world.verdict = Err(reason);
         let status = PairStatus::NotInSync(reason);
         let expected = (vec![SyncAction::ConfirmSourceGone, check], Some(status));
         assert_eq!(world.attempt(usize::MAX), expected);
     }
-    let mut world = orphan(OrphanPolicy::Confirm);
+    let mut world = orphan();
     world.observed.namespace = Some(namespace(Some("test")));
     let namespace = [
         vec![SyncAction::ConfirmSourceGone, SyncAction::CheckNamespace],
@@ -185,7 +184,7 @@ fn a_confirmed_orphan_goes_after_proof_and_judgement() {
 
 #[test]
 fn a_source_that_is_there_though_in_no_list_is_no_loss() {
-    let mut world = orphan(OrphanPolicy::Confirm);
+    let mut world = orphan();
     world.unlisted = Some(published(source(state(1, 1, 1))));
     let (steps, status) = world.attempt(usize::MAX);
     assert_eq!((steps, status), (vec![SyncAction::ConfirmSourceGone], Some(PairStatus::InSync)));
@@ -193,7 +192,8 @@ fn a_source_that_is_there_though_in_no_list_is_no_loss() {
 
 #[test]
 fn an_orphan_that_is_kept_stays_as_it_is() {
-    let mut world = orphan(OrphanPolicy::Keep);
+    let mut world = orphan();
+    world.rules.keeps_orphans = true;
     let kept = PairStatus::NotInSync(Reason::OrphanKept);
     assert_eq!(world.attempt(usize::MAX), (vec![SyncAction::ConfirmSourceGone], Some(kept)));
     world.observed.source = Some(published(source(state(1, 1, 1))));
@@ -203,10 +203,10 @@ fn an_orphan_that_is_kept_stays_as_it_is() {
 #[test]
 fn an_orphan_of_an_unknown_or_another_cluster_stays() {
     let nothing = SyncAction::Done(PairStatus::Nothing);
-    let mut world = orphan(OrphanPolicy::Confirm);
+    let mut world = orphan();
     (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
     assert_eq!(first(&world), nothing);
-    let mut world = orphan(OrphanPolicy::Confirm);
+    let mut world = orphan();
     world.observed.target.as_mut().unwrap().value.copy_of.as_mut().unwrap().cluster = 0xa5;
     for accepted in [false, true] {
         world.observed.source_marks = marks(true, accepted);

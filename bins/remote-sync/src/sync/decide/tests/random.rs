@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::{super::*, ObjectState, SettledDiff, world::*};
 use crate::{
     model::object::{TargetNamespace, TargetObject},
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
+    settings::{AdoptPolicy, NamespacePolicy, Track},
 };
 
 /// Fails for an action that is forbidden after `before` in the same attempt.
@@ -67,7 +67,6 @@ fn adoptable(world: &World) -> bool {
     let claimed = &source.value.generations;
     let claims = claimed.remote.is_some() && claimed.local == Some(to.generation);
     match world.rules.adopt {
-        AdoptPolicy::Never => false,
         AdoptPolicy::Equal => from.content == to.content || claims,
         AdoptPolicy::Always => from.content == to.content || claims || !from.terminating,
     }
@@ -169,7 +168,7 @@ fn random_secret(rng: &mut Rng) -> Cached<TargetSecret> {
 
 fn random_world(rng: &mut Rng) -> World {
     let mut world = World::new();
-    world.rules.orphans = one(rng, &[OrphanPolicy::Keep, OrphanPolicy::Confirm]);
+    world.rules.keeps_orphans = rng.bool();
     world.rules.status = rng.u8(..4) > 0;
     let observed = &mut world.observed;
     observed.source = maybe(rng, random_source);
@@ -193,8 +192,7 @@ fn random_world(rng: &mut Rng) -> World {
     let grace = Err(Reason::GracePeriod(std::time::Duration::from_secs(1)));
     world.verdict = one(rng, &[Ok(()), grace, Err(Reason::TooMany)]);
     world.used = rng.bool();
-    let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
-    world.rules.adopt = one(rng, &policies);
+    world.rules.adopt = one(rng, &[AdoptPolicy::Equal, AdoptPolicy::Always]);
     world.missing = missing;
     world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
     if world.rules.namespaces == NamespacePolicy::Never {

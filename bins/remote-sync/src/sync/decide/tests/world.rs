@@ -6,7 +6,7 @@ use crate::{
         annotations::Uid,
         object::{CopyOf, Generations, ObjectState, TargetNamespace, TargetObject},
     },
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
+    settings::{AdoptPolicy, NamespacePolicy, Track},
     sync::observed::{SettledDiff, SourceMarks},
 };
 
@@ -109,7 +109,7 @@ pub(super) fn secret() -> Cached<TargetSecret> {
 pub(super) fn rules() -> SyncRules {
     SyncRules {
         track: Track::Source,
-        orphans: OrphanPolicy::Confirm,
+        keeps_orphans: false,
         adopt: AdoptPolicy::Equal,
         namespaces: NamespacePolicy::Empty,
         creates_namespaces: true,
