@@ -14,24 +14,13 @@ use log::{
 };
 use serde_json::json;
 
-use apiclient::{log_line::printable, thread::start_thread};
+use apiclient::{log_line::printable, thread::start_thread, time::micro_time};
 
 use crate::{flags::Flags, version::VERSION};
 
 /// Lines that wait for a slow reader; more are dropped.
 const MAX_QUEUED: usize = 256;
 const MAX_TEXT: usize = 2000;
-/// Other libraries log connections and frames, nothing that a user can act on.
-const CRATES: [&str; 8] = [
-    "addon_lease_controller",
-    "apiclient",
-    "csr_bootstrapper",
-    "hub_kubeconfig_dumper",
-    "klusterlet_agent",
-    "kubeconfig",
-    "remote_sync",
-    "sidecar",
-];
 
 /// Sets up the log for `program` and writes its first line, with version and flags.
 pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
@@ -47,12 +36,10 @@ pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
         ..=1 => LevelFilter::Info,
         _ => LevelFilter::Debug,
     };
-    let mut builder = Builder::new();
-    builder.filter_level(LevelFilter::Off);
-    for name in CRATES {
-        builder.filter_module(name, level);
-    }
-    builder
+    Builder::new()
+        .filter_level(level)
+        // ureq and ureq_proto log connections and frames, nothing that a user can act on.
+        .filter_module("ureq", LevelFilter::Off)
         .format(move |out, record| out.write_all(format(SystemTime::now(), record).as_bytes()))
         .target(Target::Pipe(Box::new(Lines(sender.clone()))))
         .init();
@@ -110,7 +97,7 @@ fn klog(now: SystemTime, record: &Record<'_>) -> String {
         Level::Warn => 'W',
         _ => 'I',
     };
-    let time = humantime::format_rfc3339_micros(now).to_string();
+    let time = micro_time(now);
     let (date, clock) = (time[5..10].replace('-', ""), &time[11..26]);
     let (process, place, text) = (std::process::id(), place(record), text(record));
     let mut line = format!("{letter}{date} {clock} {process:>7} {place}] {text}");
