@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    cluster::{Cluster, resource},
+    cluster::Cluster,
     eventually, files,
     identity::{self, Data, hub_secret},
     pause, real,
@@ -187,22 +187,6 @@ impl Scene {
     }
 
     // --- more rights, with the Roles of the manifests ---
-
-    /// Gives the sidecar's service account its rights in another namespace of the managed cluster too.
-    pub fn grant_in(&self, namespace: &str) {
-        for manifest in manifests("managed").iter().filter(|m| m["kind"] != "ServiceAccount") {
-            let mut manifest = manifest.clone();
-            if manifest["kind"] == "RoleBinding" {
-                // Not `apply`, which would bind an account of that namespace.
-                manifest["subjects"][0]["namespace"] = json!(self.namespace);
-                manifest["metadata"]["namespace"] = json!(namespace);
-                let bindings = resource("rbac.authorization.k8s.io", "rolebindings", "RoleBinding");
-                self.managed.create(&bindings.collection(namespace), &manifest);
-            } else {
-                self.managed.apply(&manifest, namespace);
-            }
-        }
-    }
 
     /// Makes a service account on the hub with the rights of the add-on, for tokens.
     pub fn create_hub_account(&self) {

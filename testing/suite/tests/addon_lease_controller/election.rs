@@ -5,17 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::resource::LEASES;
-use serde_json::json;
 use suite::{
-    eventually, pause,
+    eventually,
     relay::{Relay, Way},
     scene::Scene,
     sidecar::Sidecar,
-    throughout,
 };
 
-use crate::support::{STALE, renewals, renews};
+use crate::support::{renewals, renews};
 
 pub(crate) const ELECTION: &str = "my-addon-addon-lease.agent.stolostron.io";
 pub(crate) const LEADS: &str = "became the leader";
@@ -81,18 +78,6 @@ fn isolated_leader_stops_before_the_next_one_starts() {
     assert_eq!(renewals(&first.sidecar, "hub"), last);
 }
 
-#[test]
-fn restarted_single_replica_leads_at_once() {
-    let scene = Scene::new("again");
-    for _ in 0..2 {
-        let mut replica = replica(&scene, "only");
-        eventually("it leads at once", || replica.sidecar.count(LEADS) == 1);
-        renews(&replica.sidecar, "hub", 1);
-        replica.sidecar.terminate();
-        assert_eq!(holder(&scene), "", "released");
-    }
-}
-
 /// A leader that does not renew yet would keep a ready replica from leading.
 #[test]
 fn election_starts_after_the_startup_delay() {
@@ -104,34 +89,4 @@ fn election_starts_after_the_startup_delay() {
     renews(&sidecar, "hub", 1);
     sidecar.ends_at_once();
     assert_eq!(holder(&scene), "", "released");
-}
-
-#[test]
-fn leader_in_an_unready_pod_renews_nothing() {
-    let scene = Scene::new("illleader");
-    scene.set_ready(false);
-    let replica = replica(&scene, "only");
-    replica.sidecar.wait_for(LEADS);
-    replica.sidecar.wait_for(STALE);
-    scene.ages(1500);
-    assert!(scene.lease().is_none());
-    scene.set_ready(true);
-    renews(&replica.sidecar, "hub", 1);
-}
-
-#[test]
-fn lost_leadership_ends_renewals() {
-    let scene = Scene::new("lost-leadership");
-    let sidecar = scene.start(&["-leader-election"]);
-    sidecar.wait_for(LEADS);
-    scene.wait_for_renewals(1);
-    let thief = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
-    scene.managed.merge(&LEASES.object(&scene.namespace, ELECTION), &thief);
-    sidecar.wait_for("renewals stop");
-    sidecar.wait_for("leader=thief");
-    // A renewal in flight may still arrive.
-    pause(200);
-    let last = scene.lease();
-    throughout(2500, "the Lease ages", || scene.lease() == last);
-    assert_eq!(sidecar.wait_for_code("/readyz", 200), "ok\n");
 }

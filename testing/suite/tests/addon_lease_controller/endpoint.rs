@@ -2,7 +2,7 @@
 
 use suite::{eventually, relay::Way, scene::Scene};
 
-use crate::support::{STALE, failures, renewals, renews};
+use crate::support::{failures, renewals, renews};
 
 /// Seconds since 1970.
 fn now() -> f64 {
@@ -30,17 +30,6 @@ fn readyz_fails_three_periods_after_the_last_renewal() {
     assert_eq!(sidecar.ask("/healthz"), (200, "ok\n".to_owned()), "whatever the hub does");
     scene.hub_relay.set(Way::Open);
     sidecar.wait_for_code("/readyz", 200);
-}
-
-#[test]
-fn readyz_names_the_unready_pod() {
-    let scene = Scene::new("illpod");
-    scene.set_ready(false);
-    let sidecar = scene.start(&[]);
-    sidecar.wait_for(STALE);
-    let (code, body) = sidecar.ask("/readyz");
-    assert_eq!(code, 503);
-    assert!(body.contains("the pod: it is not Ready"), "{body}");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The command line: invalid flags are exit code 2 and a sentence, what else is refused at startup is
 //! exit code 1 and a sentence.
 
-use std::{fs, net::TcpListener, path::Path, process::Output};
+use std::{fs, net::TcpListener, process::Output};
 
 use serde_json::json;
 use suite::{
     identity::kubeconfig,
     outputs,
-    sidecar::{Sidecar, bare, program, usage_error},
+    sidecar::{bare, program},
 };
 
 fn run(arguments: &[&str]) -> Output {
@@ -15,8 +15,6 @@ fn run(arguments: &[&str]) -> Output {
     command.args(arguments).env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
     outputs::run(&mut command)
 }
-
-const A_DURATION: &str = "-lease-duration must be a number of seconds from 1 to 2147483647";
 
 /// What it takes besides a kubeconfig.
 const COMPLETE: [&str; 8] = [
@@ -29,27 +27,6 @@ const COMPLETE: [&str; 8] = [
     "-metrics-port",
     "0",
 ];
-
-#[test]
-fn unusable_flags_end_with_exit_code_2_and_a_reason() {
-    for (more, part) in [
-        (&["-unknown"][..], "flag provided but not defined: -unknown"),
-        (&["-lease-duration"], "flag needs an argument: -lease-duration"),
-        (&["-leader-election", "true"], "unexpected argument \"true\""),
-        (&["-lease-duration", "1m"], "invalid value \"1m\" for flag -lease-duration"),
-        (&["-lease-duration", "0"], A_DURATION),
-        (&["-lease-duration", "2147483648"], A_DURATION),
-        (&["-lease-name", "Not_A_Name"], "is not a valid object name"),
-        (&["-lease-target=hub", "-hub-kubeconfig-secret="], "is required for a Lease on the hub"),
-        (&["-logging-format", "xml"], "-logging-format must be text or json"),
-    ] {
-        let output = run(&[&COMPLETE, more].concat());
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{more:?}: {text}");
-        let sentence = usage_error("addon-lease-controller", &text);
-        assert!(sentence.contains(part), "{more:?}: {sentence}");
-    }
-}
 
 #[test]
 fn help_and_version_win_over_unusable_flags() {
@@ -112,30 +89,4 @@ fn refused_start_ends_with_exit_code_1_and_a_reason() {
         assert!(refusal.starts_with('E') && refusal.contains(part), "{more:?}: {text}");
         assert!(!text.contains("panicked"), "{text}");
     }
-}
-
-#[test]
-fn argument_with_blanks_arrives_whole() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("hub config");
-    let mut command = bare(&program("addon-lease-controller"));
-    command.args([
-        "-lease-name",
-        "x",
-        "-lease-namespace",
-        "y",
-        "-metrics-port",
-        "0",
-        "-startup-delay",
-        "0",
-    ]);
-    command.arg("-hub-kubeconfig").arg(&path);
-    let sidecar = Sidecar::spawn(command, 0);
-    sidecar.wait_for(&format!("kubeconfig {} does not exist", path.display()));
-    // The image starts the program itself: there is no shell in between.
-    let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Dockerfile");
-    let dockerfile = std::fs::read_to_string(dockerfile).expect("the Dockerfile");
-    let entry =
-        dockerfile.lines().find(|line| line.starts_with("ENTRYPOINT")).expect("an ENTRYPOINT");
-    assert!(entry.contains('['), "{entry}");
 }

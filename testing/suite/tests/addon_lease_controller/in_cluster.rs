@@ -71,14 +71,6 @@ fn start(scene: &Scene, change: impl FnOnce(&mut Command)) -> Option<Sidecar> {
 }
 
 #[test]
-fn service_account_gives_credentials_and_namespace() {
-    let scene = Scene::new("incluster");
-    let Some(mut sidecar) = start(&scene, |_| {}) else { return };
-    renews(&sidecar, "hub", 2);
-    assert_eq!(sidecar.terminate().0, Some(0), "{}", sidecar.log());
-}
-
-#[test]
 fn pod_environment_names_pod_and_namespace() {
     let scene = Scene::new("inclusterpod");
     scene.set_ready(false);

@@ -3,14 +3,13 @@
 use apiclient::resource::PODS;
 use serde_json::{Value, json};
 use suite::{
-    eventually,
     needs::{Need, needs},
     pause,
     scene::{POD, Scene},
-    stays, throughout,
+    throughout,
 };
 
-use crate::support::{NO_POD, STALE, renewals, renews};
+use crate::support::{NO_POD, STALE, renews};
 
 fn statuses(app: bool, lease: bool) -> Value {
     let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "example.com/none:1", "imageID": "", "restartCount": 0});
@@ -71,38 +70,6 @@ fn unknown_container_of_the_environment_is_ignored() {
     assert_eq!(sidecar.warnings("the pod has no container elsewhere"), 1, "{}", sidecar.log());
     let strict = scene.start(&["-container-name", "elsewhere"]);
     strict.wait_for_code("/readyz", 503);
-}
-
-#[test]
-fn unready_pod_creates_no_lease_on_the_managed_cluster() {
-    let scene = Scene::new("no-health");
-    scene.set_ready(false);
-    let sidecar = scene.start_managed(&[]);
-    sidecar.wait_for(STALE);
-    stays("there is no Lease", || scene.managed_lease().is_none());
-    assert_eq!(renewals(&sidecar, "managed"), 0.0);
-    scene.set_ready(true);
-    eventually("the Lease is there", || scene.managed_lease().is_some());
-}
-
-#[test]
-fn terminating_pod_counts_as_not_ready() {
-    let scene = Scene::new("terminating-pod");
-    let target = PODS.object(&scene.namespace, POD);
-    scene.managed.hold(&target);
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    scene.delete_pod();
-    sidecar.wait_for("reason=\"it is being deleted\"");
-    scene.ages(1500);
-    if needs(Need::Embedded, "requests are recorded there") {
-        let requests = scene.managed.server().requests();
-        let pods = requests.iter().filter(|it| it.resource == "pods" && it.user != "admin");
-        let (own, pods) =
-            (format!("fieldSelector=metadata.name%3D{POD}"), pods.collect::<Vec<_>>());
-        assert!(!pods.is_empty() && pods.iter().all(|request| request.query.contains(&own)));
-    }
-    scene.managed.release(&target);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 use suite::{
     eventually, pause,
     scene::{ADDON, POD, SECRET, Scene},
-    sidecar::{Sidecar, bare, behind, free_port, program},
+    sidecar::{Sidecar, bare, program},
 };
 
 use crate::support::{STALE, failures};
@@ -81,60 +81,5 @@ fn metrics_port_0_opens_no_listener() {
             let ours = words.get(9).is_some_and(|inode| sockets.iter().any(|s| s == inode));
             assert!(!(ours && words[3] == "0A"), "it listens: {line}");
         }
-    }
-}
-
-#[test]
-fn sigterm_before_and_after_the_first_renewal_ends_it() {
-    let scene = Scene::new("before-after");
-    scene.delete_secret();
-    let mut waits = scene.start(&[]);
-    waits.wait_for("waiting for the Secret");
-    waits.ends_at_once();
-    scene.put_secret(&scene.new_credentials());
-    let mut renews = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    renews.ends_at_once();
-}
-
-#[test]
-fn log_lines_give_namespace_then_name() {
-    let scene = Scene::new("order");
-    let sidecar = scene.start(&[]);
-    let lease = format!("namespace={} name={ADDON} server=\"the hub\" period=1.0", scene.cluster);
-    sidecar.wait_for(&format!("kind=leases.coordination.k8s.io {lease}"));
-    sidecar
-        .wait_for(&format!("the pod is ready kind=pods namespace={} name={POD}", scene.namespace));
-}
-
-/// Starts it with no more than `descriptors` descriptors.
-fn limited(scene: &Scene, descriptors: usize) -> Sidecar {
-    let port = free_port();
-    let command = scene.command(port);
-    let limit = format!("--nofile={descriptors}:64");
-    Sidecar::spawn(behind(&["prlimit", &limit], &command), port)
-}
-
-/// How often it says that it has too few.
-fn lacks(sidecar: &Sidecar) -> usize {
-    sidecar.count("Too many open files") + sidecar.count("os error 24")
-}
-
-#[test]
-fn start_without_descriptors_is_refused_or_waits() {
-    let scene = Scene::new("none");
-    // Room for stdin, stdout, stderr and next to nothing else.
-    for descriptors in 3..7 {
-        let mut sidecar = limited(&scene, descriptors);
-        eventually("it says so", || (!sidecar.log().is_empty()).then_some(()));
-        pause(300);
-        if sidecar.alive() {
-            assert!(lacks(&sidecar) > 0, "{descriptors}: {}", sidecar.log());
-            sidecar.signal("TERM");
-            assert_eq!(sidecar.wait().code(), Some(0), "{descriptors}: {}", sidecar.log());
-        } else {
-            assert_ne!(sidecar.wait().code(), Some(0), "{descriptors}: {}", sidecar.log());
-        }
-        assert!(!sidecar.log().contains("panicked"), "{descriptors}: {}", sidecar.log());
     }
 }

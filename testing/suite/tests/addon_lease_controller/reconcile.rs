@@ -1,34 +1,11 @@
-//! The situations of the Go sidecar's reconcile loop, row by row as README.md of this crate lists them. Different on
-//! purpose: this program watches instead of polling every 10 or 60 s, resumes when a deleted Secret is back (row 4,
-//! see `smoke::rotation`), and uses a new credential without deleting a pod (rows 11 to 13). Row 5 takes a right
-//! away, see `rights`.
+//! Situations of the Go sidecar's reconcile loop. Different on purpose: this program watches instead of polling every
+//! 10 or 60 s, and uses a new credential without deleting a pod.
 
 use serde_json::json;
-use suite::{
-    eventually,
-    identity::{Data, certificate},
-    pause,
-    relay::Way,
-    scene::{POD, Scene},
-};
+use suite::{eventually, identity::Data, pause, relay::Way, scene::Scene};
 
-use crate::support::{DELETED, NO_POD, renewals, renews, secret};
+use crate::support::{DELETED, renews, secret};
 
-// Row 1.
-#[test]
-fn missing_pod_is_waited_for() {
-    let scene = Scene::new("missingpod");
-    scene.delete_pod();
-    let sidecar = scene.start(&[]);
-    sidecar.wait_for(NO_POD);
-    scene.ages(1200);
-    assert!(scene.lease().is_none());
-    scene.create_pod(POD);
-    scene.set_ready(true);
-    scene.wait_for_renewals(1);
-}
-
-// Row 2.
 #[test]
 fn unready_pod_is_waited_for() {
     let scene = Scene::new("unreadypod");
@@ -41,21 +18,6 @@ fn unready_pod_is_waited_for() {
     eventually("the Lease is there", || scene.lease().is_some());
 }
 
-// Row 3.
-#[test]
-fn missing_secret_is_waited_for() {
-    let scene = Scene::new("missingsecret");
-    scene.delete_secret();
-    let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("waiting for the Secret");
-    scene.ages(1200);
-    assert!(scene.lease().is_none());
-    scene.put_secret(&scene.new_credentials());
-    scene.wait_for_renewals(1);
-    assert_eq!(sidecar.terminate().0, Some(0));
-}
-
-// Row 6.
 #[test]
 fn unusable_secret_is_waited_out() {
     let scene = Scene::new("unusablesecret");
@@ -71,7 +33,6 @@ fn unusable_secret_is_waited_out() {
     eventually("the Lease is there", || scene.lease().is_some());
 }
 
-// Row 7.
 #[test]
 fn hub_away_at_the_start_is_tried_again_within_the_period() {
     let scene = Scene::new("hubawayatthestart");
@@ -84,7 +45,6 @@ fn hub_away_at_the_start_is_tried_again_within_the_period() {
     sidecar.wait_for("lease renewal recovered");
 }
 
-// Row 8.
 #[test]
 fn existing_lease_is_taken_over() {
     let scene = Scene::new("existinglease");
@@ -100,7 +60,6 @@ fn existing_lease_is_taken_over() {
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
 }
 
-// Row 9.
 #[test]
 fn secret_change_without_new_credentials_changes_nothing() {
     let scene = Scene::new("secretchangewithoutn");
@@ -118,7 +77,6 @@ fn secret_change_without_new_credentials_changes_nothing() {
     assert!(new.trim().lines().all(|line| line.contains(" renewed")), "{new}");
 }
 
-// Row 10.
 #[test]
 fn terminating_secret_stops_renewals() {
     let scene = Scene::new("terminatingsecretsto");
@@ -135,25 +93,6 @@ fn terminating_secret_stops_renewals() {
     scene.wait_for_renewals(1);
 }
 
-// Row 11.
-#[test]
-fn unusable_new_credentials_leave_the_old_ones_in_use() {
-    let scene = Scene::new("unusablenewcredentia");
-    let (pod, sidecar) = (scene.pod_uid(), scene.start(&[]));
-    scene.wait_for_renewals(1);
-    scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("lease renewal failed");
-    let mut pair_of_two = scene.new_credentials();
-    let (_, key) = certificate(&scene.hub, "another", "nobody");
-    pair_of_two.insert("tls.key".into(), key.into_bytes());
-    scene.put_secret(&pair_of_two);
-    sidecar.wait_for("keeping the current credentials");
-    scene.hub_relay.set(Way::Open);
-    scene.wait_for_renewals(2);
-    assert_eq!(scene.pod_uid(), pod);
-}
-
-// Row 12.
 #[test]
 fn new_credentials_take_over_from_refused_ones() {
     let scene = Scene::new("newcredentialstakeov");
@@ -167,28 +106,6 @@ fn new_credentials_take_over_from_refused_ones() {
     assert_eq!(scene.pod_uid(), pod, "no pod is ever deleted");
 }
 
-// Row 13.
-#[test]
-fn new_credentials_are_taken_whatever_the_hub_does() {
-    let scene = Scene::new("newcredentials");
-    let (pod, sidecar) = (scene.pod_uid(), scene.start(&[]));
-    scene.wait_for_renewals(1);
-    // The old one works.
-    scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for_times("credentials rotated server=\"the hub\"", 1);
-    scene.wait_for_renewals(1);
-    // Neither works, as the hub cannot be reached.
-    scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("lease renewal failed");
-    scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for_times("credentials rotated server=\"the hub\"", 2);
-    let before = renewals(&sidecar, "hub");
-    scene.hub_relay.set(Way::Open);
-    eventually("it is renewed again", || renewals(&sidecar, "hub") > before);
-    assert_eq!(scene.pod_uid(), pod, "no pod is ever deleted");
-}
-
-// Row 14.
 #[test]
 fn steady_state_touches_nothing_but_the_lease() {
     let scene = Scene::new("steadystatetouchesno");

@@ -6,33 +6,11 @@ use dev_apiserver::{Action, Rule};
 use serde_json::json;
 use suite::{
     eventually,
-    identity::certificate,
     needs::{Need, needs},
-    pause,
     scene::Scene,
 };
 
 use crate::support::{BLIND, failures, renews, start_with_file};
-
-#[test]
-fn twenty_rotations_cost_no_renewal_and_no_restart() {
-    let scene = Scene::new("rotation");
-    let (pod, mut sidecar) = (scene.pod_uid(), scene.start(&[]));
-    scene.wait_for_renewals(1);
-    for round in 1..=20 {
-        scene.put_secret(&scene.new_credentials());
-        sidecar.wait_for_times("credentials rotated server=\"the hub\"", round);
-        pause(250);
-    }
-    renews(&sidecar, "hub", 1);
-    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
-    // A line for each that was loaded, and no complaint.
-    assert_eq!((sidecar.count("credentials"), sidecar.warnings("")), (21, 0), "{}", sidecar.log());
-    assert!(sidecar.alive());
-    assert_eq!(scene.pod_uid(), pod);
-    let expires = "sidecar_certificate_expiration_timestamp_seconds{target=\"hub\"}";
-    assert!(sidecar.metric(expires).is_some_and(|time| time > 1e9));
-}
 
 /// A watch that is silent tells it nothing: the refusal itself makes it read the Secret. The end of that watch does not
 /// bring the old token back.
@@ -82,35 +60,6 @@ fn hub_kubeconfig_file_may_come_later() {
     sidecar.wait_for("no valid credentials yet");
     hub_files(&scene);
     eventually("the Lease is there", || scene.lease().is_some());
-}
-
-#[test]
-fn half_of_a_new_pair_of_files_is_not_taken() {
-    if !needs(Need::Embedded, "a 401 cannot be had at will") {
-        return;
-    }
-    let scene = Scene::new("half-files");
-    let server = scene.hub.server();
-    let sidecar = start_with_file(&scene, &hub_files(&scene));
-    renews(&sidecar, "hub", 1);
-    let refuse_once = || {
-        let action = Action::Answer { code: 401, body: None, retry_after: None };
-        server.faults().add(Rule::new(action).verb("update").resource("leases").times(1))
-    };
-    let (certificate, key) = certificate(&scene.hub, "new", "new");
-    scene.write("tls.crt", &certificate);
-    let rule = refuse_once();
-    eventually("a renewal is refused", || server.faults().hits(rule) == 1);
-    // The old pair, in memory, stays in use.
-    renews(&sidecar, "hub", 2);
-    scene.write("tls.key", &key);
-    refuse_once();
-    let user = || {
-        let requests = server.requests();
-        requests.iter().rfind(|one| one.verb == "update").map(|one| one.user.clone())
-    };
-    eventually("the new pair is used", || user().is_some_and(|user| user == "new"));
-    renews(&sidecar, "hub", 1);
 }
 
 #[test]

@@ -27,19 +27,6 @@ fn new_hub_with_another_authority_is_followed() {
 }
 
 #[test]
-fn moved_hub_is_followed_to_its_new_address() {
-    let scene = Scene::new("moved");
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    let address = scene.hub.address.clone();
-    scene.put_secret(&scene.credentials_for(&scene.hub, &address));
-    sidecar.wait_for("credentials rotated server=\"the hub\"");
-    scene.hub_relay.set(suite::relay::Way::Closed);
-    renews(&sidecar, "hub", 2);
-    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
-}
-
-#[test]
 fn secret_of_the_same_name_elsewhere_is_ignored() {
     let scene = Scene::new("twin");
     let other = scene.managed.new_namespace("twin-other");

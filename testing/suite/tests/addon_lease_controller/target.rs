@@ -2,9 +2,8 @@
 
 use std::thread;
 
-use apiclient::resource::LEASES;
 use suite::{
-    eventually, real,
+    eventually,
     relay::Way,
     scene::{ADDON, Scene},
 };
@@ -85,28 +84,4 @@ fn missing_secret_does_not_hold_up_the_managed_lease() {
         body.contains("hub") && body.contains("is not renewed: there are no credentials"),
         "{body}"
     );
-}
-
-#[test]
-fn managed_lease_may_live_in_another_namespace() {
-    let scene = Scene::new("othernamespace");
-    let other = scene.managed.new_namespace("othernamespace");
-    scene.grant_in(&other);
-    let sidecar = scene.start_managed(&["-managed-lease-namespace", &other]);
-    renews(&sidecar, "managed", 1);
-    assert!(scene.managed.get(&LEASES.object(&other, ADDON)).is_some());
-    assert!(scene.managed_lease().is_none());
-}
-
-#[test]
-fn failing_managed_lease_leaves_the_hub_lease_alone() {
-    let scene = Scene::new("failing-lease");
-    // Nobody has rights in a namespace that does not exist: 403 really, 404 embedded.
-    let nowhere = format!("revoked-{}", scene.namespace);
-    let sidecar =
-        scene.start(&["-lease-target", "both", "-managed-lease-namespace", nowhere.as_str()]);
-    let lost = lost(&nowhere, "the local cluster");
-    sidecar.wait_for(&lost);
-    renews(&sidecar, "hub", 2);
-    assert_eq!(sidecar.count(&format!("{lost}get leases")) > 0, real());
 }

@@ -5,7 +5,7 @@ use suite::{
     needs::{Need, needs},
     pause,
     relay::Way,
-    sidecar::{Sidecar, bare, program},
+    sidecar::Sidecar,
     stays,
 };
 
@@ -76,28 +76,6 @@ fn once_waits_for_a_secret_that_can_be_used() {
     stage.put_secret(&data);
     assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
     stage.shows(&data);
-}
-
-#[test]
-fn once_waits_for_a_server_that_is_away() {
-    let (stage, data) = Stage::with_secret("once-away");
-    stage.relay.set(Way::Closed);
-    let mut command = stage.command(0);
-    command.args(["-once", "-wait-timeout", "60"]);
-    let mut sidecar = Sidecar::spawn(command, 0);
-    sidecar.wait_for("get secrets");
-    stage.relay.set(Way::Open);
-    assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    stage.shows(&data);
-}
-
-#[test]
-fn unusable_flags_end_with_exit_code_2() {
-    let mut command = bare(&program("hub-kubeconfig-dumper"));
-    command.args(["-namespace", "x", "-file-mode", "7"]);
-    let mut sidecar = Sidecar::spawn(command, 0);
-    assert_eq!(sidecar.wait().code(), Some(2), "{}", sidecar.log());
-    assert!(sidecar.log().starts_with("-file-mode must be octal"), "{}", sidecar.log());
 }
 
 #[test]

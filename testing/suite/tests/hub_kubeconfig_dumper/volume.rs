@@ -57,19 +57,3 @@ fn full_disk_leaves_the_old_set_and_is_logged_once() {
     sidecar.wait_for_code("/readyz", 200);
     assert_eq!(set(&inside), data);
 }
-
-#[test]
-fn read_only_mount_leaves_the_old_set_and_the_process() {
-    let (stage, data) = Stage::with_secret("read-only");
-    assert_eq!(stage.once(&[]).0, Some(0));
-    let mount = "mount --bind \"$DIR\" \"$DIR\" && mount -o remount,bind,ro \"$DIR\"";
-    let Some((sidecar, inside)) = start_on(&stage, mount) else { return };
-    sidecar.wait_for_code("/readyz", 200);
-    stage.put_secret(&stage.credentials());
-    sidecar.wait_for("keeps the files that it has: Read-only file system");
-    sidecar.wait_for_code("/readyz", 503);
-    assert_eq!(sidecar.ask("/healthz").0, 200);
-    assert_eq!(set(&inside), data);
-    stage.put_secret(&data);
-    sidecar.wait_for_code("/readyz", 200);
-}

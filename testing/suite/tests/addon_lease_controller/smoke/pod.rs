@@ -13,6 +13,8 @@ fn unready_pod_lets_the_lease_age() {
     sidecar.wait_for(STALE);
     let before = scene.lease();
     throughout(2500, "the Lease ages", || scene.lease() == before);
+    let body = sidecar.wait_for_code("/readyz", 503);
+    assert!(body.contains("the pod: it is not Ready"), "{body}");
     scene.set_ready(true);
     scene.wait_for_renewals(1);
 }
