@@ -40,6 +40,20 @@ impl Condition {
     }
 }
 
+/// The conditions of `status` with those that are `wanted`; `None` if they are there.
+pub(crate) fn changed<'a>(
+    status: &Value,
+    wanted: impl IntoIterator<Item = (&'a str, &'a Condition)>,
+    now: SystemTime,
+) -> Option<Value> {
+    let before = status["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions = before.clone();
+    for (kind, condition) in wanted {
+        set(&mut conditions, kind, condition, now);
+    }
+    (conditions != before).then_some(Value::Array(conditions))
+}
+
 /// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
 /// `lastTransitionTime` changes with the status alone.
 pub(crate) fn set(conditions: &mut Vec<Value>, kind: &str, wanted: &Condition, now: SystemTime) {

@@ -17,7 +17,7 @@ use log::Level;
 use serde_json::Value;
 use sidecar::renewal;
 
-use super::conditions::accepted;
+use super::spec::accepted;
 use crate::{agent::Agent, state::HubSession};
 
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).

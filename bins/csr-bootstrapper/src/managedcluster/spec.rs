@@ -15,7 +15,7 @@ use kubeconfig::config::Trust;
 use log::Level;
 use serde_json::{Value, json};
 
-use crate::{agent::Agent, certificate::store, identity::AgentNames};
+use crate::{agent::Agent, certificate::store, conditions::has, identity::AgentNames};
 
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
@@ -47,6 +47,17 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> R
 /// Returns whether the hub's administrator accepts `cluster`; the condition about it follows later.
 pub(crate) fn accepts_client(cluster: &Value) -> bool {
     cluster["spec"]["hubAcceptsClient"] == true
+}
+
+/// Returns whether the hub finds that this agent's clock differs from its own.
+pub(crate) fn clocks_differ(cluster: &Value) -> bool {
+    has(cluster, "ManagedClusterConditionClockSynced", "False")
+}
+
+/// Returns whether the hub accepted the cluster: by its condition, not by the `hubAcceptsClient` that leads to it,
+/// as the condition comes after the rights on the hub.
+pub(crate) fn accepted(cluster: &Value) -> bool {
+    has(cluster, "HubAcceptedManagedCluster", "True")
 }
 
 /// `existing` with the settings of `agent`; `None` if it has them.

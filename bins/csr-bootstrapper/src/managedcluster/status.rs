@@ -15,17 +15,24 @@ use apiclient::{
     stop::Stop,
 };
 use log::Level;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
-    conditions::{self, AVAILABLE, JOINED, SpokeStatus, accepted, clocks_differ},
     event,
     health::{ApiServerHealth, Probes},
-    spec::{self, MANAGED_CLUSTERS},
+    spec::{self, MANAGED_CLUSTERS, accepted, clocks_differ},
 };
 use crate::{
-    agent::Agent, claim, conditions::has, managed_namespace::ManagedNamespaces, state::HubSession,
+    agent::Agent,
+    capacity::Capacity,
+    claim,
+    conditions::{Condition, changed, has},
+    managed_namespace::ManagedNamespaces,
+    state::{HubSession, Rotated},
 };
+
+pub(super) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+const JOINED: &str = "ManagedClusterJoined";
 
 /// The parts of the ManagedCluster that are written, in a sentence.
 const STATUS: &str = "the ManagedCluster's status";
@@ -148,7 +155,7 @@ impl StatusController<'_> {
             capacity: capacity.as_deref().filter(|_| is_well),
             namespaces: self.namespaces.as_ref().and_then(|it| it.status(cluster, now)),
         };
-        conditions::differences(cluster, spoke, now)
+        differences(cluster, spoke, now)
     }
 
     /// The claims to report, if they are known.
@@ -196,3 +203,57 @@ impl StatusController<'_> {
 fn target_of(cluster: &Value) -> Target<'_> {
     MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
 }
+
+/// What was found out about the spoke.
+#[derive(Clone)]
+struct SpokeStatus<'a> {
+    health: &'a ApiServerHealth,
+    version: Option<&'a str>,
+    /// The result of the last rotation.
+    rotated: Option<&'a Rotated>,
+    /// The claims to report, while they are known and the spoke is well.
+    claims: Option<&'a [Value]>,
+    /// The nodes' resources, while they are known and the spoke is well.
+    capacity: Option<&'a Capacity>,
+    /// The `managedNamespaces` to write, if the hub has others.
+    namespaces: Option<Value>,
+}
+
+/// What has to change in the status of `cluster`.
+///
+/// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
+/// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
+/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
+/// unhealthy spoke stays as it is.
+fn differences(cluster: &Value, spoke: SpokeStatus<'_>, now: SystemTime) -> Map<String, Value> {
+    let known = &cluster["status"];
+    let accepted = accepted(cluster) && !clocks_differ(cluster);
+    let joined = || Condition::new("True", "ManagedClusterJoined", "Managed cluster joined".into());
+    let wanted = [
+        (JOINED, accepted.then(joined)),
+        (AVAILABLE, spoke.health.condition().filter(|_| accepted)),
+        ("ClusterCertificateRotated", spoke.rotated.map(Rotated::condition)),
+    ];
+    let wanted = wanted.iter().filter_map(|(kind, condition)| Some((*kind, condition.as_ref()?)));
+    let mut status = Map::new();
+    let conditions = changed(known, wanted, now);
+    status.extend(conditions.map(|conditions| ("conditions".to_owned(), conditions)));
+    if !accepted {
+        return status;
+    }
+    let version = spoke.version.filter(|_| *spoke.health == ApiServerHealth::Ok);
+    if let Some(version) = version.filter(|version| known["version"]["kubernetes"] != *version) {
+        status.insert("version".to_owned(), json!({"kubernetes": version}));
+    }
+    // None at all is as good as an empty list.
+    let claims = known["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(wanted) = spoke.claims.filter(|wanted| claims != *wanted) {
+        status.insert("clusterClaims".to_owned(), json!(wanted));
+    }
+    status.extend(spoke.capacity.map(|it| it.differences(known)).unwrap_or_default());
+    status.extend(spoke.namespaces.map(|it| ("managedNamespaces".to_owned(), it)));
+    status
+}
+
+#[cfg(test)]
+mod tests;
