@@ -3,9 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use apiclient::{
@@ -16,63 +14,56 @@ use apiclient::{
     resource::{NAMESPACES, valid_label},
     status_writer::StatusWriter,
     stop::Stop,
-    watch::{self, Selection},
+    watch::Selection,
 };
 use log::Level;
 use serde_json::{Value, json};
-use sidecar::runtime;
 
 use crate::{
     agent::{Agent, PAGE},
-    conditions::{Condition, set},
+    conditions::{Condition, changed},
     digest::sha256,
     state::HubSession,
 };
 
 /// More namespaces than this are left alone: each costs memory, and a request.
 pub(crate) const MAX_NAMESPACES: usize = 500;
-/// The wait between lists without an answer: each may hold up the status for a request's time limit.
-const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
 const MAX_LABEL_NAME: usize = 63;
 
-/// The namespaces with the label of a session's hub, and the writes of it.
-pub(crate) struct ManagedNamespaces {
-    agent: Arc<Agent>,
-    session: Arc<HubSession>,
-    label: String,
-    /// One namespace at least was managed, and all are watched since.
-    is_watched: bool,
-    /// When to list them next; `None` after the first answer.
-    look_at: Option<Instant>,
+/// Watches the namespaces with the label of each session's hub.
+pub(crate) fn follow(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        let selector = format!("{}=true", label(&session));
+        let all = Selection::all(NAMESPACES.everywhere());
+        let selection = Selection { labels: &selector, metadata_only: true, page: PAGE, ..all };
+        let mut parse = |_: PartialObjectMetadata| Some(());
+        let mut wake = || agent.stop.wake();
+        let store = &session.namespaces;
+        store.run(agent.spoke(), &selection, &session.stop, &mut parse, &mut wake);
+    }
+}
+
+/// The namespaces that a session's hub manages, and the writes of its label.
+pub(crate) struct ManagedNamespaces<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
     /// By the namespace's name.
     writer: StatusWriter<String>,
     failures: BTreeMap<String, String>,
 }
 
-impl ManagedNamespaces {
-    pub(crate) fn new(agent: &Arc<Agent>, session: &Arc<HubSession>) -> Self {
-        Self {
-            agent: agent.clone(),
-            session: session.clone(),
-            label: label(&session.client.config().server),
-            is_watched: false,
-            look_at: Some(Instant::now()),
-            writer: StatusWriter::default(),
-            failures: BTreeMap::new(),
-        }
+impl<'a> ManagedNamespaces<'a> {
+    pub(crate) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
+        Self { agent, session, writer: StatusWriter::default(), failures: BTreeMap::new() }
     }
 
     /// Labels a namespace if that is due; returns when to come again.
     pub(crate) fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (now, wanted) = (Instant::now(), wanted(cluster));
         let later = now + Stop::SLICE;
-        // Most clusters never have one.
-        if !self.is_watched && (!wanted.is_empty() || self.finds_any()) {
-            self.is_watched = self.watch();
-        }
         let Some(labelled) = self.labelled() else { return later };
         self.writer.retain(|name| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name) && !labelled.contains(name));
@@ -93,39 +84,6 @@ impl ManagedNamespaces {
         until
     }
 
-    /// Returns whether an earlier process left the label on a namespace; lists them until there is an answer.
-    fn finds_any(&mut self) -> bool {
-        let (now, mut any) = (Instant::now(), false);
-        if self.look_at.is_some_and(|at| at <= now) {
-            let (spoke, selector) = (self.agent.spoke(), selector(&self.label));
-            let listed = watch::list(spoke, &selection(&selector), &self.session.stop, &mut |_| {
-                any = true;
-                ControlFlow::Break(())
-            });
-            // An operator who withholds the right wants no namespaces managed.
-            let answered = matches!(listed, Ok(_) | Err(Error::Forbidden(_)));
-            self.look_at = (!answered).then_some(now + RETRY_INTERVAL);
-        }
-        any
-    }
-
-    /// Starts to watch the namespaces with the label, until the end of the session; returns whether it does.
-    fn watch(&self) -> bool {
-        let (agent, session) = (self.agent.clone(), self.session.clone());
-        let selector = selector(&self.label);
-        let spawned = runtime::spawn("namespaces", move || {
-            let mut parse = |_: PartialObjectMetadata| Some(());
-            let (client, selection) = (agent.spoke(), selection(&selector));
-            let mut wake = || agent.stop.wake();
-            session.namespaces.run(client, &selection, &session.stop, &mut parse, &mut wake);
-        });
-        spawned
-            .inspect_err(
-                |error| log::warn!(error:% = error; "the hub's namespaces are not watched"),
-            )
-            .is_ok()
-    }
-
     /// The names of the namespaces with the label, once they are known.
     fn labelled(&self) -> Option<BTreeSet<String>> {
         self.session.namespaces.read(|all| all.keys().cloned().collect())
@@ -134,7 +92,7 @@ impl ManagedNamespaces {
     fn write(&mut self, name: &String, managed: bool) {
         let namespaces = &self.session.namespaces;
         let (target, revision) = (NAMESPACES.cluster_object(name), namespaces.revision());
-        match put_label(self.agent.spoke(), name, &self.label, managed) {
+        match put_label(self.agent.spoke(), name, &label(self.session), managed) {
             Ok(()) => {
                 self.writer.wrote(name);
                 self.failures.remove(name);
@@ -156,17 +114,12 @@ impl ManagedNamespaces {
     }
 }
 
-fn selector(label: &str) -> String {
-    format!("{label}=true")
+/// The label of a session's hub: `true` on the namespaces that it manages, `false` on those that it managed.
+fn label(session: &HubSession) -> String {
+    label_of(&session.client.config().server)
 }
 
-fn selection(selector: &str) -> Selection<'_> {
-    let target = NAMESPACES.everywhere();
-    Selection { labels: selector, metadata_only: true, page: PAGE, ..Selection::all(target) }
-}
-
-/// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.
-fn label(server: &str) -> String {
+fn label_of(server: &str) -> String {
     format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..MAX_LABEL_NAME])
 }
 
@@ -216,9 +169,9 @@ fn status(
             }
             None => continue,
         };
-        let mut conditions = namespace["conditions"].as_array().cloned().unwrap_or_default();
-        set(&mut conditions, "NamespaceAvailable", &condition, now);
-        namespace["conditions"] = Value::Array(conditions);
+        if let Some(conditions) = changed(namespace, [("NamespaceAvailable", &condition)], now) {
+            namespace["conditions"] = conditions;
+        }
     }
     let all = Value::Array(all);
     (all != *before).then_some(all)
@@ -233,7 +186,7 @@ mod tests {
         // sha256sum of the text.
         let expected = "clusterset.open-cluster-management.io/\
             100680ad546ce6a577f42f52df33b4cfdca756859e664b8d7de329b150d09ce";
-        assert_eq!(label("https://example.com"), expected);
+        assert_eq!(label_of("https://example.com"), expected);
         assert_eq!(expected.split_once('/').unwrap().1.len(), MAX_LABEL_NAME);
     }
 

@@ -39,7 +39,7 @@ use crate::{
     https::HttpsSettings,
     hub_selection,
     identity::{self, AGENT_NAME, AgentNames, CLUSTER_NAME},
-    managedcluster,
+    managed_namespace, managedcluster,
     report::Reporter,
     settings::{ANNOTATIONS, Settings},
 };
@@ -147,12 +147,14 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
 /// Starts the threads that use the credential.
 fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
     let settings = &agent.settings;
-    let threads: [(_, _, fn(&Agent)); 5] = [
+    let threads: [(_, _, fn(&Agent)); 7] = [
         ("files", settings.write_files, files::keep),
         ("cluster", true, managedcluster::follow),
         ("nodes", settings.report_capacity, capacity::follow),
+        ("namespaces", settings.managed_namespaces, managed_namespace::follow),
         ("duty", agent.program.duty.is_some(), duty::run),
         ("heartbeat", true, managedcluster::run_heartbeat),
+        ("status", true, managedcluster::run_status),
     ];
     for (name, is_wanted, run) in threads {
         if is_wanted {
@@ -165,8 +167,7 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
     if settings.addon_management {
         addon::start(agent)?;
     }
-    let reporter = agent.clone();
-    runtime::spawn("status", move || managedcluster::run_status(&reporter))
+    Ok(())
 }
 
 /// Reads the Secret of the stored request; `None` at the end of the process.

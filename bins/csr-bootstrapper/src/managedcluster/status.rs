@@ -39,7 +39,7 @@ const STATUS: &str = "the ManagedCluster's status";
 const CLIENT_CONFIGS: &str = "the ManagedCluster's client configs";
 
 /// Probes the spoke and reports to the hub, until the end of the process.
-pub(crate) fn run(agent: &Arc<Agent>) {
+pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let namespaces = agent.settings.managed_namespaces;
         let mut controller = StatusController {
@@ -68,7 +68,7 @@ struct StatusController<'a> {
     clocks_differ: bool,
     writer: StatusWriter<&'static str>,
     /// If they are managed.
-    namespaces: Option<ManagedNamespaces>,
+    namespaces: Option<ManagedNamespaces<'a>>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
 }

@@ -1,18 +1,16 @@
 //! Namespaces of the spoke that the hub's cluster sets manage.
 
-use dev_apiserver::Rule;
 use serde_json::{Value, json};
 use suite::{
     cluster::resource,
     eventually,
-    faults::code,
     needs::{Need, needs},
     ocm::{SET_LABEL, clusters, sets},
     spoke::Spoke,
     stays,
 };
 
-use crate::support::{beats_again, joins};
+use crate::support::joins;
 
 const LABEL: &str = "clusterset.open-cluster-management.io/";
 
@@ -143,23 +141,7 @@ fn asked(spoke: &Spoke) -> usize {
 }
 
 #[test]
-fn managed_namespace_list_that_fails_is_repeated_at_its_own_pace() {
-    if !needs(Need::Embedded, "the spoke lists no namespaces") {
-        return;
-    }
-    let spoke = Spoke::auto("namespaces-unlisted");
-    spoke.managed.faults().add(Rule::new(code(500)).verb("list").resource("namespaces"));
-    let agent = joins(&spoke, &[]);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    beats_again(&agent, 1);
-    let before = asked(&spoke);
-    assert!(before > 0);
-    beats_again(&agent, 5);
-    assert_eq!(asked(&spoke), before, "a heartbeat is no reason");
-}
-
-#[test]
-fn managed_namespace_costs_nothing_where_the_hub_manages_none() {
+fn managed_namespace_costs_a_watch_where_the_hub_manages_none() {
     if !needs(Need::Embedded, "its log of requests is read") {
         return;
     }
@@ -171,6 +153,6 @@ fn managed_namespace_costs_nothing_where_the_hub_manages_none() {
     manage(&spoke, &[]);
     agent.kill();
     let _agent = joins(&spoke, &[]);
-    eventually("it has looked once", || (asked() == 1).then_some(()));
-    stays("nothing more is asked", || asked() == 1);
+    eventually("it has a list and a watch", || (asked() == 2).then_some(()));
+    stays("nothing more is asked", || asked() == 2);
 }
