@@ -16,19 +16,19 @@ pub(crate) struct Condition {
     pub(crate) message: String,
 }
 
-/// All that is kept of a condition on the hub, whose texts may have any length: whether it is the wanted one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConditionDigest(u64);
+/// The type of a condition, and what it says.
+pub(crate) type TypedCondition = (&'static str, Condition);
 
 impl Condition {
-    pub(crate) fn digest(&self) -> ConditionDigest {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        ConditionDigest(hasher.finish())
-    }
-
     pub(crate) fn new(status: &str, reason: &str, message: String) -> Self {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
+    }
+
+    /// Tells conditions apart, whose texts may have any length.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The condition of this type in the status of `object`, if there is one.
@@ -56,7 +56,7 @@ pub(crate) fn changed<'a>(
 
 /// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
 /// `lastTransitionTime` changes with the status alone.
-pub(crate) fn set(conditions: &mut Vec<Value>, kind: &str, wanted: &Condition, now: SystemTime) {
+fn set(conditions: &mut Vec<Value>, kind: &str, wanted: &Condition, now: SystemTime) {
     let found = conditions.iter().position(|condition| condition["type"] == kind);
     let index = found.unwrap_or_else(|| {
         conditions.push(json!({"type": kind}));

@@ -23,7 +23,7 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5 * 60);
 /// The Lease of one add-on, and what it said when it was last read.
 pub(super) struct LeaseReader {
     namespace: Option<AddOnNamespace>,
-    condition: Option<Condition>,
+    pub(super) condition: Option<Condition>,
     was_there: bool,
     due: Instant,
     errors: Backoff,
@@ -37,11 +37,6 @@ impl Default for LeaseReader {
 }
 
 impl LeaseReader {
-    /// What the Lease said when it was last read.
-    pub(super) fn condition(&self) -> Option<Condition> {
-        self.condition.clone()
-    }
-
     /// Reads the Lease if it is due; returns when it is due again. One that cannot be read changes nothing: it may have
     /// been renewed.
     pub(super) fn refresh(&mut self, agent: &Agent, name: &str, addon: &AddOn) -> Instant {

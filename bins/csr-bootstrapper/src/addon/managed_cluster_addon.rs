@@ -1,6 +1,7 @@
 //! ManagedClusterAddOn of the hub, as far as its agent is concerned: pure.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     certificate::{KUBE_API_SERVER_CLIENT, Subject},
-    conditions::{Condition, ConditionDigest},
+    conditions::Condition,
 };
 
 /// Type of the condition that says whether the add-on is available.
@@ -23,10 +24,6 @@ const TOKEN_INFRASTRUCTURE: &str = "TokenInfrastructureReady";
 /// The namespace of an add-on that names none (ocm `pkg/registration/spoke/addon/configuration.go`).
 const INSTALL_NAMESPACE: &str = "open-cluster-management-agent-addon";
 const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-name";
-/// More registrations of one add-on are not read, nor any whose texts are longer than this together: the hub may say
-/// anything, and each costs memory.
-const MAX_REGISTRATIONS: usize = 16;
-const MAX_REGISTRATIONS_LENGTH: usize = 16 << 10;
 /// A registration counts as so much more text: its credential costs memory, and room in the store.
 const REGISTRATION_LENGTH: usize = 400;
 /// An add-on whose hosting cluster is no longer named counts as hosted for this long: whoever replaces the object may put the
@@ -48,14 +45,12 @@ pub(crate) struct AddOn {
     pub(super) customized: bool,
     /// It is about to be deleted: its agent may need its credentials to clean up.
     pub(super) terminating: bool,
-    /// The credentials that its agent needs; `None` if there are too many to read.
-    pub(super) registrations: Option<Vec<RegistrationConfig>>,
+    /// The credentials that its agent needs.
+    pub(super) registrations: Vec<RegistrationConfig>,
     /// `status.kubeClientDriver`: how this agent is said to get a credential for the hub's API server.
     pub(super) driver: String,
-    /// Conditions, as they are on the hub.
-    pub(super) available: Option<ConditionDigest>,
-    pub(super) rotated: Option<ConditionDigest>,
-    pub(super) token_refreshed: Option<ConditionDigest>,
+    /// Digests of the conditions that this agent writes, as they are on the hub.
+    pub(super) conditions: BTreeMap<&'static str, u64>,
     /// uid of its ServiceAccount on the hub, or else what a token waits for.
     pub(super) service_account: Result<String, &'static str>,
 }
@@ -84,7 +79,9 @@ impl AddOn {
         let namespace =
             set(&status["namespace"]).or_else(|| set(&object["spec"]["installNamespace"]));
         let namespace = namespace.unwrap_or(INSTALL_NAMESPACE);
-        let condition = |kind| Some(Condition::of(object, kind)?.digest());
+        let registrations = status["registrations"].as_array().into_iter().flatten();
+        let condition = |kind| Some((kind, Condition::of(object, kind)?.digest()));
+        let conditions = [AVAILABLE, ROTATED, TOKEN_REFRESHED].into_iter().filter_map(condition);
         let driver = set(&status["kubeClientDriver"]).unwrap_or_default();
         let valid = valid_label(namespace)
             && valid_name(metadata["name"].as_str()?)
@@ -95,11 +92,9 @@ impl AddOn {
             hosted_until: None,
             customized: status["healthCheck"]["mode"] == "Customized",
             terminating: !metadata["deletionTimestamp"].is_null(),
-            registrations: registrations(&status["registrations"]),
+            registrations: registrations.map(RegistrationConfig::of).collect(),
             driver: if driver.len() > MAX_NAME { "?" } else { driver }.to_owned(),
-            available: condition(AVAILABLE),
-            rotated: condition(ROTATED),
-            token_refreshed: condition(TOKEN_REFRESHED),
+            conditions: conditions.collect(),
             service_account: service_account(Condition::of(object, TOKEN_INFRASTRUCTURE)),
         })
     }
@@ -131,14 +126,12 @@ impl AddOn {
 
     /// The registration for the hub's API server.
     pub(super) fn kube_client(&self) -> Option<&RegistrationConfig> {
-        let mut all = self.registrations.iter().flatten();
-        all.find(|config| config.signer == KUBE_API_SERVER_CLIENT)
+        self.registrations.iter().find(|config| config.signer == KUBE_API_SERVER_CLIENT)
     }
 
     /// Bytes of text that it holds, of which only those of the registrations are many.
     pub(super) fn length(&self) -> usize {
-        let registrations = self.registrations.iter().flatten();
-        registrations.map(RegistrationConfig::length).sum()
+        self.registrations.iter().map(RegistrationConfig::length).sum()
     }
 }
 
@@ -150,14 +143,6 @@ fn service_account(ready: Option<Condition>) -> Result<String, &'static str> {
     let uid = message.split_once("UID: ").and_then(|(_, rest)| rest.split_once(')'));
     let uid = uid.map(|(uid, _)| uid).filter(|uid| (1..=MAX_NAME).contains(&uid.len()));
     uid.map(str::to_owned).ok_or("the hub does not say which ServiceAccount is its")
-}
-
-/// The registrations in `list`; `None` if they are too many or too long.
-fn registrations(list: &Value) -> Option<Vec<RegistrationConfig>> {
-    let list = list.as_array().map_or(&[][..], Vec::as_slice);
-    let all: Vec<_> = list.iter().take(MAX_REGISTRATIONS).map(RegistrationConfig::of).collect();
-    let length: usize = all.iter().map(RegistrationConfig::length).sum();
-    (list.len() <= MAX_REGISTRATIONS && length <= MAX_REGISTRATIONS_LENGTH).then_some(all)
 }
 
 impl RegistrationConfig {

@@ -13,7 +13,6 @@ use std::{
 };
 
 use apiclient::resource::{SECRETS, Target, valid_name};
-use serde_json::Value;
 
 use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
 use crate::{
@@ -125,14 +124,14 @@ impl Inputs<'_> {
     fn is_obsolete(&self, secret: &RegistrationSecret, name: &str) -> bool {
         let Some(addon) = self.addons.get(name) else { return (self.is_gone)(name) };
         let is_named = || self.registrations(name, addon).iter().any(|(named, _)| named == secret);
-        !addon.terminating && addon.registrations.is_some() && !is_named()
+        !addon.terminating && !is_named()
     }
 
     /// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid
     /// name are left out.
     fn registrations(&self, name: &str, addon: &AddOn) -> Vec<(RegistrationSecret, Registration)> {
         let mut all: Vec<(RegistrationSecret, Registration)> = Vec::new();
-        for config in addon.registrations.iter().flatten() {
+        for config in &addon.registrations {
             let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
             let secret = match is_kube_client {
                 true => format!("{name}-hub-kubeconfig"),
@@ -190,26 +189,6 @@ fn certificate(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> 
         labels: vec![(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())],
     };
     Credential::Certificate { template, former_user }
-}
-
-/// The template for the certificate that follows the one in this Secret.
-fn renewed(
-    template: &CsrTemplate,
-    former_user: Option<&str>,
-    secret: Option<&Value>,
-) -> CsrTemplate {
-    let mut template = template.clone();
-    if let Some(former) = former_user.filter(|former| user_of(secret).as_deref() == Some(*former)) {
-        template.subject.user = former.to_owned();
-    }
-    template
-}
-
-/// The user of the certificate in a Secret.
-fn user_of(secret: Option<&Value>) -> Option<String> {
-    let data = kubeconfig::secret::data(secret?).ok()?;
-    let chain = apiclient::certificate::chain(data.get("tls.crt")?).ok()?;
-    Some(chain.into_iter().next()?.common_name)
 }
 
 #[cfg(test)]

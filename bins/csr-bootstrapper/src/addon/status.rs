@@ -1,37 +1,27 @@
 //! Status of an add-on on the hub, as far as this agent writes it.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Instant, SystemTime},
 };
 
-use apiclient::{
-    error::Result,
-    log_object,
-    resource::Target,
-    status_writer::{StatusWriter, patch_status},
-};
+use apiclient::{error::Result, log_object, status_writer::patch_status};
 use log::Level;
 use serde_json::{Map, Value, json};
 
-use super::{
-    MANAGED_CLUSTER_ADDONS,
-    managed_cluster_addon::{AVAILABLE, AddOn, ROTATED},
-    registration::AddOnContext,
-};
+use super::{MANAGED_CLUSTER_ADDONS, managed_cluster_addon::AddOn};
 use crate::{
-    certificate::store,
-    certificate::{KUBE_API_SERVER_CLIENT, Subject},
-    conditions::{Condition, set},
+    certificate::{KUBE_API_SERVER_CLIENT, Subject, store},
+    conditions::{Condition, TypedCondition, changed},
+    state::HubSession,
 };
-
-/// The type of a condition, and what it says.
-pub(super) type TypedCondition = (&'static str, Condition);
 
 /// What this agent wants in the status; the rest stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AddOnStatus {
-    pub(super) conditions: Vec<TypedCondition>,
+    /// By type.
+    pub(super) conditions: BTreeMap<&'static str, Condition>,
     /// `kubeClientDriver`; empty for none.
     pub(super) driver: Option<&'static str>,
     /// The user of the registration for the hub's API server.
@@ -39,68 +29,50 @@ pub(super) struct AddOnStatus {
 }
 
 impl AddOnStatus {
-    /// The desired status. If several certificates report the same condition, a failure wins.
-    pub(super) fn of(
-        addon: &AddOn,
-        all: Vec<TypedCondition>,
-        driver: &'static str,
-        user: Option<String>,
-    ) -> Self {
-        let mut conditions: Vec<TypedCondition> = Vec::new();
-        for (kind, condition) in all {
-            match conditions.iter_mut().find(|(known, _)| *known == kind) {
-                Some((_, known)) if condition.status == "False" && known.status != "False" => {
-                    *known = condition;
-                }
-                Some(_) => {}
-                None => conditions.push((kind, condition)),
-            }
-        }
-        let has_kube_client = addon.kube_client().is_some();
-        Self {
-            conditions,
-            driver: Some(if has_kube_client { driver } else { "" }),
-            user: user.filter(|_| has_kube_client),
+    /// Adds a condition. If several certificates report the same one, a failure wins.
+    pub(super) fn add(&mut self, (kind, condition): TypedCondition) {
+        let known = self.conditions.get(kind);
+        if known.is_none_or(|known| known.status != "False" && condition.status == "False") {
+            self.conditions.insert(kind, condition);
         }
     }
 
-    /// Returns whether the hub says something else.
+    /// Reports how the agent gets a credential for the hub's API server, if it needs one.
+    pub(super) fn set_driver(&mut self, addon: &AddOn, driver: &'static str, user: Option<String>) {
+        let has_kube_client = addon.kube_client().is_some();
+        self.driver = Some(if has_kube_client { driver } else { "" });
+        self.user = user.filter(|_| has_kube_client);
+    }
+
+    /// Returns whether the hub has something else.
     pub(super) fn differs_from(&self, addon: &AddOn) -> bool {
-        let known = |kind: &str| match kind {
-            AVAILABLE => addon.available,
-            ROTATED => addon.rotated,
-            _ => addon.token_refreshed,
-        };
-        let is_told = |user: &String| {
+        let has_user = |user: &String| {
             let subject = Subject { user: user.clone(), ..Subject::default() };
             addon.kube_client().is_some_and(|config| config.subject == subject)
         };
         self.driver.is_some_and(|driver| driver != addon.driver)
-            || self.user.as_ref().is_some_and(|user| !is_told(user))
-            || self.conditions.iter().any(|(kind, it)| known(kind) != Some(it.digest()))
+            || self.user.as_ref().is_some_and(|user| !has_user(user))
+            || self
+                .conditions
+                .iter()
+                .any(|(kind, it)| addon.conditions.get(kind) != Some(&it.digest()))
     }
 
     /// What has to change in the status of `addon`.
     fn patch(&self, addon: &Value, now: SystemTime) -> Map<String, Value> {
         let status = &addon["status"];
-        let mut patch = Map::new();
-        let before = status["conditions"].as_array().cloned().unwrap_or_default();
-        let mut conditions = before.clone();
-        for (kind, condition) in &self.conditions {
-            set(&mut conditions, kind, condition, now);
-        }
-        if conditions != before {
-            patch.insert("conditions".into(), json!(conditions));
-        }
-        let driver = status["kubeClientDriver"].as_str().unwrap_or_default();
-        if let Some(wanted) = self.driver.filter(|wanted| *wanted != driver) {
-            let wanted = Some(wanted).filter(|wanted| !wanted.is_empty());
-            patch.insert("kubeClientDriver".into(), json!(wanted));
-        }
-        if let Some(registrations) = self.registrations(&status["registrations"]) {
-            patch.insert("registrations".into(), registrations);
-        }
-        patch
+        let wanted = self.conditions.iter().map(|(kind, condition)| (*kind, condition));
+        let conditions = changed(status, wanted, now);
+        let known = status["kubeClientDriver"].as_str().unwrap_or_default();
+        let driver = self.driver.filter(|driver| *driver != known);
+        let driver = driver.map(|driver| json!(Some(driver).filter(|driver| !driver.is_empty())));
+        let registrations = self.registrations(&status["registrations"]);
+        let fields = [
+            ("conditions", conditions),
+            ("kubeClientDriver", driver),
+            ("registrations", registrations),
+        ];
+        fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))).collect()
     }
 
     /// The registrations with the wanted user; `None` if they have it.
@@ -113,60 +85,44 @@ impl AddOnStatus {
         ours["subject"] = subject;
         differs.then_some(registrations)
     }
-}
 
-/// Writes `wanted` into the status of an add-on, if that is still as `known`, at the pace of `writer`. Keeps the hub's
-/// answer, and returns the add-on after a write.
-pub(super) fn write(
-    context: AddOnContext<'_>,
-    (name, known): (&String, &AddOn),
-    wanted: &AddOnStatus,
-    writer: &mut StatusWriter<String>,
-) -> Option<AddOn> {
-    let target = MANAGED_CLUSTER_ADDONS.object(&context.session.names.cluster, name);
-    match try_write(context, &target, (name, known), wanted) {
-        Ok(written) => {
-            writer.wrote(name);
-            written
+    /// Writes this into the status of an add-on, if that is still as `known`. Keeps the hub's answer, and returns the
+    /// add-on after a write.
+    ///
+    /// # Errors
+    /// As the hub says; `Conflict` if it changed meanwhile.
+    pub(super) fn write(
+        &self,
+        session: &HubSession,
+        name: &str,
+        known: &AddOn,
+    ) -> Result<Option<AddOn>> {
+        let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, name);
+        let (client, addons) = (&session.client, &session.addons);
+        let revision = addons.revision();
+        let Some(object) = store::read(client, &target)? else {
+            addons.put(revision, name, None);
+            return Ok(None);
+        };
+        let read = |object: &Value| Some(AddOn::of(object)?.following(Some(known), Instant::now()));
+        // What the watch has not brought yet is judged anew.
+        let is_as_known = read(&object).as_ref() == Some(known);
+        let status = self.patch(&object, SystemTime::now());
+        let is_written = is_as_known && !status.is_empty();
+        let object = match is_written {
+            true => patch_status(client, &target, &object, &status)?,
+            false => object,
+        };
+        for (kind, condition) in self.conditions.iter().filter(|_| is_written) {
+            let state = &*condition.status;
+            log_object!(Level::Info, target, state = state; "condition {kind} reported");
         }
-        Err(error) => {
-            let level = writer.failed(name, &error);
-            log_object!(level, target, error:% = error; "the status of an add-on is not reported");
-            None
+        let addon = read(&object);
+        if let Some(addon) = &addon {
+            addons.put(revision, name, Some(Arc::new(addon.clone())));
         }
+        Ok(addon.filter(|_| is_written))
     }
-}
-
-fn try_write(
-    AddOnContext { session, .. }: AddOnContext<'_>,
-    target: &Target<'_>,
-    (name, known): (&str, &AddOn),
-    wanted: &AddOnStatus,
-) -> Result<Option<AddOn>> {
-    let addons = &session.addons;
-    let revision = addons.revision();
-    let Some(object) = store::read(&session.client, target)? else {
-        addons.put(revision, name, None);
-        return Ok(None);
-    };
-    let read = |object: &Value| Some(AddOn::of(object)?.following(Some(known), Instant::now()));
-    // What the watch has not brought yet is judged anew.
-    let is_as_known = read(&object).as_ref() == Some(known);
-    let status = wanted.patch(&object, SystemTime::now());
-    let is_written = is_as_known && !status.is_empty();
-    let object = match is_written {
-        true => patch_status(&session.client, target, &object, &status)?,
-        false => object,
-    };
-    for (kind, condition) in wanted.conditions.iter().filter(|_| is_written) {
-        let (kind, state) = (*kind, &*condition.status);
-        log_object!(Level::Info, target, state = state; "condition {kind} reported");
-    }
-    let addon = read(&object);
-    if let Some(addon) = &addon {
-        addons.put(revision, name, Some(Arc::new(addon.clone())));
-    }
-    Ok(addon.filter(|_| is_written))
 }
 
 #[cfg(test)]

@@ -65,26 +65,26 @@ fn registrations_are_read_with_their_subjects() {
     let subject = Subject { user: "u".into(), groups: texts(&["a", "b"]), units: texts(&["x"]) };
     let first = RegistrationConfig { signer: "example.com/x".into(), subject };
     let empty = RegistrationConfig { signer: String::new(), subject: Subject::default() };
-    assert_eq!(read.registrations, Some(vec![first, empty]));
+    assert_eq!(read.registrations, [first, empty]);
     for none in [json!(null), json!([]), json!(7)] {
         let read = AddOn::of(&addon(&json!({"status": {"registrations": none}}))).unwrap();
-        assert_eq!(read.registrations, Some(Vec::new()), "{none}");
+        assert_eq!(read.registrations, [], "{none}");
     }
 }
 
 #[test]
-fn registrations_that_are_too_many_or_too_long_are_not_read() {
-    let read = |all: Vec<Value>| {
-        AddOn::of(&addon(&json!({"status": {"registrations": all}}))).unwrap().registrations
+fn registrations_weigh_as_much_as_their_texts_and_more() {
+    let weight = |user: String, groups: Vec<String>| {
+        let subject = json!({"user": user, "groups": groups});
+        let all = json!([{"signerName": "example.com/x", "subject": subject}]);
+        AddOn::of(&addon(&json!({"status": {"registrations": all}}))).unwrap().length()
     };
-    let one = |user: String| json!({"signerName": "example.com/x", "subject": {"user": user}});
-    assert_eq!(read(vec![one(String::new()); 16]).unwrap().len(), 16);
-    assert_eq!(read(vec![one(String::new()); 17]), None);
-    assert!(read(vec![one("x".repeat(15 << 10))]).is_some());
-    assert_eq!(read(vec![one("x".repeat(16 << 10))]), None);
-    let groups = vec![String::new(); 10_000];
-    let many = json!({"signerName": "example.com/x", "subject": {"groups": groups}});
-    assert_eq!(read(vec![many]).unwrap()[0].subject.groups, [""], "each counts once");
+    let least = weight(String::new(), Vec::new());
+    assert!(least > REGISTRATION_LENGTH);
+    assert_eq!(weight("x".repeat(1000), Vec::new()), least + 1000);
+    let once = weight(String::new(), vec![String::new()]);
+    assert!(once > least, "an empty text costs something too");
+    assert_eq!(weight(String::new(), vec![String::new(); 10_000]), once, "each counts once");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use apiclient::{error::Result, lock::lock, log_object};
-use kubeconfig::secret::Data;
+use apiclient::{certificate::chain, error::Result, lock::lock, log_object};
+use kubeconfig::secret::{self, Data};
 use log::Level;
 use serde_json::Value;
 
@@ -26,17 +26,23 @@ use crate::{
     identity::{CLUSTER_NAME, said},
 };
 
-/// Does what is due for the certificate of one registration; returns when to come again if nothing changes.
+/// Does what is due for the certificate of one registration; returns when to come again if nothing changes. A certificate
+/// of the former default user, if there is one, is renewed as it is.
 ///
 /// # Errors
 /// As the hub and the cluster of the Secret say.
 pub(super) fn sync(
     certificate: &mut Certificate,
-    template: &CsrTemplate,
+    (template, former_user): (&CsrTemplate, Option<&str>),
     step: Step<'_>,
 ) -> Result<Instant> {
     let session = step.context.session;
     let (clocks, now) = (step.context.agent.clocks(), Instant::now());
+    let template = &renewed(template, former_user, step.secret.seen());
+    adopt(certificate, template, &step)?;
+    if certificate.request().is_none() {
+        step.store_name()?;
+    }
     let (data, validation) = of_secret(step.secret.seen(), |data| {
         validate(data, template, &session.names.cluster, &session.hub, clocks)
     });
@@ -59,6 +65,35 @@ pub(super) fn sync(
         random: fastrand::f64(),
     };
     certificate.sync(&seen, &mut AddOnIo { template, need: &need, step })
+}
+
+/// The template for the certificate that follows the one in this Secret.
+fn renewed(template: &CsrTemplate, former: Option<&str>, secret: Option<&Value>) -> CsrTemplate {
+    let mut template = template.clone();
+    if let Some(former) = former.filter(|former| user_of(secret).as_deref() == Some(*former)) {
+        template.subject.user = former.to_owned();
+    }
+    template
+}
+
+/// The user of the certificate in a Secret.
+fn user_of(secret: Option<&Value>) -> Option<String> {
+    let data = secret::data(secret?).ok()?;
+    let chain = chain(data.get("tls.crt")?).ok()?;
+    Some(chain.into_iter().next()?.common_name)
+}
+
+/// Goes on with the stored request of this template: an earlier process may have stored one, or a write whose answer was
+/// lost.
+fn adopt(certificate: &mut Certificate, template: &CsrTemplate, step: &Step<'_>) -> Result<()> {
+    let stored = lock(step.context.store).request(step.name, template)?;
+    if stored.as_ref() != certificate.request() {
+        if let Some(request) = certificate.request() {
+            step.context.session.csrs.forget(&request.name);
+        }
+        certificate.adopt(stored);
+    }
+    Ok(())
 }
 
 /// Validates certificate and key for `template`, and what is next to them.
@@ -131,14 +166,12 @@ impl Io for AddOnIo<'_> {
 
     /// As in upstream there is no `agent-name`.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
-        let Step { name, secret, context, .. } = &mut self.step;
-        let session = context.session;
         let mut values = store::values_of(issued);
-        values.insert(CLUSTER_NAME, session.names.cluster.clone().into_bytes().into());
         if self.template.signer == KUBE_API_SERVER_CLIENT {
-            values.insert("kubeconfig", session.hub.kubeconfig().into_bytes().into());
+            let kubeconfig = self.step.context.session.hub.kubeconfig();
+            values.insert("kubeconfig", kubeconfig.into_bytes().into());
         }
-        secret.save(context.agent, name, &values, &[TOKEN])
+        self.step.save(values, &[TOKEN])
     }
 
     fn clocks(&self) -> Clocks {

@@ -12,17 +12,15 @@ use apiclient::{
 use log::Level;
 
 use super::{
-    AddOnContext, Credential, Registration, RegistrationSecret, certificate, renewed,
+    AddOnContext, Credential, Registration, RegistrationSecret, certificate,
     secret::{self, SecretCache},
     token::TokenDriver,
 };
 use crate::{
-    addon::{
-        managed_cluster_addon::{ROTATED, TOKEN_REFRESHED},
-        status::TypedCondition,
-    },
-    certificate::{CsrTemplate, sync::Certificate},
-    conditions::Condition,
+    addon::managed_cluster_addon::{ROTATED, TOKEN_REFRESHED},
+    certificate::{store::SecretValues, sync::Certificate},
+    conditions::{Condition, TypedCondition},
+    identity::CLUSTER_NAME,
     state::{HubSession, Rotated},
 };
 
@@ -38,16 +36,12 @@ pub(in crate::addon) struct Keeper {
     desired: Option<Registration>,
     // Either a certificate or a token: which of them follows from the name of the Secret.
     certificate: Certificate,
-    /// The template of its last step.
-    template: Option<CsrTemplate>,
     token: TokenDriver,
     secret: SecretCache,
     /// Why the Secret must not be written, as it was last reported.
     conflict: Option<String>,
     errors: Backoff,
-    /// The end of the wait after a failure.
-    not_before: Instant,
-    /// Nothing is due before by time alone.
+    /// Nothing is due before, unless something changes; after a failure in no case.
     due: Instant,
 }
 
@@ -59,19 +53,30 @@ pub(super) struct Step<'a> {
     pub(super) context: AddOnContext<'a>,
 }
 
+impl Step<'_> {
+    /// Stores the Secret's name, before the first write: without it, no later process would remove the Secret.
+    pub(super) fn store_name(&self) -> Result<()> {
+        lock(self.context.store).ensure(self.name, self.addon)
+    }
+
+    /// Saves `values` and the cluster's name; `removed` keys go.
+    pub(super) fn save(&mut self, mut values: SecretValues, removed: &[&str]) -> Result<()> {
+        let AddOnContext { agent, session, .. } = self.context;
+        values.insert(CLUSTER_NAME, session.names.cluster.clone().into_bytes().into());
+        self.secret.save(agent, self.name, &values, removed)
+    }
+}
+
 impl Default for Keeper {
     fn default() -> Self {
-        let now = Instant::now();
         Self {
             desired: None,
             certificate: Certificate::default(),
-            template: None,
             token: TokenDriver::default(),
             secret: SecretCache::default(),
             conflict: None,
             errors: Backoff::new(MAX_BACKOFF),
-            not_before: now,
-            due: now,
+            due: Instant::now(),
         }
     }
 }
@@ -98,29 +103,27 @@ impl Keeper {
         desired: Option<Registration>,
         context: AddOnContext<'_>,
     ) -> Instant {
-        let now = Instant::now();
-        if self.desired != desired {
-            self.desired = desired;
-            self.due = now;
+        // A CSR that waits may have an answer.
+        let has_changed = self.desired != desired || self.certificate.is_waiting();
+        let is_failing = self.errors.failures() > 0;
+        self.desired = desired;
+        if Instant::now() < self.due && (is_failing || !has_changed) {
+            return self.due;
         }
-        if now < self.not_before || now < self.due && !self.certificate.is_waiting() {
-            return self.due.max(self.not_before);
-        }
-        let result = match self.desired.clone() {
-            Some(registration) => self.keep(name, &registration, context),
+        let (result, what) = match self.desired.clone() {
+            Some(registration) => (self.keep(name, &registration, context), "kept"),
             None => {
                 self.close(context.session);
-                let removed = secret::remove(name, context);
-                removed.map_err(|error| ("the credential of an add-on is not deleted", error))
+                (secret::remove(name, context), "deleted")
             }
         };
-        let now = Instant::now();
-        match result {
+        self.due = match result {
             Ok(due) => {
                 self.errors.succeeded();
-                self.due = due;
+                due
             }
-            Err((what, error)) => {
+            Err(error) => {
+                let now = Instant::now();
                 let retry = self.errors.failed(&error, now, fastrand::f64());
                 let wait = match error {
                     Error::NotFound(_) => retry.wait.min(MAX_BACKOFF_FOR_NAMESPACE),
@@ -130,71 +133,37 @@ impl Keeper {
                 let level = if is_routine { Level::Debug } else { retry.level() };
                 log_object!(
                     level, name.target(), error:% = error, retry_in = seconds(wait);
-                    "{what}"
+                    "the credential of an add-on is not {what}"
                 );
-                (self.not_before, self.due) = (now + wait, now + wait);
+                now + wait
             }
-        }
+        };
         self.due
     }
 
-    /// Reads the Secret, and does what is due for the credential in it; returns when to come again. The Secret's name is
-    /// stored before the first write: without it, no later process would remove the Secret.
+    /// Reads the Secret, and does what is due for the credential in it; returns when to come again.
     ///
     /// # Errors
-    /// As the servers say, with what failed, for the log line.
+    /// As the servers say.
     fn keep(
         &mut self,
         name: &RegistrationSecret,
         Registration { addon, credential }: &Registration,
         context: AddOnContext<'_>,
-    ) -> std::result::Result<Instant, (&'static str, Error)> {
-        let not_kept = |error| ("the credential of an add-on is not kept", error);
-        self.secret.refresh(context.agent, name).map_err(not_kept)?;
-        let next_read = self.secret.next_read();
+    ) -> Result<Instant> {
+        let next_read = self.secret.refresh(context.agent, name)?;
         if self.has_conflict(name, context) {
             return Ok(next_read);
         }
+        let step = Step { name, addon, secret: &mut self.secret, context };
         let due = match credential {
             Credential::Certificate { template, former_user } => {
-                let template = renewed(template, former_user.as_deref(), self.secret.seen());
-                self.adopt(name, &template, context).map_err(not_kept)?;
-                let keeps_request = self.certificate.request().is_some();
-                lock(context.store).ensure(name, addon, keeps_request).map_err(not_kept)?;
-                let step = Step { name, addon, secret: &mut self.secret, context };
-                certificate::sync(&mut self.certificate, &template, step)
-                    .map_err(|error| ("managing the certificate of an add-on failed", error))
+                let template = (template, former_user.as_deref());
+                certificate::sync(&mut self.certificate, template, step)?
             }
-            Credential::Token { lifetime, account } => {
-                lock(context.store).ensure(name, addon, false).map_err(not_kept)?;
-                let step = Step { name, addon, secret: &mut self.secret, context };
-                let token = self.token.reconcile((*lifetime, account), step);
-                token.map_err(|error| ("managing the token of an add-on failed", error))
-            }
+            Credential::Token { lifetime, account } => self.token.sync(*lifetime, account, step)?,
         };
-        due.map(|due| due.min(next_read))
-    }
-
-    /// Goes on with the stored request of this template, which an earlier process may have stored, or a write whose answer
-    /// was lost.
-    fn adopt(
-        &mut self,
-        name: &RegistrationSecret,
-        template: &CsrTemplate,
-        context: AddOnContext<'_>,
-    ) -> Result<()> {
-        let is_other = self.template.as_ref() != Some(template);
-        if is_other {
-            self.close(context.session);
-        }
-        if is_other || self.certificate.request().is_none() {
-            let stored = lock(context.store).request(name, template)?;
-            if is_other || stored.is_some() {
-                self.certificate.adopt(stored);
-                self.template = Some(template.clone());
-            }
-        }
-        Ok(())
+        Ok(due.min(next_read))
     }
 
     /// Returns whether the Secret must not be written, and says why, once.

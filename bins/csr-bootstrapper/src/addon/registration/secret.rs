@@ -21,7 +21,7 @@ use crate::{
     identity::{AGENT_NAME, CLUSTER_NAME, said},
 };
 
-/// The Secrets are read this often, as the Leases are: a watch would need the right to read all Secrets of a namespace.
+/// A Secret is read this often, as a Lease is: a watch would need the right to list all Secrets of its namespace.
 const READ_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The type of a Secret that names none.
@@ -34,7 +34,8 @@ const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME
 pub(super) struct SecretCache {
     /// `None` if there is none.
     seen: Option<Value>,
-    read_at: Option<Instant>,
+    /// When it has to be read again; `None` for now.
+    next_read: Option<Instant>,
 }
 
 impl SecretCache {
@@ -42,22 +43,21 @@ impl SecretCache {
         self.seen.as_ref()
     }
 
-    /// When the Secret has to be read again.
-    pub(super) fn next_read(&self) -> Instant {
-        self.read_at.map_or_else(Instant::now, |at| at + READ_INTERVAL)
-    }
-
-    /// Reads the Secret if it was not for a while.
+    /// Reads the Secret if it was not for a while; returns when it has to be read again.
     ///
     /// # Errors
     /// As the server says.
-    pub(super) fn refresh(&mut self, agent: &Agent, secret: &RegistrationSecret) -> Result<()> {
+    pub(super) fn refresh(
+        &mut self,
+        agent: &Agent,
+        secret: &RegistrationSecret,
+    ) -> Result<Instant> {
         let now = Instant::now();
-        if self.read_at.is_none_or(|at| now >= at + READ_INTERVAL) {
-            self.seen = read(client(agent, secret), &secret.target())?;
-            self.read_at = Some(now);
+        if let Some(next_read) = self.next_read.filter(|at| now < *at) {
+            return Ok(next_read);
         }
-        Ok(())
+        self.seen = read(client(agent, secret), &secret.target())?;
+        Ok(*self.next_read.insert(now + READ_INTERVAL))
     }
 
     /// The reason why the Secret must not be written, if there is one: the predicate of a sentence about it.
@@ -89,7 +89,7 @@ impl SecretCache {
     ) -> Result<()> {
         let (client, seen) = (client(agent, secret), self.seen.as_ref());
         let saved = store::save(client, &secret.target(), seen, values, removed);
-        self.seen = Some(saved.inspect_err(|_| self.read_at = None)?);
+        self.seen = Some(saved.inspect_err(|_| self.next_read = None)?);
         Ok(())
     }
 }

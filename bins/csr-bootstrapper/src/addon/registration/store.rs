@@ -100,18 +100,13 @@ impl RegistrationStore {
         }))
     }
 
-    /// Stores the name of this Secret, unless it is there; without `keeps_request` no request stays with it.
+    /// Stores the name of this Secret, without a request.
     ///
     /// # Errors
     /// As the server says.
-    pub(super) fn ensure(
-        &mut self,
-        secret: &RegistrationSecret,
-        addon: &str,
-        keeps_request: bool,
-    ) -> Result<()> {
+    pub(super) fn ensure(&mut self, secret: &RegistrationSecret, addon: &str) -> Result<()> {
         let stored = self.secret.data().get(&key(secret));
-        match stored.is_some_and(|value| is_stored(value, keeps_request)) {
+        match stored.is_some_and(|stored| **stored == value(secret, addon, None).into_bytes()) {
             true => Ok(()),
             false => self.set(secret, addon, None),
         }
@@ -174,13 +169,8 @@ fn named(value: &[u8]) -> Option<(RegistrationSecret, String)> {
     is_valid.then_some((secret, stored.addon))
 }
 
-/// Returns whether `value` names a Secret, and holds no request unless `keeps_request`.
-fn is_stored(value: &[u8], keeps_request: bool) -> bool {
-    named(value).is_some() && (keeps_request || request::<IgnoredAny>(value).is_none())
-}
-
-fn request<'a, R: Deserialize<'a>>(value: &'a [u8]) -> Option<R> {
-    serde_json::from_slice::<StoredRegistration<R>>(value).ok()?.request
+fn request(value: &[u8]) -> Option<StoredKey> {
+    serde_json::from_slice::<StoredRegistration<StoredKey>>(value).ok()?.request
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{addon::managed_cluster_addon::tests::addon, certificate::authority::names};
 
-fn planned(
-    status: serde_json::Value,
-    driver: KubeClientDriver,
-) -> Vec<(RegistrationSecret, Registration)> {
+fn planned(status: Value, driver: KubeClientDriver) -> Vec<(RegistrationSecret, Registration)> {
     let addon = AddOn::of(&self::addon(&json!({"status": status}))).unwrap();
     let inputs = Inputs {
         addons: &BTreeMap::new(),
@@ -19,7 +16,7 @@ fn planned(
     inputs.registrations("test", &addon)
 }
 
-fn template(config: serde_json::Value) -> CsrTemplate {
+fn template(config: Value) -> CsrTemplate {
     let all = planned(json!({"registrations": [config]}), KubeClientDriver::Csr);
     match all.into_iter().next().unwrap().1.credential {
         Credential::Certificate { template, .. } => template,

@@ -127,14 +127,21 @@ pub(super) fn need(
 
 /// The last token of this process.
 struct ObtainedToken {
+    claims: TokenClaims,
     /// Until it is in the Secret: another attempt to save it must not cost another token.
     unsaved: Option<Zeroizing<Vec<u8>>>,
-    /// `None` if they cannot be read; then there is no token to save.
-    claims: Option<TokenClaims>,
     /// uid of the ServiceAccount that it was requested for; the hub may not have said yet that there is another one.
     uid: String,
     /// The end of its least use.
     until: Instant,
+}
+
+impl ObtainedToken {
+    fn new(token: &Zeroizing<Vec<u8>>, uid: &str, now: Instant) -> Option<Self> {
+        let claims = TokenClaims::of(token)?;
+        let until = now + claims.least_use();
+        Some(Self { claims, unsaved: Some(token.clone()), uid: uid.to_owned(), until })
+    }
 }
 
 /// Obtains the token of one registration.
@@ -157,27 +164,24 @@ impl TokenDriver {
     ///
     /// # Errors
     /// As the hub and the cluster of the Secret say.
-    pub(super) fn reconcile(
+    pub(super) fn sync(
         &mut self,
-        (lifetime, account): (u32, &std::result::Result<String, &'static str>),
+        lifetime: u32,
+        account: &std::result::Result<String, &'static str>,
         mut step: Step<'_>,
     ) -> Result<Instant> {
         let (target, now) = (step.name.target(), Instant::now());
-        let uid = match account {
-            Ok(uid) => uid,
-            &Err(waits) => {
-                if self.waits.replace(waits) != Some(waits) {
-                    log_object!(Level::Info, target; "no token for the add-on: {waits}");
-                }
-                return Ok(now + Stop::SLICE);
-            }
+        step.store_name()?;
+        let waits = account.as_ref().err().copied();
+        let is_new = std::mem::replace(&mut self.waits, waits) != waits;
+        let Ok(uid) = account else {
+            let level = if is_new { Level::Info } else { Level::Debug };
+            log_object!(level, target; "no token for the add-on: {}", waits.unwrap_or_default());
+            return Ok(now + Stop::SLICE);
         };
-        self.waits = None;
         let why = match self.need(uid, &step, now) {
             TokenNeed::Nothing(left, claims) => {
-                if self.refreshed.as_ref().is_none_or(|told| told.status != "True") {
-                    self.refreshed = Some(claims.refreshed());
-                }
+                self.refreshed = Some(claims.refreshed());
                 return Ok(now + left);
             }
             TokenNeed::Repair => None,
@@ -188,14 +192,15 @@ impl TokenDriver {
         if let Some(until) = self.pacing.next_write(is_regular, now) {
             return Ok(until);
         }
-        let token = match why {
-            Some(why) => Some(self.obtain(&why, (lifetime, uid), &step)?),
-            None => None,
-        };
-        step.save(token.as_ref().map(|(token, _)| token))?;
+        let kubeconfig = step.context.session.hub.token_kubeconfig(TOKEN);
+        let mut values = SecretValues::from([("kubeconfig", kubeconfig.into_bytes().into())]);
+        if let Some(why) = why {
+            values.insert(TOKEN, self.obtain(&why, (lifetime, uid), &step)?);
+        }
+        let is_obtained = values.contains_key(TOKEN);
+        step.save(values, &["tls.crt", "tls.key"])?;
         self.pacing.saved(is_regular, now);
-        if let Some((_, claims)) = token {
-            self.refreshed = Some(claims.refreshed());
+        if is_obtained {
             self.obtained.iter_mut().for_each(|obtained| obtained.unsaved = None);
             log_object!(Level::Info, target; "the token of an add-on was saved");
         }
@@ -205,89 +210,54 @@ impl TokenDriver {
     fn need(&self, uid: &str, step: &Step<'_>, now: Instant) -> TokenNeed {
         let session = step.context.session;
         let data = step.secret.seen().and_then(|object| secret::data(object).ok());
-        let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
-        let least = obtained.and_then(|it| Some((it.claims.as_ref()?, it.until - now)));
+        let least = self.last(uid, now).map(|it| (&it.claims, it.until - now));
         let (names, clocks) = ((uid, &*session.names.cluster), step.context.agent.clocks());
         need(&data.unwrap_or_default(), least, names, &session.hub, clocks)
     }
 
-    /// The token that could not be saved yet, or else a new one, as the Secret needs one for this reason.
+    /// The last token, if it is for the ServiceAccount of this uid, for its least use.
+    fn last(&self, uid: &str, now: Instant) -> Option<&ObtainedToken> {
+        self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until)
+    }
+
+    /// The token that is not saved yet, or else a new one, as the Secret needs one for this reason.
     fn obtain(
         &mut self,
         why: &str,
         (lifetime, uid): (u32, &str),
         step: &Step<'_>,
-    ) -> Result<(Zeroizing<Vec<u8>>, TokenClaims)> {
+    ) -> Result<Zeroizing<Vec<u8>>> {
         let now = Instant::now();
-        if !self.keeps(uid, now) {
-            let name = step.name.sentence_name();
-            log_object!(Level::Info, step.name.target(); "requesting a token: {name} {why}");
-            let token = step.request_token(lifetime).inspect_err(|error| {
-                self.fail(format!("Failed to create token: {error}"));
-            })?;
-            self.take(token, (lifetime, uid), now);
+        if let Some(token) = self.last(uid, now).and_then(|it| it.unsaved.clone()) {
+            return Ok(token);
         }
-        let obtained = self.obtained.as_ref();
-        obtained.and_then(|it| Some((it.unsaved.clone()?, it.claims.clone()?))).ok_or_else(|| {
-            let message = "the hub's token cannot be read";
-            self.fail(message.to_owned());
-            Error::bad_config(message)
-        })
-    }
-
-    fn fail(&mut self, message: String) {
-        self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
-    }
-
-    /// Whether to keep the last token, which is valid for a year, instead of requesting another. It must be for the
-    /// ServiceAccount of this uid, and:
-    /// - it is not saved yet, or
-    /// - its claims cannot be used, and the next token would be no better.
-    fn keeps(&self, uid: &str, now: Instant) -> bool {
-        let obtained = self.obtained.as_ref().filter(|it| it.uid == uid && now < it.until);
-        obtained.is_some_and(|it| it.unsaved.is_some() || it.claims.is_none())
-    }
-
-    /// Takes the hub's token. It is kept for half of its life, or of the requested one if it does not say its own.
-    fn take(&mut self, token: Zeroizing<Vec<u8>>, (lifetime, uid): (u32, &str), now: Instant) {
-        let claims = TokenClaims::of(&token);
-        let requested = Duration::from_secs(lifetime.into()) / 2;
-        let until = now + claims.as_ref().map_or(requested, TokenClaims::least_use);
-        let unsaved = claims.is_some().then_some(token);
-        self.obtained = Some(ObtainedToken { unsaved, claims, uid: uid.to_owned(), until });
+        let name = step.name.sentence_name();
+        log_object!(Level::Info, step.name.target(); "requesting a token: {name} {why}");
+        let token = request(lifetime, step).inspect_err(|error| {
+            let message = format!("Failed to create token: {error}");
+            self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
+        })?;
+        self.obtained = ObtainedToken::new(&token, uid, now);
+        Ok(token)
     }
 }
 
-impl Step<'_> {
-    fn request_token(&self, lifetime: u32) -> Result<Zeroizing<Vec<u8>>> {
-        let session = self.context.session;
-        let account = service_account(self.addon);
-        let object = SERVICE_ACCOUNTS.object(&session.names.cluster, &account);
-        let target = Target { subresource: Some("token"), ..object };
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": lifetime},
-        });
-        let answer = session.client.create(&target, &request)?;
-        let token =
-            answer["status"]["token"].as_str().map(|token| token.as_bytes().to_vec().into());
-        token.ok_or_else(|| {
-            Error::bad_config(format!("the hub returned an empty token for {target}"))
-        })
-    }
-
-    /// Saves the token, if there is a new one, and what is next to it.
-    fn save(&mut self, token: Option<&Zeroizing<Vec<u8>>>) -> Result<()> {
-        let session = self.context.session;
-        let mut values = SecretValues::from([
-            (CLUSTER_NAME, session.names.cluster.clone().into_bytes().into()),
-            ("kubeconfig", session.hub.token_kubeconfig(TOKEN).into_bytes().into()),
-        ]);
-        if let Some(token) = token {
-            values.insert(TOKEN, token.clone());
-        }
-        self.secret.save(self.context.agent, self.name, &values, &["tls.crt", "tls.key"])
-    }
+/// Requests a token of the add-on's ServiceAccount.
+fn request(lifetime: u32, step: &Step<'_>) -> Result<Zeroizing<Vec<u8>>> {
+    let session = step.context.session;
+    let account = service_account(step.addon);
+    let object = SERVICE_ACCOUNTS.object(&session.names.cluster, &account);
+    let target = Target { subresource: Some("token"), ..object };
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"expirationSeconds": lifetime},
+    });
+    let answer = session.client.create(&target, &request)?;
+    let token = answer["status"]["token"].as_str().map(|token| token.as_bytes().to_vec());
+    let token = token.filter(|token| TokenClaims::of(token).is_some());
+    token.map(Zeroizing::new).ok_or_else(|| {
+        Error::bad_config(format!("the hub returned no token that can be read for {target}"))
+    })
 }
 
 #[cfg(test)]

@@ -1,13 +1,8 @@
 use super::*;
 use crate::addon::managed_cluster_addon::{
-    TOKEN_REFRESHED,
+    AVAILABLE, ROTATED, TOKEN_REFRESHED,
     tests::{addon, now},
 };
-
-/// What is wanted of the condition Available.
-fn available(condition: Condition) -> AddOnStatus {
-    AddOnStatus { conditions: vec![(AVAILABLE, condition)], ..AddOnStatus::default() }
-}
 
 #[test]
 fn addon_lease_patch_changes_one_condition_of_this_object() {
@@ -16,14 +11,19 @@ fn addon_lease_patch_changes_one_condition_of_this_object() {
         "lastTransitionTime": "then"});
     let known = addon(&json!({"status": {"conditions": [before, other]}}));
     let wanted = Condition::new("True", "ManagedClusterAddOnLeaseUpdated", "available".into());
-    let status = available(wanted.clone()).patch(&known, now());
+    let conditions = [(AVAILABLE, wanted.clone())].into();
+    let status = AddOnStatus { conditions, ..AddOnStatus::default() }.patch(&known, now());
     let conditions = &status["conditions"];
     assert_eq!(conditions[0]["reason"], "ManagedClusterAddOnLeaseUpdated");
     assert_eq!(conditions[0]["lastTransitionTime"], "then", "the status is the same");
     assert_eq!((&conditions[1], conditions[2].is_null()), (&other, true));
     let after = addon(&json!({"status": status}));
-    let told = AddOn::of(&after).unwrap().available;
-    assert_eq!(told, Some(wanted.digest()), "unchanged status: nothing more to write");
+    let known = AddOn::of(&after).unwrap().conditions;
+    assert_eq!(
+        known,
+        [(AVAILABLE, wanted.digest())].into(),
+        "unchanged status: nothing more to write"
+    );
 }
 
 #[test]
@@ -58,7 +58,10 @@ fn of(
     driver: &'static str,
     user: Option<&str>,
 ) -> AddOnStatus {
-    AddOnStatus::of(addon, all, driver, user.map(str::to_owned))
+    let mut status = AddOnStatus::default();
+    status.set_driver(addon, driver, user.map(str::to_owned));
+    all.into_iter().for_each(|condition| status.add(condition));
+    status
 }
 
 fn known(status: Value) -> AddOn {
@@ -89,10 +92,12 @@ fn addon_failed_certificate_of_two_is_told() {
     let (good, bad) = (condition("True", "good"), condition("False", "bad"));
     for all in [[good.clone(), bad.clone()], [bad.clone(), good]] {
         let told = all.map(|condition| (ROTATED, condition)).into();
-        assert_eq!(of(&known(json!({})), told, "csr", None).conditions, [(ROTATED, bad.clone())]);
+        let expected = [(ROTATED, bad.clone())].into();
+        assert_eq!(of(&known(json!({})), told, "csr", None).conditions, expected);
     }
-    let both = vec![(ROTATED, condition("True", "a")), (TOKEN_REFRESHED, condition("True", "b"))];
-    assert_eq!(of(&known(json!({})), both.clone(), "csr", None).conditions, both);
+    let both = [(ROTATED, condition("True", "a")), (TOKEN_REFRESHED, condition("True", "b"))];
+    let told = of(&known(json!({})), both.to_vec(), "csr", None).conditions;
+    assert_eq!(told, both.into());
 }
 
 #[test]

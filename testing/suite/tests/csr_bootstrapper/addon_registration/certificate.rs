@@ -88,7 +88,7 @@ fn addon_registration_namespace_missing_at_first() {
     }
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     spoke.hub.approve_next(&spoke.cluster);
-    agent.wait_for("managing the certificate of an add-on failed");
+    agent.wait_for("the credential of an add-on is not kept");
     spoke.managed.create_namespace(&namespace);
     spoke.allow_addons(&spoke.managed, &namespace);
     certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);

@@ -14,7 +14,7 @@ fn token_without_a_namespace_is_requested_once() {
     let namespace = format!("{}-late", spoke.namespace);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     token::wait_for_infrastructure(&spoke);
-    agent.wait_for_times("managing the token of an add-on failed", 3);
+    agent.wait_for_times("the credential of an add-on is not kept", 3);
     spoke.managed.create_namespace(&namespace);
     spoke.allow_addons(&spoke.managed, &namespace);
     token::token(&spoke, &namespace, None);

@@ -159,7 +159,7 @@ fn addon_token_registration_namespace_missing_at_first() {
     let namespace = format!("{}-late", spoke.namespace);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     wait_for_infrastructure(&spoke);
-    agent.wait_for("managing the token of an add-on failed");
+    agent.wait_for("the credential of an add-on is not kept");
     spoke.managed.create_namespace(&namespace);
     spoke.allow_addons(&spoke.managed, &namespace);
     token(&spoke, &namespace, None);

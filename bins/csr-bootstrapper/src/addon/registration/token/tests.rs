@@ -112,22 +112,10 @@ fn token_that_was_just_obtained_is_used_whatever_is_said() {
 #[test]
 fn addon_token_that_is_not_saved_yet_is_kept() {
     let (mut driver, now) = (TokenDriver::default(), Instant::now());
-    assert!(!driver.keeps("u1", now));
-    driver.take(token(0).into(), (600, "u1"), now);
-    assert!(driver.keeps("u1", now + Duration::from_secs(499)));
-    assert!(!driver.keeps("u1", now + Duration::from_secs(500)));
-    assert!(!driver.keeps("u2", now), "another ServiceAccount");
-    driver.obtained.as_mut().unwrap().unsaved = None;
-    assert!(!driver.keeps("u1", now), "it is in the Secret, or was");
-}
-
-#[test]
-fn addon_token_that_cannot_be_read_delays_the_next() {
-    let (mut driver, now) = (TokenDriver::default(), Instant::now());
-    driver.take(b"opaque".to_vec().into(), (600, "u1"), now);
-    let obtained = driver.obtained.as_ref().unwrap();
-    assert!(obtained.claims.is_none() && obtained.unsaved.is_none());
-    assert!(driver.keeps("u1", now + Duration::from_secs(299)));
-    assert!(!driver.keeps("u1", now + Duration::from_secs(300)));
-    assert!(!driver.keeps("u2", now), "another ServiceAccount");
+    assert!(driver.last("u1", now).is_none());
+    driver.obtained = ObtainedToken::new(&token(0).into(), "u1", now);
+    let last = |uid, after| driver.last(uid, now + Duration::from_secs(after));
+    assert_eq!(last("u1", 499).unwrap().unsaved, Some(token(0).into()));
+    assert!(last("u1", 500).is_none());
+    assert!(last("u2", 0).is_none(), "another ServiceAccount");
 }
