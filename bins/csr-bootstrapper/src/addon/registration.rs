@@ -3,7 +3,6 @@
 
 mod certificate;
 mod keeper;
-mod secret;
 mod store;
 mod token;
 

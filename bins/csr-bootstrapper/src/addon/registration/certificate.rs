@@ -38,12 +38,12 @@ pub(super) fn sync(
 ) -> Result<Instant> {
     let session = step.context.session;
     let (clocks, now) = (step.context.agent.clocks(), Instant::now());
-    let template = &renewed(template, former_user, step.secret.seen());
+    let template = &renewed(template, former_user, step.secret.seen.as_ref());
     adopt(certificate, template, &step)?;
     if certificate.request().is_none() {
         step.store_name()?;
     }
-    let (data, validation) = of_secret(step.secret.seen(), |data| {
+    let (data, validation) = of_secret(step.secret.seen.as_ref(), |data| {
         validate(data, template, &session.names.cluster, &session.hub, clocks)
     });
     let name = step.name.sentence_name();

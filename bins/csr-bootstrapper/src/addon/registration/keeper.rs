@@ -4,23 +4,33 @@ use std::time::{Duration, Instant};
 
 use apiclient::{
     backoff::Backoff,
+    client::{Preconditions, Propagation},
     error::{Error, Result},
     lock::lock,
     log_line::seconds,
     log_object,
+    stop::Stop,
 };
+use kubeconfig::secret;
 use log::Level;
+use serde_json::Value;
 
 use super::{
     AddOnContext, Credential, Registration, RegistrationSecret, certificate,
-    secret::{self, SecretCache},
-    token::TokenDriver,
+    token::{TOKEN, TokenDriver},
 };
 use crate::{
-    addon::managed_cluster_addon::{ROTATED, TOKEN_REFRESHED},
-    certificate::{store::SecretValues, sync::Certificate},
+    addon::{
+        cluster_of,
+        managed_cluster_addon::{ROTATED, TOKEN_REFRESHED},
+    },
+    agent::Agent,
+    certificate::{
+        store::{self, SecretValues, read},
+        sync::Certificate,
+    },
     conditions::{Condition, TypedCondition},
-    identity::CLUSTER_NAME,
+    identity::{AGENT_NAME, CLUSTER_NAME, said},
     state::{HubSession, Rotated},
 };
 
@@ -30,6 +40,14 @@ const CONFLICT: &str = "SecretConflict";
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The same for a Secret whose namespace does not exist yet: it comes with the add-on's other objects.
 const MAX_BACKOFF_FOR_NAMESPACE: Duration = Duration::from_secs(10);
+
+/// A Secret is read this often, as a Lease is: a watch would need the right to list all Secrets of its namespace.
+const READ_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The type of a Secret that names none.
+const OPAQUE: &str = "Opaque";
+/// All keys that an agent writes.
+const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
 /// Keeps one Secret in its desired state.
 pub(in crate::addon) struct Keeper {
@@ -114,7 +132,7 @@ impl Keeper {
             Some(registration) => (self.keep(name, &registration, context), "kept"),
             None => {
                 self.close(context.session);
-                (secret::remove(name, context), "deleted")
+                (remove(name, context), "deleted")
             }
         };
         self.due = match result {
@@ -169,7 +187,12 @@ impl Keeper {
     /// Returns whether the Secret must not be written, and says why, once.
     fn has_conflict(&mut self, name: &RegistrationSecret, context: AddOnContext<'_>) -> bool {
         let AddOnContext { agent, session, .. } = context;
-        let conflict = self.secret.conflict(agent, name, &session.names.cluster);
+        let conflict = match &self.secret.seen {
+            _ if is_own_secret(agent, name) => Some("is one of csr-bootstrapper's own".to_owned()),
+            Some(secret) => conflict(secret, &session.names.cluster)
+                .or_else(|| (secret["immutable"] == true).then(|| "is immutable".to_owned())),
+            None => None,
+        };
         let conflict =
             conflict.map(|why| format!("{} {why}: it is not written", name.sentence_name()));
         if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
@@ -187,3 +210,114 @@ impl Keeper {
         }
     }
 }
+
+/// The last known state of a Secret.
+#[derive(Default)]
+pub(super) struct SecretCache {
+    /// `None` if there is none.
+    pub(super) seen: Option<Value>,
+    /// When it has to be read again; `None` for now.
+    next_read: Option<Instant>,
+}
+
+impl SecretCache {
+    /// Reads the Secret if it was not for a while; returns when it has to be read again.
+    fn refresh(&mut self, agent: &Agent, secret: &RegistrationSecret) -> Result<Instant> {
+        let now = Instant::now();
+        if let Some(next_read) = self.next_read.filter(|at| now < *at) {
+            return Ok(next_read);
+        }
+        self.seen = read(cluster_of(agent, &secret.namespace), &secret.target())?;
+        Ok(*self.next_read.insert(now + READ_INTERVAL))
+    }
+
+    /// Saves `values` with a single write; `removed` keys go, others stay. A Secret that is not as it was read is not
+    /// written: it may be another one's by now.
+    fn save(
+        &mut self,
+        agent: &Agent,
+        secret: &RegistrationSecret,
+        values: &SecretValues,
+        removed: &[&str],
+    ) -> Result<()> {
+        let (client, seen) = (cluster_of(agent, &secret.namespace), self.seen.as_ref());
+        let saved = store::save(client, &secret.target(), seen, values, removed);
+        self.seen = Some(saved.inspect_err(|_| self.next_read = None)?);
+        Ok(())
+    }
+}
+
+/// Returns whether this is a Secret that the program itself lives by.
+fn is_own_secret(agent: &Agent, secret: &RegistrationSecret) -> bool {
+    let RegistrationSecret { namespace, name } = secret;
+    let is_managements = namespace.hosted || agent.other_spoke().is_none();
+    let settings = &agent.settings;
+    is_managements && namespace.name == settings.namespace && settings.has_own_secret(name)
+}
+
+/// Removes a Secret that no add-on needs any more, and then its name from the store.
+fn remove(name: &RegistrationSecret, context: AddOnContext<'_>) -> Result<Instant> {
+    let (target, cluster) = (name.target(), &context.session.names.cluster);
+    match delete(context.agent, name, cluster)? {
+        true => log_object!(Level::Info, target; "the credential of an add-on was deleted"),
+        false => log_object!(
+            Level::Warn, target;
+            "keeping the Secret: it no longer belongs to this cluster"
+        ),
+    }
+    lock(context.store).remove(name)?;
+    Ok(Instant::now() + Stop::SLICE)
+}
+
+/// Deletes the Secret if it is one of this cluster's for an add-on, or the credential in it if somebody put more there;
+/// returns whether it was one, or was gone already.
+///
+/// # Errors
+/// As the server says; `Conflict` if it changed meanwhile.
+fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) -> Result<bool> {
+    let (client, target) = (cluster_of(agent, &secret.namespace), secret.target());
+    let Some(object) = read(client, &target)? else {
+        return Ok(true);
+    };
+    let data = secret::data(&object).unwrap_or_default();
+    if data.is_empty() || is_own_secret(agent, secret) || conflict(&object, cluster).is_some() {
+        return Ok(false);
+    }
+    if let Some(rest) = without_credential(&object) {
+        return client.replace(&target, &rest).map(|_| true);
+    }
+    let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+    match client.delete(&target, Propagation::Background, &guard) {
+        Ok(()) | Err(Error::NotFound(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The reason why an existing Secret is not this cluster's, if there is one. It is, if it says so, or if it is empty.
+fn conflict(object: &Value, cluster: &str) -> Option<String> {
+    let kind = object["type"].as_str().unwrap_or(OPAQUE);
+    if kind != OPAQUE {
+        return Some(format!("has type {kind}"));
+    }
+    let Ok(data) = secret::data(object) else { return Some("cannot be read".into()) };
+    if data.is_empty() || said(&data, CLUSTER_NAME, cluster) {
+        return None;
+    }
+    Some(match data.contains_key(CLUSTER_NAME) {
+        true => "is another cluster's, by its cluster-name".into(),
+        false => "has data and no cluster-name".into(),
+    })
+}
+
+/// What somebody else put into the Secret, if there is such a thing.
+fn without_credential(object: &Value) -> Option<Value> {
+    let mut rest = object.clone();
+    let data = rest["data"].as_object_mut()?;
+    data.retain(|key, _| !KEYS.contains(&key.as_str()));
+    let is_more = !data.is_empty();
+    is_more.then_some(rest)
+}
+
+#[cfg(test)]
+mod tests;

@@ -209,7 +209,7 @@ impl TokenDriver {
 
     fn need(&self, uid: &str, step: &Step<'_>, now: Instant) -> TokenNeed {
         let session = step.context.session;
-        let data = step.secret.seen().and_then(|object| secret::data(object).ok());
+        let data = step.secret.seen.as_ref().and_then(|object| secret::data(object).ok());
         let least = self.last(uid, now).map(|it| (&it.claims, it.until - now));
         let (names, clocks) = ((uid, &*session.names.cluster), step.context.agent.clocks());
         need(&data.unwrap_or_default(), least, names, &session.hub, clocks)
