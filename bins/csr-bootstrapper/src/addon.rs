@@ -24,7 +24,6 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use log::Level;
 use serde_json::Value;
 use sidecar::runtime;
 
@@ -88,10 +87,9 @@ fn follow(agent: &Agent) {
             let waits = !session.stop.raised() && !is_accepted(&session);
             waits.then(|| Instant::now() + Stop::SLICE)
         });
-        let target = MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster);
-        let selection = Selection { page: PAGE, ..Selection::all(target) };
-        let addons = &session.addons;
-        let mut parse = |object: Value| {
+        let all = Selection::all(MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster));
+        let (selection, addons) = (Selection { page: PAGE, ..all }, &session.addons);
+        let parse = |object: Value| {
             let addon = AddOn::of(&object)?;
             let before = match addons.get(object["metadata"]["name"].as_str()?) {
                 Lookup::Object(before) => Some(before),
@@ -99,18 +97,7 @@ fn follow(agent: &Agent) {
             };
             Some(Arc::new(addon.following(before.as_deref(), Instant::now())))
         };
-        let mut was_partial = false;
-        addons.run(&session.client, &selection, &session.stop, &mut parse, &mut || {
-            let is_partial = addons.is_partial();
-            if is_partial && !was_partial {
-                log_object!(
-                    Level::Warn, target;
-                    "ignoring some add-ons: too many, too large, or in an invalid namespace"
-                );
-            }
-            was_partial = is_partial;
-            agent.stop.wake();
-        });
+        agent.reflect(addons, &session.client, &selection, &session.stop, parse);
     }
 }
 

@@ -20,6 +20,7 @@ use apiclient::{
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sidecar::{
     client::{cluster_of_file, own_cluster},
@@ -131,6 +132,30 @@ impl Agent {
     /// Changes the status on the endpoint; no thread waits for that.
     pub(crate) fn report(&self, report: impl FnOnce(&mut CertificateStatus)) {
         report(&mut lock(&self.state).status);
+    }
+
+    /// Keeps the selected objects in `store` until `stop` is raised, and wakes whoever waits for a change.
+    pub(crate) fn reflect<K: DeserializeOwned, T: Clone + PartialEq>(
+        &self,
+        store: &Store<T>,
+        client: &Client,
+        selection: &Selection<'_>,
+        stop: &Stop,
+        mut parse: impl FnMut(K) -> Option<T>,
+    ) {
+        let mut was_partial = false;
+        store.run(client, selection, stop, &mut parse, &mut || {
+            let is_partial = store.is_partial();
+            if is_partial && !was_partial {
+                let first = store.first_invalid().unwrap_or_default();
+                log_object!(
+                    Level::Warn, selection.target, invalid = first;
+                    "ignoring some objects: too many, too large or invalid"
+                );
+            }
+            was_partial = is_partial;
+            self.stop.wake();
+        });
     }
 
     pub(crate) fn heartbeat(&self) -> RenewalStatus {
@@ -269,7 +294,7 @@ pub(crate) fn hub_client(
 
 /// Keeps the credential's Secret up to date, until the end of the process.
 pub(crate) fn follow_credential(agent: &Agent) {
-    let (selection, stop) = (Selection::all(agent.credential()), &agent.stop);
-    let mut parse = |secret: Value| Some(Arc::new(secret));
-    agent.credential.run(&agent.management, &selection, stop, &mut parse, &mut || stop.wake());
+    let (selection, management) = (Selection::all(agent.credential()), &agent.management);
+    let parse = |secret: Value| Some(Arc::new(secret));
+    agent.reflect(&agent.credential, management, &selection, &agent.stop, parse);
 }

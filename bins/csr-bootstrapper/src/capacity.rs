@@ -5,11 +5,9 @@ mod quantity;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt::Write,
-    sync::Arc,
 };
 
-use apiclient::{api::Node, log_object, reflector::Store, resource::Resource, watch::Selection};
-use log::Level;
+use apiclient::{api::Node, reflector::Store, resource::Resource, watch::Selection};
 use serde_json::{Map, Value, json};
 
 use self::quantity::{Quantity, same};
@@ -43,20 +41,10 @@ pub(crate) fn store() -> Store<NodeResources> {
     Store::new(MAX_NODES).weighing_at_most(MAX_TOTAL_LENGTH, |node| node.len())
 }
 
-/// Keeps the capacity up to date with the spoke's nodes, until the end of the process.
+/// Keeps what each of the spoke's nodes has, until the end of the process.
 pub(crate) fn follow(agent: &Agent) {
     let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
-    let (nodes, mut was_known) = (&agent.nodes, true);
-    let mut on_change = || {
-        let Some(sum) = nodes.read(sum) else { return };
-        let capacity = sum.filter(|_| nodes.is_complete());
-        let is_known = capacity.is_some();
-        if std::mem::replace(&mut was_known, is_known) && !is_known {
-            log_unknown(agent);
-        }
-        agent.update(|state| state.capacity = capacity.map(Arc::new));
-    };
-    nodes.run(agent.spoke(), &selection, &agent.stop, &mut resources, &mut on_change);
+    agent.reflect(&agent.nodes, agent.spoke(), &selection, &agent.stop, resources);
 }
 
 /// The resources of `node`; `None` if they cannot be read. One that takes no pods has nothing allocatable.
@@ -108,21 +96,12 @@ fn add<'a>(sums: &mut BTreeMap<&'a str, Quantity>, list: &'a str) -> Option<()> 
     Some(())
 }
 
-fn log_unknown(agent: &Agent) {
-    match agent.nodes.first_invalid() {
-        Some(name) => log_object!(
-            Level::Warn, NODES.cluster_object(&name);
-            "a node cannot be read, or all are too large together: the cluster's capacity is not reported"
-        ),
-        None => {
-            log::warn!(
-                "there are too many nodes or resources: the cluster's capacity is not reported"
-            );
-        }
-    }
-}
-
 impl Capacity {
+    /// What all nodes have together; `None` while that is not known.
+    pub(crate) fn of(nodes: &Store<NodeResources>) -> Option<Self> {
+        nodes.read(sum)?.filter(|_| nodes.is_complete())
+    }
+
     /// The changes to the reported status. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
     /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
     pub(crate) fn differences(&self, reported: &Value) -> Map<String, Value> {

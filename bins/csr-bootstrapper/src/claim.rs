@@ -1,18 +1,15 @@
 //! ClusterClaims and ClusterProperties of the spoke: facts about the cluster, reported for Placements to choose by.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use apiclient::{
     api::ClusterClaim,
-    client::Client,
-    error::{Error, Result},
-    log_object,
+    error::Error,
     reflector::Store,
     resource::Resource,
     stop::Stop,
-    watch::Selection,
+    watch::{self, Selection},
 };
-use log::Level;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, PAGE};
@@ -104,64 +101,48 @@ impl ClaimRules {
 
 /// Keeps the claims in their store; while they cannot be read, what the hub has of them stays.
 pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
-    if !wait_until_served(agent, kind) {
+    let (store, all) = (&agent.claims[&kind], Selection::all(kind.resource().everywhere()));
+    let selection = Selection { labels: SELECTOR, page: PAGE, ..all };
+    if !wait_until_served(agent, kind, &selection) {
         return;
     }
-    let (store, target) = (&agent.claims[&kind], kind.resource().everywhere());
-    let selection = Selection { labels: SELECTOR, page: PAGE, ..Selection::all(target) };
-    let mut parse =
+    let parse =
         |claim: ClusterClaim| Some(claim.spec.value).filter(|value| value.len() <= MAX_VALUE);
-    let mut was_partial = false;
-    store.run(agent.spoke(), &selection, &agent.stop, &mut parse, &mut || {
-        let is_partial = store.is_partial();
-        if !std::mem::replace(&mut was_partial, is_partial) && is_partial {
-            log_object!(Level::Warn, target; "too many or too long claims: ignoring some");
-        }
-        agent.stop.wake();
-    });
+    agent.reflect(store, agent.spoke(), &selection, &agent.stop, parse);
 }
 
 /// Waits until the spoke serves the kind; `false` at the end of the process. ClusterClaims come with OCM's operator; a
 /// cluster may never have ClusterProperties.
-fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
+fn wait_until_served(agent: &Agent, kind: ClaimKind, selection: &Selection<'_>) -> bool {
     let (spoke, store) = (agent.spoke(), &agent.claims[&kind]);
     let mut is_known = false;
     loop {
-        let served = is_served(spoke, kind.resource());
-        store.set_error(served.as_ref().err());
-        let wait = match served {
-            Ok(true) => return true,
-            // A definition that is made anew is away for a moment: the first answer proves nothing.
-            Ok(false) if !is_known => {
-                is_known = true;
-                let name = &kind.resource().kind;
-                log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
-                Stop::SLICE
-            }
-            Ok(false) => {
+        let one = Selection { page: 1, ..*selection };
+        let listed = watch::list(spoke, &one, &agent.stop, &mut |_| ControlFlow::Break(()));
+        let error = listed.err();
+        store.set_error(error.as_ref().filter(|error| !matches!(error, Error::NotServed(_))));
+        let wait = match error {
+            // The watch reports a missing right.
+            None | Some(Error::Forbidden(_)) => return true,
+            Some(Error::NotServed(_)) if is_known => {
                 if kind == ClaimKind::ClusterProperty {
                     store.clear();
                     agent.stop.wake();
                 }
                 RETRY_INTERVAL
             }
-            Err(_) => Stop::SLICE,
+            // A definition that is made anew is away for a moment: the first answer proves nothing.
+            Some(Error::NotServed(_)) => {
+                is_known = true;
+                let name = &kind.resource().kind;
+                log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
+                Stop::SLICE
+            }
+            Some(_) => Stop::SLICE,
         };
         if agent.stop.wait(wait) {
             return false;
         }
-    }
-}
-
-fn is_served(client: &Client, resource: &Resource) -> Result<bool> {
-    let path = format!("/apis/{}", resource.api_version());
-    match client.document(&path) {
-        Ok(found) => {
-            let mut kinds = found["resources"].as_array().into_iter().flatten();
-            Ok(kinds.any(|kind| kind["name"] == *resource.plural))
-        }
-        Err(Error::NotServed(_) | Error::NotFound(_)) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

@@ -39,10 +39,9 @@ pub(crate) fn follow(agent: &Agent) {
         let selector = format!("{}=true", label(&session));
         let all = Selection::all(NAMESPACES.everywhere());
         let selection = Selection { labels: &selector, metadata_only: true, page: PAGE, ..all };
-        let mut parse = |_: PartialObjectMetadata| Some(());
-        let mut wake = || agent.stop.wake();
-        let store = &session.namespaces;
-        store.run(agent.spoke(), &selection, &session.stop, &mut parse, &mut wake);
+        let (store, spoke) = (&session.namespaces, agent.spoke());
+        let parse = |_: PartialObjectMetadata| Some(());
+        agent.reflect(store, spoke, &selection, &session.stop, parse);
     }
 }
 

@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use crate::{
     addon::{self, AddOn},
-    capacity::Capacity,
     certificate::csrs::CsrClient,
     conditions::Condition,
     hub::Hub,
@@ -39,8 +38,6 @@ pub(crate) struct SharedState {
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Arc<CsrClient>>,
     pub(crate) status: CertificateStatus,
-    /// What the spoke's nodes have together, while it is known.
-    pub(crate) capacity: Option<Arc<Capacity>>,
     pub(crate) session: Option<Arc<HubSession>>,
 }
 

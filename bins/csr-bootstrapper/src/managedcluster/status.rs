@@ -52,6 +52,7 @@ pub(crate) fn run(agent: &Agent) {
             writer: StatusWriter::default(),
             namespaces: namespaces.then(|| ManagedNamespaces::new(agent, &session)),
             claims_left_out: 0,
+            capacity: (0, None),
         };
         agent.run_session(&session, |cluster| controller.reconcile(cluster));
     }
@@ -71,6 +72,8 @@ struct StatusController<'a> {
     namespaces: Option<ManagedNamespaces<'a>>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
+    /// The nodes' resources, as of this revision of their store.
+    capacity: (u64, Option<Capacity>),
 }
 
 impl StatusController<'_> {
@@ -144,15 +147,15 @@ impl StatusController<'_> {
     fn status(&mut self, cluster: &Value) -> Map<String, Value> {
         let is_well = *self.probes.health() == ApiServerHealth::Ok;
         let claims = if is_well { self.claims() } else { None };
-        let (rotated, capacity) =
-            self.agent.read(|state| (state.rotated.clone(), state.capacity.clone()));
+        self.add_up_nodes();
+        let rotated = self.agent.read(|state| state.rotated.clone());
         let now = SystemTime::now();
         let spoke = SpokeStatus {
             health: if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() },
             version: self.probes.version(),
             rotated: rotated.as_ref(),
             claims: claims.as_deref(),
-            capacity: capacity.as_deref().filter(|_| is_well),
+            capacity: self.capacity.1.as_ref().filter(|_| is_well),
             namespaces: self.namespaces.as_ref().and_then(|it| it.status(cluster, now)),
         };
         differences(cluster, spoke, now)
@@ -167,6 +170,21 @@ impl StatusController<'_> {
             log::warn!(event = event, count = left_out; "claims are not reported, see -max-custom-cluster-claims");
         }
         Some(claims)
+    }
+
+    /// Adds up what the nodes have, if one has changed.
+    fn add_up_nodes(&mut self) {
+        let nodes = &self.agent.nodes;
+        let revision = nodes.revision();
+        if self.capacity.0 != revision {
+            let was_known = self.capacity.1.is_some();
+            self.capacity = (revision, Capacity::of(nodes));
+            if was_known && self.capacity.1.is_none() {
+                log::warn!(
+                    "the cluster's capacity is not reported: a node cannot be read, or they are too many"
+                );
+            }
+        }
     }
 
     /// Takes over the answer to the write of `part`, which was sent at `revision`.
