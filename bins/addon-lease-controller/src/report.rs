@@ -25,8 +25,12 @@ impl Report for Reporter {
 
     fn remarks(&self) -> String {
         let secret = self.0.hub.as_ref().and_then(|hub| hub.secret.last_error());
-        let errors = [self.0.pods.last_error(), secret];
-        errors.into_iter().flatten().map(|error| error + "\n").collect()
+        let failing =
+            |renewer: &LeaseRenewer| Some(format!("{renewer}: {}", renewer.status().failing()?));
+        // Otherwise it is the reason already.
+        let failing = self.0.renewers.iter().filter(|_| self.ready().is_ok()).filter_map(failing);
+        let errors = [self.0.pods.last_error(), secret].into_iter().flatten();
+        errors.chain(failing).map(|error| error + "\n").collect()
     }
 
     fn ready(&self) -> Result<(), String> {

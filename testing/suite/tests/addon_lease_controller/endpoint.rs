@@ -22,7 +22,9 @@ fn readyz_fails_three_periods_after_the_last_renewal() {
     sidecar.wait_for("lease renewal failed");
     let last = sidecar.metric("sidecar_last_success_timestamp_seconds{target=\"hub\"}");
     let age = || now() - last.expect("it was renewed");
-    assert!(sidecar.ask("/readyz").0 == 200 || age() > 3.0, "{} s are no three periods", age());
+    let (code, body) = sidecar.ask("/readyz");
+    assert!(code == 200 || age() > 3.0, "{} s are no three periods", age());
+    assert!(body.contains(" on the hub: ") && body.contains(" failures since 20"), "{body}");
     eventually("three periods are over", || sidecar.ask("/readyz").0 == 503);
     assert!(age() > 2.99, "{} s are no three periods", age());
     let body = sidecar.ask("/readyz").1;
