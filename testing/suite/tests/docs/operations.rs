@@ -110,11 +110,13 @@ fn examples_of_flags_are_accepted_by_remote_sync() {
 
 // --- metrics ---
 
-/// What a running program shows is in the table of its reference, and what that names is in the sources.
+/// What a running program shows is in the table of its reference or in that of all programs, and what the tables name is in
+/// the sources.
 #[track_caller]
 fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
-    let reference = page(&format!("bins/{program}/REFERENCE.md"));
-    let rows = rows(&reference);
+    let common = page("docs/operations.md");
+    let tables = page(&format!("bins/{program}/REFERENCE.md")) + block(&common, "common metrics");
+    let rows = rows(&tables);
     let is_metric = |cell: &&str| cell.starts_with('`') && cell.contains('_');
     let names = rows.iter().map(|row| row[0]).filter(is_metric).flat_map(|cell| cell.split(", "));
     let told: BTreeSet<_> = names.map(|name| name.trim_matches('`')).collect();
