@@ -11,13 +11,14 @@ use std::{
 
 use apiclient::resource::SECRETS;
 use rcgen::{CertificateParams, KeyPair};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
     cluster::Cluster,
     files,
     identity::{self, Data, hub_secret},
+    manifest::objects,
     real,
     relay::Relay,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
@@ -161,13 +162,15 @@ pub fn hidden(path: &Path) -> (usize, Vec<String>) {
     (generations.len(), others)
 }
 
-/// The objects of manifests/hub-kubeconfig-dumper that give rights.
+/// The rights of the component, with the account that has them.
 pub fn rights() -> Vec<Value> {
-    ["serviceaccount", "role", "rolebinding"].map(manifest).into()
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
+    vec![account, manifest("role"), manifest("rolebinding")]
 }
 
+/// A file of the component.
 pub fn manifest(name: &str) -> Value {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/hub-kubeconfig-dumper");
-    let text = fs::read_to_string(root.join(format!("{name}.yaml"))).expect("a manifest");
-    serde_yaml::from_str(&text).expect("YAML")
+    let names = [("SECRET", SECRET), ("SERVICE-ACCOUNT", ACCOUNT), ("NAMESPACE", ACCOUNT)];
+    objects(&format!("components/hub-kubeconfig-dumper/{name}.yaml"), &names).remove(0)
 }

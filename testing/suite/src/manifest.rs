@@ -10,12 +10,16 @@ use serde_json::Value;
 
 use crate::sidecar::{Sidecar, VERBOSE, bare, free_port};
 
-/// Of each program the manifest with its container.
-const FILES: [(&str, &str); 4] = [
-    ("addon-lease-controller", "sidecar.yaml"),
-    ("csr-bootstrapper", "deployment.yaml"),
-    ("hub-kubeconfig-dumper", "sidecar.yaml"),
-    ("remote-sync", "deployment.yaml"),
+/// Of each program the manifest with its container, and where the container is there.
+const FILES: [(&str, &str, &str); 4] = [
+    ("addon-lease-controller", "components/addon-lease-controller/container.yaml", "/0/value"),
+    ("csr-bootstrapper", "csr-bootstrapper/deployment.yaml", "/spec/template/spec/containers/0"),
+    (
+        "hub-kubeconfig-dumper",
+        "components/hub-kubeconfig-dumper/sidecar.yaml",
+        "/spec/template/spec/initContainers/0",
+    ),
+    ("remote-sync", "remote-sync/deployment.yaml", "/spec/template/spec/containers/0"),
 ];
 
 /// A program's container.
@@ -27,16 +31,12 @@ pub struct Container {
 }
 
 impl Container {
-    /// That of the example in manifests/.
+    /// That of manifests/.
     pub fn of(program: &str) -> Self {
-        let file = FILES.iter().find(|(name, _)| *name == program).expect("a program").1;
-        let path = root().join("manifests").join(program).join(file);
-        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let deployment: Value = serde_yaml::from_str(&text).expect("YAML");
-        let spec = &deployment["spec"]["template"]["spec"];
-        let lists = ["containers", "initContainers"].map(|list| spec[list].as_array());
-        let mut containers = lists.into_iter().flatten().flatten();
-        let container = containers.find(|it| it["name"] == program).expect("its container");
+        let (_, file, place) = FILES.iter().find(|(name, ..)| *name == program).expect("a program");
+        let manifest = objects(file, &[]).remove(0);
+        let container = manifest.pointer(place).expect("a container");
+        assert_eq!(container["name"], program, "{file}");
         let args = container["args"].as_array().into_iter().flatten();
         let limit = container["resources"]["limits"]["memory"].as_str().expect("a limit");
         let mebibytes: u64 = limit.trim_end_matches("Mi").parse().expect("Mi");
@@ -83,6 +83,14 @@ pub fn shipped(program: &str) -> PathBuf {
     let path = directory.join(program);
     assert!(path.exists(), "{} is not there: make dist", path.display());
     path
+}
+
+/// The objects of a file in manifests/; `names` are put in the places that a component fills.
+pub fn objects(file: &str, names: &[(&str, &str)]) -> Vec<Value> {
+    let path = root().join("manifests").join(file);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let text = names.iter().fold(text, |text, (place, name)| text.replace(place, name));
+    text.split("\n---\n").map(|text| serde_yaml::from_str(text).expect("YAML")).collect()
 }
 
 fn root() -> PathBuf {

@@ -1,12 +1,7 @@
 //! The stage of a scenario: a hub, a managed cluster, an add-on's pod in it and the sidecar's identity
 //! with just the rights of the manifests.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
+use std::{path::PathBuf, process::Command, sync::Arc};
 
 use apiclient::{
     resource::{LEASES, PODS, SECRETS, Target},
@@ -19,6 +14,7 @@ use crate::{
     cluster::Cluster,
     eventually, files,
     identity::{self, Data, hub_secret},
+    manifest::objects,
     pause, real,
     relay::Relay,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
@@ -296,24 +292,22 @@ pub fn renew_time(lease: Option<&Value>) -> Option<String> {
     Some(time.to_owned())
 }
 
-/// The objects of manifests/addon-lease-controller/PART, kustomizations left out.
+/// The rights of the manifests on "managed" or the "hub", with the account that has them.
 pub fn manifests(part: &str) -> Vec<Value> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/addon-lease-controller");
-    let mut files: Vec<_> = fs::read_dir(root.join(part))
-        .unwrap_or_else(|e| panic!("manifests/addon-lease-controller/{part}: {e}"))
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.sort();
-    files
-        .iter()
-        .filter(|file| {
-            file.extension().is_some_and(|e| e == "yaml") && !file.ends_with("kustomization.yaml")
-        })
-        .flat_map(|file| {
-            let text = fs::read_to_string(file).expect("a manifest");
-            let documents: Vec<_> = text.split("\n---\n").map(str::to_owned).collect();
-            documents.into_iter().map(|text| serde_yaml::from_str(&text).expect("YAML"))
-        })
-        .filter(|object: &Value| object["kind"].is_string())
-        .collect()
+    let component = "components/addon-lease-controller";
+    let base = "addon-lease-controller";
+    let files = match part {
+        "hub" => vec![format!("{base}/hub/role.yaml"), format!("{base}/hub/rolebinding.yaml")],
+        _ => vec![
+            format!("{component}/role.yaml"),
+            format!("{component}/rolebinding.yaml"),
+            format!("{base}/managed/hub-secret.yaml"),
+            format!("{base}/managed/leader-election.yaml"),
+        ],
+    };
+    let names = [("ADDON", ADDON), ("SERVICE-ACCOUNT", ADDON), ("NAMESPACE", ADDON)];
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ADDON}});
+    let account = (part == "managed").then_some(account);
+    account.into_iter().chain(files.iter().flat_map(|file| objects(file, &names))).collect()
 }

@@ -6,7 +6,7 @@ use suite::{rights::revoke, scene::Scene, stays};
 use crate::support::renews;
 
 /// The name of its Role on both clusters.
-pub(crate) const ROLE: &str = "my-addon-addon-lease-controller";
+pub(crate) const ROLE: &str = "addon-lease-controller:my-addon";
 
 #[test]
 fn missing_right_to_list_the_secret_is_waited_out() {

@@ -11,6 +11,7 @@ use std::{
 use serde_json::Value;
 use suite::{
     audit::granted,
+    manifest::objects,
     needs::{Need, needs},
     sidecar::{bare, program},
 };
@@ -34,10 +35,7 @@ fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
 
 /// The documents of a file.
 fn documents(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let parse = |part: &str| serde_yaml::from_str(part);
-    let documents = text.split("\n---\n").map(parse).collect::<Result<_, _>>();
-    documents.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    objects(&path.to_string_lossy(), &[])
 }
 
 /// Calls `visit` with each map, however deep.
@@ -126,30 +124,21 @@ fn units_are_understood_by_systemd() {
     assert!(output.status.success(), "{said}");
 }
 
-/// The rights in these files, with the names that components stand in for.
-fn rights(files: &[&str], names: &[(&str, &str)]) -> BTreeSet<String> {
-    let manifests: Vec<_> = files.iter().flat_map(|file| documents(&root().join(file))).collect();
-    let named = |right| {
-        let text = format!("{right:?}");
-        names.iter().fold(text, |text, (from, to)| text.replace(from, to))
-    };
-    granted(&manifests).into_iter().map(named).collect()
+/// The rights in these files.
+fn rights(files: &[&str]) -> BTreeSet<String> {
+    let manifests: Vec<_> = files.iter().flat_map(|file| objects(file, &[])).collect();
+    granted(&manifests).iter().map(|right| format!("{right:?}")).collect()
 }
 
 #[test]
-fn components_grant_no_more_than_the_bases() {
-    let lease = rights(&["components/addon-lease-controller/role.yaml"], &[("ADDON", "my-addon")]);
-    assert!(lease.is_subset(&rights(&["addon-lease-controller/managed/role.yaml"], &[])));
-    let dumper = [("SECRET", "hub-kubeconfig-secret")];
-    let dumper = rights(&["components/hub-kubeconfig-dumper/role.yaml"], &dumper);
-    assert_eq!(dumper, rights(&["hub-kubeconfig-dumper/role.yaml"], &[]));
+fn csr_bootstrappers_component_grants_no_more_than_its_base() {
     for (file, more) in [
         ("role.yaml", &["csr-bootstrapper/leader-election/role.yaml"][..]),
         ("clusterrole.yaml", &[]),
     ] {
-        let component = rights(&[&format!("components/csr-bootstrapper/{file}")], &[]);
+        let component = rights(&[&format!("components/csr-bootstrapper/{file}")]);
         let base = format!("csr-bootstrapper/{file}");
-        let base = rights(&[&[&*base], more].concat(), &[]);
+        let base = rights(&[&[&*base], more].concat());
         let more: Vec<_> = component.difference(&base).collect();
         assert!(more.is_empty(), "{more:?}");
         // The rest is for add-ons and properties.
@@ -163,8 +152,8 @@ fn components_grant_no_more_than_the_bases() {
 #[test]
 fn add_on_grants_what_the_base_does() {
     let files = ["remote-sync/addon/clusterrole.yaml", "remote-sync/addon/identity.yaml"];
-    let mut addon = rights(&files, &[]);
-    let mut base = rights(&["remote-sync/hub/role.yaml", "remote-sync/hub/clusterrole.yaml"], &[]);
+    let mut addon = rights(&files);
+    let mut base = rights(&["remote-sync/hub/role.yaml", "remote-sync/hub/clusterrole.yaml"]);
     // In a RoleBinding the namespace needs no name.
     let is_namespace =
         |right: &String| right.contains("\"namespaces\"") && !right.contains("kube-system");
@@ -206,7 +195,7 @@ fn namespaces_enforce_no_pod_security_standard() {
 fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
     for base in ["csr-bootstrapper", "components/csr-bootstrapper"] {
         let files = ["role.yaml", "clusterrole.yaml"].map(|file| format!("{base}/{file}"));
-        let all = rights(&files.each_ref().map(String::as_str), &[]);
+        let all = rights(&files.each_ref().map(String::as_str));
         let is_wide = |right: &&String| {
             right.contains("\"create\"") && right.contains("\"secrets\"")
                 || right.contains("\"namespaces\"")
@@ -219,13 +208,6 @@ fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
 /// policy lets these in.
 #[test]
 fn monitors_of_the_operator_use_the_programs_ports() {
-    let operator = root().join("monitoring/operator");
-    let monitors = documents(&operator.join("podmonitor.yaml"));
-    let replacement = |monitor: &Value| {
-        let relabeling = &monitor["spec"]["podMetricsEndpoints"][0]["relabelings"][0];
-        relabeling["replacement"].as_str().expect("an address").to_owned()
-    };
-    let monitored: Vec<_> = monitors.iter().map(replacement).collect();
     let default = |program: &str| {
         let page = crate::page(&format!("bins/{program}/REFERENCE.md"));
         let (_, port) = page
@@ -234,9 +216,58 @@ fn monitors_of_the_operator_use_the_programs_ports() {
         port.split_once(')').expect("its end").0.to_owned()
     };
     let ports = ["csr-bootstrapper", "klusterlet-agent"].map(default);
+    let monitored: Vec<_> = operators_monitors().into_iter().map(|(_, address)| address).collect();
     assert_eq!(monitored, ports.each_ref().map(|port| format!("$1:{port}")));
-    let policy = &documents(&operator.join("networkpolicy.yaml"))[0]["spec"]["ingress"][0]["ports"];
+    let policy = &documents(&root().join("monitoring/operator/networkpolicy.yaml"))[0]["spec"];
     let let_in: Vec<_> =
-        policy.as_array().expect("ports").iter().map(|it| it["port"].to_string()).collect();
+        array(&policy["ingress"][0]["ports"]).iter().map(|port| port["port"].to_string()).collect();
     assert_eq!(let_in, ports);
+    let apps = &policy["podSelector"]["matchExpressions"][0]["values"];
+    let monitored = operators_monitors().into_iter().flat_map(|(apps, _)| apps);
+    assert_eq!(texts(apps).collect::<BTreeSet<_>>(), monitored.collect());
+}
+
+/// Without Prometheus Operator the page's configuration stands in for the monitors.
+#[test]
+fn scrape_config_says_what_the_monitors_say() {
+    let page = crate::page("docs/operations.md");
+    let block = crate::block(&page, "scrape config");
+    let yaml = block.trim().trim_start_matches("```yaml\n").trim_end_matches("```");
+    let config: Value = serde_yaml::from_str(yaml).expect("YAML");
+    let [ours, operators] = &array(&config["scrape_configs"])[..] else { panic!("{config}") };
+
+    let monitor = &documents(&root().join("monitoring/podmonitor.yaml"))[0]["spec"];
+    let endpoints = array(&monitor["podMetricsEndpoints"]).iter();
+    let names: Vec<_> = endpoints.map(|it| it["port"].as_str().expect("a name")).collect();
+    assert_eq!(ours["relabel_configs"][0]["regex"], names.join("|"));
+
+    let relabelings = array(&operators["relabel_configs"]);
+    let all: Vec<_> = operators_monitors().into_iter().flat_map(|(apps, _)| apps).collect();
+    assert_eq!(relabelings[0]["regex"], all.join("|"));
+    for ((apps, address), relabeling) in operators_monitors().iter().zip(&relabelings[1..]) {
+        assert_eq!(relabeling["regex"], format!("(?:{});(.+)", apps.join("|")));
+        assert_eq!(relabeling["replacement"], *address);
+    }
+}
+
+/// The monitors of the klusterlet operator's pods: the labels `app`, and the address.
+fn operators_monitors() -> Vec<(Vec<String>, String)> {
+    let monitors = documents(&root().join("monitoring/operator/podmonitor.yaml"));
+    let monitor = |monitor: &Value| {
+        let (spec, selector) = (&monitor["spec"], &monitor["spec"]["selector"]);
+        let one = selector["matchLabels"]["app"].as_str().map(str::to_owned);
+        let apps = one.into_iter().chain(texts(&selector["matchExpressions"][0]["values"]));
+        let relabeling = &spec["podMetricsEndpoints"][0]["relabelings"][0];
+        (apps.collect(), relabeling["replacement"].as_str().expect("an address").to_owned())
+    };
+    monitors.iter().map(monitor).collect()
+}
+
+fn array(value: &Value) -> &Vec<Value> {
+    value.as_array().expect("a list")
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts.map(|text| text.as_str().expect("a text").to_owned())
 }

@@ -50,10 +50,12 @@ fn apply(terminal: &Terminal, base: &str, line: &str, instead: &str) {
 }
 
 fn the_dumper_is_sidecar_or_init_container(terminal: &Terminal) {
-    terminal.run("kubectl --context cluster1 apply -k manifests/hub-kubeconfig-dumper");
+    terminal.run("kubectl --context cluster1 apply -k manifests/examples/my-agent");
     terminal.roll_out(NAMESPACE, "my-agent");
     terminal.run(&format!("{AGENTS} delete deployment my-agent"));
-    apply(terminal, "hub-kubeconfig-dumper", "path: sidecar.yaml", "path: initcontainer.yaml");
+    let component = "../../components/hub-kubeconfig-dumper";
+    let once = "../manifests/components/hub-kubeconfig-dumper-once";
+    apply(terminal, "examples/my-agent", component, once);
     terminal.roll_out(NAMESPACE, "my-agent");
     let name = terminal.run(&format!(
         "{AGENTS} exec deployment/my-agent -- cat /spoke/hub-kubeconfig/cluster-name"
@@ -76,7 +78,7 @@ fn csr_bootstrapper_is_an_agent_in_one_pod(terminal: &Terminal) {
 /// csr-bootstrapper reports the add-on as available.
 fn add_on_is_available(terminal: &Terminal, hub: &Hub) {
     terminal.run(
-        "kubectl --context cluster1 apply -k manifests/addon-lease-controller
+        "kubectl --context cluster1 apply -k manifests/examples/my-addon
         kubectl kustomize manifests/csr-bootstrapper/addons |
             sed 's/open-cluster-management-agent-addon/my-addon/' | kubectl --context cluster1 apply -f -",
     );

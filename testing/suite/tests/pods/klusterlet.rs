@@ -1,9 +1,17 @@
 //! The quick start of all, and what comes after it: a pod is deleted, and the klusterlet operator installs OCM's agents.
 
-use serde_json::json;
-use suite::{audit, cluster::Cluster, ocm::Hub, spoke::klusterlet::operate};
+use std::fs;
 
-use crate::{AGENTS, Terminal, quickstart::no_right_is_missing};
+use serde_json::{Value, json};
+use suite::{
+    audit,
+    cluster::Cluster,
+    needs::{Need, needs},
+    ocm::Hub,
+    spoke::klusterlet::operate,
+};
+
+use crate::{AGENTS, Terminal, quickstart::no_right_is_missing, root};
 
 #[test]
 #[ignore = "needs a control plane with a node to itself"]
@@ -62,6 +70,7 @@ fn agents_of_ocm_run_in_the_same_namespace(terminal: &Terminal, hub: &Hub) {
     terminal.wait_for_heartbeat();
     assert_eq!(terminal.requests(), before);
     the_work_agent_installs_an_add_on(terminal, hub);
+    prometheus_finds_the_operators_pods(terminal);
 
     let before = terminal.requests();
     let image = "quay.io/open-cluster-management/registration:dev";
@@ -72,6 +81,34 @@ fn agents_of_ocm_run_in_the_same_namespace(terminal: &Terminal, hub: &Hub) {
     terminal.roll_out("open-cluster-management-agent", "klusterlet-registration-agent");
     terminal.wait_for_heartbeat();
     assert_eq!(terminal.requests(), before);
+}
+
+/// By the page's configuration, whose labels and ports a test holds to those of the PodMonitors.
+fn prometheus_finds_the_operators_pods(terminal: &Terminal) {
+    if !needs(Need::Tool(&["promtool", "--version"]), "there is no promtool") {
+        return;
+    }
+    let page = fs::read_to_string(root().join("docs/operations.md")).expect("the page");
+    let (_, config) = page.split_once("<!-- scrape config -->\n```yaml\n").expect("the block");
+    let (config, _) = config.split_once("```").expect("its end");
+    let discovery = "role: pod\n        kubeconfig_file: KUBECONFIG";
+    fs::write(terminal.directory.path().join("page.yaml"), config.replace("role: pod", discovery))
+        .expect("a file");
+    let found = terminal.run(
+        "sed \"s#KUBECONFIG#$E2E_DIR/managed/admin.kubeconfig#\" page.yaml >prometheus.yaml
+        promtool check service-discovery --timeout 5s prometheus.yaml klusterlet",
+    );
+    let (_, found) = found.split_once('[').expect("targets");
+    let found: Value = serde_json::from_str(&format!("[{found}")).expect("JSON");
+    let targets = found.as_array().expect("targets").iter().map(|target| &target["labels"]);
+    let targets: Vec<_> = targets.filter(|labels| labels["__address__"].is_string()).collect();
+    let of = |container: &str| {
+        let mut of_it = targets.iter().filter(|labels| labels["container"] == container);
+        of_it.next().and_then(|labels| labels["__address__"].as_str()).expect("its address")
+    };
+    assert_eq!(targets.len(), 2, "{targets:?}");
+    terminal.run(&format!("curl -sf http://{}/metrics", of("registration-controller")));
+    assert!(of("klusterlet-manifestwork-agent").ends_with(":8388"), "{targets:?}");
 }
 
 /// remote-sync as an add-on, from its template on the hub to its pod, with its own credential.
