@@ -210,10 +210,8 @@ fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
 fn monitors_of_the_operator_use_the_programs_ports() {
     let default = |program: &str| {
         let page = crate::page(&format!("bins/{program}/REFERENCE.md"));
-        let (_, port) = page
-            .split_once("Port for these endpoints; 0 disables them. (default ")
-            .expect("the flag");
-        port.split_once(')').expect("its end").0.to_owned()
+        let (_, port) = page.split_once("`-metrics-port`, ").expect("the flag");
+        port.chars().take_while(char::is_ascii_digit).collect::<String>()
     };
     let ports = ["csr-bootstrapper", "klusterlet-agent"].map(default);
     let monitored: Vec<_> = operators_monitors().into_iter().map(|(_, address)| address).collect();
