@@ -83,22 +83,27 @@ fn agents_of_ocm_run_in_the_same_namespace(terminal: &Terminal, hub: &Hub) {
     assert_eq!(terminal.requests(), before);
 }
 
-/// By the page's configuration, whose labels and ports a test holds to those of the PodMonitors.
+/// By the page's configuration, whose labels and ports a test holds to those of the PodMonitors. Prometheus is told the pods
+/// by a file, in the words of its discovery.
 fn prometheus_finds_the_operators_pods(terminal: &Terminal) {
     if !needs(Need::Tool(&["promtool", "--version"]), "there is no promtool") {
         return;
     }
+    let pods = terminal.run("kubectl --context cluster1 get pods -A -o json");
+    let pods: Value = serde_json::from_str(&pods).expect("JSON");
+    let pods: Vec<_> = pods["items"].as_array().expect("pods").iter().map(discovered).collect();
+    let write = |name, text: String| {
+        fs::write(terminal.directory.path().join(name), text).expect("a file");
+    };
+    write("pods.json", json!(pods).to_string());
     let page = fs::read_to_string(root().join("docs/operations.md")).expect("the page");
     let (_, config) = page.split_once("<!-- scrape config -->\n```yaml\n").expect("the block");
     let (config, _) = config.split_once("```").expect("its end");
-    let discovery = "role: pod\n        kubeconfig_file: KUBECONFIG";
-    fs::write(terminal.directory.path().join("page.yaml"), config.replace("role: pod", discovery))
-        .expect("a file");
-    let found = terminal.run(
-        "sed \"s#KUBECONFIG#$E2E_DIR/managed/admin.kubeconfig#\" page.yaml >prometheus.yaml
-        promtool check service-discovery --timeout 5s prometheus.yaml klusterlet",
-    );
-    let (_, found) = found.split_once('[').expect("targets");
+    let config = config.replace("kubernetes_sd_configs", "file_sd_configs");
+    write("prometheus.yaml", config.replace("role: pod", "files: [pods.json]"));
+    let found =
+        terminal.run("promtool check service-discovery --timeout 5s prometheus.yaml klusterlet");
+    let (_, found) = found.split_once("[\n").expect("targets");
     let found: Value = serde_json::from_str(&format!("[{found}")).expect("JSON");
     let targets = found.as_array().expect("targets").iter().map(|target| &target["labels"]);
     let targets: Vec<_> = targets.filter(|labels| labels["__address__"].is_string()).collect();
@@ -109,6 +114,19 @@ fn prometheus_finds_the_operators_pods(terminal: &Terminal) {
     assert_eq!(targets.len(), 2, "{targets:?}");
     terminal.run(&format!("curl -sf http://{}/metrics", of("registration-controller")));
     assert!(of("klusterlet-manifestwork-agent").ends_with(":8388"), "{targets:?}");
+}
+
+/// A pod without ports as Prometheus' discovery shows it.
+fn discovered(pod: &Value) -> Value {
+    let address = &pod["status"]["podIP"];
+    json!({"targets": [address], "labels": {
+        "__meta_kubernetes_namespace": pod["metadata"]["namespace"],
+        "__meta_kubernetes_pod_container_name": pod["spec"]["containers"][0]["name"],
+        "__meta_kubernetes_pod_ip": address,
+        "__meta_kubernetes_pod_label_app":
+            pod["metadata"]["labels"]["app"].as_str().unwrap_or_default(),
+        "__meta_kubernetes_pod_name": pod["metadata"]["name"],
+    }})
 }
 
 /// remote-sync as an add-on, from its template on the hub to its pod, with its own credential.
