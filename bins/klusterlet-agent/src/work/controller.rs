@@ -62,7 +62,7 @@ impl WorkController {
             if self.clients.hub.config().server != server {
                 // All names of records change with it.
                 log::warn!("the hub's URL has changed: restarting the work duty");
-                stop.raise();
+                self.duty.process.raise();
                 return None;
             }
             let interval = self.duty.settings.status_sync_interval;

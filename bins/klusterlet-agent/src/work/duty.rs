@@ -46,6 +46,9 @@ const MAX_WORK: usize = 8 << 20;
 /// The work duty. A lock is never held across I/O.
 pub(crate) struct WorkDuty {
     pub(crate) settings: WorkSettings,
+    /// Ends the process.
+    pub(crate) process: Stop,
+    /// Raised with it. A change of a work wakes the loops of this duty alone.
     pub(crate) stop: Stop,
     pub(crate) managed: Client,
     pub(crate) works: Store<Arc<ManifestWork>>,
@@ -78,7 +81,8 @@ impl WorkDuty {
         };
         Ok(Self {
             settings: settings.clone(),
-            stop: stop.clone(),
+            process: stop.clone(),
+            stop: stop.child(),
             managed: managed.managing_as(FIELD_MANAGER).limited_to(MAX_OBJECT),
             works: Store::new(MAX_WORKS).weighing_at_most(MAX_WORKS_LENGTH, |work| work.length),
             records: Store::new(MAX_WORKS)
@@ -109,7 +113,7 @@ impl WorkDuty {
             Ok(()) => WorkController::new(agent, Clients::new(hub, &self), self).run(),
             Err(error) => {
                 log::error!(error:% = error; "the works cannot be followed");
-                self.stop.raise();
+                self.process.raise();
             }
         }
     }
