@@ -50,6 +50,15 @@ struct Seen {
     version: u64,
 }
 
+/// A change of an object that no pass has taken up yet.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    /// Of more than its status.
+    is_desired: bool,
+    /// What was seen, if that was one thing only: the echo of a write may come before its answer.
+    only: Option<Seen>,
+}
+
 /// The applied objects and the works that they belong to; shared by all watches.
 #[derive(Clone, Default)]
 pub(crate) struct Watches(Arc<Mutex<State>>);
@@ -61,12 +70,19 @@ struct KindWatch {
     stop: Stop,
 }
 
+/// An applied object.
+#[derive(Default)]
+struct AppliedObject {
+    works: BTreeMap<String, Scrape>,
+    seen: Option<Seen>,
+}
+
 #[derive(Default)]
 struct State {
     kinds: BTreeMap<Kind, KindWatch>,
-    works: BTreeMap<ResourceIdentifier, BTreeMap<String, Scrape>>,
-    seen: BTreeMap<ResourceIdentifier, Seen>,
-    changed: BTreeMap<String, Scrape>,
+    works: BTreeMap<String, Vec<ResourceIdentifier>>,
+    objects: BTreeMap<ResourceIdentifier, AppliedObject>,
+    changed: BTreeMap<ResourceIdentifier, Change>,
 }
 
 impl Watches {
@@ -74,11 +90,13 @@ impl Watches {
     pub(crate) fn follow(&self, work: &str, objects: &[Followed], client: &Client, stop: &Stop) {
         let mut new = Vec::new();
         let mut state = lock(&self.0);
-        for works in state.works.values_mut() {
-            works.remove(work);
+        let identifiers = objects.iter().map(|followed| followed.object.clone()).collect();
+        let before = state.works.insert(work.to_owned(), identifiers).unwrap_or_default();
+        for object in &before {
+            state.release(object, work);
         }
         for Followed { object, resource, scrape } in objects {
-            let works = state.works.entry(object.clone()).or_default();
+            let works = &mut state.objects.entry(object.clone()).or_default().works;
             let known = works.entry(work.to_owned()).or_default();
             *known = (*known).max(*scrape);
             let version = resource.version.to_string();
@@ -93,7 +111,7 @@ impl Watches {
                 }
             }
         }
-        state.forget_unapplied();
+        state.forget_unapplied(&before);
         drop(state);
         for (resource, ended) in new {
             let (watches, client, stop) = (self.clone(), client.clone(), stop.clone());
@@ -110,24 +128,33 @@ impl Watches {
     /// Follows only the objects of these works.
     pub(crate) fn retain(&self, is_known: impl Fn(&str) -> bool) {
         let mut state = lock(&self.0);
-        for works in state.works.values_mut() {
-            works.retain(|work, _| is_known(work));
+        let unknown: Vec<_> = state.works.extract_if(.., |work, _| !is_known(work)).collect();
+        for (work, objects) in &unknown {
+            objects.iter().for_each(|object| state.release(object, work));
+            state.forget_unapplied(objects);
         }
-        state.forget_unapplied();
     }
 
     /// Takes the works whose objects changed, each with how soon it has a pass: Poll or Watch.
     pub(crate) fn take_changed(&self) -> BTreeMap<String, Scrape> {
-        std::mem::take(&mut lock(&self.0).changed)
+        let mut state = lock(&self.0);
+        let mut works = BTreeMap::new();
+        for (object, change) in std::mem::take(&mut state.changed) {
+            for (work, scrape) in state.works_of(&object) {
+                let scrape = if change.is_desired { Scrape::Watch } else { *scrape };
+                let known = works.entry(work.clone()).or_default();
+                *known = scrape.max(*known);
+            }
+        }
+        works.retain(|_, scrape| *scrape != Scrape::Never);
+        works
     }
 
     /// Whether a work has objects of kinds that cannot be watched: they are polled.
     pub(crate) fn needs_polling(&self, work: &str) -> bool {
         let state = lock(&self.0);
-        let mut objects = state.works.iter().filter(|(_, works)| works.contains_key(work));
-        objects.any(|(object, _)| {
-            state.kinds.get(&object.kind()).is_some_and(|watch| watch.is_refused)
-        })
+        let mut objects = state.works.get(work).into_iter().flatten();
+        objects.any(|object| state.kinds.get(&object.kind()).is_some_and(|watch| watch.is_refused))
     }
 
     /// The kinds that cannot be watched.
@@ -170,8 +197,12 @@ impl Watches {
     /// Notes the state of an object that this agent has written: its event is not a change.
     pub(crate) fn wrote(&self, resource: &Resource, object: &Value) {
         let (identifier, mut state) = (identifier(resource, object), lock(&self.0));
-        if state.works.contains_key(&identifier) {
-            state.seen.insert(identifier, Seen::of(&object["metadata"]));
+        let State { objects, changed, .. } = &mut *state;
+        let Some(known) = objects.get_mut(&identifier) else { return };
+        let written = Seen::of(&object["metadata"]);
+        known.seen = Some(written);
+        if changed.get(&identifier).is_some_and(|change| change.only == Some(written)) {
+            changed.remove(&identifier);
         }
     }
 
@@ -186,7 +217,7 @@ impl Watches {
         let identifier = identifier(resource, object);
         let mut state = lock(&self.0);
         let seen = if is_deleted { Seen::default() } else { Seen::of(&object["metadata"]) };
-        state.works.contains_key(&identifier).then(|| {
+        state.objects.contains_key(&identifier).then(|| {
             state.saw(&identifier, seen);
             identifier
         })
@@ -195,7 +226,7 @@ impl Watches {
     /// Notes the objects that a list lacks.
     fn note_absent(&self, resource: &Resource, listed: &BTreeSet<ResourceIdentifier>) {
         let mut state = lock(&self.0);
-        let of_kind = state.works.keys().filter(|object| object.kind() == kind(resource));
+        let of_kind = state.objects.keys().filter(|object| object.kind() == kind(resource));
         let absent: Vec<_> = of_kind.filter(|object| !listed.contains(object)).cloned().collect();
         for object in absent {
             state.saw(&object, Seen::default());
@@ -204,42 +235,61 @@ impl Watches {
 
     fn set_refused(&self, resource: &Resource, is_refused: bool) {
         let (kind, mut state) = (kind(resource), lock(&self.0));
-        let State { kinds, works, changed, .. } = &mut *state;
+        let State { kinds, objects, changed, .. } = &mut *state;
         let watch = kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
         let Some(watch) = watch else { return };
         if std::mem::replace(&mut watch.is_refused, is_refused) != is_refused {
             // Another pass begins or ends the polling.
-            let objects = works.iter().filter(|(object, _)| object.kind() == kind);
-            let works = objects.flat_map(|(_, works)| works.keys());
-            changed.extend(works.map(|work| (work.clone(), Scrape::Watch)));
+            let objects = objects.keys().filter(|object| object.kind() == kind);
+            let change = Change { is_desired: true, only: None };
+            changed.extend(objects.map(|object| (object.clone(), change)));
         }
     }
 }
 
 impl State {
-    /// Notes the works that a change of the object concerns. Any change of its desired state does.
+    fn works_of(&self, object: &ResourceIdentifier) -> impl Iterator<Item = (&String, &Scrape)> {
+        self.objects.get(object).into_iter().flat_map(|object| &object.works)
+    }
+
+    /// Notes a change that concerns some work. Any change of the desired state does.
     fn saw(&mut self, object: &ResourceIdentifier, now: Seen) {
-        let before = self.seen.insert(object.clone(), now);
+        let Some(known) = self.objects.get_mut(object) else { return };
+        let before = known.seen.replace(now);
         if before == Some(now) {
             return;
         }
         let is_desired = before.is_none_or(|before| before.desired != now.desired);
-        for (work, scrape) in self.works.get(object).into_iter().flatten() {
-            let scrape = if is_desired { Scrape::Watch } else { *scrape };
-            if scrape != Scrape::Never {
-                let known = self.changed.entry(work.clone()).or_default();
-                *known = scrape.max(*known);
-            }
+        if is_desired || known.works.values().any(|scrape| *scrape != Scrape::Never) {
+            let known = self.changed.get(object);
+            let only = known.is_none().then_some(now);
+            let is_desired = is_desired || known.is_some_and(|known| known.is_desired);
+            self.changed.insert(object.clone(), Change { is_desired, only });
         }
     }
 
-    fn forget_unapplied(&mut self) {
-        let Self { works, seen, kinds, .. } = self;
-        works.retain(|_, works| !works.is_empty());
-        seen.retain(|object, _| works.contains_key(object));
-        let applied: BTreeSet<Kind> = works.keys().map(ResourceIdentifier::kind).collect();
-        for (_, ended) in kinds.extract_if(.., |kind, _| !applied.contains(kind)) {
-            ended.stop.raise();
+    /// The work no longer has the object.
+    fn release(&mut self, object: &ResourceIdentifier, work: &str) {
+        if let Some(object) = self.objects.get_mut(object) {
+            object.works.remove(work);
+        }
+    }
+
+    /// Forgets those of some objects that no work has, and ends the watches of their kinds.
+    fn forget_unapplied(&mut self, objects: &[ResourceIdentifier]) {
+        for object in objects {
+            if self.objects.get(object).is_none_or(|object| !object.works.is_empty()) {
+                continue;
+            }
+            self.objects.remove(object);
+            let has_kind = |it: &ResourceIdentifier| {
+                (&it.group, &it.resource) == (&object.group, &object.resource)
+            };
+            if !self.objects.keys().any(has_kind)
+                && let Some(ended) = self.kinds.remove(&object.kind())
+            {
+                ended.stop.raise();
+            }
         }
     }
 }
@@ -280,37 +330,44 @@ mod tests {
 
     use super::*;
 
+    /// Of a work that has the object.
+    fn watches(object: &ResourceIdentifier, scrape: Scrape) -> Watches {
+        let watches = Watches::default();
+        let mut state = lock(&watches.0);
+        state.works.insert("w".to_owned(), vec![object.clone()]);
+        let works = BTreeMap::from([("w".to_owned(), scrape)]);
+        state.objects.insert(object.clone(), AppliedObject { works, seen: None });
+        drop(state);
+        watches
+    }
+
     #[test]
     fn status_alone_matters_where_the_work_has_rules() {
-        let watches = Watches::default();
         let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
-        let note = |generation: Value, version: &str| {
-            let metadata =
-                json!({"name": "a", "generation": generation, "resourceVersion": version});
-            watches.note(&CONFIGMAPS, &Document::Whole(json!({"metadata": metadata})), false);
-            watches.take_changed().remove("w")
-        };
         for scrape in [Scrape::Never, Scrape::Poll, Scrape::Watch] {
-            let works = BTreeMap::from([("w".to_owned(), scrape)]);
-            lock(&watches.0).works.insert(object.clone(), works);
-            lock(&watches.0).seen.clear();
+            let watches = watches(&object, scrape);
+            let note = |generation: Value, version: &str| {
+                let metadata =
+                    json!({"name": "a", "generation": generation, "resourceVersion": version});
+                watches.note(&CONFIGMAPS, &Document::Whole(json!({"metadata": metadata})), false);
+                watches.take_changed().remove("w")
+            };
             assert_eq!(note(json!(1), "1"), Some(Scrape::Watch), "it is new");
             assert_eq!(note(json!(1), "1"), None);
             assert_eq!(note(json!(1), "2"), Some(scrape).filter(|s| *s != Scrape::Never));
             assert_eq!(note(json!(2), "3"), Some(Scrape::Watch), "its desired state has changed");
+            assert_eq!(note(json!(null), "4"), Some(Scrape::Watch), "none are counted");
         }
-        assert_eq!(note(json!(null), "4"), Some(Scrape::Watch), "none are counted");
     }
 
     #[test]
     fn kind_that_cannot_be_watched_is_polled_until_it_can_or_no_work_applies_it() {
-        let watches = Watches::default();
         let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
+        let watches = watches(&object, Scrape::Watch);
         let ended = Stop::default();
         let (version, stop) = ("v1".to_owned(), ended.clone());
         let watch = KindWatch { version, is_refused: false, stop };
         lock(&watches.0).kinds.insert(object.kind(), watch);
-        lock(&watches.0).works.insert(object, BTreeMap::from([("w".to_owned(), Scrape::Watch)]));
         for is_refused in [true, false] {
             watches.set_refused(&CONFIGMAPS, is_refused);
             assert_eq!(watches.take_changed(), BTreeMap::from([("w".to_owned(), Scrape::Watch)]));
@@ -326,19 +383,24 @@ mod tests {
 
     #[test]
     fn echo_of_an_own_write_is_no_change() {
-        let (watches, metadata) =
-            (Watches::default(), json!({"name": "a", "resourceVersion": "1"}));
-        let object = identifier(&CONFIGMAPS, &json!({"metadata": metadata}));
-        let works = BTreeMap::from([("w".to_owned(), Scrape::Watch)]);
-        lock(&watches.0).works.insert(object, works.clone());
-        let note = |version: &str| {
-            let metadata = json!({"name": "a", "resourceVersion": version});
-            let document = Document::Whole(json!({"metadata": metadata}));
-            watches.note(&CONFIGMAPS, &document, false);
-            watches.take_changed()
-        };
-        watches.wrote(&CONFIGMAPS, &json!({"metadata": metadata}));
-        assert!(note("1").is_empty());
-        assert_eq!(note("2"), works, "another writer");
+        let object = |version: &str| json!({"metadata": {"name": "a", "resourceVersion": version}});
+        // What is seen before and after the answer to a write, which made version 2.
+        let cases: [(&[&str], &[&str], bool); 5] = [
+            (&[], &["2"], false),
+            (&["2"], &[], false),
+            (&[], &["2", "3"], true),
+            (&["1", "2"], &[], true),
+            (&["2", "3"], &[], true),
+        ];
+        for (before, after, is_change) in cases {
+            let watches = watches(&identifier(&CONFIGMAPS, &object("")), Scrape::Watch);
+            let note = |version: &&str| {
+                watches.note(&CONFIGMAPS, &Document::Whole(object(version)), false);
+            };
+            before.iter().for_each(note);
+            watches.wrote(&CONFIGMAPS, &object("2"));
+            after.iter().for_each(note);
+            assert_eq!(!watches.take_changed().is_empty(), is_change, "{before:?} {after:?}");
+        }
     }
 }
