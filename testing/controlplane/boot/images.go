@@ -33,10 +33,12 @@ func importImages(assets string) {
 		// As .ci/release/roots.sh has them.
 		links: map[string]string{
 			"usr/local/bin/klusterlet-addon-lease-controller": "addon-lease-controller",
-			"registration": "usr/local/bin/csr-bootstrapper",
+			"registration":          "usr/local/bin/csr-bootstrapper",
+			"registration-operator": "usr/local/bin/klusterlet-agent",
+			"work":                  "usr/local/bin/klusterlet-agent",
 		},
 	}
-	for _, name := range []string{"addon-lease-controller", "csr-bootstrapper", "hub-kubeconfig-dumper", "remote-sync"} {
+	for _, name := range []string{"addon-lease-controller", "csr-bootstrapper", "hub-kubeconfig-dumper", "klusterlet-agent", "remote-sync"} {
 		ours.files["usr/local/bin/"+name] = filepath.Join(programs, name)
 	}
 	busybox := image{
@@ -55,7 +57,7 @@ func importImages(assets string) {
 	prepare := busybox
 	prepare.tags, prepare.entrypoint = []string{"registry.example.com/prepare:1"}, []string{"/bin/true"}
 	images := []image{ours, busybox, agents, prepare}
-	for _, name := range []string{"registration", "work"} {
+	for _, name := range []string{"registration", "registration-operator", "work"} {
 		images = append(images, image{
 			tags: []string{"quay.io/open-cluster-management/" + name + ":dev"}, user: "10001:10001", path: "/",
 			files: map[string]string{name: filepath.Join(assets, name)},

@@ -35,9 +35,9 @@ use crate::{
 };
 
 pub use self::kinds::{
-    addons, bindings, claims, clusters, decisions, managements, placements, properties,
-    replica_sets, requests, serve_applied_works, serve_claims, serve_properties, sets, templates,
-    works,
+    addons, applied_works, bindings, claims, clusters, decisions, managements, placements,
+    properties, replica_sets, requests, serve_applied_works, serve_claims, serve_properties, sets,
+    templates, works,
 };
 
 /// Conditions of a ManagedCluster, by their types.

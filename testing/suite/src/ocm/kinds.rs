@@ -57,6 +57,12 @@ pub fn works() -> Resource {
     resource("work.open-cluster-management.io", "manifestworks", "ManifestWork")
 }
 
+/// What a work agent notes on its cluster.
+pub fn applied_works() -> Resource {
+    let (plural, kind) = ("appliedmanifestworks".into(), "AppliedManifestWork".into());
+    Resource { plural, kind, ..works() }
+}
+
 /// What makes a ManifestWork for each cluster of a Placement.
 pub fn replica_sets() -> Resource {
     let (plural, kind) = ("manifestworkreplicasets".into(), "ManifestWorkReplicaSet".into());

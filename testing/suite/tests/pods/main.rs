@@ -4,6 +4,7 @@
 mod bases;
 mod klusterlet;
 mod quickstart;
+mod takeover;
 
 use std::{
     fs::{self, File},
