@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{lock::lock, stop::Stop};
+use apiclient::{discovery::ApiResource, lock::lock, stop::Stop};
 use sidecar::runtime;
 
 use crate::{
@@ -19,7 +19,6 @@ use crate::{
     },
     connection::{ClusterRecords, Connection},
     model::{
-        discovery::ApiResource,
         key::{self, KindIndex, Pair},
         object::TargetObject,
     },

@@ -1,12 +1,61 @@
-//! Discovery documents of a server.
+//! Discovery: the groups, versions and kinds that a server serves.
 
 use serde_json::Value;
 
 use crate::{
     client::Client,
     error::{Error, Result},
-    resource::valid_label,
+    resource::{Resource, valid_label},
 };
+
+/// A kind as a server serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiResource {
+    pub resource: Resource,
+    pub namespaced: bool,
+    /// Whether it has a `status` subresource.
+    pub status: bool,
+}
+
+impl ApiResource {
+    /// Returns whether the objects of both have the same paths, whatever else differs.
+    pub fn same_objects(&self, other: &Self) -> bool {
+        (&self.resource, self.namespaced) == (&other.resource, other.namespaced)
+    }
+}
+
+/// The kinds of a version that allow all of these verbs.
+pub fn resources(
+    client: &Client,
+    group: &str,
+    version: &str,
+    verbs: &[&str],
+) -> Result<Vec<ApiResource>> {
+    let list = document(client, &version_path(group, version), "APIResourceList")?;
+    Ok(listed(&list, group, version, verbs))
+}
+
+fn listed(list: &Value, group: &str, version: &str, verbs: &[&str]) -> Vec<ApiResource> {
+    let entries = || list["resources"].as_array().into_iter().flatten();
+    let allows = |entry: &Value, verb: &&str| {
+        entry["verbs"].as_array().is_some_and(|allowed| allowed.iter().any(|it| it == verb))
+    };
+    let resources = entries().filter_map(|entry| {
+        let plural = entry["name"].as_str().filter(|plural| valid_label(plural))?;
+        let status = format!("{plural}/status");
+        verbs.iter().all(|verb| allows(entry, verb)).then(|| ApiResource {
+            resource: Resource {
+                group: group.to_owned().into(),
+                version: version.to_owned().into(),
+                plural: plural.to_owned().into(),
+                kind: entry["kind"].as_str().unwrap_or_default().to_owned().into(),
+            },
+            namespaced: entry["namespaced"] == true,
+            status: entries().any(|entry| entry["name"] == *status),
+        })
+    });
+    resources.collect()
+}
 
 /// Reads a document that has to be of `kind`, such as `APIGroup`.
 pub fn document(client: &Client, path: &str, kind: &str) -> Result<Value> {
@@ -19,7 +68,7 @@ pub fn document(client: &Client, path: &str, kind: &str) -> Result<Value> {
 }
 
 /// Path of the APIResourceList of a version; the core group has no name.
-pub fn version_path(group: &str, version: &str) -> String {
+fn version_path(group: &str, version: &str) -> String {
     match group {
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),
@@ -37,4 +86,59 @@ pub fn versions(group: &Value) -> Vec<String> {
         }
     }
     versions
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn documents_are_where_the_server_has_them() {
+        assert_eq!(version_path("apps", "v1"), "/apis/apps/v1");
+        assert_eq!(version_path("", "v1"), "/api/v1");
+    }
+
+    #[test]
+    fn the_preferred_version_is_looked_at_first() {
+        let version = |version: &str| json!({"groupVersion": "g", "version": version});
+        let group = json!({"kind": "APIGroup", "preferredVersion": version("v1"),
+            "versions": [version("v2"), version("v1"), version("../x"), 7]});
+        assert_eq!(versions(&group), ["v1", "v2"]);
+        assert!(versions(&json!({})).is_empty());
+    }
+
+    #[test]
+    fn a_kind_is_listed_with_its_status_if_it_allows_the_verbs() {
+        let verbs = json!(["create", "get", "list", "watch"]);
+        let list = json!({"kind": "APIResourceList", "resources": [
+            {"name": "widgets", "kind": "Widget", "namespaced": true, "verbs": verbs},
+            {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["get"]},
+            {"name": "regions", "kind": "Region", "namespaced": false, "verbs": verbs},
+            {"name": "reviews", "kind": "Review", "namespaced": true, "verbs": ["create"]},
+            {"name": "odd", "kind": "Odd"},
+        ]});
+        let kinds = listed(&list, "example.com", "v1", &["list", "watch"]);
+        let [widget, region] = &*kinds else { panic!("{kinds:?}") };
+        assert_eq!((widget.namespaced, widget.status), (true, true));
+        let object = widget.resource.object("ns", "x");
+        assert_eq!(object.path(), "/apis/example.com/v1/namespaces/ns/widgets/x");
+        assert_eq!(widget.resource.kind, "Widget");
+        assert_eq!((region.namespaced, region.status), (false, false));
+        assert_eq!(listed(&list, "example.com", "v1", &[]).len(), 4);
+    }
+
+    #[test]
+    fn a_status_that_comes_or_goes_leaves_the_objects() {
+        let found = |version, namespaced, status| {
+            let resource = Resource::v1("example.com", "widgets", "Widget");
+            let resource = Resource { version, ..resource };
+            ApiResource { resource, namespaced, status }
+        };
+        let kind = found("v1".into(), true, true);
+        assert!(kind.same_objects(&found("v1".into(), true, false)));
+        assert!(!kind.same_objects(&found("v1".into(), false, true)));
+        assert!(!kind.same_objects(&found("v2".into(), true, true)));
+    }
 }

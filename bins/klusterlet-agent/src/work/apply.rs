@@ -2,6 +2,7 @@
 
 use apiclient::{
     api::ObjectMeta,
+    discovery::ApiResource,
     error::{Error, Result},
     json,
     resource::Target,
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     executor::{check_delete, denial},
-    io::{ServedKind, Side, WorkIo},
+    io::{Side, WorkIo},
     manifest::{Manifest, Strategy},
     merge::{Intent, difference, merge, without_nulls},
     objects::{AppliedManifestWork, ServerSideApplyConfig, uid},
@@ -64,7 +65,7 @@ pub(crate) struct ApplyOptions<'a> {
 pub(crate) fn apply(
     io: &mut dyn WorkIo,
     (manifest, text): (&Manifest, &str),
-    kind: &ServedKind,
+    kind: &ApiResource,
     options: &ApplyOptions<'_>,
 ) -> std::result::Result<(Value, bool), ApplyError> {
     let target = kind.resource.object_in(&manifest.meta.namespace, &manifest.meta.name);

@@ -8,11 +8,11 @@ use std::{
 
 use apiclient::{
     client::{Client, Patch, Preconditions, Propagation},
-    discovery::{self, version_path},
+    discovery::{self, ApiResource},
     error::{Error, Result},
     event::CoreEvent,
     log_object,
-    resource::{Resource, Target, valid_label, valid_name},
+    resource::{Target, valid_label, valid_name},
     time::seconds_time,
 };
 use log::Level;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::{
     duty::WorkDuty,
-    io::{ServedKind, Side, WorkEvent, WorkIo},
+    io::{Side, WorkEvent, WorkIo},
     objects::{Kind, ManifestWork, ResourceIdentifier, ServerSideApplyConfig, group_resource, uid},
     report::work_target,
 };
@@ -39,7 +39,7 @@ pub(crate) struct Clients {
     /// Counts.
     duty: Arc<WorkDuty>,
     /// By group and version, with the time of the read.
-    discovered: BTreeMap<String, (Instant, Result<Vec<ServedKind>>)>,
+    discovered: BTreeMap<String, (Instant, Result<Vec<ApiResource>>)>,
     /// Kinds whose last write hung, with its end and its error.
     hanging: BTreeMap<Kind, (Instant, Error)>,
 }
@@ -113,9 +113,9 @@ impl Clients {
     fn find(
         &mut self,
         api_version: &str,
-        fits: impl Fn(&ServedKind) -> bool,
-    ) -> Result<Option<ServedKind>> {
-        let found = |kinds: &[ServedKind]| kinds.iter().find(|kind| fits(kind)).cloned();
+        fits: impl Fn(&ApiResource) -> bool,
+    ) -> Result<Option<ApiResource>> {
+        let found = |kinds: &[ApiResource]| kinds.iter().find(|kind| fits(kind)).cloned();
         if let Some((read, kinds)) = self.discovered.get(api_version) {
             let kind = kinds.as_deref().map(found).map_err(Clone::clone);
             if matches!(kind, Ok(Some(_))) || read.elapsed() < REDISCOVERY_INTERVAL {
@@ -134,7 +134,7 @@ impl Clients {
 }
 
 impl WorkIo for Clients {
-    fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ServedKind> {
+    fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ApiResource> {
         match self.find(api_version, |served| served.resource.kind == kind) {
             Ok(Some(served)) => Ok(served),
             Ok(None) | Err(Error::NotFound(_) | Error::NotServed(_)) => {
@@ -145,7 +145,7 @@ impl WorkIo for Clients {
         }
     }
 
-    fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>> {
+    fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ApiResource>> {
         for version in versions(&self.client(Side::Managed), group)? {
             // The server has just listed the version: a 404 is an error.
             let found = self.find(&version, |served| served.resource.plural == plural)?;
@@ -254,25 +254,10 @@ fn lacks_group(client: &Client, group: &str) -> Result<bool> {
 }
 
 /// The kinds of a version.
-fn read_version(client: &Client, api_version: &str) -> Result<Vec<ServedKind>> {
+fn read_version(client: &Client, api_version: &str) -> Result<Vec<ApiResource>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if !valid_label(version) || !(group.is_empty() || valid_name(group)) {
         return Ok(Vec::new());
     }
-    let path = version_path(group, version);
-    let document = discovery::document(client, &path, "APIResourceList")?;
-    let listed = document["resources"].as_array().into_iter().flatten();
-    let kinds = listed.filter_map(|entry| {
-        let (plural, kind) = (entry["name"].as_str()?, entry["kind"].as_str()?);
-        valid_label(plural).then(|| ServedKind {
-            resource: Resource {
-                group: group.to_owned().into(),
-                version: version.to_owned().into(),
-                plural: plural.to_owned().into(),
-                kind: kind.to_owned().into(),
-            },
-            namespaced: entry["namespaced"] == true,
-        })
-    });
-    Ok(kinds.collect())
+    discovery::resources(client, group, version, &[])
 }

@@ -1,10 +1,6 @@
 //! Requests of the work duty: the real clients send them, and so does the world of the model.
 
-use apiclient::{
-    client::Preconditions,
-    error::Result,
-    resource::{Resource, Target},
-};
+use apiclient::{client::Preconditions, discovery::ApiResource, error::Result, resource::Target};
 use serde_json::Value;
 
 use super::{
@@ -21,13 +17,6 @@ pub(crate) enum Side<'a> {
     ManagedAs(&'a ServiceAccount),
 }
 
-/// A kind as the managed cluster serves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServedKind {
-    pub(crate) resource: Resource,
-    pub(crate) namespaced: bool,
-}
-
 /// What happened to a work.
 #[derive(Debug)]
 pub(crate) enum WorkEvent<'a> {
@@ -39,10 +28,10 @@ pub(crate) enum WorkEvent<'a> {
 
 pub(crate) trait WorkIo {
     /// The kind of a manifest; `NotServed` only if discovery succeeded without it.
-    fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ServedKind>;
+    fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ApiResource>;
 
     /// A recorded resource in a version that is served now; `None` only if discovery succeeded without it.
-    fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ServedKind>>;
+    fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ApiResource>>;
 
     fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value>;
 

@@ -2,13 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use apiclient::api::null_as_default;
+use apiclient::{api::null_as_default, discovery::ApiResource};
 use serde::Deserialize;
 
 use super::{
     condition_rules::ConditionRule,
     feedback::FeedbackRule,
-    io::{ServedKind, WorkIo},
+    io::WorkIo,
     objects::{
         ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier, ServerSideApplyConfig,
     },
@@ -23,7 +23,7 @@ const MAX_CONDITION_RULES: usize = 16;
 pub(crate) struct Manifest {
     pub(crate) meta: ManifestResourceMeta,
     pub(crate) digest: u64,
-    pub(crate) kind: Result<ServedKind, String>,
+    pub(crate) kind: Result<ApiResource, String>,
 }
 
 /// The part of a manifest that says what it is about: the whole of it becomes a tree only while it is applied.
@@ -73,7 +73,7 @@ impl Manifest {
             ..ManifestResourceMeta::default()
         };
         let mut kind = io.find_kind(&api_version, &meta.kind).map_err(|e| e.to_string());
-        if let Ok(ServedKind { resource, namespaced }) = &kind {
+        if let Ok(ApiResource { resource, namespaced, .. }) = &kind {
             meta.resource = resource.plural.to_string();
             if !namespaced {
                 meta.namespace.clear();

@@ -5,6 +5,7 @@ use std::{cell::Cell, sync::Arc, time::Duration};
 
 use apiclient::{
     client::Client,
+    discovery::ApiResource,
     error::{Error, Result},
     rate_limiter::{Admission, Priority},
     stop::Stop,
@@ -18,7 +19,6 @@ use crate::{
     },
     connection::{ClusterSession, Connection},
     model::{
-        discovery::ApiResource,
         key::{KindIndex, PerKind},
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },

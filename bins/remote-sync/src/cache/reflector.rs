@@ -10,6 +10,7 @@ use std::{
 
 use apiclient::{
     backoff::Backoff,
+    discovery::ApiResource,
     error::{Error, Result},
     json::{Document, Head},
     log_line::seconds,
@@ -27,7 +28,6 @@ use crate::{
     connection::{ClusterSession, Connection},
     model::{
         annotations::Uid,
-        discovery::ApiResource,
         key::{self, ObjectKey},
     },
 };
@@ -38,9 +38,6 @@ pub(crate) const PAGE: u32 = 500;
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Roughly the wait before a kind with too many objects is listed again.
 const RELIST_INTERVAL: Duration = Duration::from_secs(300);
-/// The time for which what discovery says about a kind is believed. A server ends the watches of a kind whose
-/// definition changes, so that a change is seen with the next one.
-const DISCOVERY_TTL: Duration = Duration::from_secs(5);
 
 /// Finds a kind as a cluster serves it; `NotServed` if it does not (yet).
 pub(crate) type FindKind = Box<dyn Fn(&ClusterSession) -> Result<ApiResource> + Send>;
@@ -68,11 +65,31 @@ struct Progress {
     backoff: Backoff,
     /// Lists and watches so far.
     begun: u64,
-    /// When the kind was found.
-    found: Instant,
 }
 
 impl<W: Watched> Reflector<W> {
+    /// A reflector of all objects, whole, in a namespace or in all.
+    pub(crate) fn new(
+        cluster: &Arc<Connection>,
+        store: &Arc<ObjectStore<W::Object>>,
+        (kind_name, find_kind): (String, FindKind),
+        namespace: Option<&str>,
+        watched: W,
+    ) -> Self {
+        let (cluster, store) = (cluster.clone(), store.clone());
+        let (namespace, name) = (namespace.map(str::to_owned), None);
+        Self {
+            cluster,
+            store,
+            kind_name,
+            find_kind,
+            namespace,
+            name,
+            metadata_only: false,
+            watched,
+        }
+    }
+
     /// Follows the list in a thread until `stop` is raised, across all sessions.
     ///
     /// # Errors
@@ -93,7 +110,7 @@ impl<W: Watched> Reflector<W> {
     /// Follows the list until the session ends.
     fn follow(&self, session: &ClusterSession) {
         let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-        let mut progress = Progress { watcher, backoff, begun: 0, found: Instant::now() };
+        let mut progress = Progress { watcher, backoff, begun: 0 };
         while !session.stop.raised() {
             let ran = self
                 .kind(session, &mut progress)
@@ -109,7 +126,6 @@ impl<W: Watched> Reflector<W> {
     /// Finds the kind. A list of another version or scope says nothing about this one.
     fn kind(&self, session: &ClusterSession, progress: &mut Progress) -> Result<Arc<ApiResource>> {
         let kind = Arc::new((self.find_kind)(session)?);
-        progress.found = Instant::now();
         let before = self.store.kind();
         self.store.set_kind(Some(kind.clone()));
         if before.as_ref().is_none_or(|before| !before.same_objects(&kind)) {
@@ -191,26 +207,21 @@ impl<W: Watched> Reflector<W> {
         Ok(true)
     }
 
-    /// Returns whether a list or watch that begins is of the same kind and cluster as those before. A session
-    /// starts by reading the cluster's identity; later requests may use another connection and reach another
-    /// server.
+    /// Returns whether a list or watch that begins is of the same kind and cluster as those before. The first list and
+    /// its watch follow a look at both. Later requests may use another connection and reach another server, and a
+    /// server ends the watches of a kind whose definition changes.
     fn begins(&self, session: &ClusterSession, progress: &mut Progress) -> Result<bool> {
         progress.begun += 1;
-        if progress.begun > 2 {
-            self.cluster.check(session)?;
+        if progress.begun <= 2 {
+            return Ok(true);
         }
-        if progress.found.elapsed() >= DISCOVERY_TTL {
-            match (self.find_kind)(session) {
-                Ok(found) if self.store.kind().is_some_and(|kind| *kind == found) => {
-                    progress.found = Instant::now();
-                }
-                Err(error @ Error::NotServed(_)) => return Err(error),
-                Ok(_) => return Ok(false),
-                // What is known stays true until the server says otherwise.
-                Err(_) => {}
-            }
+        self.cluster.check(session)?;
+        match (self.find_kind)(session) {
+            Err(error @ Error::NotServed(_)) => Err(error),
+            // What is known stays true until the server says otherwise.
+            Err(_) => Ok(true),
+            Ok(found) => Ok(self.store.kind().is_some_and(|kind| *kind == found)),
         }
-        Ok(true)
     }
 
     fn handle_event(&self, event: Event<'_>, session: u64, kind: &ApiResource) -> Result<()> {

@@ -7,14 +7,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use apiclient::{error::Error, lock::lock};
+use apiclient::{discovery::ApiResource, error::Error, lock::lock};
 use serde_json::Value;
 
 use crate::{
     cache::documents::DocumentCache,
     model::{
         annotations::Uid,
-        discovery::ApiResource,
         key::{self, ObjectKey},
         object::Cached,
     },

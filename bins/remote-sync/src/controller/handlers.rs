@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use apiclient::{
+    discovery::ApiResource,
     error::{Error, Result},
     resource::{NAMESPACES, Resource, SECRETS},
     stop::Stop,
@@ -18,7 +19,7 @@ use crate::{
     connection::ClusterSession,
     controller::Controller,
     model::{
-        discovery::{self, ApiResource},
+        discovery,
         key::{self, KindIndex},
         mapping::NameMapping,
         object::{
@@ -57,18 +58,10 @@ pub(super) fn watch_sources(
 ) -> Result<()> {
     let (watched, settings) =
         (WatchedCluster::new(controller, remote), &controller.context.settings);
+    let namespace = settings.mapping.source_namespace.as_deref();
     settings.resources.kinds().try_for_each(|kind| {
-        Reflector {
-            cluster: side.cluster.clone(),
-            store: side.stores[kind].clone(),
-            kind_name: settings.resources[kind].to_string(),
-            find_kind: watched.finds(kind),
-            namespace: settings.mapping.source_namespace.clone(),
-            name: None,
-            metadata_only: false,
-            watched: SourceWatch(watched.clone(), kind),
-        }
-        .start(stop)
+        let (found, watch) = (watched.finds(kind), SourceWatch(watched.clone(), kind));
+        Reflector::new(&side.cluster, &side.stores[kind], found, namespace, watch).start(stop)
     })
 }
 
@@ -84,52 +77,28 @@ pub(super) fn watch_targets(
 ) -> Result<()> {
     let (watched, settings) =
         (WatchedCluster::new(controller, remote), &controller.context.settings);
-    let namespace = &settings.mapping.target_namespace;
+    let (cluster, namespace) = (&side.cluster, settings.mapping.target_namespace.as_deref());
     settings.resources.kinds().try_for_each(|kind| {
-        Reflector {
-            cluster: side.cluster.clone(),
-            store: side.stores[kind].clone(),
-            kind_name: settings.resources[kind].to_string(),
-            find_kind: watched.finds(kind),
-            namespace: namespace.clone(),
-            name: None,
-            metadata_only: false,
-            watched: TargetWatch(watched.clone(), kind),
-        }
-        .start(stop)
+        let (found, watch) = (watched.finds(kind), TargetWatch(watched.clone(), kind));
+        Reflector::new(cluster, &side.stores[kind], found, namespace, watch).start(stop)
     })?;
     if side.follows_namespaces {
-        let namespaces = Reflector {
-            cluster: side.cluster.clone(),
-            store: side.namespaces.clone(),
-            kind_name: NAMESPACES.plural.to_string(),
-            find_kind: always(&NAMESPACES, false),
-            namespace: None,
-            name: None,
-            metadata_only: true,
-            watched: NamespaceWatch(watched.clone()),
-        };
-        namespaces.start(stop)?;
+        let (found, watch) = (always(&NAMESPACES, false), NamespaceWatch(watched.clone()));
+        let all = Reflector::new(cluster, &side.namespaces, found, None, watch);
+        Reflector { metadata_only: true, ..all }.start(stop)?;
     }
     // By name, so that no right to others is needed.
     side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
-        Reflector {
-            cluster: side.cluster.clone(),
-            store: store.clone(),
-            kind_name: SECRETS.plural.to_string(),
-            find_kind: always(&SECRETS, true),
-            namespace: namespace.clone(),
-            name: Some(name.clone()),
-            metadata_only: false,
-            watched: SecretWatch(watched.clone()),
-        }
-        .start(stop)
+        let (found, watch) = (always(&SECRETS, true), SecretWatch(watched.clone()));
+        let all = Reflector::new(cluster, store, found, namespace, watch);
+        Reflector { name: Some(name.clone()), ..all }.start(stop)
     })
 }
 
-/// Every cluster serves it.
-fn always(resource: &'static Resource, namespaced: bool) -> FindKind {
-    Box::new(move |_| Ok(ApiResource { resource: resource.clone(), namespaced, status: false }))
+/// A kind that every cluster serves, by the name for the log.
+fn always(resource: &'static Resource, namespaced: bool) -> (String, FindKind) {
+    let kind = move || ApiResource { resource: resource.clone(), namespaced, status: false };
+    (resource.plural.to_string(), Box::new(move |_| Ok(kind())))
 }
 
 impl WatchedCluster {
@@ -149,9 +118,11 @@ impl WatchedCluster {
         self.names.canonical_of_target(namespace, name).is_some()
     }
 
-    fn finds(&self, kind: KindIndex) -> FindKind {
-        let watched = self.clone();
-        Box::new(move |session| watched.find(kind, session))
+    /// A kind of `-resource`, by the name for the log.
+    fn finds(&self, kind: KindIndex) -> (String, FindKind) {
+        let (watched, name) =
+            (self.clone(), self.controller.context.settings.resources[kind].to_string());
+        (name, Box::new(move |session| watched.find(kind, session)))
     }
 
     /// Finds a kind on the cluster; the local cluster decides the version for both sides.

@@ -4,11 +4,10 @@ use std::fmt;
 
 use apiclient::{
     client::Client,
-    discovery::{self, version_path, versions},
+    discovery::{self, ApiResource, versions},
     error::{Error, Result},
-    resource::{Resource, valid_label, valid_name},
+    resource::{valid_label, valid_name},
 };
-use serde_json::Value;
 
 /// A kind as given by `-resource`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,22 +17,6 @@ pub(crate) struct ResourceArg {
     /// `None` means the server's preferred version.
     pub(crate) version: Option<String>,
     pub(crate) plural: String,
-}
-
-/// A kind as a server serves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiResource {
-    pub(crate) resource: Resource,
-    pub(crate) namespaced: bool,
-    /// Whether it has a `status` subresource.
-    pub(crate) status: bool,
-}
-
-impl ApiResource {
-    /// Returns whether the objects of both have the same paths, whatever else differs.
-    pub(crate) fn same_objects(&self, other: &Self) -> bool {
-        (&self.resource, self.namespaced) == (&other.resource, other.namespaced)
-    }
 }
 
 /// The only version of the core group, which has no discovery document that would list it.
@@ -97,12 +80,15 @@ const MAX_VERSIONS: usize = 16;
 pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResource> {
     let versions = match &wanted.version {
         Some(version) => vec![version.clone()],
-        None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
+        None => {
+            let group = discovery::document(client, &group_path(wanted), "APIGroup");
+            versions(&group.map_err(|error| found_nothing(client, wanted, error))?)
+        }
     };
     for version in versions.into_iter().take(MAX_VERSIONS) {
-        let path = version_path(&wanted.group, &version);
-        let list = document(client, wanted, &path, "APIResourceList")?;
-        if let Some(kind) = find(&list, wanted, &version) {
+        let kinds = served(client, wanted, &version, &["list", "watch"])?.into_iter();
+        let mut named = kinds.filter(|kind| kind.resource.plural == wanted.plural);
+        if let Some(kind) = named.find(|kind| !kind.resource.kind.is_empty()) {
             return Ok(kind);
         }
     }
@@ -159,9 +145,9 @@ fn add_listed(
 ) -> Result<()> {
     let (group, version) = (group.to_owned(), version.to_owned());
     let of = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
-    let list = document(client, &of, &version_path(&of.group, &version), "APIResourceList")?;
-    let listed = served(&list, (&of.group, &version), &["list"]);
-    for found in listed.into_iter().filter(|kind| kind.namespaced) {
+    for found in
+        served(client, &of, &version, &["list"])?.into_iter().filter(|kind| kind.namespaced)
+    {
         let id = |kind: &ApiResource| (kind.resource.group.clone(), kind.resource.plural.clone());
         if kinds.iter().all(|known| id(known) != id(&found)) {
             kinds.push(found);
@@ -170,45 +156,27 @@ fn add_listed(
     Ok(())
 }
 
-/// The kinds in an APIResourceList that allow these verbs.
-fn served(list: &Value, (group, version): (&str, &str), verbs: &[&str]) -> Vec<ApiResource> {
-    let entries = || list["resources"].as_array().into_iter().flatten();
-    let kinds = entries().filter_map(|entry| {
-        let plural = entry["name"].as_str().filter(|plural| valid_label(plural))?;
-        let allowed = entry["verbs"].as_array()?;
-        let serves = verbs.iter().all(|verb| allowed.iter().any(|allowed| allowed == verb));
-        let status = format!("{plural}/status");
-        serves.then(|| ApiResource {
-            resource: Resource {
-                group: group.to_owned().into(),
-                version: version.to_owned().into(),
-                plural: plural.to_owned().into(),
-                kind: entry["kind"].as_str().unwrap_or_default().to_owned().into(),
-            },
-            namespaced: entry["namespaced"] == true,
-            status: entries().any(|entry| entry["name"] == *status),
-        })
-    });
-    kinds.collect()
-}
-
 /// Path of the APIGroup document.
 fn group_path(wanted: &ResourceArg) -> String {
     format!("/apis/{}", wanted.group)
 }
 
-/// The kind in an APIResourceList, if it is listed and can be watched.
-fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource> {
-    let kinds = served(list, (&wanted.group, version), &["list", "watch"]).into_iter();
-    let mut named = kinds.filter(|kind| kind.resource.plural == wanted.plural);
-    named.find(|kind| !kind.resource.kind.is_empty())
+/// The kinds of a version that allow these verbs.
+fn served(
+    client: &Client,
+    wanted: &ResourceArg,
+    version: &str,
+    verbs: &[&str],
+) -> Result<Vec<ApiResource>> {
+    let found = discovery::resources(client, &wanted.group, version, verbs);
+    found.map_err(|error| found_nothing(client, wanted, error))
 }
 
-fn document(client: &Client, wanted: &ResourceArg, path: &str, kind: &str) -> Result<Value> {
-    discovery::document(client, path, kind).map_err(|error| match error {
+fn found_nothing(client: &Client, wanted: &ResourceArg, error: Error) -> Error {
+    match error {
         Error::NotFound(_) | Error::NotServed(_) => not_served(client, wanted),
         error => error,
-    })
+    }
 }
 
 fn not_served(client: &Client, wanted: &ResourceArg) -> Error {

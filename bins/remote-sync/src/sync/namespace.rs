@@ -2,16 +2,14 @@
 
 use apiclient::{
     client::Client,
+    discovery::ApiResource,
     error::{Error, Result},
     resource::Resource,
 };
 use serde_json::Value;
 
 use crate::{
-    model::{
-        discovery::{self, ApiResource},
-        key,
-    },
+    model::{discovery, key},
     sync::{
         observed::Attempt,
         pair::{PairContext, log_pair},

@@ -2,6 +2,7 @@
 
 use apiclient::{
     client::Preconditions,
+    discovery::ApiResource,
     error::{Error, Result},
     resource::{CONFIGMAPS, Target},
 };
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::work::{
     executor::SUBJECT_ACCESS_REVIEWS,
-    io::{ServedKind, Side, WorkEvent, WorkIo},
+    io::{Side, WorkEvent, WorkIo},
     objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig},
     reconcile::Digests,
 };
@@ -118,16 +119,20 @@ fn merge_patch(object: &mut Value, patch: &Value) {
     }
 }
 
+fn configmaps() -> ApiResource {
+    ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false }
+}
+
 impl WorkIo for Connection {
-    fn find_kind(&mut self, _: &str, kind: &str) -> Result<ServedKind> {
+    fn find_kind(&mut self, _: &str, kind: &str) -> Result<ApiResource> {
         match kind {
-            "ConfigMap" => Ok(ServedKind { resource: CONFIGMAPS.clone(), namespaced: true }),
+            "ConfigMap" => Ok(configmaps()),
             _ => Err(Error::NotServed("unknown".into())),
         }
     }
 
-    fn find_resource(&mut self, _: &str, _: &str) -> Result<Option<ServedKind>> {
-        Ok(Some(ServedKind { resource: CONFIGMAPS.clone(), namespaced: true }))
+    fn find_resource(&mut self, _: &str, _: &str) -> Result<Option<ApiResource>> {
+        Ok(Some(configmaps()))
     }
 
     fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value> {

@@ -69,24 +69,17 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
     let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
     let (cluster, session) = connect(&server, &stop);
     let kind = || ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false };
-    let reflector = Reflector {
-        cluster,
-        store: ObjectStore::new(&Arc::default(), 1),
-        kind_name: "configmaps".into(),
-        find_kind: Box::new(move |_| Ok(kind())),
-        namespace: Some("default".into()),
-        name: None,
-        metadata_only: false,
-        watched: Versions,
-    };
+    let (store, found) = (ObjectStore::new(&Arc::default(), 1), Box::new(move |_: &_| Ok(kind())));
+    let reflector =
+        Reflector::new(&cluster, &store, ("configmaps".into(), found), Some("default"), Versions);
     let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-    let mut progress = Progress { watcher, backoff, begun: 0, found: Instant::now() };
+    let mut progress = Progress { watcher, backoff, begun: 0 };
     let place = |name| CONFIGMAPS.object("default", name);
     let create = |name| {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         session.client.create(&place(name), &map).unwrap();
     };
-    let (store, number) = (&reflector.store, session.number);
+    let number = session.number;
     create("one");
     let error = thread::scope(|scope| {
         scope.spawn(|| {

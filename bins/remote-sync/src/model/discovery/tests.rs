@@ -2,7 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use apiclient::client::{Reload, Timeouts};
+use apiclient::{
+    client::{Reload, Timeouts},
+    resource::Resource,
+};
 use dev_apiserver::{Action, Options, Resource as Registered, Rule, Server};
 use kubeconfig::Reach;
 use serde_json::json;
@@ -46,49 +49,6 @@ fn a_kind_is_named_in_four_ways() {
     assert!(wanted("a", None, "x").same(&wanted("a", Some("v2"), "x")));
     assert_eq!(wanted("policy", Some("v1"), "pods").to_string(), "pods.policy");
     assert_eq!(wanted("", Some("v1"), "pods").to_string(), "pods");
-}
-
-#[test]
-fn documents_are_where_the_server_has_them() {
-    let apps = ResourceArg::parse("deployments.apps").unwrap();
-    assert_eq!(group_path(&apps), "/apis/apps");
-    assert_eq!(version_path(&apps.group, "v1"), "/apis/apps/v1");
-    assert_eq!(version_path(&ResourceArg::parse("pods").unwrap().group, "v1"), "/api/v1");
-}
-
-#[test]
-fn the_preferred_version_is_looked_at_first() {
-    let version = |version: &str| json!({"groupVersion": "g", "version": version});
-    let group = json!({"kind": "APIGroup", "preferredVersion": version("v1"),
-        "versions": [version("v2"), version("v1"), version("../x"), 7]});
-    assert_eq!(versions(&group), ["v1", "v2"]);
-    assert!(versions(&json!({})).is_empty());
-}
-
-#[test]
-fn a_kind_is_what_can_be_listed_and_watched() {
-    let verbs = json!(["create", "get", "list", "watch"]);
-    let list = json!({"kind": "APIResourceList", "resources": [
-        {"name": "widgets", "kind": "Widget", "namespaced": true, "verbs": verbs},
-        {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["get"]},
-        {"name": "regions", "kind": "Region", "namespaced": false, "verbs": verbs},
-        {"name": "reviews", "kind": "Review", "namespaced": true, "verbs": ["create"]},
-        {"name": "odd", "verbs": verbs},
-    ]});
-    let find = |plural: &str| {
-        let wanted = ResourceArg::parse(&format!("{plural}.example.com")).unwrap();
-        super::find(&list, &wanted, "v1")
-    };
-    let widget = find("widgets").unwrap();
-    assert_eq!((widget.namespaced, widget.status), (true, true));
-    let object = widget.resource.object("ns", "x");
-    assert_eq!(object.path(), "/apis/example.com/v1/namespaces/ns/widgets/x");
-    assert_eq!(widget.resource.kind, "Widget");
-    let region = find("regions").unwrap();
-    assert_eq!((region.namespaced, region.status), (false, false));
-    for none in ["reviews", "odd", "gadgets"] {
-        assert_eq!(find(none), None, "{none}");
-    }
 }
 
 fn client(kubeconfig: &str) -> Client {
@@ -198,22 +158,4 @@ fn what_is_no_answer_does_not_mean_that_a_kind_is_absent() {
     drop(server);
     let error = resolve(&client, &wanted).unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
-}
-
-#[test]
-fn a_status_that_comes_or_goes_leaves_the_objects() {
-    let found = |version: &'static str, namespaced, status| ApiResource {
-        resource: Resource {
-            version: version.into(),
-            ..Resource::v1("example.com", "widgets", "Widget")
-        },
-        namespaced,
-        status,
-    };
-    let kind = found("v1", true, true);
-    assert!(kind.same_objects(&found("v1", true, false)));
-    assert!(!kind.same_objects(&found("v1", false, true)));
-    assert!(!kind.same_objects(&found("v2", true, true)));
-    let again = ResourceArg::parse("widgets.example.com").unwrap().in_version_of(&kind);
-    assert_eq!(again, ResourceArg::parse("example.com/v1/widgets").unwrap());
 }
