@@ -1,7 +1,7 @@
 //! Documents of objects that are probably not in sync, so that workers need not read them again. Bounded in bytes: the
 //! oldest make room for new ones.
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{collections::VecDeque, sync::Mutex};
 
 use apiclient::{client::USUAL_OBJECT, json, lock::lock};
 use serde_json::Value;
@@ -15,17 +15,20 @@ pub(super) const MAX_BYTES: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct DocumentCache(Mutex<Documents>);
 
-/// A store and an object in it.
-type DocumentKey = (u64, ObjectKey);
-
 #[derive(Debug, Default)]
 struct Documents {
-    /// With its age and the version of its object.
-    kept: BTreeMap<DocumentKey, (u64, u64, Box<[u8]>)>,
-    by_age: BTreeMap<u64, DocumentKey>,
+    /// The oldest first.
+    kept: VecDeque<KeptDocument>,
     bytes: usize,
     stores: u64,
-    inserted: u64,
+}
+
+#[derive(Debug)]
+struct KeptDocument {
+    store: u64,
+    key: ObjectKey,
+    version: u64,
+    document: Box<[u8]>,
 }
 
 impl DocumentCache {
@@ -39,36 +42,26 @@ impl DocumentCache {
     pub(super) fn insert(&self, store: u64, key: &str, version: u64, object: &Value) {
         let Ok(document) = serde_json::to_vec(object) else { return };
         let mut documents = lock(&self.0);
-        documents.remove(&(store, key.into()));
-        if document.len() <= MAX_BYTES {
-            documents.insert((store, key.into()), version, document.into());
+        documents.bytes += document.len();
+        let (key, document) = (key.into(), document.into());
+        documents.kept.push_back(KeptDocument { store, key, version, document });
+        while documents.bytes > MAX_BYTES
+            && let Some(oldest) = documents.kept.pop_front()
+        {
+            documents.bytes -= oldest.document.len();
         }
     }
 
     /// Takes the document of this version out, if it is kept.
     pub(super) fn take(&self, store: u64, key: &str, version: u64) -> Option<Value> {
-        let (kept, document) = lock(&self.0).remove(&(store, key.into()))?;
-        (kept == version).then(|| json::parse(&document, USUAL_OBJECT)).flatten()
-    }
-}
-
-impl Documents {
-    fn insert(&mut self, key: DocumentKey, version: u64, document: Box<[u8]>) {
-        self.inserted += 1;
-        self.bytes += document.len();
-        self.by_age.insert(self.inserted, key.clone());
-        self.kept.insert(key, (self.inserted, version, document));
-        while self.bytes > MAX_BYTES
-            && let Some((_, oldest)) = self.by_age.first_key_value()
-        {
-            self.remove(&oldest.clone());
-        }
-    }
-
-    fn remove(&mut self, key: &DocumentKey) -> Option<(u64, Box<[u8]>)> {
-        let (age, version, document) = self.kept.remove(key)?;
-        self.by_age.remove(&age);
-        self.bytes -= document.len();
-        Some((version, document))
+        let mut documents = lock(&self.0);
+        // The newest are the likeliest.
+        let index = documents.kept.iter().rposition(|kept| {
+            (kept.version, kept.store) == (version, store) && *kept.key == *key
+        })?;
+        let KeptDocument { document, .. } = documents.kept.remove(index)?;
+        documents.bytes -= document.len();
+        drop(documents);
+        json::parse(&document, USUAL_OBJECT)
     }
 }

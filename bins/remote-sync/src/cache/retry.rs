@@ -8,11 +8,9 @@ use apiclient::error::Error;
 /// hour, as client-go's longest is, is too long for people who are waiting.
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(300);
-/// Shortest and longest backoff for failures that only a person can fix.
+/// Shortest and longest backoff for failures that only a person can fix; the longest is client-go's.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
-const MAX_REFUSED_WAIT: Duration = Duration::from_secs(3600);
-/// The longest backoff while a quota is used up: that there is room again is no event.
-const MAX_QUOTA_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_REFUSED: Duration = Duration::from_secs(1000);
 
 /// The longest Retry-After that is honored for one pair.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
@@ -26,8 +24,6 @@ pub(crate) enum RetryClass {
     Transient,
     /// The same request would be rejected again.
     Refused,
-    /// As before, until others need less of a quota or it is raised.
-    OverQuota,
     /// No response: the whole connection is in doubt.
     Down,
 }
@@ -38,14 +34,14 @@ impl RetryClass {
         match self {
             Self::Stale => "stale",
             Self::Transient => "transient",
-            Self::Refused | Self::OverQuota => "refused",
+            Self::Refused => "refused",
             Self::Down => "down",
         }
     }
 
     /// Returns whether a person has to do something about it.
     pub(crate) const fn needs_people(self) -> bool {
-        matches!(self, Self::Refused | Self::OverQuota)
+        matches!(self, Self::Refused)
     }
 }
 
@@ -56,8 +52,6 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
         }
         Error::NotFound(_) | Error::Unavailable { .. } => RetryClass::Transient,
         Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
-        // The words of the quota admission (apiserver `pkg/admission/plugin/resourcequota/controller.go`).
-        Error::Forbidden(message) if message.contains("exceeded quota") => RetryClass::OverQuota,
         Error::BadConfig(_)
         | Error::Forbidden(_)
         | Error::Immutable(_)
@@ -85,8 +79,7 @@ pub(crate) fn backoff(class: RetryClass, before: u32) -> Duration {
         RetryClass::Stale if before == 0 => return Duration::ZERO,
         RetryClass::Stale => (FIRST, LONGEST, before - 1),
         RetryClass::Transient | RetryClass::Down => (FIRST, LONGEST, before),
-        RetryClass::Refused => (FIRST_REFUSED, MAX_REFUSED_WAIT, before),
-        RetryClass::OverQuota => (FIRST_REFUSED, MAX_QUOTA_WAIT, before),
+        RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
     };
     first.saturating_mul(1 << doublings.min(20)).min(longest)
 }
@@ -103,8 +96,7 @@ mod tests {
         assert_eq!([0, 1].map(|n| ms(RetryClass::Refused, n)), [30_000, 60_000]);
         let longest = |class| backoff(class, u32::MAX).as_secs();
         assert_eq!(longest(RetryClass::Transient), 300);
-        assert_eq!(longest(RetryClass::Refused), 3600);
-        assert_eq!(longest(RetryClass::OverQuota), 300);
+        assert_eq!(longest(RetryClass::Refused), 1000);
     }
 
     #[test]
@@ -116,15 +108,6 @@ mod tests {
         assert_eq!(classify(&Error::Unreachable(text())), RetryClass::Down);
         let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
         assert_eq!(classify(&busy), RetryClass::Transient);
-    }
-
-    #[test]
-    fn a_quota_is_tried_again_within_minutes() {
-        let quota =
-            "widgets \"one\" is forbidden: exceeded quota: small, requested: a=1, used: a=1";
-        let class = classify(&Error::Forbidden(quota.into()));
-        assert_eq!((class, class.name()), (RetryClass::OverQuota, "refused"));
-        assert!(class.needs_people());
     }
 
     #[test]
