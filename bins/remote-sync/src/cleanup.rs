@@ -60,47 +60,31 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
     })?;
     let remotes = controller.remotes();
     let sources: Vec<_> = remotes.iter().map(|remote| remote.source_marks()).collect();
-    let mut left = Left::default();
     // Remotes that are not known, or were skipped.
-    controller.registry_trouble().into_iter().for_each(|why| left.add(format!("registry: {why}")));
+    let trouble = controller.registry_trouble();
+    let mut left: Vec<_> = trouble.into_iter().map(|why| format!("registry: {why}")).collect();
     for (_, wanted) in controller.context.settings.resources.iter() {
         let (mut unserved, mut served) = (None, false);
         for (cluster, role) in clusters(controller) {
             let (cluster, sources) = (&*cluster, &*sources);
-            match (Sweep { controller, cluster, role, wanted, sources }).run(&mut left) {
-                Ok(()) => served = true,
+            match (Sweep { controller, cluster, role, wanted, sources }).run() {
+                Ok(stuck) => {
+                    served = true;
+                    left.extend(stuck);
+                }
                 Err(error @ Error::NotServed(_)) => unserved = Some(error.to_string()),
-                Err(error) => left.add(format!("{wanted} ({}): {error}", cluster.name())),
+                Err(error) => left.push(format!("{wanted} ({}): {error}", cluster.name())),
             }
         }
         // On one cluster it may be gone, with all its objects; on none of them it is a mistake.
-        unserved.filter(|_| !served).into_iter().for_each(|why| left.add(why));
+        left.extend(unserved.filter(|_| !served));
     }
-    match left.count {
+    match left.len() {
         0 => Ok(()),
-        count => Err(once::unfinished(format!("{count} not cleaned: {}", left.first.join("; ")))),
-    }
-}
-
-/// What is left: how much, and the first of it in words.
-#[derive(Default)]
-struct Left {
-    count: usize,
-    first: Vec<String>,
-}
-
-impl Left {
-    fn add(&mut self, words: String) {
-        self.count += 1;
-        if self.first.len() < MAX_NAMES {
-            self.first.push(words);
+        count => {
+            left.truncate(MAX_NAMES);
+            Err(once::unfinished(format!("{count} not cleaned: {}", left.join("; "))))
         }
-    }
-
-    fn extend(&mut self, others: Self) {
-        self.count += others.count;
-        self.first.extend(others.first);
-        self.first.truncate(MAX_NAMES);
     }
 }
 
@@ -131,8 +115,8 @@ type Tried = BTreeMap<ObjectKey, (u8, String)>;
 type Marked = Vec<(ObjectKey, Value)>;
 
 impl Sweep<'_> {
-    /// Cleans until a list shows nothing that is worth another try; adds the rest to `left`.
-    fn run(&self, left: &mut Left) -> Result<()> {
+    /// Cleans until a list shows nothing that is worth another try; returns the rest.
+    fn run(&self) -> Result<Vec<String>> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
         let found = self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?;
         let namespace = match self.role {
@@ -158,8 +142,7 @@ impl Sweep<'_> {
             }
             if marked.is_empty() || settings.dry_run {
                 marked.iter().for_each(|(key, _)| self.log(kind, key, "dry run, nothing written"));
-                left.extend(stuck);
-                return Ok(());
+                return Ok(stuck);
             }
             let most = settings.max_objects;
             if tried.len() >= most {
@@ -176,13 +159,13 @@ impl Sweep<'_> {
         }
     }
 
-    /// The marked objects, and those that cannot be cleaned.
-    fn list(&self, target: Target<'_>, tried: &Tried) -> Result<(Marked, Left)> {
+    /// The marked objects, and in words those that cannot be cleaned.
+    fn list(&self, target: Target<'_>, tried: &Tried) -> Result<(Marked, Vec<String>)> {
         let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
         let (context, stop) = (&self.controller.context, &self.controller.stop);
         // A dry run logs all of them.
         let most = if context.settings.dry_run { usize::MAX } else { BATCH };
-        let (mut marked, mut stuck) = (Marked::new(), Left::default());
+        let (mut marked, mut stuck) = (Marked::new(), Vec::new());
         let mut see = |document: Document| {
             let (key, patch) = match &document {
                 Document::TooLarge(head) => (key::of(&head.namespace, &head.name), None),
@@ -194,20 +177,19 @@ impl Sweep<'_> {
                 }
             };
             let why = match (patch, tried.get(&key)) {
-                (None, _) => "it is too large to be read",
-                (Some(_), Some((MAX_TRIES.., why))) => why,
+                (None, _) => Some("it is too large to be read"),
+                (Some(_), Some((MAX_TRIES.., why))) => Some(&**why),
                 (Some(patch), _) => {
-                    marked.push((key, patch));
-                    let is_full = marked.len() >= most;
-                    return if is_full {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    };
+                    marked.push((key.clone(), patch));
+                    None
                 }
             };
-            stuck.add(format!("{} {key} ({}): {why}", self.wanted, self.cluster.name()));
-            ControlFlow::Continue(())
+            let words = |why| format!("{} {key} ({}): {why}", self.wanted, self.cluster.name());
+            stuck.extend(why.map(words));
+            match marked.len() < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
         };
         let turn = Turn::new(self.cluster, stop);
         turn.ask(|client| watch::list(client, &selection, stop, &mut see))?;

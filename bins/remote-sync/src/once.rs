@@ -24,6 +24,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Pairs that are named at the end.
 const MAX_NAMES: usize = 20;
 
+/// Something that is not done, and whether it ends by itself, in sync or not.
+type Left = Vec<(String, bool)>;
+
 /// Waits until everything is in sync, but no longer than `limit`. Without a limit everything is tried once, and
 /// whatever fails or waits for something else gets the time of one request.
 ///
@@ -35,34 +38,20 @@ pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let awaits_orphans = settings.orphans.grace.is_some_and(|grace| grace <= limit);
     loop {
         let stopped = controller.stop.wait(POLL_INTERVAL);
-        let Left { first, moves } = left(controller, awaits_orphans);
-        let waits = limit.is_zero() && moves || begun.elapsed() < longest;
-        if first.is_some() && waits && !stopped {
+        let left = left(controller, awaits_orphans);
+        let moves = limit.is_zero() && left.iter().any(|(_, moves)| *moves);
+        let waits = moves || begun.elapsed() < longest;
+        if !left.is_empty() && waits && !stopped {
             continue;
         }
-        report_left(controller);
-        return match first {
-            Some(what) if stopped => {
+        log_pairs(controller);
+        return match left.into_iter().next() {
+            Some((what, _)) if stopped => {
                 Err(unfinished(format!("stopped before everything was done: {what}")))
             }
-            Some(what) => Err(unfinished(what)),
+            Some((what, _)) => Err(unfinished(what)),
             None => Ok(()),
         };
-    }
-}
-
-/// What is not done.
-#[derive(Default)]
-struct Left {
-    first: Option<String>,
-    /// Something is under way that ends by itself, in sync or not.
-    moves: bool,
-}
-
-impl Left {
-    fn add(&mut self, what: String, moves: bool) {
-        self.first.get_or_insert(what);
-        self.moves |= moves;
     }
 }
 
@@ -72,7 +61,7 @@ pub(crate) fn unfinished(message: String) -> Error {
 }
 
 /// Logs the pairs that are not in sync: a task ends with them, and the next may find the same.
-fn report_left(controller: &Controller) {
+fn log_pairs(controller: &Controller) {
     for remote in controller.remotes().iter() {
         let memory = remote.memory();
         for (pair, PairCondition { state, reason, .. }) in memory.conditions().take(MAX_NAMES) {
@@ -130,63 +119,55 @@ pub(crate) fn is_unreachable(connection: &Connection) -> bool {
 
 /// What has failed, is under way, or waits for something other than a person.
 fn left(controller: &Controller, awaits_orphans: bool) -> Left {
-    let mut left = Left::default();
     if let Some(why) = local_failure(controller) {
-        left.add(why, false);
-        return left;
+        return vec![(why, false)];
     }
     if !controller.all_known.load(Relaxed) {
         let why = controller.registry_trouble();
         let moves = why.is_none();
-        left.add(format!("the remotes are not known: {}", why.unwrap_or_default()), moves);
-        return left;
+        return vec![(format!("the remotes are not known: {}", why.unwrap_or_default()), moves)];
     }
-    for remote in controller.remotes().iter() {
-        let open = add_obstacles(controller, remote, &mut left);
-        // Before the conditions: an attempt that ends after this has left its own.
-        let (enqueues, depth) = (remote.awaits_enqueuing(), remote.queue.depth());
-        add_pairs(remote, depth.failing, awaits_orphans, &mut left);
-        // The Secrets that cannot be listed and so were not uploaded.
-        let troubles = remote.secret_troubles(&controller.context.settings.secrets);
-        for (secrets, why) in troubles.filter_map(|(secrets, why)| Some((secrets, why?))) {
-            left.add(format!("{secrets} ({}): {why}", remote.name), false);
-        }
-        if open && (enqueues || depth.parked > 0) || depth.queued + depth.running > 0 {
-            left.add(format!("pairs of {} are in the queue", remote.name), true);
-        }
-    }
-    left
+    let remotes = controller.remotes();
+    remotes.iter().flat_map(|remote| left_of(controller, remote, awaits_orphans)).collect()
 }
 
-/// Adds the kinds whose pairs cannot be reconciled at present; returns whether there are none.
-fn add_obstacles(controller: &Controller, remote: &RemoteSync, left: &mut Left) -> bool {
+/// What is left of one remote.
+fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -> Left {
+    let (settings, name) = (&controller.context.settings, &remote.name);
+    let mut left = Left::new();
+    // Kinds whose pairs cannot be reconciled at present.
     let unreachable = is_unreachable(&remote.cluster);
     let connecting = !remote.clusters().iter().all(|it| it.is_connected());
-    let mut open = true;
-    for (kind, wanted) in controller.context.settings.resources.iter() {
+    for (kind, wanted) in settings.resources.iter() {
         if let Some(why) = remote.obstacle(kind) {
             let moves = !unreachable && (connecting || why == LISTING);
-            left.add(format!("{wanted} ({}): {why}", remote.name), moves);
-            open = false;
+            left.push((format!("{wanted} ({name}): {why}"), moves));
         }
     }
-    open
-}
-
-/// Adds the pairs that are not in sync, and not held for a person.
-fn add_pairs(remote: &RemoteSync, failing: usize, awaits_orphans: bool, left: &mut Left) {
+    let open = left.is_empty();
+    // Before the conditions: an attempt that ends after this has left its own.
+    let (enqueues, depth) = (remote.awaits_enqueuing(), remote.queue.depth());
+    // Pairs that are not in sync, and not held for a person.
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {
             condition.ends && awaits_orphans
         }
         _ => true,
     };
-    if let Some((pair, condition)) =
-        remote.memory().conditions().find(|(_, condition)| remains(condition))
-    {
-        left.add(format!("{} ({}): {}", pair.key, remote.name, condition.reason), false);
+    let first = remote.memory().conditions().find(|(_, it)| remains(it)).map(|(pair, it)| {
+        let text = format!("{} ({name}): {}", pair.key, it.reason);
+        (text, false)
+    });
+    left.extend(first);
+    if depth.failing > 0 {
+        left.push((format!("a pair of {name} is retried"), false));
     }
-    if failing > 0 {
-        left.add(format!("a pair of {} is retried", remote.name), false);
+    // Secrets that cannot be listed and so were not uploaded.
+    let troubles = remote.secret_troubles(&settings.secrets);
+    let troubles = troubles.filter_map(|(secrets, why)| Some((secrets, why?)));
+    left.extend(troubles.map(|(secrets, why)| (format!("{secrets} ({name}): {why}"), false)));
+    if open && (enqueues || depth.parked > 0) || depth.queued + depth.running > 0 {
+        left.push((format!("pairs of {name} are in the queue"), true));
     }
+    left
 }
