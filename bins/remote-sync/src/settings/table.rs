@@ -44,10 +44,8 @@ fn own() -> Vec<Flag> {
             "[NAMESPACE:]SELECTOR: each matching Secret <cluster>-kubeconfig labelled cluster.x-k8s.io/cluster-name is a remote.";
 
         ["Names and bookkeeping"]
-        "annotation-prefix" String "cloud.teleport.dev" =>
-            "Prefix of all annotations written and read.";
-        "finalizer" String "" =>
-            "Finalizer on the source; instances that share objects each need their own (default: sync-local with the prefix).";
+        "finalizer" String "cloud.teleport.dev/sync-local" =>
+            "Finalizer on the source; its domain is the prefix of all annotations. Each instance needs its own.";
         "source-name-suffix" String "" =>
             "Suffix that source names carry and target names do not; {cluster} is the remote's name.";
         "target-namespace-suffix" String "" =>

@@ -61,12 +61,11 @@ fn sync_controllers_names_of_flags_are_accepted() {
 
 #[test]
 fn accepted_flags_and_their_values() {
-    let keys = with("-annotation-prefix sync.example.com").unwrap();
-    assert_eq!(keys.finalizer, "sync.example.com/sync-local");
+    let keys = with("-finalizer sync.example.com/C_d").unwrap();
+    assert_eq!(keys.finalizer, "sync.example.com/C_d");
     assert_eq!(keys.keys.paused, "sync.example.com/paused");
     assert!(keys.keys.is_ours("sync.example.com/whatever"));
     assert!(!keys.keys.is_ours("sync.example.com.org/paused"));
-    assert_eq!(with("-finalizer a.b/C_d").unwrap().finalizer, "a.b/C_d");
 
     let mapping = |line: &str| with(line).unwrap().mapping.names("hub");
     let suffixed = mapping("-source-name-suffix .{cluster} -namespace-prefix my-");
@@ -184,8 +183,8 @@ fn identities_are_those_of_known_remotes() {
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     let long = format!("-finalizer a.b/{}", "f".repeat(64));
     for (line, sentence) in [
-        ("-annotation-prefix=", "-annotation-prefix must be a DNS name, got \"\""),
-        ("-annotation-prefix a/b", "-annotation-prefix must be"),
+        ("-finalizer=", "-finalizer must be"),
+        ("-finalizer a/b/c", "-finalizer must be"),
         ("-finalizer sync-local", "-finalizer must be a DNS name, a slash and a name"),
         ("-finalizer a.b/", "-finalizer must be"),
         (&long, "-finalizer must be"),

@@ -172,22 +172,16 @@ pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
     })
 }
 
-/// The annotations and the finalizer.
+/// The annotations and the finalizer, of one domain. Names without any are reserved for Kubernetes itself (apimachinery
+/// `pkg/api/validation/objectmeta.go`, ValidateFinalizerName).
 pub(super) fn keys(flags: &Flags) -> Result<(AnnotationKeys, String), String> {
-    let prefix = flags.text("annotation-prefix");
-    if !valid_name(prefix) {
-        return Err(format!("-annotation-prefix must be a DNS name, got {prefix:?}"));
-    }
-    let default = format!("{prefix}/sync-local");
-    let finalizer = flags.some("finalizer").unwrap_or(&default);
-    // Names without a domain are reserved for Kubernetes itself (apimachinery `pkg/api/validation/objectmeta.go`,
-    // ValidateFinalizerName).
-    if !finalizer.contains('/') || !valid_key(finalizer) {
-        return Err(format!(
+    let finalizer = flags.text("finalizer");
+    match finalizer.split_once('/').filter(|_| valid_key(finalizer)) {
+        Some((domain, _)) => Ok((AnnotationKeys::new(domain), finalizer.to_owned())),
+        None => Err(format!(
             "-finalizer must be a DNS name, a slash and a name of up to 63 characters, got {finalizer:?}"
-        ));
+        )),
     }
-    Ok((AnnotationKeys::new(prefix), finalizer.to_owned()))
 }
 
 pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {

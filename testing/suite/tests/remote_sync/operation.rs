@@ -134,7 +134,7 @@ fn cleanup_leaves_the_objects_and_nothing_of_its_own() {
         "spec": {"size": 1},
     }));
     // On servers that others share, too, it is only about its own.
-    let own = format!("-finalizer=example.com/{}", stage.namespace);
+    let own = format!("-finalizer=cloud.teleport.dev/{}", stage.namespace);
     let mut sidecar = stage.start(&[&own]);
     is_in_sync(&source, &target);
     assert_eq!(sidecar.terminate().0, Some(0));
@@ -175,7 +175,7 @@ fn cleanup_goes_by_the_finalizer() {
         return;
     }
     let (stage, source, target) = Stage::with_widget("cleanup-whose");
-    let other = ["-finalizer", "example.com/other"];
+    let other = ["-finalizer", "cloud.teleport.dev/other"];
     let mut sidecar = stage.start(&other);
     is_in_sync(&source, &target);
     assert_eq!(sidecar.terminate().0, Some(0));

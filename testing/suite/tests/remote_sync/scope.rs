@@ -24,9 +24,9 @@ fn only_the_given_namespace_is_watched() {
 
 /// All names in the words of another organisation.
 #[test]
-fn another_prefix_changes_all_names() {
+fn another_finalizer_changes_all_names() {
     let (stage, source, target) = Stage::with_widget("prefix");
-    let _sidecar = stage.start(&["-annotation-prefix", "sync.example.org"]);
+    let _sidecar = stage.start(&["-finalizer", "sync.example.org/sync-local"]);
     target.wait_for_number(1);
     source.wait_for_annotation("sync.example.org/sync-remote-generation", "1");
     assert_eq!(source.finalizers(), ["sync.example.org/sync-local"]);

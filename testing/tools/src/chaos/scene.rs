@@ -26,7 +26,7 @@ use suite::{
 /// The Secret that goes up from each namespace.
 pub const SECRET: &str = "token";
 /// The finalizer of the second instance.
-pub const SECOND: &str = "example.com/second";
+pub const SECOND: &str = "cloud.teleport.dev/second";
 
 /// The -orphan-grace of these.
 pub const GRACE: Duration = Duration::from_millis(300);

@@ -19,47 +19,27 @@ fn until(what: &str, connection: &Connection, done: &dyn Fn() -> bool) {
 }
 
 #[test]
-fn a_server_that_forbids_the_probe_is_reachable() {
-    let mut bench = Bench::new(quick());
-    bench.answer(403);
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    bench.probe();
-    assert_eq!(bench.connection.state().schedule.failures, 0);
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
-}
-
-#[test]
-fn a_new_token_is_used_without_a_new_connection() {
-    let mut bench = Bench::connected(quick());
-    let session = bench.connection.session().unwrap();
-    let (old, new) = (session.client.config(), config(&bench.server, "rotated"));
-    bench.connection.offer(Ok(new.clone()));
-    bench.supervisor.run_once();
-    assert_eq!(session.client.config(), new);
-    let Auth::Token(old) = &old.auth else { panic!("no token") };
-    bench.server.revoke(old);
-    bench.probe();
-    assert_eq!(bench.connection.state().schedule.failures, 0);
-    assert_eq!(bench.connection.session().unwrap().number, session.number);
-    assert!(!session.stop.raised());
-    assert_eq!(bench.sessions(), (1, true));
-}
-
-#[test]
-fn a_new_client_certificate_is_used_without_a_new_connection() {
+fn new_credentials_are_used_without_a_new_connection() {
     let mut bench = Bench::connected(quick());
     let session = bench.connection.session().unwrap();
     let (certificate, key) =
         bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
     let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
-    let identity = kubeconfig::config::KeyPair { certificate, key };
-    let config = ClusterConfig { auth: Auth::None, identity: Some(identity), ..bench.config() };
-    bench.connection.offer(Ok(config));
-    bench.supervisor.run_once();
-    bench.probe();
-    assert_eq!(bench.connection.state().schedule.failures, 0);
-    assert!(!session.stop.raised());
+    let identity = Some(kubeconfig::config::KeyPair { certificate, key });
+    let certified = ClusterConfig { auth: Auth::None, identity, ..bench.config() };
+    for new in [config(&bench.server, "rotated"), certified] {
+        let old = session.client.config();
+        bench.connection.offer(Ok(new.clone()));
+        bench.supervisor.run_once();
+        assert_eq!(session.client.config(), new);
+        let Auth::Token(old) = &old.auth else { panic!("no token") };
+        bench.server.revoke(old);
+        bench.probe();
+        assert_eq!(bench.connection.state().schedule.failures, 0);
+        assert_eq!(bench.connection.session().unwrap().number, session.number);
+        assert!(!session.stop.raised());
+    }
+    assert_eq!(bench.sessions(), (1, true));
 }
 
 #[test]
@@ -111,6 +91,8 @@ fn an_unreadable_identity_is_unknown_unless_the_server_fails() {
     let denied = bench.server.faults().deny("get", "namespaces", "");
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
+    bench.probe();
+    assert_eq!(bench.connection.state().schedule.failures, 0);
     assert_eq!(bench.uid(), None);
     assert!(bench.connection.identity_error().unwrap().contains("403"));
 

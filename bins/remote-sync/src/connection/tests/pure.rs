@@ -40,27 +40,6 @@ fn attempts_and_probes_wait_as_long_as_they_must() {
     assert_eq!(schedule.due(now), Due::Wait(30 * SECOND));
 }
 
-/// TestHealthCheck.
-#[test]
-fn a_failed_probe_counts_and_a_401_or_the_fifth_ends_the_connection() {
-    for (unauthorized, before, ends) in
-        [(true, 0, true), (false, 0, false), (false, 4, true), (true, 4, true)]
-    {
-        let (mut schedule, now) = connected();
-        for _ in 0..before {
-            schedule.failed(false, now, EXACT);
-        }
-        assert_eq!(schedule.failed(unauthorized, now + SECOND, EXACT), ends);
-        assert_eq!(schedule.failures, before + 1, "{unauthorized} after {before}");
-        assert_eq!(schedule.last_probe, Some(now + SECOND));
-        assert_eq!((schedule.last_success, schedule.connected), (Some(now), !ends));
-        if !ends {
-            schedule.answered(now + 2 * SECOND);
-            assert_eq!((schedule.failures, schedule.last_success), (0, Some(now + 2 * SECOND)));
-        }
-    }
-}
-
 #[test]
 fn too_many_failures_end_a_connection_until_the_retry() {
     let (mut schedule, start) = connected();
