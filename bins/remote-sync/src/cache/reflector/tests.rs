@@ -80,6 +80,7 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
         session.client.create(&place(name), &map).unwrap();
     };
     let number = session.number;
+    store.set_kind(Some(Arc::new(kind())));
     create("one");
     let error = thread::scope(|scope| {
         scope.spawn(|| {
