@@ -66,19 +66,17 @@ impl<'a> ManagedNamespaces<'a> {
         let Some(labelled) = self.labelled() else { return later };
         self.writer.retain(|name| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name) && !labelled.contains(name));
-        for name in wanted.intersection(&labelled) {
-            self.writer.due(name, false);
-        }
         let mut until = later;
-        let new = wanted.difference(&labelled).map(|name| (name, true));
-        let former = labelled.difference(&wanted).map(|name| (name, false));
-        for (name, managed) in new.chain(former) {
-            let not_before = self.writer.pace(name).not_before;
-            if not_before <= now {
-                self.write(name, managed);
-                return now;
+        for name in wanted.union(&labelled) {
+            let managed = wanted.contains(name);
+            match self.writer.due(name, managed != labelled.contains(name)) {
+                Some(due) if due <= now => {
+                    self.write(name, managed);
+                    return now;
+                }
+                Some(due) => until = until.min(due),
+                None => {}
             }
-            until = until.min(not_before);
         }
         until
     }
