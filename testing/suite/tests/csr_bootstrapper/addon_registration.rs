@@ -5,8 +5,6 @@ pub(crate) mod certificate;
 mod conflict;
 mod crash;
 mod hosted;
-mod hosting;
-mod late_namespace;
 mod subject;
 pub(crate) mod support;
 mod switched;

@@ -1,18 +1,11 @@
 //! Capacity and allocatable of the spoke's nodes in the ManagedCluster's status.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
-};
-
 use apiclient::resource::{Resource, Target};
-use dev_apiserver::Rule;
 use serde_json::{Value, json};
 use suite::{
-    faults::code,
     needs::{Need, needs},
-    ocm::{AVAILABLE, clusters},
-    pause, real,
+    ocm::clusters,
+    real,
     spoke::Spoke,
     stays, within,
 };
@@ -147,50 +140,6 @@ fn status_resources_that_cannot_be_read_stay() {
     stays("nothing is said of it", || told(&spoke, "cpu")[0].as_deref() == Some("8"));
     node.set(&json!({"cpu": "16"}), &json!({"cpu": "16"}));
     becomes(&spoke, "cpu", [Some("16"), Some("16")]);
-}
-
-#[test]
-fn slow_health_is_told_in_time_while_nodes_come_and_go() {
-    if !needs(Need::Embedded, "the spoke fails for a while") {
-        return;
-    }
-    let spoke = Spoke::auto("capacity-busy");
-    let node = Node::new(&spoke, "a", &json!({"cpu": "1"}));
-    let _agent = joins(&spoke, &[]);
-    becomes(&spoke, "cpu", [Some("1"), Some("1")]);
-    let is = |status: &str| {
-        let condition = spoke.hub.condition(&spoke.cluster, AVAILABLE);
-        condition.is_some_and(|(told, ..)| told == status)
-    };
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _end = End(&done);
-        scope.spawn(|| {
-            for number in 2.. {
-                if done.load(Relaxed) {
-                    return;
-                }
-                let cpus = json!({"cpu": number.to_string()});
-                node.set(&cpus, &cpus);
-                pause(200);
-            }
-        });
-        // The sixth sum came after 31 s, the next would come after another 32.
-        pause(33_000);
-        let ill = spoke.managed.faults().add(Rule::new(code(500)).resource("/livez"));
-        within(60, "the failure is told", || is("False"));
-        spoke.managed.faults().remove(ill);
-        within(60, "the health is told", || is("True"));
-    });
-}
-
-/// Ends the other thread, also after a failure.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 #[test]

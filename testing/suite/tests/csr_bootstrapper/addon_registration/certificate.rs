@@ -6,13 +6,11 @@ use serde_json::{Value, json};
 use suite::{
     eventually,
     needs::{Need, needs},
-    ocm::HOSTING_CLUSTER,
-    spoke::Spoke,
     stays, throughout,
 };
 
 use super::support::*;
-use crate::support::{joins, sent, words};
+use crate::support::{sent, words};
 
 pub(crate) fn keys(data: &suite::identity::Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
@@ -214,29 +212,6 @@ fn addon_registration_secret_that_somebody_deletes_comes_back() {
         (data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET) == Some(new.clone())).then_some(())
     });
     assert_eq!(csrs(&spoke).len(), 2);
-}
-
-#[test]
-fn addon_registration_hosted_is_on_the_management_cluster() {
-    if !needs(Need::Embedded, "a third server is the spoke") {
-        return;
-    }
-    let other = suite::cluster::Cluster::embedded("spoke");
-    let spoke = Spoke::auto("addon-hosted");
-    let _agent = joins(&spoke, &["-spoke-kubeconfig", other.kubeconfig.to_str().expect("a path")]);
-    let namespace = spoke.addon_namespace();
-    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
-    spoke.hub.add_annotated_addon(&spoke.cluster, ADDON, &namespace, &annotations);
-    register(&spoke, &of_signer(KUBE_CLIENT));
-    spoke.hub.approve_next(&spoke.cluster);
-    certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    // Back to the spoke.
-    other.create_namespace(&namespace);
-    let none = json!({"metadata": {"annotations": {HOSTING_CLUSTER: null}}});
-    spoke.hub.cluster.merge(&suite::ocm::addons().object(&spoke.cluster, ADDON), &none);
-    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    spoke.hub.approve_next(&spoke.cluster);
-    certificate(&other, &namespace, KUBE_CLIENT_SECRET, None);
 }
 
 #[test]

@@ -148,3 +148,24 @@ fn hosted_addon_without_another_spoke_stays() {
         assert_eq!(deleted.count(), 0);
     }
 }
+
+/// As while somebody replaces the add-on (ocm#1677).
+#[test]
+fn hosting_annotation_missing_for_a_moment_moves_nothing() {
+    if !needs(Need::Embedded, "the spoke is a third server") {
+        return;
+    }
+    let (hosted, _agent) = joined("hosting-moment", &[]);
+    let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
+    add_hosted(stage, &namespace, ADDON);
+    stage.hub.approve_next(&stage.cluster);
+    let (before, _) = certificate(&stage.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    set_hosted(stage, false);
+    suite::pause(1000);
+    set_hosted(stage, true);
+    stays("the credential stays where it is, and no other is requested", || {
+        data(&stage.managed, &namespace, KUBE_CLIENT_SECRET).as_ref() == Some(&before)
+            && data(&hosted.spoke, &namespace, KUBE_CLIENT_SECRET).is_none()
+            && csrs(stage).len() == 1
+    });
+}

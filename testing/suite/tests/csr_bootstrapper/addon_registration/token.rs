@@ -12,6 +12,7 @@ use suite::{
 };
 
 use super::support::*;
+use crate::support::count;
 
 pub(super) const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
@@ -150,19 +151,21 @@ fn addon_token_registration_refused_is_told() {
     told(&spoke, "TokenRefreshed", "True");
 }
 
+/// The namespace comes with the ManifestWork of the add-on, after the add-on.
 #[test]
-fn addon_token_registration_namespace_missing_at_first() {
+fn token_without_a_namespace_is_requested_once() {
     if !needs(Need::Embedded, "rights are in a namespace that does not exist yet") {
         return;
     }
-    let (spoke, agent, _) = stage("addon-token-late", TOKENS);
+    let (spoke, agent, _) = stage("token-unsaved", TOKENS);
     let namespace = format!("{}-late", spoke.namespace);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     wait_for_infrastructure(&spoke);
-    agent.wait_for("the credential of an add-on is not kept");
+    agent.wait_for_times("the credential of an add-on is not kept", 3);
     spoke.managed.create_namespace(&namespace);
     spoke.allow_addons(&spoke.managed, &namespace);
     token(&spoke, &namespace, None);
+    assert_eq!(count(&spoke, "create serviceaccounts/token"), 1);
 }
 
 /// Of both kinds there is nothing left of the other.
