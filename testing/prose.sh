@@ -7,7 +7,8 @@ bad=0
 
 phrases='(is|are|was|were) no [a-z]
 (is|are) (told|asked|looked for|left alone)
-(one that|those of|but for|from now on|no more|nobody.s)
+(one that|those of|but for|from now on|no more|nobody.s|at once|anew)
+(go|goes|going) on
 as (it|they) (is|are)
 by (itself|themselves)
 allows? to [a-z]
