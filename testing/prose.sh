@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks pages for phrases that readers stumble over, and for sentences of more than 35 words. CONTRIBUTING.md has the
+# Checks pages and manifests for phrases that readers stumble over, and for sentences of more than 35 words. CONTRIBUTING.md has the
 # rules. CHANGELOG.md is exempt: it keeps the words of its day.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ allows? to [a-z]
 needs? it not
 as of [A-Z0-9]
 beside (a|the|its|it|each|our|your)'
-git grep -nPI -e "\b($(echo "$phrases" | paste -sd '|'))\b" -- '*.md' ':!CHANGELOG.md' && bad=1
+git grep -nPI -e "\b($(echo "$phrases" | paste -sd '|'))\b" -- '*.md' 'manifests/*.yaml' ':!CHANGELOG.md' && bad=1
 
 git ls-files '*.md' ':!CHANGELOG.md' | xargs awk '
     function check(count, i, sentences, words) {

@@ -130,5 +130,5 @@ fn own() -> Vec<Flag> {
 }
 
 const FEW_REQUESTS: &str = "requests are few, and each loop has a pace of its own.";
-const ONE_LOG: &str = "lines are written at once, and -v is for all of them.";
+const ONE_LOG: &str = "lines are written immediately, and -v is for all of them.";
 const BY_CSR: &str = "registration is by CSR alone.";

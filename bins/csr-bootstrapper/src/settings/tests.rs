@@ -262,7 +262,7 @@ fn flags_without_effect_are_accepted_with_a_reason() {
         ("--hub-kube-api-burst=100", "requests are few"),
         ("--terminate-on-files=/spoke/config/kubeconfig", "without a restart"),
         ("--vmodule=a=2", "-v is for all"),
-        ("--log-flush-frequency=5s", "lines are written at once"),
+        ("--log-flush-frequency=5s", "lines are written immediately"),
     ] {
         let Ok(Invocation::Run(flags)) = parse("x", &table(true), [flag.into()]) else { panic!() };
         let ignored: Vec<_> = flags.ignored().iter().collect();
