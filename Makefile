@@ -135,7 +135,7 @@ bench-real: dist controlplane ## Measure how long 1,000 waiting objects take on 
 	$(REAL) $(TOOL) bench backlog
 
 footprint: dist controlplane ## Measure OCM's agents and ours beside each other on the real control plane
-	$(REAL) $(TOOL) bench footprint
+	$(REAL) $(TOOL) bench footprint works
 
 budget: dist ## All of `limits`, and bytes, system calls and times
 	$(TOOL) budget

@@ -15,14 +15,14 @@ use tools::{
     measure::{self, Memory, grouped, machine},
 };
 
-use crate::table;
+use crate::table::{self, mib};
 
 /// Memory is settled after this.
 const SETTLING: u64 = 60_000;
 /// A fleet, for what it takes in all.
 const FLEET: u64 = 500;
 /// As an operator starts it: gates and the period of its health checks.
-const GO_FLAGS: [&str; 2] =
+pub(crate) const GO_FLAGS: [&str; 2] =
     ["--feature-gates=AddonManagement=true,ClusterClaim=true", "--cluster-healthcheck-period=60s"];
 const FLAGS: [&str; 4] = ["-cluster-healthcheck-period", "60s", "-v", "0"];
 
@@ -72,7 +72,6 @@ fn head() -> Vec<String> {
 }
 
 fn row(name: &str, file: &Path, memory: Memory) -> Vec<String> {
-    let mib = |kib: u64| format!("{:.1} MiB", kib as f64 / 1024.0);
     let fleet = memory.resident * FLEET;
     vec![
         name.to_owned(),

@@ -9,6 +9,7 @@ mod memory;
 mod remotes;
 mod table;
 mod throughput;
+mod works;
 
 use std::{process::ExitCode, sync::Arc, time::Instant};
 
@@ -27,8 +28,8 @@ use tools::{
 type Table = (&'static str, fn() -> bool);
 
 /// What needs the real control plane is only measured by name.
-const ON_REAL_SERVERS: [&str; 2] = ["backlog", "footprint"];
-const TABLES: [Table; 7] = [
+const ON_REAL_SERVERS: [&str; 3] = ["backlog", "footprint", "works"];
+const TABLES: [Table; 8] = [
     ("lag", lag::measure),
     ("throughput", throughput::measure),
     ("memory", memory::measure),
@@ -36,6 +37,7 @@ const TABLES: [Table; 7] = [
     ("fleet", fleet::measure),
     ("backlog", backlog::measure),
     ("footprint", footprint::measure),
+    ("works", works::measure),
 ];
 
 fn main() -> ExitCode {
