@@ -87,8 +87,8 @@ e2e-smoke: controlplane ## The smoke scenarios on the real control plane, audits
 	cargo build --locked --workspace
 	$(REAL) sh -ec '$(E2E) -- smoke::; $(E2E) -- --ignored audit:: --skip right_is_used --skip five_add_ons'
 
-# Each of these needs a control plane and a node to itself.
-PODS := quick_starts_of_each_program quick_start_of_all each_base_and_component
+# Each of these needs a control plane and a node to itself. MORE_PODS are those that take too long for each change.
+PODS := $(MORE_PODS) quick_starts_of_each_program quick_start_of_all each_base_and_component
 
 e2e-pods: dist ## Manifests, quick starts and OCM's agents as pods of a real kubelet; needs root and containerd
 	NODE=1 testing/controlplane/build.sh >/dev/null
