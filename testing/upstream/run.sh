@@ -33,7 +33,7 @@ module() { go -C ../controlplane list -m -f '{{.Dir}}' "open-cluster-management.
 go -C ../controlplane mod download open-cluster-management.io/{ocm,api}
 ocm=$(module ocm)
 dir=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$dir"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 
 # A tree of its own, which may be changed. The tests find CRDs by paths of a clone with vendored modules.
 tree=$dir/tree
