@@ -45,19 +45,11 @@ pub(crate) struct ConnectionConfig {
     /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
     /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
-    pub(crate) reload: Option<ReloadCredentials>,
+    pub(crate) reload: Option<LoadCredentials>,
 }
 
 /// Loads the current credentials.
-pub(crate) type ReloadCredentials = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
-
-/// The source of a connection's client.
-pub(crate) enum CredentialSource {
-    /// The local cluster: a client that loads its credentials itself.
-    Local(Box<dyn Fn(RequestMetrics) -> Result<Client> + Send>),
-    /// Clients for the credentials passed to [`Connection::offer`].
-    Offered,
-}
+pub(crate) type LoadCredentials = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// A cluster and its connection, shared between the supervising thread and all readers.
 pub(crate) struct Connection {
@@ -109,18 +101,17 @@ struct ConnectionState {
     beat: Option<Instant>,
 }
 
-/// Starts the supervision of a cluster until `stop` is raised; wakes `readers` when a session starts or ends.
+/// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`]; wakes `readers` when a session starts or ends.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
 pub(crate) fn start(
     config: ConnectionConfig,
-    source: CredentialSource,
     readers: Vec<Stop>,
     stop: &Stop,
 ) -> Result<Arc<Connection>> {
     let connection = Connection::new(config, stop);
-    let supervisor = Supervisor::new(connection.clone(), source, readers, fastrand::f64);
+    let supervisor = Supervisor::new(connection.clone(), readers, fastrand::f64);
     runtime::spawn("connection", move || supervisor.run())?;
     Ok(connection)
 }

@@ -17,7 +17,7 @@ use crate::{
         cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
-    connection::{ClusterRecords, Connection},
+    connection::{ClusterRecords, Connection, LoadCredentials},
     model::{
         key::{self, KindIndex, Pair},
         object::TargetObject,
@@ -34,6 +34,10 @@ pub(crate) struct Controller {
     /// Woken when a workqueue may have to be opened or closed, and when the local cluster may have found a kind.
     pub(crate) stop: Stop,
     pub(crate) local: LocalCluster,
+    /// Loads the local cluster's credentials.
+    load_own: LoadCredentials,
+    /// Woken when a cluster may have other credentials, and when the local cluster is connected.
+    credentials: Stop,
     /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
     pub(crate) documents: Arc<DocumentCache>,
@@ -66,6 +70,7 @@ impl Controller {
     pub(crate) fn new(
         context: Arc<SyncContext>,
         local: LocalCluster,
+        (load_own, credentials): (LoadCredentials, Stop),
         records: Arc<ClusterRecords>,
         documents: Arc<DocumentCache>,
         stop: &Stop,
@@ -75,6 +80,8 @@ impl Controller {
             context,
             stop: stop.clone(),
             local,
+            load_own,
+            credentials,
             records,
             documents,
             all_known,

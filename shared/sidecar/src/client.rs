@@ -6,16 +6,21 @@ use apiclient::{
     client::{Client, Reload, RequestMetrics, Timeouts},
     error::Result,
 };
-use kubeconfig::{Env, Reach};
+use kubeconfig::{Env, Reach, config::ClusterConfig};
 
 use crate::flags::Flags;
+
+/// Loads the configuration of the local cluster, by -kubeconfig and -master.
+pub fn load_own(flags: &Flags) -> impl Fn() -> Result<ClusterConfig> + Send + Sync + use<> {
+    let file = flags.some("kubeconfig").map(PathBuf::from);
+    let master = flags.some("master").map(str::to_owned);
+    move || Ok(kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process())?)
+}
 
 /// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a
 /// request. It adds to the counts of `requests`.
 pub fn own_cluster(flags: &Flags, request: Duration, requests: RequestMetrics) -> Result<Client> {
-    let file = flags.some("kubeconfig").map(PathBuf::from);
-    let master = flags.some("master").map(str::to_owned);
-    let load = move || Ok(kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process())?);
+    let load = load_own(flags);
     let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
     let timeouts = Timeouts::with_request(request);
     Client::counting("the local cluster", config, reload, timeouts, requests)

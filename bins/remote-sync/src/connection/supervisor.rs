@@ -15,13 +15,12 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use super::{ClusterSession, Connection, CredentialSource, identity, log_kept, schedule::Due};
-use crate::model::known_clusters::ClusterRecord;
+use super::{ClusterSession, Connection, identity, log_kept, schedule::Due};
+use crate::{model::known_clusters::ClusterRecord, settings::OWN};
 
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
-    source: CredentialSource,
     /// Woken when a session starts or ends.
     readers: Vec<Stop>,
     random: fn() -> f64,
@@ -36,12 +35,11 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new(
         connection: Arc<Connection>,
-        source: CredentialSource,
         readers: Vec<Stop>,
         random: fn() -> f64,
     ) -> Self {
         let (backoff, now) = (Backoff::new(Duration::ZERO), Instant::now());
-        Self { connection, source, readers, random, attached: None, backoff, now }
+        Self { connection, readers, random, attached: None, backoff, now }
     }
 
     pub(super) fn run(mut self) {
@@ -83,7 +81,7 @@ impl Supervisor {
     }
 
     fn awaits_offer(&self) -> bool {
-        matches!(self.source, CredentialSource::Offered) && self.connection.state().offer.is_none()
+        self.connection.state().offer.is_none()
     }
 
     fn connect_or_probe(&mut self) -> bool {
@@ -107,14 +105,8 @@ impl Supervisor {
     /// connection, as it may be another cluster.
     fn check_credentials(&mut self) -> bool {
         let Some((session, attached)) = &mut self.attached else { return false };
-        let config = match &self.source {
-            CredentialSource::Local(_) => Ok(session.client.config()),
-            CredentialSource::Offered => match self.connection.state().offer.clone() {
-                Some(offered) => offered,
-                None => return false,
-            },
-        };
-        match config {
+        let Some(offered) = self.connection.state().offer.clone() else { return false };
+        match offered {
             Err(error) => {
                 let retry = self.connection.settings.timing.retry;
                 return self.disconnect(retry, &error.to_string());
@@ -125,10 +117,7 @@ impl Supervisor {
             }
             Ok(config) => {
                 *attached = config.clone();
-                // A client that loads its credentials itself uses them already.
-                if matches!(self.source, CredentialSource::Offered)
-                    && let Err(error) = session.client.swap(config)
-                {
+                if let Err(error) = session.client.swap(config) {
                     log_kept(self.connection.name(), &error);
                 }
             }
@@ -152,9 +141,6 @@ impl Supervisor {
 
     fn client(&self) -> Result<Client> {
         let (settings, requests) = (&self.connection.settings, self.connection.requests.clone());
-        if let CredentialSource::Local(make) = &self.source {
-            return make(requests);
-        }
         let missing = || Err(Error::bad_config("there are no credentials"));
         let config = self.connection.state().offer.clone().unwrap_or_else(missing)?;
         let timing = client::Timeouts::with_request(settings.request);
@@ -171,7 +157,11 @@ impl Supervisor {
             }
             None => Reload::Never,
         };
-        Client::counting(&format!("cluster {}", settings.name), config, reload, timing, requests)
+        let name = match &*settings.name {
+            OWN => "the local cluster".to_owned(),
+            name => format!("cluster {name}"),
+        };
+        Client::counting(&name, config, reload, timing, requests)
     }
 
     /// The record of the cluster that answers, or the reason why it is not the remote.

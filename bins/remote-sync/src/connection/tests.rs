@@ -13,10 +13,7 @@ mod improvements;
 mod model;
 mod pure;
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use apiclient::{error::Error, lock::lock, stop::Stop};
 use dev_apiserver::{Action, Options, Rule, Server};
@@ -44,8 +41,7 @@ impl Bench {
         let mut settings = settings("hub", timing);
         adapt(&mut settings);
         let connection = Connection::new(settings, &Stop::default());
-        let supervisor =
-            Supervisor::new(connection.clone(), CredentialSource::Offered, Vec::new(), || 0.5);
+        let supervisor = Supervisor::new(connection.clone(), Vec::new(), || 0.5);
         Self { server, connection, supervisor }
     }
 

@@ -1,6 +1,6 @@
 //! Clusters: connections, and the watches that start with them.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use apiclient::{client::RequestMetrics, error::Result, rate_limiter::RateLimiter, stop::Stop};
 use sidecar::{flags::Flags, runtime};
@@ -10,9 +10,7 @@ use crate::{
         cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
-    connection::{
-        self, ClusterRecords, ClusterSession, Connection, CredentialSource, ReloadCredentials,
-    },
+    connection::{self, ClusterRecords, ClusterSession, Connection, LoadCredentials},
     controller::{Controller, LocalCluster, handlers, remotes},
     settings::{Direction, OWN, Operation, Settings},
     sync::{context::SyncContext, remote::RemoteSync},
@@ -25,11 +23,11 @@ use crate::{
 pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Controller> {
     // Checked first: with an unusable kubeconfig the process exits.
     sidecar::client::own_cluster(flags, settings.timeout, RequestMetrics::default())?;
-    let (flags, timeout) = (flags.clone(), settings.timeout);
-    let client = move |requests| sidecar::client::own_cluster(&flags, timeout, requests);
-    let credentials = CredentialSource::Local(Box::new(client));
-    let records = ClusterRecords::new(&settings);
-    let cluster = connect((&settings, &records), OWN, credentials, None, (stop, stop))?;
+    let load: LoadCredentials = Arc::new(sidecar::client::load_own(flags));
+    let (records, changed) = (ClusterRecords::new(&settings), stop.child());
+    let readers = vec![stop.clone(), changed.clone()];
+    let cluster = connect((&settings, &records), OWN, Some(load.clone()), readers, stop)?;
+    cluster.offer(load());
     records.set_local(cluster.clone());
     let documents = Arc::<DocumentCache>::default();
     let local = match settings.direction {
@@ -37,7 +35,8 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
         Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &documents)),
     };
     let context = SyncContext::new(settings, records.clone());
-    Ok(Controller::new(Arc::new(context), local, records, documents, stop))
+    let own = (load, changed);
+    Ok(Controller::new(Arc::new(context), local, own, records, documents, stop))
 }
 
 /// Starts the local cluster's watches, and all remotes.
@@ -73,28 +72,23 @@ fn watch(
     }
 }
 
-/// Starts a connection that wakes both stops, the cluster's and the controller's, when a session starts or
-/// ends.
+/// Starts a connection that wakes `readers` when a session starts or ends.
 fn connect(
     (settings, records): (&Settings, &Arc<ClusterRecords>),
     name: &str,
-    credentials: CredentialSource,
-    file: Option<PathBuf>,
-    (cluster, controller): (&Stop, &Stop),
+    reload: Option<LoadCredentials>,
+    readers: Vec<Stop>,
+    stop: &Stop,
 ) -> Result<Arc<Connection>> {
-    let reach = settings.reach;
     let config = connection::ConnectionConfig {
         name: name.to_owned(),
         timing: settings.probes,
         request: settings.timeout,
         limiter: RateLimiter::new(settings.qps, settings.burst()),
         records: records.clone(),
-        reload: file.map(|file| -> ReloadCredentials {
-            Arc::new(move || Ok(kubeconfig::from_file(&file, reach)?))
-        }),
+        reload,
     };
-    let readers = vec![cluster.clone(), controller.clone()];
-    connection::start(config, credentials, readers, cluster)
+    connection::start(config, readers, stop)
 }
 
 /// Adds a remote and starts its watches.
@@ -104,16 +98,11 @@ fn connect(
 pub(crate) fn add_remote(
     controller: &Arc<Controller>,
     name: &str,
-    file: Option<PathBuf>,
+    reload: Option<LoadCredentials>,
 ) -> Result<Arc<RemoteSync>> {
     let (settings, stop) = (&controller.context.settings, controller.stop.child());
-    let cluster = connect(
-        (settings, &controller.records),
-        name,
-        CredentialSource::Offered,
-        file,
-        (&stop, &controller.stop),
-    )?;
+    let readers = vec![stop.clone(), controller.stop.clone()];
+    let cluster = connect((settings, &controller.records), name, reload, readers, &stop)?;
     let (of, documents) = (cluster.clone(), &controller.documents);
     let sides = match &controller.local {
         LocalCluster::Target(local) => (SourceSide::new(of, settings, documents), local.clone()),

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -12,7 +11,6 @@ use apiclient::{
     error::{Error, Result},
     reflector::{Lookup, Store},
     resource::{SECRETS, valid_label},
-    stop::Stop,
     watch::Selection,
 };
 use kubeconfig::config::ClusterConfig;
@@ -21,7 +19,7 @@ use sidecar::runtime;
 
 use crate::{
     cache::reflector::PAGE,
-    connection::{Connection, secret_config},
+    connection::{Connection, LoadCredentials, secret_config},
     controller::{
         Controller,
         clusters::{add_remote, local_session},
@@ -53,32 +51,36 @@ struct KubeconfigSecret {
 /// Secrets by name; `None` is one of the registry that names no cluster.
 type Secrets = Store<Option<KubeconfigSecret>>;
 
-/// The source of the kubeconfig of a remote that stays.
-enum KubeconfigSource {
-    File(PathBuf),
-    /// With its namespace and name.
-    Secret(Secrets, String, String),
-}
+/// A connection, and what it is offered at present.
+type Fixed = (Arc<Connection>, Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>);
 
 /// Starts the remotes of the command line, and those of the registry as they come.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
-    let (settings, changed) = (&controller.context.settings, controller.stop.child());
-    let mut fixed = Vec::new();
+    let settings = &controller.context.settings;
+    let mut fixed: Vec<Fixed> = Vec::new();
     for Remote { name, source } in &settings.remotes {
-        let (file, source) = match source.clone() {
-            RemoteSource::File(path) => (Some(path.clone()), KubeconfigSource::File(path)),
-            RemoteSource::Secret { namespace, name, key } => {
+        let remote = match source.clone() {
+            RemoteSource::File(path) => {
+                let reach = settings.reach;
+                let load: LoadCredentials =
+                    Arc::new(move || Ok(kubeconfig::from_file(&path, reach)?));
+                let remote = add_remote(controller, name, Some(load.clone()))?;
+                (remote.cluster.clone(), Box::new(move || Some(load())) as _)
+            }
+            RemoteSource::Secret { namespace, name: secret, key } => {
                 let read = move |secret: Value| Some(Some(read_secret(&secret, key.as_deref())));
                 let store = Store::new(1);
-                let place = (namespace.clone(), Some(name.clone()), String::new());
-                watch(controller, &changed, store.clone(), place, read)?;
-                (None, KubeconfigSource::Secret(store, namespace, name))
+                let place = (namespace.clone(), Some(secret.clone()), String::new());
+                watch(controller, store.clone(), place, read)?;
+                let remote = add_remote(controller, name, None)?;
+                let offered = move || offered_by(&store, &namespace, &secret);
+                (remote.cluster.clone(), Box::new(offered) as _)
             }
         };
-        fixed.push((add_remote(controller, name, file)?, source));
+        fixed.push(remote);
     }
     let registry = match settings.registry.clone() {
         Some(registry) => {
@@ -90,28 +92,24 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
                 Some(cluster_of(&secret).is_some().then(|| read_secret(&secret, None)))
             };
             let place = (registry.namespace, None, registry.selector);
-            watch(controller, &changed, store.clone(), place, read)?;
+            watch(controller, store.clone(), place, read)?;
             let (controller, members) = (controller.clone(), BTreeMap::new());
             Some(Registry { controller, store, seen: None, members, skipped: BTreeMap::new() })
         }
         None => None,
     };
-    if fixed.is_empty() && registry.is_none() {
-        return Ok(());
-    }
     let controller = controller.clone();
-    runtime::spawn("remotes", move || follow(&controller, &changed, &fixed, registry))
+    runtime::spawn("remotes", move || follow(&controller, &fixed, registry))
 }
 
 /// Keeps `store` in sync with Secrets in all sessions of the local cluster: those with a label, or the one of a name.
 fn watch(
     controller: &Arc<Controller>,
-    changed: &Stop,
     store: Secrets,
     (namespace, name, labels): (String, Option<String>, String),
     mut read: impl FnMut(Value) -> Option<Option<KubeconfigSecret>> + Send + 'static,
 ) -> Result<()> {
-    let (controller, changed) = (controller.clone(), changed.clone());
+    let controller = controller.clone();
     runtime::spawn("kubeconfig", move || {
         let target = match &name {
             Some(name) => SECRETS.object(&namespace, name),
@@ -119,48 +117,37 @@ fn watch(
         };
         let selection = Selection { labels: &labels, page: PAGE, ..Selection::all(target) };
         while let Some(session) = local_session(&controller) {
-            let changed = &mut || changed.wake();
+            let changed = &mut || controller.credentials.wake();
             store.run(&session.client, &selection, &session.stop, &mut read, changed);
         }
     })
 }
 
-/// Offers kubeconfigs to their connections until `changed` is raised.
-fn follow(
-    controller: &Controller,
-    changed: &Stop,
-    fixed: &[(Arc<RemoteSync>, KubeconfigSource)],
-    mut registry: Option<Registry>,
-) {
-    // The local cluster knows which cluster each remote is.
-    if local_session(controller).is_none() {
-        return;
-    }
-    let reach = controller.context.settings.reach;
+/// Offers all clusters their credentials, until the end.
+fn follow(controller: &Controller, fixed: &[Fixed], mut registry: Option<Registry>) {
+    let (own, mut was_connected) = (controller.local.cluster(), false);
     loop {
-        let seen = changed.wakes();
-        for (remote, source) in fixed {
-            let connection = &remote.cluster;
-            match source {
-                KubeconfigSource::File(path) => {
-                    connection.offer(kubeconfig::from_file(path, reach).map_err(Into::into));
-                }
-                KubeconfigSource::Secret(store, namespace, name) => {
-                    offer_secret(connection, namespace, name, store);
-                }
+        let seen = controller.credentials.wakes();
+        own.offer((controller.load_own)());
+        // The local cluster knows which cluster each remote is.
+        was_connected |= own.is_connected();
+        if was_connected {
+            for (connection, offered) in fixed {
+                offered().into_iter().for_each(|offer| connection.offer(offer));
+            }
+            if let Some(registry) = &mut registry {
+                registry.sync();
             }
         }
-        if let Some(registry) = &mut registry {
-            registry.sync();
-        }
-        if changed.wait_for_change(seen, Instant::now() + READ_INTERVAL) {
+        if controller.credentials.wait_for_change(seen, Instant::now() + READ_INTERVAL) {
             return;
         }
     }
 }
 
-fn offer_secret(connection: &Connection, namespace: &str, name: &str, store: &Secrets) {
-    let offer = match store.get(name) {
+/// What a remote is offered by its Secret.
+fn offered_by(store: &Secrets, namespace: &str, name: &str) -> Option<Result<ClusterConfig>> {
+    match store.get(name) {
         Lookup::Object(secret) => secret.map(|secret| secret.config),
         Lookup::Absent => {
             Some(Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))))
@@ -168,8 +155,7 @@ fn offer_secret(connection: &Connection, namespace: &str, name: &str, store: &Se
         Lookup::Invalid | Lookup::Unknown => {
             store.last_error().map(|why| Err(Error::Unreachable(why)))
         }
-    };
-    offer.into_iter().for_each(|offer| connection.offer(offer));
+    }
 }
 
 /// Secrets by the name of their cluster; `None` is one that cannot be read.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    connection::{self, ConnectionConfig, CredentialSource, ProbeTiming},
+    connection::{self, ConnectionConfig, ProbeTiming},
     model::object::Cached,
 };
 
@@ -44,8 +44,7 @@ fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
         records: Arc::default(),
         reload: None,
     };
-    let connection =
-        connection::start(config, CredentialSource::Offered, Vec::new(), stop).unwrap();
+    let connection = connection::start(config, Vec::new(), stop).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     fs::write(&file, server.kubeconfig()).unwrap();

@@ -2,7 +2,6 @@
 
 use std::{net::TcpListener, thread};
 
-use apiclient::client;
 use dev_apiserver::State;
 
 use super::*;
@@ -161,43 +160,29 @@ fn a_session_that_is_refused_turns_to_no_other_server() {
     assert!(other.requests().is_empty());
 }
 
-/// The local cluster's client reloads its credentials itself, so that even a 401 does not end the session.
+/// Its credentials are loaded at a 401, which does not end the session.
 #[test]
-fn the_own_clusters_credentials_are_its_clients_matter() {
+fn the_own_clusters_credentials_are_reloaded_and_another_one_is_refused() {
     let (server, other) =
         (Server::start(Options::default()).unwrap(), Server::start(Options::default()).unwrap());
-    let file = Arc::new(Mutex::new(config(&server, "first")));
-    let make = {
-        let file = file.clone();
-        move |requests| {
-            let (now, file) = (lock(&file).clone(), file.clone());
-            let load = Box::new(move || Ok(lock(&file).clone()));
-            let timing = client::Timeouts::with_request(SECOND);
-            let reload = client::Reload::FromFiles(load);
-            client::Client::counting("the managed cluster", now, reload, timing, requests)
-        }
-    };
-    let connection = Connection::new(settings("own", quick()), &Stop::default());
-    let source = CredentialSource::Local(Box::new(make));
-    let mut supervisor = Supervisor::new(connection.clone(), source, Vec::new(), || 0.5);
-    let mut run_once = |number| {
-        thread::sleep(connection.settings.timing.interval);
-        supervisor.run_once();
-        assert_eq!(connection.state().sessions, number);
-    };
-    run_once(1);
-    let Auth::Token(token) = &lock(&file).auth.clone() else { panic!("no token") };
+    let second = config(&server, "second");
+    let mut bench = Bench::with(eager(), |settings| {
+        settings.name = "own".into();
+        settings.reload = Some(Arc::new(move || Ok(second.clone())));
+    });
+    let first = config(&server, "first");
+    bench.connection.offer(Ok(first.clone()));
+    bench.supervisor.run_once();
+    let Auth::Token(token) = &first.auth else { panic!("no token") };
     server.revoke(token);
-    *lock(&file) = config(&server, "second");
-    run_once(1);
-    assert_eq!((connection.fails(), connection.is_connected()), (false, true));
-    *lock(&file) = config(&other, "third");
-    connection.client().unwrap().swap(config(&other, "third")).unwrap();
-    run_once(1);
-    assert!(is_down(&connection));
-    run_once(1);
-    assert_eq!(connection.state().phase(), "IdentityRefused");
-    let error = connection.error().unwrap();
+    bench.probe();
+    assert_eq!((bench.connection.fails(), bench.sessions()), (false, (1, true)));
+    bench.connection.offer(Ok(config(&other, "third")));
+    bench.probe();
+    assert!(is_down(&bench.connection));
+    bench.probe();
+    assert_eq!(bench.connection.state().phase(), "IdentityRefused");
+    let error = bench.connection.error().unwrap();
     assert!(error.ends_with("; restart the program to accept it"), "{error}");
 }
 
@@ -217,8 +202,7 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let config = ClusterConfig { server, ..bench.config() };
     let timing = ProbeTiming { timeout: 3 * SECOND, ..quick() };
     let stop = Stop::default();
-    let connection =
-        start(settings("hole", timing), CredentialSource::Offered, Vec::new(), &stop).unwrap();
+    let connection = start(settings("hole", timing), Vec::new(), &stop).unwrap();
     connection.offer(Ok(config));
     assert!(is_down(&connection));
     assert!(connection.error().is_none(), "the reader did not wait for the attempt");
@@ -233,7 +217,7 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let stop = Stop::default();
     let server = Server::start(Options::default()).unwrap();
     let settings = settings("hub", ProbeTiming::default());
-    let connection = start(settings, CredentialSource::Offered, Vec::new(), &stop).unwrap();
+    let connection = start(settings, Vec::new(), &stop).unwrap();
     connection.offer(Ok(config(&server, "me")));
     until("it connects", &connection, &|| connection.is_connected());
     let session = connection.session().unwrap();
