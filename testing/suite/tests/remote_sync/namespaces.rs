@@ -75,12 +75,12 @@ fn a_namespace_with_another_instances_copy_stays() {
     let mut stage = Stage::pull("two", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "web");
     source.create_number(1);
-    let _widgets = stage.start(&[EMPTY, "-finalizer=example.com/w"]);
+    let _widgets = stage.start(&[EMPTY, "-finalizer=cloud.teleport.dev/w"]);
     is_in_sync(&source, &target);
     stage.setting.kinds = vec![&SETTINGS];
     let (other, copy) = stage.pair(&SETTINGS, "db");
     other.create_number(1);
-    let _settings = stage.start(&[EMPTY, "-finalizer=example.com/s"]);
+    let _settings = stage.start(&[EMPTY, "-finalizer=cloud.teleport.dev/s"]);
     is_in_sync(&other, &copy);
     let uid = copy.uid();
     source.delete();
