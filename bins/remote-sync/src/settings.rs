@@ -4,7 +4,7 @@
 mod table;
 mod values;
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
 use apiclient::{
     client::Propagation,
@@ -13,8 +13,11 @@ use apiclient::{
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::flags::{Flags, object_name};
 
-pub(crate) use self::table::table;
 use self::values::{names, one_of};
+pub(crate) use self::{
+    table::table,
+    values::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
+};
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -151,40 +154,6 @@ pub(crate) enum NamespacePolicy {
     /// They are deleted once nothing is in them.
     Empty,
 }
-
-/// A remote on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remote {
-    pub(crate) name: String,
-    pub(crate) source: RemoteSource,
-}
-
-/// The location of a remote's kubeconfig.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RemoteSource {
-    File(PathBuf),
-    /// On the local cluster; without a key one of the usual ones is used.
-    Secret {
-        namespace: String,
-        name: String,
-        key: Option<String>,
-    },
-}
-
-/// The Secrets of remotes that come and go at run time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registry {
-    pub(crate) namespace: String,
-    /// A label selector that includes [`CLUSTER_LABEL`].
-    pub(crate) selector: String,
-}
-
-/// The local cluster in messages and labels; no remote can have this name.
-pub(crate) const OWN: &str = "own";
-/// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
-pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
-/// The label of such a Secret, with the cluster's name.
-pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 /// More worker threads for a remote must be a mistake.
 const MAX_WORKERS: u32 = 256;

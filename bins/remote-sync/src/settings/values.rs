@@ -1,6 +1,6 @@
 //! Values of single flags.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use apiclient::{
     client::Propagation,
@@ -8,10 +8,7 @@ use apiclient::{
 };
 use sidecar::flags::{Flags, duration};
 
-use super::{
-    AdoptPolicy, CLUSTER_LABEL, Direction, Explained, NamespacePolicy, OWN, Operation,
-    OrphanSettings, Registry, Remote, RemoteSource, SECRET_SUFFIX, Track,
-};
+use super::{AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanSettings, Track};
 use crate::model::{
     annotations::{AnnotationKeys, Uid},
     discovery::ResourceArg,
@@ -20,6 +17,40 @@ use crate::model::{
     mapping::NameMapping,
     rules::{FieldPath, FieldRules},
 };
+
+/// A remote on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    pub(crate) name: String,
+    pub(crate) source: RemoteSource,
+}
+
+/// The location of a remote's kubeconfig.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RemoteSource {
+    File(PathBuf),
+    /// On the local cluster; without a key one of the usual ones is used.
+    Secret {
+        namespace: String,
+        name: String,
+        key: Option<String>,
+    },
+}
+
+/// The Secrets of remotes that come and go at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registry {
+    pub(crate) namespace: String,
+    /// A label selector that includes [`CLUSTER_LABEL`].
+    pub(crate) selector: String,
+}
+
+/// The local cluster in messages and labels; no remote can have this name.
+pub(crate) const OWN: &str = "own";
+/// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
+pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
+/// The label of such a Secret, with the cluster's name.
+pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 /// The words of a flag, each with its value.
 type Words<T> = &'static [(&'static str, T)];
