@@ -1,7 +1,10 @@
 //! Trust and identity: certificates of impostors, and credentials in files that rotate.
 
 use std::{
-    cell::OnceCell, fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration,
+    cell::{OnceCell, RefCell},
+    fs,
+    process::Command,
+    time::Duration,
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -9,7 +12,9 @@ use dev_apiserver::Action;
 use rcgen::{CertificateParams, date_time_ymd};
 use serde_json::json;
 use suite::{
-    eventually, pause,
+    eventually,
+    files::Mount,
+    pause,
     rogue::{Authority, Rogue},
     within,
 };
@@ -109,31 +114,23 @@ fn rotated_token_is_read_at_the_first_401() {
 }
 
 pub(crate) fn rotated_token(stage: &dyn Stage) {
-    let publish = |root: &Path, version: &str, token: &str| {
-        fs::create_dir(root.join(version)).expect("a directory");
-        fs::write(root.join(version).join("token"), token).expect("the token is written");
-        symlink(version, root.join("..tmp")).expect("a link");
-        fs::rename(root.join("..tmp"), root.join("..data")).expect("the swap");
-    };
-    let mounted = OnceCell::new();
+    let mounted = RefCell::new(None);
     let mut process = stage.start_as(&|command| {
-        let root = config::of(command).with_file_name("");
+        let mut mount = Mount::new(&config::of(command).with_file_name(""), &["token"]);
         config::change(command, |config| {
             let user = &mut config["users"][0]["user"];
             let old = user["token"].as_str().expect("a token").to_owned();
-            publish(&root, "..v1", &old);
-            let _ = mounted.set((root.clone(), old));
+            mount.publish(&[("token", &old)]);
             *user = json!({"tokenFile": "token"});
+            mounted.replace(Some((mount, old)));
         });
-        symlink("..data/token", root.join("token")).expect("a link");
     });
     stage.settle(&process);
     let own = stage.own();
     let server = own.cluster.server();
-    let (root, old) = mounted.get().expect("the token");
-    publish(root, "..v2", &server.token(&own.user, &[]));
-    fs::remove_dir_all(root.join("..v1")).expect("the old version goes");
-    server.revoke(old);
+    let (mut mount, old) = mounted.take().expect("the token");
+    mount.publish(&[("token", &server.token(&own.user, &[]))]);
+    server.revoke(&old);
     own.relay.cut();
     healthy_throughout(&process, || stage.lives_within(25, &process));
     pause(100);
