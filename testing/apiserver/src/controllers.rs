@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, DEFINITIONS},
-    delete::{self, CLEANUP, DeleteOptions, FOREGROUND, ORPHAN},
+    delete::{self, CLEANUP, DeleteOptions},
     lock::lock,
     metadata::{finalizers, text},
     signer,
@@ -49,14 +49,13 @@ fn react(cluster: &Cluster, event: &Event) {
         empty_namespace(cluster, &event.key.namespace);
     } else {
         check_owners(cluster, event);
-        process_deletion_policy(cluster, &event.key);
     }
 }
 
 /// Removes an object as a controller would; it may already be gone.
-fn remove(cluster: &Cluster, key: &Key, options: &DeleteOptions) {
+fn remove(cluster: &Cluster, key: &Key) {
     if let Some(resource) = cluster.registry.stored_as(&key.resource) {
-        let _ = delete::delete(cluster, &resource, key, options);
+        let _ = delete::delete(cluster, &resource, key, &DeleteOptions::default());
     }
 }
 
@@ -100,7 +99,7 @@ fn finish_definition(cluster: &Cluster, name: &str) {
         return;
     }
     for (key, _) in cluster.store.snapshot(name, "").objects {
-        remove(cluster, &key, &DeleteOptions::default());
+        remove(cluster, &key);
     }
     if cluster.store.snapshot(name, "").objects.is_empty() {
         alter(cluster, &key, |definition| {
@@ -122,7 +121,7 @@ fn empty_namespace(cluster: &Cluster, name: &str) {
         return;
     }
     for (key, _) in cluster.store.snapshot("", name).objects {
-        remove(cluster, &key, &DeleteOptions::default());
+        remove(cluster, &key);
     }
     if cluster.store.snapshot("", name).objects.is_empty() {
         let key =
@@ -144,30 +143,18 @@ fn exists(cluster: &Cluster, owner: &Value, namespace: &str) -> bool {
 fn process_dependents(cluster: &Cluster, deleted: &Value) {
     let uid = text(deleted, "/metadata/uid");
     for (key, object) in cluster.store.owned_by(uid) {
-        release_or_remove(cluster, &key, &object, uid, &DeleteOptions::default());
-    }
-    // An owner in foreground deletion may have waited for this dependent.
-    for owner in owners(deleted) {
-        if let Some(key) = cluster.store.of_uid(text(owner, "/uid")) {
-            process_deletion_policy(cluster, &key);
-        }
+        release_or_remove(cluster, &key, &object, uid);
     }
 }
 
 /// Handles a dependent of an owner that goes: removes the reference if another owner is left,
 /// otherwise the dependent.
-fn release_or_remove(
-    cluster: &Cluster,
-    key: &Key,
-    object: &Value,
-    uid: &str,
-    options: &DeleteOptions,
-) {
+fn release_or_remove(cluster: &Cluster, key: &Key, object: &Value, uid: &str) {
     let mut others = owners(object).filter(|owner| owner["uid"] != uid);
     if others.any(|owner| exists(cluster, owner, &key.namespace)) {
         remove_owner(cluster, key, uid);
     } else {
-        remove(cluster, key, options);
+        remove(cluster, key);
     }
 }
 
@@ -195,44 +182,6 @@ fn check_owners(cluster: &Cluster, event: &Event) {
     let namespace = &event.key.namespace;
     let mut all = owners(&event.object).peekable();
     if all.peek().is_some() && !all.any(|owner| exists(cluster, owner, namespace)) {
-        remove(cluster, &event.key, &DeleteOptions::default());
-    }
-}
-
-/// Processes Foreground and Orphan deletion: removes the finalizer once all dependents are
-/// processed. In foreground deletion, dependents that do not block stay until the owner is gone.
-fn process_deletion_policy(cluster: &Cluster, key: &Key) {
-    let Some(object) = cluster.store.get(key) else { return };
-    if object["metadata"]["deletionTimestamp"].is_null() {
-        return;
-    }
-    let uid = text(&object, "/metadata/uid");
-    let pending = finalizers(&object);
-    let waits_for = |policy: &str| pending.iter().any(|finalizer| finalizer == policy);
-    let blocks = |(_, dependent): &(Key, Arc<Value>)| {
-        waits_for(ORPHAN)
-            || owners(dependent).any(|o| o["uid"] == uid && o["blockOwnerDeletion"] == true)
-    };
-    let dependents = || cluster.store.owned_by(uid).into_iter().filter(blocks);
-    let done = if waits_for(ORPHAN) {
-        dependents().for_each(|(dependent, _)| remove_owner(cluster, &dependent, uid));
-        ORPHAN
-    } else if waits_for(FOREGROUND) {
-        for (key, dependent) in dependents() {
-            // A dependent with its own dependents goes after them, since an owner waits for it.
-            let own = cluster.store.owned_by(text(&dependent, "/metadata/uid"));
-            let policy = if own.is_empty() { "" } else { "Foreground" };
-            release_or_remove(cluster, &key, &dependent, uid, &DeleteOptions::of_policy(policy));
-        }
-        FOREGROUND
-    } else {
-        return;
-    };
-    if dependents().next().is_none() {
-        alter(cluster, key, |object| {
-            let left: Vec<String> = finalizers(object).into_iter().filter(|f| f != done).collect();
-            object["metadata"]["finalizers"] = json!(left);
-            true
-        });
+        remove(cluster, &event.key);
     }
 }

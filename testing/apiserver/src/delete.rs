@@ -1,4 +1,4 @@
-//! Deletion: preconditions, finalizers, propagation policies, namespaces.
+//! Deletion: preconditions, finalizers, namespaces. Dependents go in the background, whatever the policy.
 
 use serde_json::{Value, json};
 
@@ -9,13 +9,10 @@ use crate::{
     resources::Resource,
     status::Status,
     store::{Key, Outcome},
-    target::{Query, Target},
+    target::Target,
     time::now,
 };
 
-/// The finalizers that represent the propagation policies; the garbage collector processes them.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer of a CustomResourceDefinition whose objects have to go first.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -24,26 +21,19 @@ pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) struct DeleteOptions {
     uid: String,
     version: String,
-    policy: String,
     dry_run: bool,
 }
 
 impl DeleteOptions {
-    pub(crate) fn of_policy(policy: &str) -> Self {
-        Self { policy: policy.into(), ..Self::default() }
-    }
-
-    pub(crate) fn new(request: &Incoming, query: &Query, dry_run: bool) -> Result<Self, Status> {
+    pub(crate) fn new(request: &Incoming, dry_run: bool) -> Result<Self, Status> {
         let body: Value = match request.body.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(&request.body)
                 .map_err(|error| Status::bad_request(format!("json parse error: {error}")))?,
         };
-        let policy = query.text("propagationPolicy").unwrap_or(text(&body, "/propagationPolicy"));
         Ok(Self {
             uid: text(&body, "/preconditions/uid").into(),
             version: text(&body, "/preconditions/resourceVersion").into(),
-            policy: policy.into(),
             dry_run: dry_run || body["dryRun"] == json!(["All"]),
         })
     }
@@ -79,7 +69,7 @@ pub(crate) fn delete(
     let object = cluster.transact(key, |current| {
         let current = current.ok_or_else(|| Status::not_found(resource, &key.name))?;
         options.check(resource, key, current)?;
-        let outcome = deletion_outcome(resource, current, options);
+        let outcome = deletion_outcome(resource, current);
         gone = matches!(outcome, Outcome::Remove(_));
         Ok(match outcome {
             Outcome::Put(object) | Outcome::Remove(object) if options.dry_run => {
@@ -91,14 +81,9 @@ pub(crate) fn delete(
     Ok((object, gone))
 }
 
-fn deletion_outcome(resource: &Resource, current: &Value, options: &DeleteOptions) -> Outcome {
+fn deletion_outcome(resource: &Resource, current: &Value) -> Outcome {
     let mut next = current.clone();
     let mut pending = finalizers(current);
-    match options.policy.as_str() {
-        "Foreground" => pending.push(FOREGROUND.into()),
-        "Orphan" => pending.push(ORPHAN.into()),
-        _ => {}
-    }
     let is_namespace = resource.is("namespaces");
     let is_definition = resource.is("customresourcedefinitions");
     if is_definition && current["metadata"]["deletionTimestamp"].is_null() {

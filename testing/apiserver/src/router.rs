@@ -104,7 +104,7 @@ fn serve(
         ("update", false) => write.update(request),
         ("patch", false) => write.patch(request),
         ("delete", _) if target.subresource.is_empty() => {
-            let options = DeleteOptions::new(request, &call.query, dry_run)?;
+            let options = DeleteOptions::new(request, dry_run)?;
             delete::answer(cluster, resource, target, &options)
         }
         _ => Err(Status::method_not_allowed()),
