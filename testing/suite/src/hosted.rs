@@ -1,13 +1,14 @@
 //! The stage of hosted mode: the agent and its Secrets are on the management cluster, and the spoke is another one. Each
-//! grants just the rights of manifests/csr-bootstrapper-hosted.
+//! grants just the rights of csr-bootstrapper-hosted.
 
-use std::{fs, path::Path, process::Command, sync::Arc};
+use std::{path::Path, process::Command, sync::Arc};
 
 use serde_json::Value;
 
 use crate::{
     cluster::Cluster,
     identity,
+    manifest::objects,
     ocm::{Bootstrap, Hub},
     real,
     relay::Relay,
@@ -124,9 +125,6 @@ pub fn hosted_addon_rights() -> Vec<Value> {
 }
 
 fn patches(overlay: &str) -> Vec<Value> {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper-hosted");
-    let text = fs::read_to_string(root.join(overlay).join("kustomization.yaml"));
-    let overlay: Value = serde_yaml::from_str(&text.expect("a manifest")).expect("YAML");
-    overlay["patches"].as_array().expect("patches").clone()
+    let path = format!("manifests/csr-bootstrapper-hosted/{overlay}/kustomization.yaml");
+    objects(&path, &[])[0]["patches"].as_array().expect("patches").clone()
 }

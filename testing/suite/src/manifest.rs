@@ -1,14 +1,17 @@
 //! The programs as the manifests run them: their arguments and their memory limits.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::Value;
 
-use crate::sidecar::{Sidecar, VERBOSE, bare, free_port};
+use crate::{
+    repository::{page, root},
+    sidecar::{Sidecar, VERBOSE, bare, free_port},
+};
 
 /// Of each program the manifest with its container, and where the container is there.
 const FILES: [(&str, &str, &str); 4] = [
@@ -87,12 +90,7 @@ pub fn shipped(program: &str) -> PathBuf {
 
 /// The objects of a file in manifests/; `names` are put in the places that a component fills.
 pub fn objects(file: &str, names: &[(&str, &str)]) -> Vec<Value> {
-    let path = root().join("manifests").join(file);
-    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let text = page(Path::new("manifests").join(file));
     let text = names.iter().fold(text, |text, (place, name)| text.replace(place, name));
     text.split("\n---\n").map(|text| serde_yaml::from_str(text).expect("YAML")).collect()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{PATIENCE, eventually, pause};
+use crate::{PATIENCE, eventually, pause, repository::root};
 
 /// The running process; dropping it kills it, and fails the test if it ever panicked.
 pub struct Sidecar {
@@ -46,7 +46,7 @@ pub fn program(name: &str) -> PathBuf {
         if directory.ends_with("deps") {
             directory.parent().expect("a directory").to_owned()
         } else {
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist")
+            root().join("dist")
         }
     });
     let program = directory.join(name);
@@ -90,7 +90,7 @@ pub fn shipped(command: &Command) -> Option<Command> {
         return None;
     }
     let name = Path::new(command.get_program()).file_name()?;
-    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist").join(name);
+    let dist = root().join("dist").join(name);
     dist.is_file().then(|| as_in(command, Command::new(dist)))
 }
 

@@ -6,7 +6,7 @@ pub mod klusterlet;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -28,6 +28,7 @@ use crate::{
     eventually, files,
     identity::{self, Data},
     listing::list,
+    manifest::objects,
     ocm::{AUTO, Bootstrap, Hub, PREFIX},
     real,
     relay::Relay,
@@ -371,9 +372,7 @@ pub fn shipped_rights() -> Vec<Value> {
 
 /// The Secrets that manifests/csr-bootstrapper/secrets ships, empty.
 pub fn shipped_secrets() -> Vec<Value> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper");
-    let text = fs::read_to_string(root.join("secrets/secrets.yaml")).expect("a manifest");
-    text.split("\n---\n").map(|part| serde_yaml::from_str(part).expect("YAML")).collect()
+    manifests(&["secrets/secrets"])
 }
 
 /// The rights on what is not in its namespace, with the components'.
@@ -388,10 +387,8 @@ pub fn addon_rights() -> Vec<Value> {
 }
 
 fn manifests(names: &[&str]) -> Vec<Value> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper");
-    let read =
-        |name: &str| fs::read_to_string(root.join(format!("{name}.yaml"))).expect("a manifest");
-    names.iter().map(|name| serde_yaml::from_str(&read(name)).expect("YAML")).collect()
+    let of = |name: &&str| objects(&format!("csr-bootstrapper/{name}.yaml"), &[]);
+    names.iter().flat_map(of).collect()
 }
 
 /// The service account of the manifests.

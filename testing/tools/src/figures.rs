@@ -3,7 +3,7 @@
 use std::{env, fs, time::SystemTime};
 
 use apiclient::time::seconds_time;
-use suite::figures::{block, root};
+use suite::repository::{block, root};
 
 /// Writes a block of docs/figures.md, with `FIGURES=1` in the environment: otherwise a run only compares with limits.
 pub fn publish(name: &str, text: &str) {

@@ -10,6 +10,7 @@ use suite::{
     cluster::resource,
     needs::{Need, needs},
     ocm::{HEARTBEAT, global},
+    repository::root,
     spoke::Spoke,
     within,
 };
@@ -27,7 +28,7 @@ fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Output {
 /// Applies the manifests; the uid of the flow.
 fn apply(spoke: &Spoke) -> String {
     let hub = &spoke.hub.cluster;
-    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/hub");
+    let manifests = root().join("manifests/hub");
     let applied = kubectl(&hub.kubeconfig, &["apply", "-k", &manifests.to_string_lossy()]);
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     let schemas = resource("flowcontrol.apiserver.k8s.io", "flowschemas", "FlowSchema");

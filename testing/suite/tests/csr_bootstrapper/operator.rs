@@ -6,7 +6,7 @@ use std::{
     fs,
     net::{TcpListener, TcpStream},
     os::unix::fs::{PermissionsExt, symlink},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
 };
 
@@ -17,6 +17,7 @@ use rustls::{
 use suite::{
     eventually, https,
     ocm::AVAILABLE,
+    repository::root,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     spoke::Spoke,
     within,
@@ -136,7 +137,7 @@ fn the_images_answer_to_registration() {
         fs::create_dir(path(place)).expect("a directory");
         fs::write(path(place).join(name), name).expect("a file");
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/release/roots.sh");
+    let script = root().join(".ci/release/roots.sh");
     let mut command = Command::new(script);
     command.args([path("roots"), path("dist"), path("notices")]).arg("csr-bootstrapper");
     assert!(command.status().expect("the script runs").success());

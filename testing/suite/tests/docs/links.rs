@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, process::Command};
 
-use crate::{page, root};
+use suite::repository::{page, root};
 
 /// The anchors of a page's headings, as GitHub makes them.
 fn anchors(text: &str) -> BTreeSet<String> {

@@ -13,12 +13,13 @@ use suite::{
     audit::granted,
     manifest::objects,
     needs::{Need, needs},
+    repository,
     sidecar::{bare, program},
 };
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
-    crate::root().join("manifests")
+    repository::root().join("manifests")
 }
 
 /// All files below a directory that end so.
@@ -209,7 +210,7 @@ fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
 #[test]
 fn monitors_of_the_operator_use_the_programs_ports() {
     let default = |program: &str| {
-        let page = crate::page(&format!("bins/{program}/REFERENCE.md"));
+        let page = repository::page(format!("bins/{program}/REFERENCE.md"));
         let (_, port) = page.split_once("`-metrics-port`, ").expect("the flag");
         port.chars().take_while(char::is_ascii_digit).collect::<String>()
     };
@@ -228,8 +229,8 @@ fn monitors_of_the_operator_use_the_programs_ports() {
 /// Without Prometheus Operator the page's configuration stands in for the monitors.
 #[test]
 fn scrape_config_says_what_the_monitors_say() {
-    let page = crate::page("docs/operations.md");
-    let block = crate::block(&page, "scrape config");
+    let page = repository::page("docs/operations.md");
+    let block = repository::block(&page, "scrape config").expect("the block");
     let yaml = block.trim().trim_start_matches("```yaml\n").trim_end_matches("```");
     let config: Value = serde_yaml::from_str(yaml).expect("YAML");
     let [ours, operators] = &array(&config["scrape_configs"])[..] else { panic!("{config}") };

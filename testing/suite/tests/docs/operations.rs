@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use sidecar::runtime::EXIT_CODES;
 use suite::{
     dumper,
+    repository::{block, page, root},
     scene::Scene,
     sidecar::{Sidecar, bare, families, program},
     spoke::Spoke,
@@ -13,7 +14,7 @@ use suite::{
     work,
 };
 
-use crate::{block, page, root, rows};
+use crate::rows;
 
 /// The keys of log lines, for filtering: each means the same in all programs.
 const KEYS: &[(&str, &str)] = &[
@@ -66,7 +67,7 @@ fn exit_codes_are_those_of_the_programs() {
     EXIT_CODES.iter().for_each(|(code, what)| table += &format!("| {code} | {what} |\n"));
     table += "\n";
     let page = page("docs/operations.md");
-    assert_eq!(block(&page, "exit codes"), table, "docs/operations.md");
+    assert_eq!(block(&page, "exit codes"), Some(&*table), "docs/operations.md");
 }
 
 #[test]
@@ -115,7 +116,8 @@ fn examples_of_flags_are_accepted_by_remote_sync() {
 #[track_caller]
 fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
     let common = page("docs/operations.md");
-    let tables = page(&format!("bins/{program}/REFERENCE.md")) + block(&common, "common metrics");
+    let tables = page(format!("bins/{program}/REFERENCE.md"))
+        + block(&common, "common metrics").expect("the block");
     let rows = rows(&tables);
     let is_metric = |cell: &&str| cell.starts_with('`') && cell.contains('_');
     let names = rows.iter().map(|row| row[0]).filter(is_metric).flat_map(|cell| cell.split(", "));

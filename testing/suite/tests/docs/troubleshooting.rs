@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use suite::{
     eventually,
     relay::Way,
+    repository::{block, page},
     rogue::{Authority, Rogue},
     scene::Scene,
     sidecar::{Sidecar, free_port},
     spoke::Spoke,
     sync::{Setting, Stage, WIDGETS},
 };
-
-use crate::{block, page};
 
 /// Whether a line is what the page has.
 fn matches(line: &str, message: &str) -> bool {
@@ -40,7 +39,7 @@ fn placeholders_match_words() {
 #[track_caller]
 fn says(name: &str, sidecar: &Sidecar) {
     let page = page("docs/troubleshooting.md");
-    let wanted = block(&page, &format!("message:{name}"));
+    let wanted = block(&page, &format!("message:{name}")).expect("the block");
     let wanted: Vec<_> = wanted.lines().filter(|line| !line.starts_with("```")).collect();
     assert!(!wanted.is_empty(), "the message {name} is empty");
     println!("the page says\n{}", wanted.join("\n"));

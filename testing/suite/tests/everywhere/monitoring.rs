@@ -6,15 +6,17 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     time::Duration,
 };
 
 use serde_json::{Value, json};
 use suite::{
+    manifest::objects,
     needs,
     needs::Need,
+    repository::{page, root},
     sidecar::{Sidecar, bare, free_port},
     spoke::Spoke,
     sync::{self, BUDGETS, Setting},
@@ -34,23 +36,15 @@ const PATIENCE: u64 = 60;
 const PREFIXES: [&str; 6] =
     ["sidecar_", "remote_sync_", "rest_client_", "process_", "leader_election_", "certwatcher_"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// The groups of the PrometheusRule.
 fn rules() -> Value {
-    let path = root().join("manifests/monitoring/prometheusrule.yaml");
-    let rule: Value =
-        serde_yaml::from_str(&fs::read_to_string(path).expect("the rules")).expect("YAML");
-    rule["spec"].clone()
+    objects("monitoring/prometheusrule.yaml", &[])[0]["spec"].clone()
 }
 
 /// Expression and legend of each of the dashboard's targets, for all namespaces.
 fn queries() -> Vec<(String, String)> {
-    let path = root().join("manifests/monitoring/dashboard.json");
-    let dashboard: Value =
-        serde_json::from_str(&fs::read_to_string(path).expect("the dashboard")).expect("JSON");
+    let dashboard = page("manifests/monitoring/dashboard.json");
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels").iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
     let text = |target: &Value, field: &str| target[field].as_str().expect("a text").to_owned();

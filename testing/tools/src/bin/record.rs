@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use suite::figures::root;
+use suite::repository::root;
 use tools::recording::{Line, in_common, lines, svg};
 
 fn main() -> ExitCode {
