@@ -12,10 +12,8 @@ pub(crate) mod io;
 mod manager;
 #[cfg(test)]
 mod model;
-pub(crate) mod need;
 pub(crate) mod pacing;
 pub mod pkcs10;
-mod readiness;
 mod session;
 pub(crate) mod store;
 pub(crate) mod sync;
@@ -27,5 +25,5 @@ pub(crate) use self::{
     cluster::HUB_SERVER,
     csr::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject},
     manager::CertificateManager,
-    readiness::ready,
+    session::ready,
 };

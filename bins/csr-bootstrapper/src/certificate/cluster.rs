@@ -10,16 +10,17 @@ use apiclient::{
     error::{Error, Result},
     log_object,
 };
+use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
 
 use super::{
     csr::CertificateRequest,
     csrs::CsrClient,
-    io::{self, Io, Notice},
-    need::Requester,
+    io::{self, Io, Notice, Requester},
     pacing::REST_REFUSED,
     store::{self, RequestStore, SecretValues, has_changed},
+    validate::{self, Validation},
 };
 use crate::{
     agent::Agent,
@@ -45,8 +46,8 @@ pub(super) struct ClusterIo<'a> {
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
     /// Who requests now.
     pub(super) requester: Option<Requester>,
-    /// The hub whose kubeconfig goes into the Secret, unless the one in it is good.
-    pub(super) hub: Option<Hub>,
+    /// The kubeconfig in the Secret leads to the right hub.
+    pub(super) keeps_kubeconfig: bool,
     /// The last failure is about a Secret.
     pub(super) failed_secret: bool,
     introduce_at: Option<Instant>,
@@ -60,7 +61,7 @@ impl<'a> ClusterIo<'a> {
             store,
             bootstrap: None,
             requester: None,
-            hub: None,
+            keeps_kubeconfig: false,
             failed_secret: false,
             introduce_at: None,
         }
@@ -79,6 +80,21 @@ impl<'a> ClusterIo<'a> {
             (self.bootstrap, self.introduce_at) = (bootstrap, None);
         }
         is_other
+    }
+
+    /// The content of the credential's Secret, and its validation.
+    pub(super) fn validated(&self) -> (Data, Validation) {
+        let hub = self.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
+        let secret = self.agent.credential_secret();
+        validate::of_secret(secret.as_deref(), |data| {
+            validate::validate(data, hub, &self.names, self.agent.clocks())
+        })
+    }
+
+    /// The hub to request a certificate from.
+    pub(super) fn hub(&self) -> Option<Hub> {
+        let bootstrap = self.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
+        bootstrap.or_else(|| self.agent.session().map(|session| session.hub.clone()))
     }
 
     /// Stops awaiting the CSR `name`, and closes the bootstrap identity's client: a used credential is not retried in the
@@ -224,13 +240,12 @@ impl Io for ClusterIo<'_> {
         self.close(Some(name));
     }
 
-    /// Keeps a kubeconfig that leads to the right hub.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = store::values_of(issued);
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
             values.insert(key, name.clone().into_bytes().into());
         }
-        if let Some(hub) = &self.hub {
+        if let Some(hub) = self.hub().filter(|_| !self.keeps_kubeconfig) {
             values.insert("kubeconfig", hub.kubeconfig().into_bytes().into());
         }
         let written = self.write_credential(&values);

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::{
     csr::{CertificateRequest, CsrTemplate},
-    need::{Need, Requester},
-    validate::Validation,
+    validate::{Need, Validation},
 };
 use crate::{clocks::Clocks, hub::Hub};
 
@@ -60,6 +59,15 @@ impl Notice {
     }
 }
 
+/// The identity that requests the certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Requester {
+    /// The agent's own; the hub approves it without a human.
+    Agent,
+    /// The bootstrap kubeconfig's.
+    Bootstrap,
+}
+
 /// What is known at one moment.
 pub(crate) struct Observation<'a> {
     /// `Secret ns/name`, for sentences.
@@ -81,10 +89,6 @@ pub(crate) struct Observation<'a> {
 }
 
 impl Observation<'_> {
-    pub(super) fn identity(&self) -> Option<Requester> {
-        self.requester.map(|(requester, _)| requester)
-    }
-
     /// Returns whether the Secret has the key of `request`.
     pub(super) fn is_saved(&self, request: &CertificateRequest) -> bool {
         self.key == Some(request.key.as_bytes())

@@ -216,7 +216,7 @@ fn untidy(
     io: &mut dyn Io,
 ) -> SyncResult<Instant> {
     match seen.need {
-        super::need::Need::Nothing(left) => Ok(seen.now + *left),
+        super::validate::Need::Nothing(left) => Ok(seen.now + *left),
         _ => certificate.sync(seen, io),
     }
 }

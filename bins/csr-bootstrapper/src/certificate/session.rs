@@ -1,4 +1,4 @@
-//! Use of the credential: the session with its hub, and the check of a new hub.
+//! Use of the credential: the session with its hub, the question to a new hub, and readiness.
 
 use std::{
     sync::Arc,
@@ -6,22 +6,18 @@ use std::{
 };
 
 use apiclient::{
-    backoff::Backoff,
     error::{Error, Result},
     log_object,
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use super::{
-    need::NewHub,
-    validate::{UsableCredential, Validation},
-};
+use super::validate::{UsableCredential, Validation, validate};
 use crate::{
     agent::{Agent, hub_client},
     bootstrap::BootstrapKubeconfig,
     hub::Hub,
-    identity::AgentNames,
+    identity::{AgentNames, in_directory},
     managedcluster::MANAGED_CLUSTERS,
     state::HubSession,
 };
@@ -83,65 +79,81 @@ fn config(
     usable.config.clone().or_else(other)
 }
 
-/// A hub that was just set up may not know everything yet: only a refusal that lasts this long counts.
-const REFUSED_AFTER: Duration = Duration::from_secs(5);
-/// A hub that refused the agent may know it later.
+/// An answer of a new hub counts for this long: it may know the agent later.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The answers of one new hub so far: whether it knows the agent, by one GET with the agent's own certificate.
-pub(super) struct NewHubCheck {
-    config: ClusterConfig,
-    answer: NewHub,
-    refused_since: Option<Instant>,
-    errors: Backoff,
-    pub(super) not_before: Instant,
+/// Whether the bootstrap kubeconfig's hub knows the agent, while the credential is for another one.
+pub(super) struct NewHub {
+    hub: Hub,
+    certificate: Vec<u8>,
+    pub(super) knows_agent: bool,
+    until: Instant,
 }
 
-impl NewHubCheck {
-    /// The hub of `config` is not asked yet.
-    pub(super) fn new(config: ClusterConfig) -> Self {
-        let (answer, errors) = (NewHub::default(), Backoff::new(RECHECK_INTERVAL));
-        Self { config, answer, refused_since: None, errors, not_before: Instant::now() }
-    }
-
-    pub(super) fn is_of(&self, config: &ClusterConfig) -> bool {
-        self.config == *config
-    }
-
-    /// What the hub answers about the ManagedCluster.
-    pub(super) fn check(&mut self, agent: &Agent, cluster: &str) -> NewHub {
-        let now = Instant::now();
-        if now >= self.not_before {
-            let client =
-                agent.requester_client("the hub (at its new address)", self.config.clone());
-            let got = client.and_then(|it| it.get(&MANAGED_CLUSTERS.cluster_object(cluster)));
-            self.not_before = now + self.take(agent, got.map(drop), now);
-        }
-        self.answer
-    }
-
-    /// Takes an answer; returns how long it counts.
-    fn take(&mut self, agent: &Agent, answer: Result<()>, now: Instant) -> Duration {
-        match answer {
-            Ok(()) => self.answer = NewHub::KnowsAgent,
+impl NewHub {
+    /// Reads the ManagedCluster there, as the agent.
+    ///
+    /// # Errors
+    /// As the hub says, unless it refuses the agent.
+    pub(super) fn ask(
+        agent: &Agent,
+        names: &AgentNames,
+        usable: &UsableCredential,
+        bootstrap: &BootstrapKubeconfig,
+    ) -> Result<Self> {
+        let config = bootstrap.as_agent(&usable.identity);
+        let client = agent.requester_client("the hub (at its new address)", config)?;
+        let knows_agent = match client.get(&MANAGED_CLUSTERS.cluster_object(&names.cluster)) {
+            Ok(_) => true,
             Err(Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_)) => {
-                if now < *self.refused_since.get_or_insert(now) + REFUSED_AFTER {
-                    return REFUSED_AFTER;
-                }
-                if self.answer != NewHub::RefusesAgent {
-                    log::debug!("the hub at the new address does not know this agent");
-                }
-                self.answer = NewHub::RefusesAgent;
+                log::debug!("the hub at the new address does not know this agent");
+                false
             }
-            Err(error) => {
-                self.refused_since = None;
-                let retry = self.errors.failed(&error, now, fastrand::f64());
-                let level = retry.level();
-                log_object!(level, agent.credential(), error:% = error; "the new hub does not answer");
-                agent.report(|status| status.detail = Some(error.to_string()));
-                return retry.wait;
-            }
-        }
-        RECHECK_INTERVAL
+            Err(error) => return Err(error),
+        };
+        let (hub, certificate) = (bootstrap.hub.clone(), usable.identity.certificate.clone());
+        Ok(Self { hub, certificate, knows_agent, until: Instant::now() + RECHECK_INTERVAL })
+    }
+
+    /// Returns whether the answer still counts for this credential and this hub.
+    pub(super) fn is_of(&self, usable: &UsableCredential, bootstrap: &BootstrapKubeconfig) -> bool {
+        self.hub == bootstrap.hub
+            && self.certificate == usable.identity.certificate
+            && Instant::now() < self.until
+    }
+}
+
+/// Returns whether the credential is usable.
+///
+/// # Errors
+/// The reason why it is not, and the progress towards a valid one.
+pub(crate) fn ready(agent: &Agent) -> std::result::Result<(), String> {
+    let status = agent.read(|state| state.status.clone());
+    // An unreadable Secret is left alone.
+    let detail =
+        status.detail.or_else(|| agent.selection_error()).or_else(|| agent.credential.last_error());
+    match (status.trouble, detail) {
+        (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
+        (Some(trouble), None) => Err(trouble),
+        (None, _) => files(agent),
+    }
+}
+
+fn files(agent: &Agent) -> std::result::Result<(), String> {
+    let (Some(directory), Some(names)) =
+        (&agent.settings.hub_directory, agent.read(|state| state.names.clone()))
+    else {
+        return Ok(());
+    };
+    let what = directory.display().to_string();
+    let hub = agent.bootstrap().ok().map(|bootstrap| bootstrap.hub.clone());
+    // Its kubeconfig may name other files than ours, such as that of a CA.
+    let secret = agent.credential_secret();
+    let data = secret.as_ref().and_then(|secret| secret["data"].as_object());
+    let files = data.into_iter().flatten().map(|(name, _)| name.as_str());
+    match validate(&in_directory(directory, files), hub.as_ref(), &names, agent.clocks()) {
+        Validation::Usable(_) => Ok(()),
+        Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
+        Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
     }
 }

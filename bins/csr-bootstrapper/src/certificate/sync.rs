@@ -18,11 +18,10 @@ use super::{
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
-    io::{CREATED, GONE, HALTED, Io, Notice, Observation, PENDING, REPAIRED, SAVED},
-    need::{self, Need, NeedReason, NewHub, Requester},
-    pacing::{MAX_BACKOFF, Pacing, REST_SHORT, SHORT_RESTS, rests_after},
+    io::{CREATED, GONE, HALTED, Io, Notice, Observation, PENDING, REPAIRED, Requester, SAVED},
+    pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     store::has_changed,
-    validate::Validation,
+    validate::{self, Need, NeedReason, Validation},
 };
 use crate::{clocks::Clocks, hub::Hub, state::Rotated};
 
@@ -39,12 +38,14 @@ pub(crate) struct Certificate {
     request: Option<Arc<CertificateRequest>>,
     /// It ended without a certificate: the next one needs a key of its own.
     pub(super) ended: bool,
-    /// The hub has room for one more CSR.
+    /// The last requester and its hub.
+    requester: Option<(Requester, Hub)>,
+    /// That hub has room for one more CSR.
     counted: bool,
-    /// The hub on which this process has seen its CSR.
-    posted: Option<Hub>,
+    /// This process has seen its CSR there.
+    posted: bool,
     /// The certificate until it is saved: a hub removes its CSR after an hour.
-    issued: Option<(Hub, Vec<u8>)>,
+    issued: Option<Vec<u8>>,
     waiting: Option<Waiting>,
     /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
@@ -92,30 +93,22 @@ impl Certificate {
         &self,
         what: &str,
         validation: &Validation,
-        (refused, new_hub): (bool, NewHub),
+        refused: bool,
         (clocks, now): (Clocks, Instant),
     ) -> Need {
         let due_in = validation.usable().map(|usable| {
             let pem = &usable.identity.certificate;
             deadline::due_in(pem, &usable.chain, self.obtained.as_ref(), (clocks, now))
         });
-        need::need(what, validation, due_in, refused, new_hub)
-    }
-
-    /// Returns whether there is nothing to do, not even to delete a stored request that has served.
-    pub(crate) fn is_settled(&self, seen: &Observation<'_>) -> bool {
-        let has_served = self.request.as_ref().is_some_and(|request| seen.is_saved(request));
-        matches!(seen.need, Need::Nothing(_)) && !has_served
+        validate::need(what, validation, due_in, refused)
     }
 
     /// Does what is due; returns when to come again if nothing changes.
     ///
     /// # Errors
-    /// As the clusters say; the caller reports the failure to [`Pacing::failed`].
+    /// As the clusters say.
     pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
-        if let Some(until) = self.pacing.failing(seen.identity(), seen.now) {
-            return Ok(until);
-        }
+        self.see_requester(seen);
         if !matches!(seen.need, Need::Certificate(_)) {
             (self.counted, self.issued, self.waiting) = (false, None, None);
         }
@@ -126,9 +119,19 @@ impl Certificate {
             }
             Need::Repair => self.repair(seen, io),
             Need::Certificate(why) => match seen.requester {
-                Some(requester) => self.obtain(why, requester, seen, io),
+                Some((requester, _)) => self.obtain(why, requester, seen, io),
                 None => Ok(seen.now + MAX_BACKOFF),
             },
+        }
+    }
+
+    /// Nothing seen by one requester counts for another one, or on another hub.
+    fn see_requester(&mut self, seen: &Observation<'_>) {
+        let requester = seen.requester.map(|(requester, hub)| (requester, hub.clone()));
+        if requester.is_some() && self.requester != requester {
+            (self.counted, self.posted, self.issued) = (false, false, None);
+            self.pacing.end_rest();
+            self.requester = requester;
         }
     }
 
@@ -168,11 +171,11 @@ impl Certificate {
     }
 
     fn repair(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(false, seen.now) {
+        if let Some(until) = self.pacing.next_write(seen.now) {
             return Ok(until);
         }
         io.save(None)?;
-        self.pacing.repaired(seen.now);
+        self.pacing.wrote(false, seen.now);
         let message = format!("repaired the kubeconfig and the names in {}", seen.secret);
         io.notify(&Notice::new(REPAIRED, Level::Info, message));
         Ok(seen.now)
@@ -182,25 +185,22 @@ impl Certificate {
     fn obtain(
         &mut self,
         why: &NeedReason,
-        (requester, hub): (Requester, &Hub),
+        requester: Requester,
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Result<Instant> {
         // A key in use gets no other certificate.
         let is_open = |request: &&Arc<CertificateRequest>| !self.ended && !seen.is_saved(request);
         let request = self.request.as_ref().filter(is_open).cloned();
-        let issued = self.issued.as_ref().filter(|(of, _)| of == hub).map(|(_, pem)| pem.clone());
-        if let (Some(request), Some(pem)) = (&request, &issued) {
-            return self.save(request, pem, why, seen, io);
+        if let (Some(request), Some(pem)) = (&request, self.issued.clone()) {
+            return self.save(request, &pem, why, seen, io);
         }
-        if let Some(until) = self.pacing.resting(requester, seen.now) {
+        if let Some(until) = self.pacing.resting(seen.now) {
             return Ok(until);
         }
-        let Some(request) = request else { return self.begin(why, requester, seen, io) };
-        let Some(csr) = io.csr(&request.name)? else {
-            return self.post(&request, (requester, hub), seen, io);
-        };
-        self.posted = Some(hub.clone());
+        let Some(request) = request else { return self.begin(seen, io) };
+        let Some(csr) = io.csr(&request.name)? else { return self.post(&request, seen, io) };
+        self.posted = true;
         let status = evaluate(
             &csr,
             &Judge {
@@ -214,7 +214,7 @@ impl Certificate {
         let name = &*request.name;
         match status {
             Ok(CsrStatus::Issued(pem)) => {
-                (self.issued, self.waiting) = (Some((hub.clone(), pem)), None);
+                (self.issued, self.waiting) = (Some(pem), None);
                 Ok(seen.now)
             }
             Ok(status) => {
@@ -230,24 +230,16 @@ impl Certificate {
                 Ok(self.wait(format!("CSR {name} {sentence}"), seen.now, io))
             }
             Err(failure) => {
-                self.end(name, &failure, requester, seen, io);
+                self.end(name, &failure, seen, io);
                 Ok(seen.now)
             }
         }
     }
 
     /// Gives up the request, which ended without a certificate.
-    fn end(
-        &mut self,
-        name: &str,
-        failure: &CsrFailure,
-        requester: Requester,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
-    ) {
+    fn end(&mut self, name: &str, failure: &CsrFailure, seen: &Observation<'_>, io: &mut dyn Io) {
         (self.ended, self.issued, self.waiting) = (true, None, None);
-        let rests = rests_after(failure);
-        let rest = self.pacing.ended(rests, requester, seen.now, seen.random);
+        let rest = self.pacing.ended(rest_after(failure), seen.now, seen.random);
         let sentence = &*format!("CSR {name} {}", failure.sentence());
         self.rotated = Some(Rotated::ended(sentence));
         io.forget(name);
@@ -256,19 +248,13 @@ impl Certificate {
     }
 
     /// Makes a request and stores it, unless the hub has too many.
-    fn begin(
-        &mut self,
-        why: &NeedReason,
-        requester: Requester,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
-    ) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(why.regular, seen.now) {
+    fn begin(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(seen.now) {
             return Ok(until);
         }
         // The hub may have more of them when the request could not be stored.
         if !std::mem::take(&mut self.counted) {
-            return self.count(requester, seen, io);
+            return self.count(seen.now, io);
         }
         let request = io.new_request()?;
         self.store(Some(request), io)?;
@@ -277,34 +263,28 @@ impl Certificate {
 
     /// Counts the pending CSRs. The answer also brings the hub's time: the credential is judged by that before there is
     /// another key.
-    fn count(
-        &mut self,
-        requester: Requester,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
-    ) -> Result<Instant> {
+    fn count(&mut self, now: Instant, io: &mut dyn Io) -> Result<Instant> {
         let pending = io.pending().inspect_err(|error| self.not_created(error))?;
         self.counted = pending.len() < MAX_PENDING;
         if self.counted {
-            return Ok(seen.now);
+            return Ok(now);
         }
         let is_new = self.rotated.replace(Rotated::Halted) != Some(Rotated::Halted);
         io.notify(&Notice { is_new, ..Notice::new(HALTED, Level::Warn, halted(&pending)) });
-        self.pacing.halted(requester, seen.now + HALT);
-        Ok(seen.now + HALT)
+        self.pacing.halted(now + HALT);
+        Ok(now + HALT)
     }
 
     /// Posts the CSR, which does not exist; after a rest if it did before.
     fn post(
         &mut self,
         request: &CertificateRequest,
-        (requester, hub): (Requester, &Hub),
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Result<Instant> {
         self.waiting = None;
-        if self.posted.take().is_some_and(|posted| posted == *hub) {
-            let rest = self.pacing.ended(SHORT_RESTS, requester, seen.now, seen.random);
+        if std::mem::take(&mut self.posted) {
+            let rest = self.pacing.ended(REST_SHORT, seen.now, seen.random);
             let message = format!(
                 "CSR {} is gone from the hub without an answer; posting it again in {} s",
                 request.name,
@@ -315,7 +295,7 @@ impl Certificate {
         }
         match io.create_csr(request) {
             Ok(()) => {
-                self.posted = Some(hub.clone());
+                self.posted = true;
                 let name = &request.name;
                 let approve = match seen.approved_by_hand {
                     true => format!(": kubectl certificate approve {name}"),
@@ -359,7 +339,7 @@ impl Certificate {
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(false, seen.now) {
+        if let Some(until) = self.pacing.next_write(seen.now) {
             return Ok(until);
         }
         io.save(Some((pem, request)))?;
@@ -369,7 +349,7 @@ impl Certificate {
         self.pacing.saved(why.regular && is_last, seen.now);
         let used = deadline::least_use(pem, &io.clocks());
         self.obtained = Some((pem.to_vec(), seen.now + used));
-        (self.posted, self.issued, self.waiting) = (None, None, None);
+        (self.posted, self.issued, self.waiting) = (false, None, None);
         let chain = certificate::chain(pem).unwrap_or_default();
         self.rotated = Some(Rotated::Done(deadline::rotated_message(&chain)));
         let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);

@@ -1,4 +1,4 @@
-//! Validation of the hub's credential in a Secret or a directory. No I/O, no clock.
+//! Validation of the hub's credential in a Secret or a directory, and what it needs. No I/O, no clock.
 
 use std::time::Duration;
 
@@ -210,6 +210,62 @@ pub fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> 
         true => Ok(config),
         false => Err("has a kubeconfig whose user is not that of tls.crt".into()),
     }
+}
+
+/// What the credential needs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Need {
+    /// Nothing for this long.
+    Nothing(Duration),
+    /// The certificate is valid; the rest of the Secret needs a repair.
+    Repair,
+    /// Another certificate.
+    Certificate(NeedReason),
+}
+
+/// The reason for another certificate: upstream's word for the Event, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NeedReason {
+    pub(crate) event: &'static str,
+    pub(crate) sentence: String,
+    /// The current certificate is still valid; it is only due for rotation.
+    pub(crate) regular: bool,
+}
+
+/// The need of the credential in `what` ("Secret ns/name"). Its certificate is due in `due_in`; it is `refused`
+/// after a while of nothing but 401 from the hub.
+pub(crate) fn need(
+    what: &str,
+    validation: &Validation,
+    due_in: Option<Duration>,
+    refused: bool,
+) -> Need {
+    let certificate =
+        |event, sentence, regular| Need::Certificate(NeedReason { event, sentence, regular });
+    match validation {
+        Validation::Unusable(UnusableCredential { reason, event }) => {
+            certificate(event, format!("{what} {reason}"), false)
+        }
+        _ if refused => certificate(
+            "HubKubeConfigUnauthorized",
+            format!("the hub does not accept the certificate in {what}"),
+            false,
+        ),
+        _ if due_in.is_some_and(|left| left.is_zero()) => certificate(
+            "CertificateRotationStarted",
+            format!("the certificate in {what} is due for rotation"),
+            true,
+        ),
+        Validation::Usable(usable) if usable.stale => Need::Repair,
+        _ => Need::Nothing(due_in.unwrap_or_default()),
+    }
+}
+
+/// The reason for another certificate where the hub differs from the bootstrap kubeconfig's in `word`.
+pub(crate) fn moved(what: &str, word: &str) -> NeedReason {
+    let sentence =
+        format!("{what} is for another hub than the bootstrap kubeconfig: the {word} differs");
+    NeedReason { event: OTHER_DATA, sentence, regular: false }
 }
 
 #[cfg(test)]

@@ -12,13 +12,12 @@ use crate::{
     certificate::{
         CsrTemplate,
         csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
-        io::{Io, Notice, Observation},
-        need::{Need, NewHub, Requester},
+        io::{Io, Notice, Observation, Requester},
         store,
         sync::Certificate,
         validate::{
-            OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
-            of_secret,
+            Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
+            config, of_secret,
         },
     },
     clocks::Clocks,
@@ -47,8 +46,7 @@ pub(super) fn sync(
         validate(data, template, &session.names.cluster, &session.hub, clocks)
     });
     let name = step.name.sentence_name();
-    let moved = (false, NewHub::Silent);
-    let need = certificate.need(&name, &validation, moved, (clocks, now));
+    let need = certificate.need(&name, &validation, false, (clocks, now));
     if let (false, Some(request)) = (matches!(need, Need::Certificate(_)), certificate.request()) {
         session.csrs.forget(&request.name);
     }

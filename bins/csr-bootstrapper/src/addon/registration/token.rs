@@ -189,7 +189,7 @@ impl TokenDriver {
         };
         // The last token was used for a while: nobody has undone a write.
         let is_regular = why.is_some() && self.obtained.as_ref().is_none_or(|it| now >= it.until);
-        if let Some(until) = self.pacing.next_write(is_regular, now) {
+        if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }
         let kubeconfig = step.context.session.hub.token_kubeconfig(TOKEN);

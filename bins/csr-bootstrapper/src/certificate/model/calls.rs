@@ -10,8 +10,7 @@ use super::{
 use crate::{
     certificate::{
         csr::CertificateRequest,
-        io::{Io, Notice},
-        need::Requester,
+        io::{Io, Notice, Requester},
     },
     clocks::Clocks,
 };

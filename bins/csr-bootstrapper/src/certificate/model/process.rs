@@ -19,8 +19,7 @@ use super::{
 use crate::{
     certificate::{
         csr::CertificateRequest,
-        io::Observation,
-        need::{NewHub, Requester, requester},
+        io::{Observation, Requester},
         sync::Certificate,
         validate::{self, Validation},
     },
@@ -45,6 +44,8 @@ pub(super) struct Process {
     /// A write of it failed that may have arrived all the same.
     pub(super) is_stale: bool,
     pub(super) session: Option<Credential>,
+    /// The end of the wait after a failure of this requester.
+    not_before: Option<(Duration, Requester)>,
     /// The hub has answered, so that its time is known.
     pub(super) is_contacted: bool,
 }
@@ -130,6 +131,7 @@ impl Registration {
             stored,
             is_stale: false,
             session: None,
+            not_before: None,
             is_contacted: false,
         });
     }
@@ -178,14 +180,18 @@ impl Registration {
         let (now, session) = (self.instant(before.now), process.session);
         let is_refused = session.is_some_and(|it| it.issued < before.refused_before);
         let is_valid = session.is_some_and(|it| !clocks.are_past(end(it)));
-        let requester = requester(is_valid && !is_refused, true, NewHub::Silent).unwrap();
+        let requester = match is_valid && !is_refused {
+            true => Requester::Agent,
+            false => Requester::Bootstrap,
+        };
+        if let Some((until, of)) = process.not_before
+            && before.now < until
+            && of == requester
+        {
+            return Turn { world, calls: Vec::new(), until, violation: None };
+        }
         let mut certificate = std::mem::take(&mut process.certificate);
-        let need = certificate.need(
-            "Secret ns/hub",
-            validation,
-            (is_refused, NewHub::Silent),
-            (clocks, now),
-        );
+        let need = certificate.need("Secret ns/hub", validation, is_refused, (clocks, now));
         let (names, hub) = (self.names(process.names), hub());
         let seen = Observation {
             secret: "Secret ns/hub",
@@ -209,15 +215,15 @@ impl Registration {
             violation: None,
         };
         let synced = (self.rules.sync)(&mut certificate, &seen, &mut calls);
-        let until = synced.unwrap_or_else(|_| {
-            certificate.pacing.failed(Some(requester), now + RETRY);
-            now + RETRY
-        });
+        let not_before = before.now + RETRY;
+        let has_failed = synced.is_err();
+        let until = synced.unwrap_or_else(|_| self.instant(not_before));
         let (names, is_killed, violation) = (calls.names, calls.is_killed, calls.violation);
         if is_killed {
             world.kill();
         } else if let Some(process) = &mut world.process {
             process.certificate = certificate;
+            process.not_before = has_failed.then_some((not_before, requester));
             if world.credential != before.credential && names.contains(&"save the Secret") {
                 process.credential = Some(world.credential);
             }

@@ -1,4 +1,5 @@
 mod certificates;
+mod need;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 

@@ -1,27 +1,21 @@
-//! Corner cases of a move to another hub: a restart, another token, a pending renewal, a local cluster that
-//! rejects writes, an address where nobody answers.
+//! Corner cases of a move to another hub: a restart, another token, a local cluster that rejects writes, an address where
+//! nobody answers.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::sync::Arc;
 
 use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
-    identity::Data,
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     relay::{Relay, Way},
     sidecar::Sidecar,
-    spoke::{EXPIRED, SECRET, Spoke, UNKNOWN},
+    spoke::{SECRET, Spoke, UNKNOWN},
     within,
 };
 
-use crate::joining::support::{
-    account, gives_signs, joined, kubeconfig, repaired, roles, settled, sign,
-};
+use crate::joining::support::{account, joined, kubeconfig, repaired, roles, settled};
 
 /// A cluster whose hub moved to one that knows nothing of it, where its request waits for a person.
 struct Waiting {
@@ -31,8 +25,7 @@ struct Waiting {
     request: String,
 }
 
-/// Waits until the cluster asks there: the new hub gets five seconds to know the agent, and failures have
-/// their pace.
+/// Waits until the cluster asks there: failures have their pace.
 #[track_caller]
 fn asked(hub: &Hub, cluster: &str) -> String {
     within(60, "the new hub is asked", || {
@@ -85,7 +78,6 @@ fn end_the_wait(spoke: &Spoke, address: &str) {
 
 // --- the local cluster ---
 
-/// The local cluster refuses the write for longer than the hub is given to know the agent.
 #[test]
 fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
     if !needs(Need::Embedded, "rights can be taken away at once") {
@@ -111,41 +103,6 @@ fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
 }
 
 // --- nobody answers ---
-
-/// The certificate of the old hub comes due after half of its 20 s.
-#[test]
-fn nobody_listens_at_the_new_address_and_the_old_hub_renews() {
-    if !needs(Need::Embedded, "the signer's lifetime can be set") {
-        return;
-    }
-    let spoke = Spoke::auto("moving-closed");
-    sign(&spoke, 300, 20);
-    let mut sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    let before = spoke.credential().expect("the Secret");
-    let nobody = Relay::to(&spoke.hub.cluster.address);
-    nobody.set(Way::Closed);
-    let address = nobody.address.to_string();
-    spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(&address, spoke.how));
-    sidecar.wait_for("the server differs");
-    sign(&spoke, 300, 3600);
-    // After half of its life, and a little of chance.
-    let end = spoke.wait_for_certificate().not_after;
-    let due = end - Duration::from_secs(20).mul_f64(0.44);
-    eventually("it is due", || (SystemTime::now() >= due).then_some(()));
-    end_the_wait(&spoke, &address);
-    let now = eventually("it is renewed at the old hub", || changed(&spoke, &before));
-    assert_eq!(now["kubeconfig"], before["kubeconfig"]);
-    assert_eq!(roles(&spoke), ["agent", "bootstrap"], "{}", sidecar.log());
-    gives_signs(&spoke);
-    assert_eq!(sidecar.count(EXPIRED), 0, "{}", sidecar.log());
-    assert!(sidecar.alive());
-}
-
-fn changed(spoke: &Spoke, before: &Data) -> Option<Data> {
-    spoke.credential().filter(|now| now["tls.crt"] != before["tls.crt"])
-}
 
 #[test]
 fn it_moves_once_somebody_answers_at_the_new_address() {
