@@ -210,19 +210,13 @@ impl Agent {
         });
     }
 
-    /// The clocks for the credential: its hub's, or else that of the requester's hub.
+    /// This machine's clock, and that of the hub: the requester's, which issues the certificate, or else the session's.
     pub(crate) fn clocks(&self) -> Clocks {
-        let session = self.session().and_then(|session| session.client.clock());
-        let requester = || self.read(|state| state.requester.as_ref()?.client.clock());
-        Clocks::new(SystemTime::now(), Instant::now(), session.or_else(requester))
-    }
-
-    /// The clocks for a requested certificate: those of the hub that issued it.
-    pub(crate) fn requester_clocks(&self) -> Clocks {
-        match self.read(|state| state.requester.clone()) {
-            Some(csrs) => Clocks::new(SystemTime::now(), Instant::now(), csrs.client.clock()),
-            None => self.clocks(),
-        }
+        let (requester, session) =
+            self.read(|state| (state.requester.clone(), state.session.clone()));
+        let hub = requester.and_then(|csrs| csrs.client.clock());
+        let hub = hub.or_else(|| session?.client.clock());
+        Clocks::new(SystemTime::now(), Instant::now(), hub)
     }
 
     pub(crate) fn credential(&self) -> Target<'_> {

@@ -20,7 +20,7 @@ pub(crate) mod sync;
 pub mod validate;
 
 #[cfg(test)]
-pub(crate) use self::csr::authority;
+pub(crate) use self::csr::tests::authority;
 pub(crate) use self::{
     cluster::HUB_SERVER,
     csr::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject},

@@ -174,28 +174,21 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
 fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
     let mut stored = RequestStore::new(agent, agent.settings.pending_secret());
     let mut backoff = Backoff::new(MAX_BACKOFF);
-    loop {
-        agent.beat();
-        let error = match stored.refresh() {
-            Ok(()) => {
-                agent.report(|status| status.detail = None);
-                return Some(stored);
-            }
-            Err(error) => error,
-        };
+    agent.beat();
+    while let Err(error) = stored.refresh() {
         agent.report(|status| status.detail = Some(error.to_string()));
         let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
-        if retry.should_log {
-            let retry_in = seconds(retry.wait);
-            log_object!(
-                Level::Warn, agent.credential(), error:% = error, retry_in = retry_in;
-                "the stored request cannot be read"
-            );
-        }
+        log_object!(
+            retry.level(), agent.credential(), error:% = error, retry_in = seconds(retry.wait);
+            "the stored request cannot be read"
+        );
         if agent.stop.wait(retry.wait) {
             return None;
         }
+        agent.beat();
     }
+    agent.report(|status| status.detail = None);
+    Some(stored)
 }
 
 /// Waits until the credential's Secret was read, or its absence; `false` at the end of the process.

@@ -94,8 +94,7 @@ pub struct ServerClock {
     pub ahead: i64,
     /// The time in the last of the answers.
     pub time: SystemTime,
-    /// The first of the answers that agree on this, and the last.
-    pub since: Instant,
+    /// When it came.
     pub last: Instant,
 }
 

@@ -18,7 +18,6 @@ use super::{
     csr::CertificateRequest,
     csrs::CsrClient,
     io::{self, Io, Notice, Requester},
-    pacing::REST_REFUSED,
     store::{self, RequestStore, SecretValues, has_changed},
     validate::{self, Validation},
 };
@@ -33,9 +32,9 @@ use crate::{
 
 /// Key of the selected one of several hubs, next to the request.
 pub(crate) const HUB_SERVER: &str = "hub-server";
-/// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
-/// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
-const INTRODUCE_INTERVAL: Duration = Duration::from_secs(3600);
+/// Between two checks of the ManagedCluster while bootstrapping, up to twice as long (ocm
+/// `pkg/registration/spoke/registration/creating_controller.go:46` takes an hour).
+const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Requests and stores the cluster's own certificate.
 pub(super) struct ClusterIo<'a> {
@@ -136,28 +135,21 @@ impl<'a> ClusterIo<'a> {
     }
 
     fn introduce(&mut self, client: &Client) -> Result<()> {
-        let first = self.introduce_at.is_none();
-        let interval = match managedcluster::introduce(client, self.agent, &self.names) {
-            Ok(is_new) => {
-                if is_new {
-                    let message = format!("ManagedCluster {} was created", self.names.cluster);
-                    self.agent.record_event("ManagedClusterCreated", false, &message);
-                }
-                INTRODUCE_INTERVAL + INTRODUCE_INTERVAL.mul_f64(fastrand::f64())
-            }
+        let is_new = match managedcluster::introduce(client, self.agent, &self.names) {
             // A CSR may be posted all the same.
             Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
-                if first {
-                    let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
-                    log_object!(
-                        Level::Warn, target, error:% = error;
-                        "the ManagedCluster is not created"
-                    );
-                }
-                REST_REFUSED
+                let level = if self.introduce_at.is_none() { Level::Warn } else { Level::Debug };
+                let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
+                log_object!(level, target, error:% = error; "the ManagedCluster is not created");
+                false
             }
-            Err(error) => return Err(error),
+            introduced => introduced?,
         };
+        if is_new {
+            let message = format!("ManagedCluster {} was created", self.names.cluster);
+            self.agent.record_event("ManagedClusterCreated", false, &message);
+        }
+        let interval = INTRODUCE_INTERVAL + INTRODUCE_INTERVAL.mul_f64(fastrand::f64());
         self.introduce_at = Some(Instant::now() + interval);
         Ok(())
     }
@@ -254,7 +246,7 @@ impl Io for ClusterIo<'_> {
     }
 
     fn clocks(&self) -> Clocks {
-        self.agent.requester_clocks()
+        self.agent.clocks()
     }
 
     fn notify(&mut self, notice: &Notice) {

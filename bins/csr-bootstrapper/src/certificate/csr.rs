@@ -15,11 +15,11 @@ use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
 };
-use rustls_pki_types::{CertificateSigningRequestDer, PrivatePkcs8KeyDer, pem::PemObject};
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::pkcs10::{content, is_of, own_certificate, signed};
+use super::pkcs10::{content, own_certificate, signed};
 use crate::{
     digest::sha256,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
@@ -119,12 +119,6 @@ impl CertificateRequest {
         (is_same && text("csr-name")? == request.name).then_some(request)
     }
 
-    /// Returns whether the PKCS #10 in `pem` is this request; each ECDSA signature of it is different.
-    pub fn is_in(&self, pem: &str) -> bool {
-        let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes());
-        der.is_ok_and(|der| is_of(&der, &self.content))
-    }
-
     /// The object, as the Go agent writes it (ocm `pkg/registration/register/csr/csr.go:429-482`).
     ///
     /// # Errors
@@ -202,6 +196,4 @@ fn to_pem(label: &str, der: &[u8]) -> String {
 }
 
 #[cfg(test)]
-pub mod authority;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,16 +1,17 @@
 //! What [`Certificate::sync`](super::sync::Certificate::sync) needs of the clusters; the model's world implements it too.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use apiclient::error::Result;
+use apiclient::{error::Result, resource::valid_name};
 use log::Level;
 use serde_json::Value;
 
 use super::{
     csr::{CertificateRequest, CsrTemplate},
+    csr_status::{CsrFailure, CsrStatus},
     validate::{Need, Validation},
 };
-use crate::{clocks::Clocks, hub::Hub};
+use crate::{clocks::Clocks, hub::Hub, state::Rotated};
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
@@ -18,8 +19,7 @@ pub(crate) trait Io {
     fn new_request(&mut self) -> Result<CertificateRequest>;
     /// The stored request, which is read again if it may have changed.
     fn stored(&mut self) -> Result<Option<CertificateRequest>>;
-    /// Stores `request`, or nothing. `AlreadyExists`, `Conflict` and `NotFound` mean that another writer was faster:
-    /// [`Self::stored`] has its request.
+    /// Stores `request`, or nothing. Where another writer was faster this fails, and [`Self::stored`] has its request.
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()>;
     /// The names of the requester's pending CSRs, up to the limit.
     fn pending(&mut self) -> Result<Vec<String>>;
@@ -36,12 +36,11 @@ pub(crate) trait Io {
     fn notify(&mut self, notice: &Notice);
 }
 
-pub(crate) const HALTED: &str = "ClientCertificateCreationHalted";
-pub(crate) const CREATED: &str = "CSRCreated";
-pub(crate) const PENDING: &str = "CSRPending";
-pub(crate) const GONE: &str = "CSRGone";
-pub(crate) const SAVED: &str = "ClientCertificateCreated";
-pub(crate) const REPAIRED: &str = "SecretSave";
+pub(super) const HALTED: &str = "ClientCertificateCreationHalted";
+pub(super) const CREATED: &str = "CSRCreated";
+pub(super) const PENDING: &str = "CSRPending";
+pub(super) const SAVED: &str = "ClientCertificateCreated";
+pub(super) const REPAIRED: &str = "SecretSave";
 
 /// A step for Events, logs and metrics.
 pub(crate) struct Notice {
@@ -54,9 +53,66 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
-    pub(super) fn new(reason: &'static str, level: Level, message: String) -> Self {
-        Self { reason, level, is_new: true, message }
+    fn info(reason: &'static str, message: String) -> Self {
+        Self { reason, level: Level::Info, is_new: true, message }
     }
+
+    fn warning(reason: &'static str, message: String) -> Self {
+        Self { level: Level::Warn, ..Self::info(reason, message) }
+    }
+
+    pub(super) fn repaired(secret: &str) -> Self {
+        Self::info(REPAIRED, format!("repaired the kubeconfig and the names in {secret}"))
+    }
+
+    /// With the command that approves it, if that is up to a person.
+    pub(super) fn created(name: &str, by_hand: bool) -> Self {
+        let approve = if by_hand { approve(name) } else { String::new() };
+        Self::info(CREATED, format!("CSR {name} was created on the hub{approve}"))
+    }
+
+    pub(super) fn pending(name: &str, status: &CsrStatus, by_hand: bool) -> Self {
+        let what = match (status, by_hand) {
+            (CsrStatus::Approved, _) => "is approved, but the hub's signer has not signed it",
+            (_, true) => &format!("is not approved yet{}", approve(name)),
+            (_, false) => "is not approved by the hub yet",
+        };
+        Self::info(PENDING, format!("CSR {name} {what}"))
+    }
+
+    pub(super) fn saved(name: &str, secret: &str) -> Self {
+        Self::info(SAVED, format!("the certificate of CSR {name} is in {secret}"))
+    }
+
+    pub(super) fn gone(name: &str, rest: Duration) -> Self {
+        let seconds = rest.as_secs();
+        let message = format!(
+            "CSR {name} is gone from the hub without an answer; posting it again in {seconds} s"
+        );
+        Self::warning("CSRGone", message)
+    }
+
+    pub(super) fn ended(failure: &CsrFailure, sentence: &str, rest: Duration) -> Self {
+        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
+        Self::warning(failure.reason(), message)
+    }
+
+    /// With the command that deletes the pending CSRs.
+    pub(super) fn halted(pending: &[String]) -> Self {
+        let halted = Rotated::Halted.message();
+        // Names come from the hub, and people paste the command into a shell.
+        let names: Vec<&str> =
+            pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
+        let message = match names[..] {
+            [] => halted.to_owned(),
+            _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
+        };
+        Self::warning(HALTED, message)
+    }
+}
+
+fn approve(name: &str) -> String {
+    format!(": kubectl certificate approve {name}")
 }
 
 /// The identity that requests the certificate.

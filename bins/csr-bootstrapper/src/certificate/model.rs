@@ -24,7 +24,7 @@ use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
 use super::{
-    csr::{CertificateRequest, authority},
+    csr::{CertificateRequest, tests::authority},
     io::{Io, Observation},
     sync::Certificate,
     validate::Validation,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::csr_status::CsrFailure;
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
-pub(super) const REST_REFUSED: Duration = Duration::from_secs(300);
+const REST_REFUSED: Duration = Duration::from_secs(300);
 /// After any other end.
 pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
 /// The longest rest.
@@ -78,5 +78,41 @@ pub(super) fn rest_after(failure: &CsrFailure) -> Duration {
     match failure {
         CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
         CsrFailure::Rejected(_) | CsrFailure::Foreign => REST_SHORT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_until_a_certificate_or_another_requester() {
+        let (now, mut pacing) = (Instant::now(), Pacing::default());
+        let rest = |pacing: &mut Pacing, first, random| pacing.ended(first, now, random).as_secs();
+        let rests = [0.0, 0.0, 0.5].map(|random| rest(&mut pacing, REST_REFUSED, random));
+        assert_eq!(rests, [300, 600, 1350]);
+        assert_eq!(pacing.resting(now), Some(now + Duration::from_secs(1350)));
+        assert_eq!(pacing.resting(now + Duration::from_secs(1350)), None);
+        for end in
+            [|it: &mut Pacing| it.end_rest(), |it: &mut Pacing| it.saved(true, it.rest.unwrap())]
+        {
+            end(&mut pacing);
+            assert_eq!(pacing.resting(now), None);
+            assert_eq!(rest(&mut pacing, REST_SHORT, 0.0), 2);
+        }
+        let all = (0..40).map(|_| rest(&mut pacing, REST_SHORT, 0.0));
+        assert_eq!(all.last(), Some(3600));
+    }
+
+    #[test]
+    fn writes_that_somebody_undoes_become_rare() {
+        let (start, mut pacing) = (Instant::now(), Pacing::default());
+        assert_eq!(pacing.next_write(start), None);
+        let mut wrote = |regular| {
+            pacing.wrote(regular, start);
+            pacing.next_write(start).unwrap().duration_since(start).as_secs()
+        };
+        assert_eq!([false, false, false, true, true, false].map(&mut wrote), [2, 4, 8, 2, 2, 4]);
+        assert_eq!((0..40).map(|_| wrote(false)).last(), Some(3600));
     }
 }

@@ -87,17 +87,6 @@ fn requested_extensions(dns_names: &[String]) -> Vec<u8> {
     wrap(SEQUENCE, &attribute.concat())
 }
 
-/// Returns whether `der` is this content with any signature.
-pub(super) fn is_of(der: &[u8], content: &[u8]) -> bool {
-    let body = match der {
-        [SEQUENCE, ..=0x7f, body @ ..]
-        | [SEQUENCE, 0x81, _, body @ ..]
-        | [SEQUENCE, 0x82, _, _, body @ ..] => body,
-        _ => return false,
-    };
-    body.starts_with(content)
-}
-
 /// The content with its signature.
 pub(super) fn signed(content: &[u8], signature: &[u8]) -> Vec<u8> {
     wrap(SEQUENCE, &[content, &ecdsa(), &bits(signature)].concat())

@@ -10,7 +10,6 @@ use std::{
 use apiclient::{
     certificate,
     error::{Error, Result},
-    resource::valid_name,
 };
 use log::Level;
 
@@ -18,9 +17,8 @@ use super::{
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
-    io::{CREATED, GONE, HALTED, Io, Notice, Observation, PENDING, REPAIRED, Requester, SAVED},
+    io::{Io, Notice, Observation, Requester},
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
-    store::has_changed,
     validate::{self, Need, NeedReason, Validation},
 };
 use crate::{clocks::Clocks, hub::Hub, state::Rotated};
@@ -83,9 +81,9 @@ impl Certificate {
 
     /// Goes on with another stored request, at the pace of before.
     pub(crate) fn adopt(&mut self, request: Option<CertificateRequest>) {
-        let Self { obtained, pacing, rotated, .. } = std::mem::take(self);
+        let Self { requester, obtained, pacing, rotated, .. } = std::mem::take(self);
         let request = request.map(Arc::new);
-        *self = Self { request, obtained, pacing, rotated, ..Self::default() };
+        *self = Self { request, requester, obtained, pacing, rotated, ..Self::default() };
     }
 
     /// What the credential in `what` ("Secret ns/name") needs.
@@ -113,10 +111,7 @@ impl Certificate {
             (self.counted, self.issued, self.waiting) = (false, None, None);
         }
         match seen.need {
-            Need::Nothing(left) => {
-                self.see_usable(seen.validation);
-                self.finish(seen, io).map(|()| seen.now + *left)
-            }
+            Need::Nothing(left) => self.finish(seen, io).map(|()| seen.now + *left),
             Need::Repair => self.repair(seen, io),
             Need::Certificate(why) => match seen.requester {
                 Some((requester, _)) => self.obtain(why, requester, seen, io),
@@ -135,15 +130,12 @@ impl Certificate {
         }
     }
 
-    /// An earlier process may have ended before it reported its certificate, and somebody may have put one there.
-    fn see_usable(&mut self, validation: &Validation) {
-        if let Some(usable) = validation.usable() {
-            self.rotated = Some(Rotated::Done(deadline::rotated_message(&usable.chain)));
-        }
-    }
-
     /// Deletes the stored request once its certificate is saved.
     fn finish(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<()> {
+        // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
+        if let Some(usable) = seen.validation.usable() {
+            self.rotated = Some(Rotated::Done(deadline::rotated_message(&usable.chain)));
+        }
         match self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
             true => self.store(None, io),
             false => Ok(()),
@@ -153,20 +145,13 @@ impl Certificate {
     /// Stores `request`, or nothing, in place of the known request, unless something else is stored by now: then that
     /// counts.
     fn store(&mut self, request: Option<CertificateRequest>, io: &mut dyn Io) -> Result<()> {
-        let mut stored = io.stored()?;
-        if stored.as_ref() == self.request() {
-            match io.store(request.as_ref()) {
-                Ok(()) => stored = request,
-                Err(error) if has_changed(&error) => {
-                    stored = io.stored()?;
-                    if stored.as_ref() == self.request() {
-                        return Err(error);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+        let stored = io.stored()?;
+        if stored.as_ref() != self.request() {
+            self.adopt(stored);
+            return Ok(());
         }
-        self.adopt(stored);
+        io.store(request.as_ref())?;
+        self.adopt(request);
         Ok(())
     }
 
@@ -176,8 +161,7 @@ impl Certificate {
         }
         io.save(None)?;
         self.pacing.wrote(false, seen.now);
-        let message = format!("repaired the kubeconfig and the names in {}", seen.secret);
-        io.notify(&Notice::new(REPAIRED, Level::Info, message));
+        io.notify(&Notice::repaired(seen.secret));
         Ok(seen.now)
     }
 
@@ -211,26 +195,17 @@ impl Certificate {
                 clocks: io.clocks(),
             },
         );
-        let name = &*request.name;
         match status {
             Ok(CsrStatus::Issued(pem)) => {
                 (self.issued, self.waiting) = (Some(pem), None);
                 Ok(seen.now)
             }
             Ok(status) => {
-                let sentence = match (status, seen.approved_by_hand) {
-                    (CsrStatus::Approved, _) => {
-                        "is approved, but the hub's signer has not signed it"
-                    }
-                    (_, true) => {
-                        &format!("is not approved yet: kubectl certificate approve {name}")
-                    }
-                    (_, false) => "is not approved by the hub yet",
-                };
-                Ok(self.wait(format!("CSR {name} {sentence}"), seen.now, io))
+                let notice = Notice::pending(&request.name, &status, seen.approved_by_hand);
+                Ok(self.wait(notice, seen.now, io))
             }
             Err(failure) => {
-                self.end(name, &failure, seen, io);
+                self.end(&request.name, &failure, seen, io);
                 Ok(seen.now)
             }
         }
@@ -243,8 +218,7 @@ impl Certificate {
         let sentence = &*format!("CSR {name} {}", failure.sentence());
         self.rotated = Some(Rotated::ended(sentence));
         io.forget(name);
-        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
-        io.notify(&Notice::new(failure.reason(), Level::Warn, message));
+        io.notify(&Notice::ended(failure, sentence, rest));
     }
 
     /// Makes a request and stores it, unless the hub has too many.
@@ -270,7 +244,7 @@ impl Certificate {
             return Ok(now);
         }
         let is_new = self.rotated.replace(Rotated::Halted) != Some(Rotated::Halted);
-        io.notify(&Notice { is_new, ..Notice::new(HALTED, Level::Warn, halted(&pending)) });
+        io.notify(&Notice { is_new, ..Notice::halted(&pending) });
         self.pacing.halted(now + HALT);
         Ok(now + HALT)
     }
@@ -285,24 +259,13 @@ impl Certificate {
         self.waiting = None;
         if std::mem::take(&mut self.posted) {
             let rest = self.pacing.ended(REST_SHORT, seen.now, seen.random);
-            let message = format!(
-                "CSR {} is gone from the hub without an answer; posting it again in {} s",
-                request.name,
-                rest.as_secs()
-            );
-            io.notify(&Notice::new(GONE, Level::Warn, message));
+            io.notify(&Notice::gone(&request.name, rest));
             return Ok(seen.now + rest);
         }
         match io.create_csr(request) {
             Ok(()) => {
                 self.posted = true;
-                let name = &request.name;
-                let approve = match seen.approved_by_hand {
-                    true => format!(": kubectl certificate approve {name}"),
-                    false => String::new(),
-                };
-                let message = format!("CSR {name} was created on the hub{approve}");
-                io.notify(&Notice::new(CREATED, Level::Info, message));
+                io.notify(&Notice::created(&request.name, seen.approved_by_hand));
                 Ok(seen.now)
             }
             Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
@@ -320,14 +283,14 @@ impl Certificate {
         }
     }
 
-    fn wait(&mut self, sentence: String, now: Instant, io: &mut dyn Io) -> Instant {
+    fn wait(&mut self, notice: Notice, now: Instant, io: &mut dyn Io) -> Instant {
         let known = self.waiting;
         let since = known.map_or(now, |waiting| waiting.since);
         let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
         let is_new = known.is_none_or(|waiting| waiting.is_overdue != is_overdue);
         self.waiting = Some(Waiting { since, is_overdue });
         let level = if is_overdue { Level::Warn } else { Level::Info };
-        io.notify(&Notice { is_new, ..Notice::new(PENDING, level, sentence) });
+        io.notify(&Notice { is_new, level, ..notice });
         now + MAX_BACKOFF
     }
 
@@ -352,20 +315,7 @@ impl Certificate {
         (self.posted, self.issued, self.waiting) = (false, None, None);
         let chain = certificate::chain(pem).unwrap_or_default();
         self.rotated = Some(Rotated::Done(deadline::rotated_message(&chain)));
-        let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);
-        io.notify(&Notice::new(SAVED, Level::Info, message));
+        io.notify(&Notice::saved(&request.name, seen.secret));
         Ok(seen.now)
-    }
-}
-
-/// The sentence about too many pending CSRs, with the command that removes them.
-fn halted(pending: &[String]) -> String {
-    let halted = Rotated::Halted.message();
-    // Names come from the hub, and people paste the command into a shell.
-    let names: Vec<&str> =
-        pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
-    match names[..] {
-        [] => halted.to_owned(),
-        _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
     }
 }

@@ -34,8 +34,6 @@ const FILES_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// A clock that is off by more seconds is logged, and counts as right again by less.
 const MAX_SKEW: i64 = 10;
 const SETTLED_SKEW: i64 = 5;
-/// Answers whose clocks differ by no more seconds agree: dates are whole seconds, and answers take time.
-const SAME_CLOCK: u64 = 60;
 /// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -204,9 +202,7 @@ impl Client {
         peer.refused = (code == 401).then_some(Refused { since, last });
         let Some(time) = date.and_then(|date| time::date(&date)) else { return };
         let ahead = time::skew(time, SystemTime::now());
-        let before = peer.clock.filter(|clock| clock.ahead.abs_diff(ahead) <= SAME_CLOCK);
-        let since = before.map_or(last, |before| before.since);
-        peer.clock = Some(ServerClock { ahead, time, since, last });
+        peer.clock = Some(ServerClock { ahead, time, last });
         if ahead.abs() < SETTLED_SKEW {
             peer.skew_logged = false;
         } else if ahead.abs() > MAX_SKEW && !mem::replace(&mut peer.skew_logged, true) {

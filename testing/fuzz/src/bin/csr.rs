@@ -1,7 +1,6 @@
 //! The CertificateSigningRequest and Secret of csr-bootstrapper. `C` and DER: the certificate that answers
-//! its request; `P` and text: the same as PEM. `R` and DER: a request of anybody; `K` and DER: a stored key.
-//! Otherwise the CertificateSigningRequest in JSON, where REQUEST stands for
-//! the right request.
+//! its request; `P` and text: the same as PEM. `K` and DER: a stored key. Otherwise the CertificateSigningRequest in
+//! JSON, where REQUEST stands for the right request.
 //!
 //! A certificate accepted as issued is for our key and user, is valid now, and belongs to a request that is
 //! no longer pending. A pending request that is resumed is ours. Anything else is a one-line error.
@@ -35,7 +34,6 @@ fn run(data: &[u8]) {
     match data {
         [b'C', der @ ..] => check_certificate(&pem("CERTIFICATE", der)),
         [b'P', text @ ..] => check_certificate(&expand(text, HUGE)),
-        [b'R', der @ ..] => check_request(&pem("CERTIFICATE REQUEST", der)),
         [b'K', der @ ..] => check_stored(&pem("PRIVATE KEY", der)),
         text => {
             let text = expand(text, HUGE);
@@ -137,11 +135,4 @@ fn check_stored(key: &[u8]) {
     if let Some(resumed) = resumed {
         assert!(resumed.name == request().name);
     }
-}
-
-/// Checks a request of anybody.
-fn check_request(csr: &[u8]) {
-    let (length, limit) = (csr.len(), 6 * csr.len() + OVERHEAD);
-    let text = String::from_utf8_lossy(csr);
-    bounded(length, limit, || request().is_in(&text));
 }

@@ -192,12 +192,11 @@ fn server_clock_is_compared_with_ours() {
     suite::pause(20);
     let _ = client.get(&lease("x"));
     let later = client.clock().expect("an answer");
-    assert!(later.since == clock.since && later.last > clock.last, "{later:?}");
-    // Another one is not the same clock any longer.
+    assert!((118..=121).contains(&later.ahead) && later.last > clock.last, "{later:?}");
     server.faults().set_date_offset(-86_400);
     let _ = client.get(&lease("x"));
     let other = client.clock().expect("an answer");
-    assert!(other.ahead < -86_000 && other.since == other.last, "{other:?}");
+    assert!(other.ahead < -86_000 && other.last > later.last, "{other:?}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl TokenClaims {
     /// The time until the next one; zero when it is due.
     fn due_in(&self, clocks: Clocks) -> Duration {
         let life = self.expires.duration_since(self.issued).unwrap_or_default();
-        clocks.until_due(self.expires - life / LEAST_LEFT, life)
+        clocks.until_due(self.expires - life / LEAST_LEFT)
     }
 }
 

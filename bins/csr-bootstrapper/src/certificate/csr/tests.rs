@@ -1,3 +1,5 @@
+pub(crate) mod authority;
+
 use std::{
     io::{ErrorKind, Write},
     process::{Command, Stdio},
@@ -6,7 +8,8 @@ use std::{
 use apiclient::{certificate, resource::valid_name};
 use kubeconfig::check_pair;
 
-use super::{authority::*, *};
+use self::authority::*;
+use super::*;
 use crate::certificate::{Subject, pkcs10::*};
 
 /// The output of openssl for `input`; `None` without openssl.
@@ -58,7 +61,6 @@ fn lengths_of_one_and_more_bytes_are_right() {
     for length in [1, 2, 63, 64, 126, 127, 128, 129, 200, 253, 255, 256, 257, 300] {
         let names = AgentNames { agent: "x".repeat(length), ..names() };
         let request = CertificateRequest::new(&names.csr_template()).unwrap();
-        assert!(request.is_in(&request.pem().unwrap()), "{length}");
         if let Some(text) = openssl(&["req", "-verify", "-noout"], &request.pem().unwrap()) {
             assert!(text.contains("verify OK"), "{length}: {text}");
         }
@@ -225,20 +227,8 @@ fn openssl_verifies_the_endpoints_own_certificate() {
 }
 
 #[test]
-fn each_signature_is_of_the_same_request_and_no_other() {
-    let (request, other) = (
-        CertificateRequest::new(&template()).unwrap(),
-        CertificateRequest::new(&template()).unwrap(),
-    );
-    let (one, another) = (request.pem().unwrap(), request.pem().unwrap());
-    assert_ne!(one, another);
-    assert!(
-        request.is_in(&one) && request.is_in(&another) && !request.is_in(&other.pem().unwrap())
-    );
+fn the_same_key_for_another_user_has_another_name() {
+    let request = CertificateRequest::new(&template()).unwrap();
     let of_addon = CertificateRequest::of_key(request.key.clone(), &of_addon()).unwrap();
-    assert!(!request.is_in(&of_addon.pem().unwrap()), "the same key for another user");
     assert_ne!(of_addon.name, request.name);
-    for junk in ["", "junk", &to_pem(REQUEST, &[0x30]), &to_pem(REQUEST, &[])] {
-        assert!(!request.is_in(junk));
-    }
 }

@@ -264,12 +264,7 @@ impl Registration {
             if seconds < 0 { time - apart } else { time + apart }
         };
         let last: Instant = self.instant(world.now);
-        let hub = ServerClock {
-            ahead: world.hub_ahead,
-            time: ahead(world.hub_ahead),
-            since: last - LIFE,
-            last,
-        };
+        let hub = ServerClock { ahead: world.hub_ahead, time: ahead(world.hub_ahead), last };
         Clocks::new(ahead(world.own_ahead), last, process.is_contacted.then_some(hub))
     }
 }

@@ -5,7 +5,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::*;
 use crate::{
-    certificate::csr::{CertificateRequest, authority::*},
+    certificate::{authority::*, csr::CertificateRequest},
     clocks::tests::at,
 };
 

@@ -120,11 +120,11 @@ fn name_taken_by_another_key_is_left_alone() {
     spoke.hub.approve_csr(&name);
 
     let sidecar = spoke.start(&[]);
-    assert!(said(&spoke, "CSRForeign").contains(&name));
+    assert!(said(&spoke, "CertificateRejected").contains("is for another key"));
     let other = spoke.hub.approve_next(&spoke.cluster);
     assert_ne!(other, name);
     joined_by(&spoke, &other);
-    assert_eq!(ended(&sidecar, "CSRForeign"), 1.0);
+    assert_eq!(ended(&sidecar, "CertificateRejected"), 1.0);
     assert_eq!(names(&spoke).len(), 2);
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use apiclient::time::seconds_time;
 use ring::{rand::SystemRandom, signature::KeyPair};
 
-use super::*;
+use super::super::*;
 use crate::certificate::pkcs10::{
     COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, ORGANIZATION, P256, SEQUENCE, UNIT,
     bits, ecdsa, part, public_key, wrap,
