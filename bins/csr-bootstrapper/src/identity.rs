@@ -78,7 +78,7 @@ pub fn random() -> Result<RandomBytes> {
 }
 
 /// A place where names were stored, in words, and its content.
-pub type StoredNames<'a> = (&'a str, Option<Data>);
+pub type StoredNames<'a> = (&'a str, Option<&'a Data>);
 
 /// Finds both names: in the flags for the cluster and the agent, else in the first place that has them, else new ones
 /// from `random`. Also returns values that are ignored, with the reasons. As in upstream since v0.15 the certificate is
@@ -94,7 +94,7 @@ pub fn resolve(
             return flag.map(str::to_owned);
         }
         for (place, data) in stored {
-            match data.as_ref().and_then(|data| data.get(key)).map(|value| usable(value, check)) {
+            match data.and_then(|data| data.get(key)).map(|value| usable(value, check)) {
                 Some(Ok(name)) => return Some(name),
                 Some(Err(what)) => ignored.push(format!("{key} of {place} {what}")),
                 None => {}

@@ -207,12 +207,14 @@ fn wait_for_credential(agent: &Agent) -> bool {
 fn resolve_names(agent: &Agent, stored: &RequestStore) -> Result<AgentNames> {
     let settings = &agent.settings;
     let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());
-    let pending = Some(stored.data().clone());
     let directory = settings.hub_directory.as_deref();
     let directory = directory.map(|path| identity::in_directory(path, [CLUSTER_NAME, AGENT_NAME]));
     let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
-    let stored =
-        [("the Secret", secret), ("the directory", directory), ("the pending request", pending)];
+    let stored = [
+        ("the Secret", secret.as_ref()),
+        ("the directory", directory.as_ref()),
+        ("the pending request", Some(stored.data())),
+    ];
     let (names, ignored) = identity::resolve(flags, &stored, &identity::random()?);
     for ignored in &ignored {
         log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");

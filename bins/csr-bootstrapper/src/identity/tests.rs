@@ -33,7 +33,7 @@ const NAMES: [&str; 2] = [CLUSTER_NAME, AGENT_NAME];
 /// The resolved names with these flags and places; generated ones are `_`.
 fn found(flags: [Option<&str>; 2], stored: Vec<Option<Data>>) -> (String, String) {
     let random = random().unwrap();
-    let stored: Vec<_> = stored.into_iter().map(|data| ("x", data)).collect();
+    let stored: Vec<_> = stored.iter().map(|data| ("x", data.as_ref())).collect();
     let (names, _) = resolve(flags, &stored, &random);
     let mark = |name: String, new: String| if name == new { "_".into() } else { name };
     (mark(names.cluster, uuid(&random)), mark(names.agent, letters(&random)))
@@ -91,8 +91,8 @@ fn each_name_is_that_of_the_first_place_that_has_one() {
 #[test]
 fn stored_value_that_cannot_be_a_name_is_ignored() {
     let secret = data("test-cluster-!@#", "a:b");
-    let stored =
-        [("the Secret", Some(secret)), ("the directory", Some(data(" \n", ""))), ("x", None)];
+    let directory = data(" \n", "");
+    let stored = [("the Secret", Some(&secret)), ("the directory", Some(&directory)), ("x", None)];
     let (_, ignored) = resolve(NONE, &stored, &RandomBytes::default());
     let starts = [
         "cluster-name of the Secret is \"test-cluster-!@#\", which is not the name of a namespace",

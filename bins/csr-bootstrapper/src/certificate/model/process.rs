@@ -146,7 +146,7 @@ impl Registration {
         let pending = world.pending.filter(|_| self.rules.reads_names);
         let pending = pending.map(|pending| data(pending.names));
         let is_new = secret.is_none() && pending.is_none();
-        let stored = [("the Secret", secret), ("the pending request", pending)];
+        let stored = [("the Secret", secret.as_ref()), ("the pending request", pending.as_ref())];
         let (resolved, _) = identity::resolve([None; 2], &stored, &[world.names; 26]);
         world.names += u8::from(is_new);
         let mut fixtures = self.fixtures.borrow_mut();
