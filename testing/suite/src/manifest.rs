@@ -9,7 +9,9 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    dumper,
     repository::{page, root},
+    scene,
     sidecar::{Sidecar, VERBOSE, bare, free_port},
 };
 
@@ -24,6 +26,9 @@ const FILES: [(&str, &str, &str); 4] = [
     ),
     ("remote-sync", "remote-sync/deployment.yaml", "/spec/template/spec/containers/0"),
 ];
+
+/// The variables of containers that components fill, as the suite's stages call these.
+const VARIABLES: [(&str, &str); 2] = [("$(ADDON)", scene::ADDON), ("$(SECRET)", dumper::SECRET)];
 
 /// A program's container.
 pub struct Container {
@@ -41,13 +46,13 @@ impl Container {
         let container = manifest.pointer(place).expect("a container");
         assert_eq!(container["name"], program, "{file}");
         let args = container["args"].as_array().into_iter().flatten();
+        let args = args.map(|arg| {
+            let arg = arg.as_str().expect("a text").to_owned();
+            VARIABLES.iter().fold(arg, |arg, (variable, value)| arg.replace(variable, value))
+        });
         let limit = container["resources"]["limits"]["memory"].as_str().expect("a limit");
         let mebibytes: u64 = limit.trim_end_matches("Mi").parse().expect("Mi");
-        Self {
-            program: program.to_owned(),
-            args: args.map(|arg| arg.as_str().expect("a text").to_owned()).collect(),
-            memory: mebibytes << 10,
-        }
+        Self { program: program.to_owned(), args: args.collect(), memory: mebibytes << 10 }
     }
 
     /// The program that is shipped, with the container's arguments; those in `here` have another value, as
