@@ -38,10 +38,7 @@ use self::{
     status::AddOnStatus,
 };
 use crate::{
-    agent::{Agent, PAGE},
-    managedcluster::accepted,
-    settings::KubeClientDriver,
-    state::HubSession,
+    agent::Agent, managedcluster::accepted, settings::KubeClientDriver, state::HubSession,
 };
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
@@ -87,8 +84,8 @@ fn follow(agent: &Agent) {
             let waits = !session.stop.raised() && !is_accepted(&session);
             waits.then(|| Instant::now() + Stop::SLICE)
         });
-        let all = Selection::all(MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster));
-        let (selection, addons) = (Selection { page: PAGE, ..all }, &session.addons);
+        let target = MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster);
+        let (selection, addons) = (Selection::all(target), &session.addons);
         let parse = |object: Value| {
             let addon = AddOn::of(&object)?;
             let before = match addons.get(object["metadata"]["name"].as_str()?) {

@@ -42,10 +42,6 @@ use crate::{
 /// copies of each are made.
 const HUB_OBJECT: usize = 512 << 10;
 
-/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize): of CSRs alone, a cluster
-/// and its add-ons may have thousands, answered and not yet removed.
-pub(crate) const PAGE: u32 = 500;
-
 /// The running program. Its lock is never held across I/O.
 pub(crate) struct Agent {
     pub(crate) program: Program,

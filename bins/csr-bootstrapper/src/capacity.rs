@@ -11,7 +11,7 @@ use apiclient::{api::Node, reflector::Store, resource::Resource, watch::Selectio
 use serde_json::{Map, Value, json};
 
 use self::quantity::{Quantity, same};
-use crate::agent::{Agent, PAGE};
+use crate::agent::Agent;
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
@@ -43,7 +43,7 @@ pub(crate) fn store() -> Store<NodeResources> {
 
 /// Keeps what each of the spoke's nodes has, until the end of the process.
 pub(crate) fn follow(agent: &Agent) {
-    let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
+    let selection = Selection::all(NODES.everywhere());
     agent.reflect(&agent.nodes, agent.spoke(), &selection, &agent.stop, resources);
 }
 

@@ -12,7 +12,7 @@ use apiclient::{
 };
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, PAGE};
+use crate::agent::Agent;
 
 /// More claims than this are left alone: each costs memory.
 pub(crate) const MAX_CLAIMS: usize = 1000;
@@ -102,7 +102,7 @@ impl ClaimRules {
 /// Keeps the claims in their store; while they cannot be read, what the hub has of them stays.
 pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
     let (store, all) = (&agent.claims[&kind], Selection::all(kind.resource().everywhere()));
-    let selection = Selection { labels: SELECTOR, page: PAGE, ..all };
+    let selection = Selection { labels: SELECTOR, ..all };
     if !wait_until_served(agent, kind, &selection) {
         return;
     }

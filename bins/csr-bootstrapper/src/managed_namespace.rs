@@ -20,7 +20,7 @@ use log::Level;
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Agent, PAGE},
+    agent::Agent,
     conditions::{Condition, changed},
     digest::sha256,
     state::HubSession,
@@ -38,7 +38,7 @@ pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let selector = format!("{}=true", label(&session));
         let all = Selection::all(NAMESPACES.everywhere());
-        let selection = Selection { labels: &selector, metadata_only: true, page: PAGE, ..all };
+        let selection = Selection { labels: &selector, metadata_only: true, ..all };
         let (store, spoke) = (&session.namespaces, agent.spoke());
         let parse = |_: PartialObjectMetadata| Some(());
         agent.reflect(store, spoke, &selection, &session.stop, parse);

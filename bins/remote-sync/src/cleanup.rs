@@ -17,7 +17,7 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
-    cache::{cluster::Turn, reflector::PAGE},
+    cache::cluster::Turn,
     connection::Connection,
     controller::{Controller, LocalCluster},
     model::{
@@ -161,7 +161,7 @@ impl Sweep<'_> {
 
     /// The marked objects, and in words those that cannot be cleaned.
     fn list(&self, target: Target<'_>, tried: &Tried) -> Result<(Marked, Vec<String>)> {
-        let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
+        let selection = Selection { metadata_only: true, ..Selection::all(target) };
         let (context, stop) = (&self.controller.context, &self.controller.stop);
         // A dry run logs all of them.
         let most = if context.settings.dry_run { usize::MAX } else { BATCH };

@@ -308,11 +308,10 @@ fn wait_for_identity(client: &Client, refused: u64, stop: &Stop, wait: Duration)
 
 impl State {
     /// The query of the first of a list's pages, which have at most `page` objects.
-    fn first_page(&self, page: u32) -> String {
+    fn first_page(&self, page: Option<u32>) -> String {
         let limit = match page {
-            0 => String::new(),
-            _ if *self == Self::Whole => String::new(),
-            page => format!("limit={page}"),
+            Some(page) if *self != Self::Whole => format!("limit={page}"),
+            _ => String::new(),
         };
         match self {
             Self::Since(version) if !version.is_empty() => {
@@ -385,18 +384,21 @@ mod tests {
         watcher.move_on(&gone);
         assert_eq!(watcher.state, State::Newest, "a version that is too old is not a page");
         watcher.move_on(&gone);
-        assert_eq!((watcher.state.first_page(500), &watcher.state), (String::new(), &State::Whole));
+        assert_eq!(
+            (watcher.state.first_page(Some(500)), &watcher.state),
+            (String::new(), &State::Whole)
+        );
     }
 
     #[test]
     fn first_page_asks_for_the_newest_state_or_no_older_one() {
-        assert_eq!(State::Newest.first_page(0), "");
-        assert_eq!(State::Newest.first_page(500), "limit=500");
+        assert_eq!(State::Newest.first_page(None), "");
+        assert_eq!(State::Newest.first_page(Some(500)), "limit=500");
         let since = State::Since("7".into());
         let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
-        assert_eq!(since.first_page(0), not_older);
-        assert_eq!(since.first_page(500), format!("limit=500&{not_older}"));
-        assert_eq!(State::Since(String::new()).first_page(0), "");
+        assert_eq!(since.first_page(None), not_older);
+        assert_eq!(since.first_page(Some(500)), format!("limit=500&{not_older}"));
+        assert_eq!(State::Since(String::new()).first_page(None), "");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// # Errors
 /// As the server says.
 pub fn list(client: &Client, target: &Target<'_>, labels: &str) -> Result<Vec<Value>> {
-    pages(client, &Selection { labels, page: 500, ..Selection::all(*target) })
+    pages(client, &Selection { labels, ..Selection::all(*target) })
 }
 
 /// The objects of a selection, page by page.

@@ -25,7 +25,6 @@ use super::{
     csr_status::{MAX_PENDING, is_pending},
     store,
 };
-use crate::agent::PAGE;
 
 /// A CSR is read this often while no watch is open, because of rights or a proxy.
 const REREAD_INTERVAL: Duration = Duration::from_secs(15);
@@ -113,7 +112,7 @@ impl CsrClient {
     pub(crate) fn pending(&self, template: &CsrTemplate) -> Result<Vec<String>> {
         let mut pending = Vec::new();
         let all = Selection::all(CSRS.everywhere());
-        let selection = Selection { labels: &self.labels, page: PAGE, ..all };
+        let selection = Selection { labels: &self.labels, ..all };
         let listed = watch::list(&self.client, &selection, &self.stop, &mut |csr| {
             if let Document::Whole(object) = &csr
                 && is_pending(object, template)
@@ -164,7 +163,7 @@ impl CsrClient {
         let wakes = self.wakes.clone();
         let started = runtime::spawn("csrs", move || {
             let all = Selection::all(CSRS.everywhere());
-            let selection = Selection { labels: &labels, page: PAGE, metadata_only: true, ..all };
+            let selection = Selection { labels: &labels, metadata_only: true, ..all };
             let version = |csr: Value| {
                 let version = csr["metadata"]["resourceVersion"].as_str()?;
                 (version.len() <= MAX_VERSION).then(|| version.to_owned())

@@ -22,9 +22,6 @@ use serde_json::Value;
 
 use super::objects::{Kind, ResourceIdentifier, group_resource};
 
-/// Objects in a page of a list.
-const PAGE: u32 = 500;
-
 /// How soon a change of an object's status has to be reported, for which its work has rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scrape {
@@ -167,7 +164,7 @@ impl Watches {
     /// Watches a kind until it is `ended`, and wakes the loop of `stop` at changes.
     fn watch(&self, client: &Client, resource: &Resource, ended: &Stop, stop: &Stop) {
         let target = resource.everywhere();
-        let selection = Selection { metadata_only: true, page: PAGE, ..Selection::all(target) };
+        let selection = Selection { metadata_only: true, ..Selection::all(target) };
         let mut listed = BTreeSet::new();
         Watcher::default().run(client, &selection, ended, &mut |event| {
             if ended.raised() {

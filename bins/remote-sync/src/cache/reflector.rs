@@ -32,8 +32,6 @@ use crate::{
     },
 };
 
-/// client-go's page size (`tools/pager/pager.go`, defaultPageSize).
-pub(crate) const PAGE: u32 = 500;
 /// The longest wait before a list is tried again, or a kind that a cluster does not serve (yet).
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Roughly the wait before a kind with too many objects is listed again.
@@ -172,8 +170,7 @@ impl<W: Watched> Reflector<W> {
         progress: &mut Progress,
     ) -> Result<()> {
         let target = target(kind, self.namespace.as_deref(), self.name.as_deref());
-        let selection =
-            Selection { metadata_only: self.metadata_only, page: PAGE, ..Selection::all(target) };
+        let selection = Selection { metadata_only: self.metadata_only, ..Selection::all(target) };
         let (mut watcher, mut result) = (mem::take(&mut progress.watcher), Ok(()));
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             match self.step(event, session, kind, progress) {

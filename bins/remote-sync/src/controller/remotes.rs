@@ -18,7 +18,6 @@ use serde_json::Value;
 use sidecar::runtime;
 
 use crate::{
-    cache::reflector::PAGE,
     connection::{Connection, LoadCredentials, secret_config},
     controller::{
         Controller,
@@ -115,7 +114,7 @@ fn watch(
             Some(name) => SECRETS.object(&namespace, name),
             None => SECRETS.collection(&namespace),
         };
-        let selection = Selection { labels: &labels, page: PAGE, ..Selection::all(target) };
+        let selection = Selection { labels: &labels, ..Selection::all(target) };
         while let Some(session) = local_session(&controller) {
             let changed = &mut || controller.credentials.wake();
             store.run(&session.client, &selection, &session.stop, &mut read, changed);

@@ -17,7 +17,7 @@ use ureq::{
 
 use crate::{
     client::{
-        request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
+        request::{ApiRequest, MAX_TEXT, ResponseKind, connection_lost, read_body, reason},
         status::{self, Status},
     },
     error::{Error, Result},
@@ -41,7 +41,7 @@ impl Client {
     pub(super) fn read_text(&self, request: &ApiRequest<'_>) -> Result<(u16, String)> {
         let answer = self.answer(request)?;
         let (code, is_success) = (answer.status().as_u16(), answer.status().is_success());
-        let body = read_body(answer, request.limit()).map_err(|e| self.lost(request, &e))?;
+        let body = read_body(answer, MAX_TEXT).map_err(|e| self.lost(request, &e))?;
         if is_success {
             self.mark_heard();
         }
@@ -64,8 +64,7 @@ impl Client {
 
     /// Reads the answer to its end, so that the connection can be kept.
     pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
-        let body =
-            self.send(request)?.into_body().into_with_config().limit(request.limit()).reader();
+        let body = self.send(request)?.into_body().into_reader();
         let budget = self.budget(request);
         let mut bytes = json::reader(body, &budget);
         let mut json = Deserializer::from_reader(&mut bytes);

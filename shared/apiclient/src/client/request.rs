@@ -107,15 +107,6 @@ impl<'a> ApiRequest<'a> {
         }
     }
 
-    /// The size limit of the answer, or of each event of a watch.
-    pub(crate) fn limit(&self) -> u64 {
-        match (self.kind, self.target.name) {
-            (ResponseKind::List, None) => MAX_LIST,
-            (ResponseKind::Text(_), _) => MAX_TEXT,
-            _ => MAX_OBJECT,
-        }
-    }
-
     /// The memory limit for an object of the answer, in bytes; `largest` is the client's own.
     pub(crate) fn budget(&self, largest: usize) -> usize {
         if *self.target.resource == LEASES { MAX_LEASE_MEMORY.min(largest) } else { largest }
@@ -161,14 +152,10 @@ pub(crate) fn joined(parts: &[&str]) -> String {
     parts.collect::<Vec<_>>().join("&")
 }
 
-/// The size limit of an object (see [`Budget`](crate::memory::Budget), which counts by object).
-const MAX_OBJECT: u64 = 4 << 20;
 /// A Lease has some 500 bytes, which cost 4 KiB; several of them are held in several copies each.
 const MAX_LEASE_MEMORY: usize = 64 << 10;
 /// `/livez?verbose` has some 5 KiB, the kinds of a large API group 100.
-const MAX_TEXT: u64 = 1 << 20;
-/// A page of a list.
-const MAX_LIST: u64 = 32 << 20;
+pub(crate) const MAX_TEXT: u64 = 1 << 20;
 
 /// The kind of change that the body of a PATCH makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,9 @@ use super::{
     list::{Page, encoded, read_page},
 };
 
+/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
+const PAGE: u32 = 500;
+
 /// The objects to list and watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection<'a> {
@@ -27,7 +30,7 @@ pub struct Selection<'a> {
     pub labels: &'a str,
     /// Of each object nothing but its metadata is sent.
     pub metadata_only: bool,
-    /// Objects in a page of a list; 0 asks for all at once.
+    /// The most objects in a page of a list.
     pub page: u32,
     /// A list follows each loss of the connection: a server that was restored accepts a watch from its future, and
     /// stays silent for minutes.
@@ -35,9 +38,9 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Whole objects, whatever their labels are, in one answer.
+    /// Whole objects, whatever their labels are.
     pub fn all(target: Target<'a>) -> Self {
-        Self { target, labels: "", metadata_only: false, page: 0, list_after_loss: false }
+        Self { target, labels: "", metadata_only: false, page: PAGE, list_after_loss: false }
     }
 
     fn list(&self, query: &str) -> ApiRequest<'a> {
@@ -94,12 +97,13 @@ impl ListWatch<'_> {
         on: &mut On<'_>,
     ) -> Result<ControlFlow<(), String>> {
         let page = self.selection.page;
-        let (mut query, mut begun) = (state.first_page(page), false);
+        // A list of one object is a request as any other.
+        let is_one = self.selection.target.name.is_some();
+        let mut query = state.first_page(if is_one { None } else { Some(page) });
+        let mut begun = false;
         let (deadline, server) = (Instant::now() + LIST_TIMEOUT, self.client.host());
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // A list of one object is a request as any other.
-            let is_one = self.selection.target.name.is_some();
             let client = if is_one { self.client } else { &self.client.within(left) };
             let request = self.selection.list(&query);
             let answer = client.send(&request)?;
@@ -107,8 +111,7 @@ impl ListWatch<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             begun = true;
-            let limit = if page == 0 { request.limit() } else { u64::MAX };
-            let body = answer.into_body().into_with_config().limit(limit).reader();
+            let body = answer.into_body().into_reader();
             let read = read_page(self.client, &request, body, &mut |item| match self
                 .is_asked_for(&item)
             {

@@ -49,7 +49,7 @@ fn run(data: &[u8]) {
         0 => page.clone(),
         _ => answer("200 OK", LAST),
     });
-    let selection = Selection { page: 500, ..Selection::all(WIDGETS.everywhere()) };
+    let selection = Selection::all(WIDGETS.everywhere());
     let compared = body.filter(|body| body.len() <= COMPARED);
     let mut items = Vec::new();
     // The page itself; the partial text of an object, with room to grow; the object.
