@@ -167,13 +167,15 @@ impl Sweep<'_> {
         let most = if context.settings.dry_run { usize::MAX } else { BATCH };
         let (mut marked, mut stuck) = (Marked::new(), Vec::new());
         let mut see = |document: Document| {
-            let (key, patch) = match &document {
-                Document::TooLarge(head) => (key::of(&head.namespace, &head.name), None),
+            let (namespace, name) = key::namespaced_name(document.object());
+            let key = key::of(namespace, name);
+            let patch = match &document {
+                Document::TooLarge(_) => None,
                 Document::Whole(object) => {
-                    let (namespace, name) = key::namespaced_name(object);
-                    let patch = without_marks(self.role, object, &context.reader, self.sources);
-                    let Some(patch) = patch else { return ControlFlow::Continue(()) };
-                    (key::of(namespace, name), Some(patch))
+                    match without_marks(self.role, object, &context.reader, self.sources) {
+                        None => return ControlFlow::Continue(()),
+                        patch => patch,
+                    }
                 }
             };
             let why = match (patch, tried.get(&key)) {

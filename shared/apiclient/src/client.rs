@@ -353,3 +353,26 @@ impl Client {
         lock(&self.inner.state)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kubeconfig::config::{Auth, Trust};
+
+    use super::*;
+
+    /// A client of a server that is not there.
+    pub(crate) fn client() -> Client {
+        let config = ClusterConfig {
+            server: "http://127.0.0.1:1".into(),
+            trust: Trust::System,
+            server_name: None,
+            identity: None,
+            auth: Auth::None,
+            impersonate: Vec::new(),
+            proxy: None,
+            namespace: None,
+        };
+        let timeouts = Timeouts::with_request(Duration::from_secs(1));
+        Client::new("the hub", config, Reload::Never, timeouts).unwrap()
+    }
+}

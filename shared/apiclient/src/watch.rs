@@ -198,7 +198,7 @@ impl Watcher {
                 // An error that the server sends as an event.
                 Err(error) => return Err(error),
             };
-            if kind != EventType::Bookmark {
+            if !matches!(kind, EventType::Bookmark) {
                 list_watch.is_asked_for(&document)?;
             }
             events += 1;
@@ -208,9 +208,9 @@ impl Watcher {
                 self.state = State::At(version.to_owned());
             }
             let event = match kind {
-                EventType::Added | EventType::Modified => Event::Apply(document),
-                EventType::Deleted => Event::Delete(document),
-                EventType::Bookmark | EventType::Error | EventType::Unknown => continue,
+                EventType::Apply => Event::Apply(document),
+                EventType::Delete => Event::Delete(document),
+                EventType::Bookmark => continue,
             };
             if on(event).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -333,6 +333,7 @@ fn usable(version: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::tests::client;
     use kubeconfig::config::{Auth, ClusterConfig};
 
     fn at(version: &str) -> Watcher {
@@ -403,7 +404,7 @@ mod tests {
 
     #[test]
     fn wait_after_a_401_ends_with_another_identity() {
-        let client = list::tests::client();
+        let client = client();
         let (refused, started) = (client.generation(), Instant::now());
         let auth = Auth::Token("new".to_owned().into());
         client.swap(ClusterConfig { auth, ..client.config() }).unwrap();

@@ -12,7 +12,7 @@ use apiclient::{
     backoff::Backoff,
     discovery::ApiResource,
     error::{Error, Result},
-    json::{Document, Head},
+    json::Document,
     log_line::seconds,
     resource::Target,
     stop::Stop,
@@ -299,22 +299,18 @@ impl<W: Watched> Reflector<W> {
 
     /// The key and the cached form of an object that can belong to a pair.
     fn see(&self, document: &Document) -> Option<(ObjectKey, Seen<W::Object>)> {
-        match document {
-            Document::Whole(object) => {
-                let key = self.key(key::namespaced_name(object))?;
-                Some((key, Seen::Whole(self.watched.read(object)?)))
-            }
-            Document::TooLarge(Head { namespace, name, uid, version, .. }) => {
-                let key = self.key((namespace, name))?;
-                Some((key, Seen::TooLarge(Uid::parse(uid)?, version.parse().ok()?)))
-            }
+        let (namespace, name) = key::namespaced_name(document.object());
+        if name.is_empty() || !self.watched.covers(namespace, name) {
+            return None;
         }
-    }
-
-    /// The key, if the object has a name and can belong to a pair.
-    fn key(&self, (namespace, name): (&str, &str)) -> Option<ObjectKey> {
-        let covered = !name.is_empty() && self.watched.covers(namespace, name);
-        covered.then(|| key::of(namespace, name))
+        let seen = match document {
+            Document::Whole(object) => Seen::Whole(self.watched.read(object)?),
+            Document::TooLarge(head) => {
+                let uid = Uid::parse(head["metadata"]["uid"].as_str()?)?;
+                Seen::TooLarge(uid, document.version().parse().ok()?)
+            }
+        };
+        Some((key::of(namespace, name), seen))
     }
 }
 

@@ -5,8 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use serde::de::DeserializeSeed;
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 use ureq::{
     Agent, Body,
     http::{
@@ -21,7 +20,7 @@ use crate::{
         status::{self, Status},
     },
     error::{Error, Result},
-    json::{self, Document, Object},
+    json::{self, Document},
     lock::lock,
     memory::Refusal,
     time,
@@ -66,12 +65,8 @@ impl Client {
     pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
         let body = self.send(request)?.into_body().into_reader();
         let budget = self.budget(request);
-        let mut bytes = json::reader(body, &budget);
-        let mut json = Deserializer::from_reader(&mut bytes);
         let managed_fields = !self.field_manager.is_empty();
-        let document = Object { budget: &budget, managed_fields }
-            .deserialize(&mut json)
-            .and_then(|document| json.end().map(|()| document))
+        let document = json::object(&mut json::reader(body, &budget), &budget, managed_fields)
             .map_err(|e| self.unread(request, e, "an object"))?;
         self.mark_heard();
         match document {

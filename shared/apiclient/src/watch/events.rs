@@ -1,15 +1,11 @@
 //! Events of one watch request.
 
 use std::{
-    fmt,
     io::{self, BufRead},
     time::{Duration, Instant},
 };
 
-use serde::{
-    Deserialize,
-    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
-};
+use serde_json::Value;
 
 use crate::{
     client::{
@@ -18,23 +14,16 @@ use crate::{
         status,
     },
     error::{Error, Result},
-    json::{self, Bytes, Document, Object},
+    json::{self, Bytes, Document},
     memory::Budget,
     stop::Stop,
 };
 
-/// The `type` of an event.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(field_identifier, rename_all = "UPPERCASE")]
 pub(super) enum EventType {
-    Added,
-    Modified,
-    Deleted,
+    Apply,
+    Delete,
     /// No change; only its resourceVersion is of interest.
     Bookmark,
-    Error,
-    #[serde(other)]
-    Unknown,
 }
 
 pub(super) struct Events<'a, 'b> {
@@ -68,22 +57,23 @@ impl<'a, 'b> Events<'a, 'b> {
         if !self.begins()? {
             return Ok(None);
         }
-        let mut json = serde_json::Deserializer::from_reader(&mut self.body);
-        let event = (&mut json).deserialize_map(EventVisitor(self.budget));
-        let (kind, document) =
-            event.map_err(|e| self.client.unread(self.request, e, "an event"))?;
+        let (kind, document) = json::event(&mut self.body, self.budget)
+            .map_err(|e| self.client.unread(self.request, e, "an event"))?;
         self.last = Instant::now();
         self.client.mark_heard();
-        match (kind, document) {
-            (EventType::Error, Some(Document::Whole(object))) => {
+        let kind = match (kind.as_str(), &document) {
+            (_, Document::Whole(Value::Null)) => None,
+            (Some("ADDED" | "MODIFIED"), _) => Some(EventType::Apply),
+            (Some("DELETED"), _) => Some(EventType::Delete),
+            (Some("BOOKMARK"), _) => Some(EventType::Bookmark),
+            (Some("ERROR"), Document::Whole(status)) => {
                 let what = self.client.describe(self.request);
-                Err(status::watch_error(&what, self.request, &object))
+                return Err(status::watch_error(&what, self.request, status));
             }
-            (EventType::Error | EventType::Unknown, _) | (_, None) => {
-                Err(self.client.odd(self.request, "an event of no known type"))
-            }
-            (kind, Some(document)) => Ok(Some((kind, document))),
-        }
+            _ => None,
+        };
+        let unknown = || self.client.odd(self.request, "an event of no known type");
+        Ok(Some((kind.ok_or_else(unknown)?, document)))
     }
 
     /// Waits for the first byte of an event; `false` at the end of the watch. Blanks are no sign of life.
@@ -123,39 +113,4 @@ impl<'a, 'b> Events<'a, 'b> {
 fn is_pause(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
     matches!(inner, Some(ureq::Error::Timeout(_)))
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
-enum Field {
-    Type,
-    Object,
-    #[serde(other)]
-    Other,
-}
-
-/// Reads the type of an event, and its object.
-struct EventVisitor<'a>(&'a Budget);
-
-impl<'de> Visitor<'de> for EventVisitor<'_> {
-    type Value = (EventType, Option<Document>);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(
-        self,
-        mut fields: A,
-    ) -> std::result::Result<Self::Value, A::Error> {
-        let (mut kind, mut document) = (EventType::Unknown, None);
-        while let Some(field) = fields.next_key()? {
-            match field {
-                Field::Type => kind = fields.next_value()?,
-                Field::Object => document = Some(fields.next_value_seed(Object::new(self.0))?),
-                Field::Other => drop(fields.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok((kind, document))
-    }
 }

@@ -1,18 +1,11 @@
 //! Page of a list, read from the connection object by object: never the whole of it in memory.
 
-use std::{fmt, io::Read, ops::ControlFlow};
-
-use serde::{
-    Deserialize,
-    de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use serde_json::Value;
+use std::{cell::RefCell, io::Read, ops::ControlFlow};
 
 use crate::{
     client::{Client, request::ApiRequest},
     error::Result,
-    json::{self, Document, Object, Tree},
-    memory::Budget,
+    json::{self, Document},
 };
 
 #[derive(Debug, PartialEq)]
@@ -34,110 +27,28 @@ pub(super) fn read_page(
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
     let budget = client.budget(request);
-    let mut bytes = json::reader(body, &budget);
-    let mut reading = Reading { each, budget: &budget, ended: None };
-    let mut json = serde_json::Deserializer::from_reader(&mut bytes);
-    let page = (&mut json).deserialize_map(List(&mut reading));
-    // Read to the very end, so that the connection can be kept.
-    let page = page.and_then(|page| json.end().map(|()| page));
-    match (reading.ended, page) {
-        (Some(ended), _) => ended.map(ControlFlow::Break),
-        (None, Ok(page)) => Ok(ControlFlow::Continue(page)),
-        (None, Err(e)) => Err(client.unread(request, e, "a list")),
+    // What stopped the reading, though there may be more.
+    let (each, ended) = (RefCell::new(each), RefCell::new(None));
+    let list = json::list(&mut json::reader(body, &budget), &budget, &|item| {
+        let went = (each.borrow_mut())(item);
+        *ended.borrow_mut() = went.break_value();
+        ended.borrow().is_none()
+    });
+    if let Some(ended) = ended.into_inner() {
+        return ended.map(ControlFlow::Break);
     }
-}
-
-struct Reading<'a, 'b> {
-    each: &'a mut Each<'b>,
-    budget: &'a Budget,
-    /// What stopped the reading, though there may be more.
-    ended: Option<Result<()>>,
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
-enum Field {
-    Items,
-    Kind,
-    Metadata,
-    #[serde(other)]
-    Other,
-}
-
-/// The whole body.
-struct List<'a, 'b, 'c>(&'a mut Reading<'b, 'c>);
-
-impl<'de> Visitor<'de> for List<'_, '_, '_> {
-    type Value = Page;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+    let list = list.map_err(|e| client.unread(request, e, "a list"))?;
+    // An empty list of Go can be null. Anything else must not count as an empty list: all would be gone.
+    let has_items = list.get("items").is_some_and(|items| items.is_array() || items.is_null());
+    let is_list = has_items && list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    // Half of the metadata might lack the token of the next page.
+    if !is_list || budget.is_exceeded() {
+        return Err(client.odd(request, "not a list"));
     }
-
-    fn visit_map<A: MapAccess<'de>>(
-        self,
-        mut fields: A,
-    ) -> std::result::Result<Self::Value, A::Error> {
-        let (mut kind, mut metadata, mut listed) = (Value::Null, Value::Null, false);
-        while let Some(field) = fields.next_key()? {
-            match field {
-                Field::Items => {
-                    fields.next_value_seed(Items(self.0))?;
-                    listed = true;
-                }
-                Field::Kind => kind = fields.next_value_seed(Tree::any(self.0.budget))?,
-                Field::Metadata => metadata = fields.next_value_seed(Tree::any(self.0.budget))?,
-                Field::Other => drop(fields.next_value::<IgnoredAny>()?),
-            }
-            // Half of the metadata might lack the token of the next page.
-            if self.0.budget.is_exceeded() {
-                return Err(A::Error::custom("too large"));
-            }
-        }
-        // Anything else must not be taken for an empty list, which would mean that all is gone.
-        if !listed || !kind.as_str().is_some_and(|kind| kind.ends_with("List")) {
-            return Err(A::Error::custom("not a list"));
-        }
-        let version = super::usable(metadata["resourceVersion"].as_str().unwrap_or_default());
-        let next = metadata["continue"].as_str().filter(|token| !token.is_empty()).map(encoded);
-        Ok(Page { version: version.unwrap_or_default().to_owned(), next })
-    }
-}
-
-/// The array of objects; an empty one of Go can be null.
-struct Items<'a, 'b, 'c>(&'a mut Reading<'b, 'c>);
-
-impl<'de> DeserializeSeed<'de> for Items<'_, '_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, items: D) -> std::result::Result<(), D::Error> {
-        items.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items<'_, '_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the objects of a list")
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
-        let reading = self.0;
-        reading.budget.reset();
-        while let Some(item) = items.next_element_seed(Object::new(reading.budget))? {
-            if let ControlFlow::Break(ended) = (reading.each)(item) {
-                reading.ended = Some(ended);
-                return Err(A::Error::custom("ended"));
-            }
-            reading.budget.reset();
-        }
-        Ok(())
-    }
+    let metadata = &list["metadata"];
+    let version = super::usable(metadata["resourceVersion"].as_str().unwrap_or_default());
+    let next = metadata["continue"].as_str().filter(|token| !token.is_empty()).map(encoded);
+    Ok(ControlFlow::Continue(Page { version: version.unwrap_or_default().to_owned(), next }))
 }
 
 /// Escaped for a query.
@@ -154,31 +65,11 @@ pub(crate) fn encoded(token: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::{io, time::Duration};
+mod tests {
+    use std::io;
 
     use super::*;
-    use crate::{
-        client::{Reload, Timeouts},
-        error::Error,
-        resource::LEASES,
-    };
-    use kubeconfig::config::{Auth, ClusterConfig, Trust};
-
-    pub(crate) fn client() -> Client {
-        let config = ClusterConfig {
-            server: "http://127.0.0.1:1".into(),
-            trust: Trust::System,
-            server_name: None,
-            identity: None,
-            auth: Auth::None,
-            impersonate: Vec::new(),
-            proxy: None,
-            namespace: None,
-        };
-        let timeouts = Timeouts::with_request(Duration::from_secs(1));
-        Client::new("the hub", config, Reload::Never, timeouts).unwrap()
-    }
+    use crate::{client::tests::client, error::Error, resource::LEASES};
 
     /// The items reported until the end, and the end.
     fn read(body: impl Read, most: usize) -> (usize, Result<ControlFlow<(), Page>>) {

@@ -1,0 +1,219 @@
+//! Builder of values within a memory budget, which knows the shape of what an API server sends.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::{Document, HEAD, MAX_NAME};
+use crate::memory::{Budget, VALUE, entry_cost, text_cost};
+
+/// The place of a value in an event, a list or an object of an API server.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Position {
+    /// An event of a watch: its type and its object.
+    Event,
+    /// A list: its kind, its metadata and its items.
+    List,
+    Items,
+    /// Whether `metadata.managedFields` are kept: they are half of most objects.
+    Root(bool),
+    Metadata(bool),
+    /// A field of the metadata that belongs to the [`HEAD`], the type of an event, or the kind of a list.
+    Head,
+    LeftOut,
+    Elsewhere,
+}
+
+impl Position {
+    /// The place of the value of `key` in a map at this place.
+    fn of(self, key: &str) -> Self {
+        match self {
+            Self::Event => match key {
+                "type" => Self::Head,
+                "object" => Self::Root(false),
+                _ => Self::LeftOut,
+            },
+            Self::List => match key {
+                "kind" => Self::Head,
+                "metadata" => Self::Elsewhere,
+                "items" => Self::Items,
+                _ => Self::LeftOut,
+            },
+            Self::Root(managed_fields) if key == "metadata" => Self::Metadata(managed_fields),
+            Self::Metadata(false) if key == "managedFields" => Self::LeftOut,
+            Self::Metadata(_) if HEAD.contains(&key) => Self::Head,
+            _ => Self::Elsewhere,
+        }
+    }
+
+    /// Returns whether the value is kept beyond the budget, too: the head is what names the object then.
+    fn is_kept(self) -> bool {
+        matches!(self, Self::Root(_) | Self::Metadata(_) | Self::Head)
+    }
+}
+
+/// Builds a value. Beyond the budget it builds nothing more but a head, and reads on.
+#[derive(Clone, Copy)]
+pub(super) struct Tree<'a> {
+    pub(super) budget: &'a Budget,
+    pub(super) place: Position,
+    /// Takes the items of a list; `false` ends it.
+    pub(super) each: &'a dyn Fn(Document) -> bool,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn any(budget: &'a Budget) -> Self {
+        Self { budget, place: Position::Elsewhere, each: &|_| true }
+    }
+
+    fn at(self, place: Position) -> Self {
+        Self { place, ..self }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
+        match self.place {
+            Position::Event | Position::List | Position::Root(_) => any.deserialize_map(self),
+            Position::Head => any.deserialize_str(self),
+            Position::Elsewhere if self.budget.is_exceeded() => ignore(any),
+            Position::LeftOut => ignore(any),
+            Position::Items | Position::Metadata(_) | Position::Elsewhere => {
+                any.deserialize_any(self)
+            }
+        }
+    }
+}
+
+fn ignore<'de, D: de::Deserializer<'de>>(any: D) -> Result<Value, D::Error> {
+    any.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.place {
+            Position::Event => "an event",
+            Position::List => "a list",
+            Position::Root(_) => "an object",
+            Position::Head => "a text",
+            _ => "any value",
+        })
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        let is_head = self.place == Position::Head && value.len() <= MAX_NAME;
+        let is_kept = self.budget.charge(text_cost(value.len())) || is_head;
+        Ok(if is_kept { value.into() } else { Value::Null })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        if self.place == Position::Items {
+            self.hand_over(items)?;
+        } else {
+            while let Some(item) = items.next_element_seed(self.at(Position::Elsewhere))? {
+                push(&mut list, item, self.budget);
+            }
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let (budget, parent, mut map) = (self.budget, self.place, Map::new());
+        while let Some((place, key)) =
+            fields.next_key_seed(Key { budget, parent, entries: map.len() })?
+        {
+            let value = fields.next_value_seed(self.at(place))?;
+            if let Some(key) = key.filter(|_| place.is_kept() || !budget.is_exceeded()) {
+                map.insert(key, value);
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+impl Tree<'_> {
+    /// Hands over the items of a list; each has the budget for itself.
+    fn hand_over<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        if self.budget.is_exceeded() {
+            return Err(A::Error::custom("too large"));
+        }
+        self.budget.reset();
+        while let Some(item) = items.next_element_seed(self.at(Position::Root(false)))? {
+            if !(self.each)(Document::new(item, self.budget)) {
+                return Err(A::Error::custom("ended"));
+            }
+            self.budget.reset();
+        }
+        Ok(())
+    }
+}
+
+/// Appends `item`, if there is room for it.
+fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
+    let growth = if list.len() < list.capacity() { 0 } else { list.capacity().max(4) };
+    if budget.charge(growth * VALUE) {
+        list.push(item);
+    }
+}
+
+/// The key of the next entry of a map that has `entries`, charged before it is copied; `None` if nothing is kept
+/// of the entry. With it goes the place of its value.
+struct Key<'a> {
+    budget: &'a Budget,
+    parent: Position,
+    entries: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = (Position, Option<String>);
+
+    fn deserialize<D: de::Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = (Position, Option<String>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        let place = self.parent.of(key);
+        if place == Position::LeftOut {
+            return Ok((place, None));
+        }
+        // An object costs the same wherever it is read.
+        let is_kept = matches!(self.parent, Position::Event | Position::List)
+            || self.budget.charge(entry_cost(self.entries))
+                && self.budget.charge(text_cost(key.len()));
+        Ok((place, (is_kept || place.is_kept()).then(|| key.to_owned())))
+    }
+}
