@@ -75,16 +75,6 @@ struct Inner {
     state: Mutex<State>,
     reload: Reload,
     requests: RequestMetrics,
-    peer: Mutex<PeerState>,
-}
-
-#[derive(Default)]
-struct PeerState {
-    clock: Option<ServerClock>,
-    skew_logged: bool,
-    refused: Option<Refused>,
-    /// The last byte of a successful answer or of a watch event.
-    heard: Option<Instant>,
 }
 
 /// A server's clock, by the dates of its answers.
@@ -113,6 +103,11 @@ struct State {
     generation: u64,
     next_reload: Instant,
     files_unusable: bool,
+    clock: Option<ServerClock>,
+    skew_logged: bool,
+    refused: Option<Refused>,
+    /// The last byte of a successful answer or of a watch event.
+    heard: Option<Instant>,
 }
 
 impl Client {
@@ -139,17 +134,14 @@ impl Client {
             generation: GENERATIONS.fetch_add(1, Relaxed),
             next_reload: Instant::now() + timeouts.files,
             files_unusable: false,
+            clock: None,
+            skew_logged: false,
+            refused: None,
+            heard: None,
         };
         requests.count_for(&state.transport.host());
-        let inner = Inner {
-            name: name.to_owned(),
-            timeouts,
-            state: Mutex::new(state),
-            reload,
-            requests,
-            peer: Mutex::default(),
-        };
-        let inner = Arc::new(inner);
+        let (name, state) = (name.to_owned(), Mutex::new(state));
+        let inner = Arc::new(Inner { name, timeouts, state, reload, requests });
         let (timeout, field_manager, impersonated) = (None, "", None);
         Ok(Self { inner, largest: USUAL_OBJECT, timeout, field_manager, impersonated })
     }
@@ -264,7 +256,7 @@ impl Client {
             Some(std::mem::replace(&mut state.transport, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
-        lock(&self.inner.peer).refused = None;
+        state.refused = None;
         self.inner.requests.count_for(&state.transport.host());
         drop(state);
         if let Some(old) = old {
@@ -282,12 +274,12 @@ impl Client {
     /// The span of the server's 401 answers to this identity, if the last answer was one. Only a Status of
     /// the server counts: a gateway's refusal says nothing about the credential.
     pub fn refused(&self) -> Option<Refused> {
-        lock(&self.inner.peer).refused
+        self.state().refused
     }
 
     /// The time of the last byte of a successful answer or of a watch event.
     pub fn heard(&self) -> Option<Instant> {
-        lock(&self.inner.peer).heard
+        self.state().heard
     }
 
     /// Ends all requests of this client, watches among them; a later request would connect anew.
@@ -304,7 +296,7 @@ impl Client {
     /// The server's clock, once an answer has its date. An answer that is not JSON may be a
     /// gateway's, and is ignored.
     pub fn clock(&self) -> Option<ServerClock> {
-        lock(&self.inner.peer).clock
+        self.state().clock
     }
 
     pub fn requests(&self) -> &RequestMetrics {

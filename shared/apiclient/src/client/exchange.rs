@@ -21,7 +21,6 @@ use crate::{
     },
     error::{Error, Result},
     json::{self, Document},
-    lock::lock,
     memory::Refusal,
     time,
 };
@@ -191,21 +190,21 @@ impl Client {
 
     /// Records what an answer of the API server itself tells: whether it refuses this identity, and its clock.
     fn record(&self, code: u16, date: Option<String>) {
-        let (mut peer, last) = (lock(&self.inner.peer), Instant::now());
-        let since = peer.refused.map_or(last, |refused| refused.since);
-        peer.refused = (code == 401).then_some(Refused { since, last });
+        let (mut state, last) = (self.state(), Instant::now());
+        let since = state.refused.map_or(last, |refused| refused.since);
+        state.refused = (code == 401).then_some(Refused { since, last });
         let Some(time) = date.and_then(|date| time::date(&date)) else { return };
         let ahead = time::skew(time, SystemTime::now());
-        peer.clock = Some(ServerClock { ahead, time, last });
+        state.clock = Some(ServerClock { ahead, time, last });
         if ahead.abs() < SETTLED_SKEW {
-            peer.skew_logged = false;
-        } else if ahead.abs() > MAX_SKEW && !mem::replace(&mut peer.skew_logged, true) {
+            state.skew_logged = false;
+        } else if ahead.abs() > MAX_SKEW && !mem::replace(&mut state.skew_logged, true) {
             log::warn!(server = self.name(), skew = ahead; "the server's clock differs from ours");
         }
     }
 
     pub(crate) fn mark_heard(&self) {
-        lock(&self.inner.peer).heard = Some(Instant::now());
+        self.state().heard = Some(Instant::now());
     }
 
     fn refusal(&self, request: &ApiRequest<'_>, answer: Response<Body>) -> Error {
