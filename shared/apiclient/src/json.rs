@@ -101,7 +101,7 @@ pub(crate) fn reader<'a>(bytes: impl Read + 'a, budget: &'a Budget) -> Bytes<'a>
 impl Read for BudgetReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.bytes.read(buffer)?;
-        self.budget.read(count).map(|()| count).map_err(io::Error::other)
+        self.budget.read(count).map(|()| count)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
-    error, fmt,
+    io::{Error, ErrorKind, Result},
     sync::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -76,28 +76,6 @@ struct Progress {
     slot: Option<Slot>,
 }
 
-/// The reason not to read a document any further.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Other large documents took all of the time.
-    Busy,
-    Slow,
-    /// More bytes than any object has.
-    Endless,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Busy => "other large answers are being read",
-            Self::Slow => "it arrives too slowly",
-            Self::Endless => "more than 4 MiB",
-        })
-    }
-}
-
-impl error::Error for Refusal {}
-
 impl Budget {
     /// The budget for documents that may cost `limit` bytes each.
     pub fn new(limit: usize) -> Self {
@@ -132,22 +110,24 @@ impl Budget {
         !self.is_exceeded()
     }
 
-    /// Counts bytes of the document as they arrive.
-    pub fn read(&self, bytes: usize) -> Result<(), Refusal> {
+    /// Counts bytes of the document as they arrive. An error is `FileTooLarge` for more than any object has, and
+    /// `TimedOut` for a document that is too slow, or waits for others for too long.
+    pub fn read(&self, bytes: usize) -> Result<()> {
         let mut progress = self.progress.borrow_mut();
         progress.bytes += bytes;
         if progress.bytes > MAX_BYTES {
-            return Err(Refusal::Endless);
+            return Err(Error::new(ErrorKind::FileTooLarge, "more than 4 MiB"));
         }
         let Some(peer) = self.peer else { return Ok(()) };
         let time = progress.since.get_or_insert_with(Instant::now).elapsed();
         let is_crowded = progress.slot.is_some() && self.slots.are_crowded();
         if time > READ_TIMEOUT || is_crowded && is_too_slow(time, progress.bytes) {
-            return Err(Refusal::Slow);
+            return Err(Error::new(ErrorKind::TimedOut, "it arrives too slowly"));
         }
         let is_large = progress.bytes.max(self.used.get()) > SMALL;
         if is_large && progress.slot.is_none() {
-            progress.slot = Some(self.slots.acquire(peer, SLOT_TIMEOUT).ok_or(Refusal::Busy)?);
+            let busy = || Error::new(ErrorKind::TimedOut, "other large answers are being read");
+            progress.slot = Some(self.slots.acquire(peer, SLOT_TIMEOUT).ok_or_else(busy)?);
             // The time in the line is not the peer's fault.
             progress.since = Some(Instant::now());
         }
@@ -257,8 +237,8 @@ mod tests {
     #[test]
     fn no_document_is_endless() {
         let budget = Budget::new(usize::MAX);
-        assert_eq!(budget.read(MAX_BYTES), Ok(()));
-        assert_eq!(budget.read(1), Err(Refusal::Endless));
+        assert!(budget.read(MAX_BYTES).is_ok());
+        assert_eq!(budget.read(1).unwrap_err().kind(), ErrorKind::FileTooLarge);
     }
 
     #[test]
@@ -286,9 +266,9 @@ mod tests {
         assert!(SLOTS.acquire(2, brief).is_none() && SLOTS.acquire(3, brief).is_some());
         drop(second);
         let small = Budget::for_peer(usize::MAX, 4);
-        assert_eq!(small.read(SMALL), Ok(()));
+        assert!(small.read(SMALL).is_ok());
         assert!(small.progress.borrow().slot.is_none());
-        assert_eq!(small.read(1), Ok(()), "it has grown, and there is room");
+        assert!(small.read(1).is_ok(), "it has grown, and there is room");
         assert!(small.progress.borrow().slot.is_some());
         small.reset();
         assert!(small.progress.borrow().slot.is_none());
@@ -306,19 +286,23 @@ mod tests {
             }
         };
         let first = of_peer(1);
-        assert_eq!(first.read(first_bytes), Ok(()));
+        assert!(first.read(first_bytes).is_ok());
         first.progress.borrow_mut().since = Instant::now().checked_sub(Duration::from_secs(3));
         thread::scope(|scope| {
             let second = scope.spawn(|| of_peer(1).read(first_bytes + rest));
             waits(2);
-            assert_eq!(first.read(rest), Ok(()), "its own second object waits");
+            assert!(first.read(rest).is_ok(), "its own second object waits");
             let other = of_peer(2);
-            assert_eq!(other.read(first_bytes), Ok(()));
+            assert!(other.read(first_bytes).is_ok());
             let third = scope.spawn(|| of_peer(3).read(first_bytes));
             waits(4);
-            assert_eq!(first.read(0), Err(Refusal::Slow), "a third peer waits");
+            assert_eq!(
+                first.read(0).unwrap_err().to_string(),
+                "it arrives too slowly",
+                "a third peer waits"
+            );
             first.reset();
-            assert_eq!((second.join().unwrap(), third.join().unwrap()), (Ok(()), Ok(())));
+            assert!(second.join().unwrap().is_ok() && third.join().unwrap().is_ok());
         });
     }
 

@@ -1,7 +1,7 @@
 //! Exchange of a request for its answer: repeated if that is safe, counted, and read in its form.
 
 use std::{
-    mem,
+    io, mem,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -21,7 +21,6 @@ use crate::{
     },
     error::{Error, Result},
     json::{self, Document},
-    memory::Refusal,
     time,
 };
 
@@ -247,11 +246,10 @@ impl Client {
                 if error.is_data() { format!("not {wanted}") } else { "not JSON".to_owned() };
             return self.odd(request, &what);
         }
-        let error = std::io::Error::from(error);
-        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-            Some(refusal @ Refusal::Endless) => self.odd(request, &refusal.to_string()),
-            Some(refusal) => self.unreachable(request, &refusal.to_string()),
-            None => self.lost(request, &error.into()),
+        let error = io::Error::from(error);
+        match error.kind() {
+            io::ErrorKind::FileTooLarge => self.odd(request, &error.to_string()),
+            _ => self.lost(request, &error.into()),
         }
     }
 
