@@ -2,6 +2,7 @@
 //! reserves a token of the future: who waits stands in a line that urgent work overtakes.
 
 use std::{
+    collections::BTreeMap,
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -33,7 +34,7 @@ pub enum Admission {
 #[derive(Debug)]
 pub struct RateLimiter(Mutex<State>);
 
-/// A place in the line: the priority and a number.
+/// A place in the line: first by priority, then by number.
 type LinePlace = (Priority, u64);
 
 #[derive(Debug)]
@@ -41,8 +42,7 @@ struct State {
     bucket: TokenBucket,
     /// The server asked for a pause until this time.
     paused: Option<Instant>,
-    /// In order; a vector, as it is short.
-    line: Vec<(LinePlace, Stop)>,
+    line: BTreeMap<LinePlace, Stop>,
     /// The number of the next place.
     next: u64,
 }
@@ -52,20 +52,21 @@ impl RateLimiter {
     pub fn new(qps: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(qps).unwrap_or_default();
         let bucket = TokenBucket::new(interval, burst, Instant::now());
-        Self(Mutex::new(State { bucket, paused: None, line: Vec::new(), next: 0 }))
+        Self(Mutex::new(State { bucket, paused: None, line: BTreeMap::new(), next: 0 }))
     }
 
     /// Waits for a token. `stop` is woken when this is the first of the line.
     pub fn wait(&self, priority: Priority, stop: &Stop) -> Admission {
-        let mut place = None;
+        let place = lock(&self.0).enlist(priority, stop);
+        let mut waited = false;
         loop {
             let seen = stop.wakes();
-            let waited = place.is_some();
-            let Some(until) = lock(&self.0).take(&mut place, priority, stop, Instant::now()) else {
+            let Err(until) = lock(&self.0).take(place, Instant::now()) else {
                 return Admission::Admitted { waited };
             };
+            waited = true;
             if stop.wait_for_change(seen, until) {
-                place.into_iter().for_each(|place| lock(&self.0).leave(place));
+                lock(&self.0).leave(place);
                 return Admission::Stopped;
             }
         }
@@ -86,43 +87,35 @@ impl RateLimiter {
 }
 
 impl State {
-    /// Takes a token; otherwise returns when to try again, unless woken before.
-    fn take(
-        &mut self,
-        place: &mut Option<LinePlace>,
-        priority: Priority,
-        stop: &Stop,
-        now: Instant,
-    ) -> Option<Instant> {
-        let own = *place.get_or_insert_with(|| self.enlist(priority, stop));
-        if self.line.first().is_some_and(|(first, _)| *first != own) {
-            return Some(now + SLICE);
-        }
-        let due = self.paused.unwrap_or(now).max(now + self.bucket.wait(now));
-        if due > now {
-            return Some(due.min(now + SLICE));
-        }
-        // It is there, as nobody has to wait for it.
-        let _ = self.bucket.take(now);
-        self.leave(own);
-        None
-    }
-
     fn enlist(&mut self, priority: Priority, stop: &Stop) -> LinePlace {
         self.next += 1;
         let place = (priority, self.next);
-        let index = self.line.partition_point(|(other, _)| *other < place);
-        self.line.insert(index, (place, stop.clone()));
+        self.line.insert(place, stop.clone());
         place
     }
 
     fn leave(&mut self, place: LinePlace) {
-        self.line.retain(|(other, _)| *other != place);
+        self.line.remove(&place);
         self.wake_first();
     }
 
+    /// Takes a token and leaves the line; an error is when to try again, unless woken before.
+    fn take(&mut self, place: LinePlace, now: Instant) -> Result<(), Instant> {
+        if self.line.first_key_value().is_some_and(|(first, _)| *first != place) {
+            return Err(now + SLICE);
+        }
+        let due = self.paused.unwrap_or(now).max(now + self.bucket.wait(now));
+        if due > now {
+            return Err(due.min(now + SLICE));
+        }
+        // It is there, as nobody has to wait for it.
+        let _ = self.bucket.take(now);
+        self.leave(place);
+        Ok(())
+    }
+
     fn wake_first(&self) {
-        if let Some((_, stop)) = self.line.first() {
+        if let Some((_, stop)) = self.line.first_key_value() {
             stop.wake();
         }
     }
@@ -135,24 +128,21 @@ mod tests {
     /// A state without a token, and one each second.
     fn empty() -> State {
         let bucket = TokenBucket::new(Duration::from_secs(1), 1, Instant::now()).with_tokens(0);
-        State { bucket, paused: None, line: Vec::new(), next: 0 }
+        State { bucket, paused: None, line: BTreeMap::new(), next: 0 }
     }
 
     #[test]
     fn urgent_work_overtakes_the_backlog_and_wakes_whoever_is_next() {
         let (mut state, stop, now) = (empty(), Stop::default(), Instant::now());
-        let mut places = [None; 3];
         let priorities = [Priority::Backlog, Priority::Backlog, Priority::Urgent];
-        for (place, priority) in places.iter_mut().zip(priorities) {
-            assert!(state.take(place, priority, &stop, now).is_some());
-        }
+        let places = priorities.map(|priority| state.enlist(priority, &stop));
+        assert!(places.iter().all(|place| state.take(*place, now).is_err()));
         let mut order = Vec::new();
         for second in 1..4 {
             let at = now + Duration::from_secs(second);
             let seen = stop.wakes();
-            let served = (0..3).filter(|index| !order.contains(index)).find(|&index| {
-                state.take(&mut places[index], priorities[index], &stop, at).is_none()
-            });
+            let waiting = (0..3).filter(|index| !order.contains(index));
+            let served = waiting.into_iter().find(|&index| state.take(places[index], at).is_ok());
             order.extend(served);
             assert!(second == 3 || stop.wakes() > seen);
         }
@@ -163,14 +153,14 @@ mod tests {
     fn a_pause_stops_what_has_no_limit() {
         let (limiter, stop) = (RateLimiter::new(0, 1), Stop::default());
         let now = Instant::now();
-        let take = |at| lock(&limiter.0).take(&mut None, Priority::Urgent, &stop, at);
-        assert!((0..1000).all(|_| take(now).is_none()));
+        let enlist = || lock(&limiter.0).enlist(Priority::Urgent, &stop);
+        let take = |place, at| lock(&limiter.0).take(place, at);
+        assert!((0..1000).all(|_| take(enlist(), now).is_ok()));
         limiter.pause(Duration::from_secs(7));
         limiter.pause(Duration::from_secs(3));
-        let mut place = None;
-        let mut take = |at| lock(&limiter.0).take(&mut place, Priority::Urgent, &stop, at);
-        assert!(take(now).is_some_and(|until| until >= now + Duration::from_secs(7)));
-        assert_eq!(take(now + Duration::from_secs(8)), None);
+        let place = enlist();
+        assert!(take(place, now).is_err_and(|until| until >= now + Duration::from_secs(7)));
+        assert_eq!(take(place, now + Duration::from_secs(8)), Ok(()));
     }
 
     #[test]
