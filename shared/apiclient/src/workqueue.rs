@@ -23,8 +23,6 @@ pub struct Workqueue<K> {
     changed: Condvar,
     /// Nothing is being processed.
     drained: Condvar,
-    /// The maximum number of workers. Above one, an extra worker may start for urgent work while all others are busy.
-    most: usize,
 }
 
 #[derive(Debug)]
@@ -44,7 +42,6 @@ impl<K: Clone + Ord> Workqueue<K> {
             state: Mutex::new(QueueState { order, workers: 0, idle: 0, closed: false }),
             changed: Condvar::new(),
             drained: Condvar::new(),
-            most: workers,
         }
     }
 
@@ -64,10 +61,7 @@ impl<K: Clone + Ord> Workqueue<K> {
     /// Returns whether another worker is needed; counts it as started.
     pub fn wants_worker(&self) -> bool {
         let mut state = self.state();
-        let most = self.most + usize::from(self.most > 1 && state.order.has_urgent());
-        // One that was just started has taken nothing yet.
-        let free = state.workers.saturating_sub(state.order.running());
-        let wants = state.order.waiting() > free && state.workers < most && !state.closed;
+        let wants = state.order.wants_worker(state.workers) && !state.closed;
         state.workers += usize::from(wants);
         wants
     }

@@ -102,19 +102,19 @@ pub(super) struct Order<K> {
     delayed: BTreeSet<(Instant, K)>,
     /// The number that is being processed, by rank.
     running: [usize; 3],
-    /// The most of the backlog that is processed at a time.
-    most_backlog: usize,
+    /// The number of workers; an extra one may start for urgent work.
+    most: usize,
 }
 
 impl<K: Clone + Ord> Order<K> {
-    pub(super) fn new(most_backlog: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             ready: Default::default(),
             next: 0,
             delayed: BTreeSet::new(),
             running: [0; 3],
-            most_backlog,
+            most,
         }
     }
 
@@ -198,6 +198,15 @@ impl<K: Clone + Ord> Order<K> {
         }
     }
 
+    /// Returns whether a worker more than these has something to do.
+    pub(super) fn wants_worker(&self, workers: usize) -> bool {
+        let has_urgent = !self.ready[Rank::Urgent as usize].is_empty();
+        let most = self.most + usize::from(self.most > 1 && has_urgent);
+        // One that was just started has taken nothing yet.
+        let free = workers.saturating_sub(self.running());
+        self.waiting() > free && workers < most
+    }
+
     /// The number of keys that workers could take now.
     pub(super) fn waiting(&self) -> usize {
         RANKS.map(|rank| self.available(rank)).iter().sum()
@@ -207,14 +216,9 @@ impl<K: Clone + Ord> Order<K> {
         let most = match rank {
             Rank::Large => 1,
             Rank::Urgent => usize::MAX,
-            Rank::Backlog => self.most_backlog,
+            Rank::Backlog => self.most,
         };
         self.ready[rank as usize].len().min(most.saturating_sub(self.running[rank as usize]))
-    }
-
-    /// Returns whether a key with a recent event waits.
-    pub(super) fn has_urgent(&self) -> bool {
-        !self.ready[Rank::Urgent as usize].is_empty()
     }
 
     /// The time at which the first delayed key is due.
