@@ -323,13 +323,8 @@ impl Client {
         Budget::for_peer(request.budget(self.largest), self.peer())
     }
 
-    pub(crate) fn silence(&self) -> Duration {
-        self.inner.timeouts.silence
-    }
-
-    /// The duration to request for a watch; it may last up to twice as long.
-    pub(crate) fn watch_time(&self) -> Duration {
-        self.inner.timeouts.watch
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.inner.timeouts
     }
 
     /// Sends a write in the name of the handle's field manager.

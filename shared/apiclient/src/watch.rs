@@ -175,7 +175,7 @@ impl Watcher {
         version: &str,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<()>> {
-        let asked = list_watch.client.watch_time().as_secs();
+        let asked = list_watch.client.timeouts().watch.as_secs();
         let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
         let request = list_watch.selection.watch(version, seconds);
         let client = list_watch.client;
@@ -191,29 +191,17 @@ impl Watcher {
         }
         let mut events = 0_u64;
         let ended = loop {
-            let (kind, document) = match stream.next() {
-                Ok(Some(event)) => event,
+            match stream.next() {
+                Ok(Some(event)) => {
+                    if self.handle(list_watch, event, on)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    events += 1;
+                }
                 Ok(None) => break stream.lost("the server ended it"),
                 Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
                 // An error that the server sends as an event.
                 Err(error) => return Err(error),
-            };
-            if !matches!(kind, EventType::Bookmark) {
-                list_watch.is_asked_for(&document)?;
-            }
-            events += 1;
-            self.failed_watches = 0;
-            self.succeeded(list_watch);
-            if let Some(version) = usable(document.version()) {
-                self.state = State::At(version.to_owned());
-            }
-            let event = match kind {
-                EventType::Apply => Event::Apply(document),
-                EventType::Delete => Event::Delete(document),
-                EventType::Bookmark => continue,
-            };
-            if on(event).is_break() {
-                return Ok(ControlFlow::Break(()));
             }
         };
         let lasted = started.elapsed();
@@ -235,6 +223,28 @@ impl Watcher {
             list_watch.stop.wait(MIN_WATCH_TIME);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Hands over an event, and continues from its version.
+    fn handle(
+        &mut self,
+        list_watch: &ListWatch<'_>,
+        (kind, document): (EventType, Document),
+        on: &mut On<'_>,
+    ) -> Result<ControlFlow<()>> {
+        if !matches!(kind, EventType::Bookmark) {
+            list_watch.is_asked_for(&document)?;
+        }
+        self.failed_watches = 0;
+        self.succeeded(list_watch);
+        if let Some(version) = usable(document.version()) {
+            self.state = State::At(version.to_owned());
+        }
+        Ok(match kind {
+            EventType::Apply => on(Event::Apply(document)),
+            EventType::Delete => on(Event::Delete(document)),
+            EventType::Bookmark => ControlFlow::Continue(()),
+        })
     }
 
     /// Notes the client's server; returns whether it has changed, as its files may lead elsewhere. The version of one

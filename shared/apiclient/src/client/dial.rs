@@ -20,10 +20,10 @@ use ureq::{
     },
 };
 
-use self::{proxy::port, tcp::TcpTransport};
+use self::tcp::TcpTransport;
 use crate::thread::start_thread;
 
-pub(crate) use self::proxy::{bare_host, proxy};
+pub(crate) use self::proxy::{bare_host, port, proxy};
 
 /// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);

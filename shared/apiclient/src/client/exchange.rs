@@ -133,7 +133,7 @@ impl Client {
     ) -> Request<Vec<u8>> {
         let usual = self.inner.timeouts.request;
         let (total, read) = match request.kind {
-            ResponseKind::Watch => (None, Some(self.silence().min(CHECK_INTERVAL))),
+            ResponseKind::Watch => (None, Some(self.timeouts().silence.min(CHECK_INTERVAL))),
             ResponseKind::List if request.target.name.is_none() => {
                 (Some(self.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
             }

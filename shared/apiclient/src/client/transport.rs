@@ -127,19 +127,10 @@ impl Transport {
 
 /// Host and port, never the user and password that a proxy's URL may have.
 fn address(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
-    let host_and_port = |uri: &Uri| {
-        let host = uri.host().unwrap_or_default();
-        match (uri.port_u16(), uri.scheme_str()) {
-            (Some(port), _) => format!("{host}:{port}"),
-            (None, Some("http")) => format!("{host}:80"),
-            (None, _) => format!("{host}:443"),
-        }
-    };
+    let address = format!("{}:{}", server.host().unwrap_or_default(), dial::port(server));
     match proxy {
-        Some(proxy) => {
-            format!("{} by proxy {}:{}", host_and_port(server), proxy.host(), proxy.port())
-        }
-        None => host_and_port(server),
+        Some(proxy) => format!("{address} by proxy {}:{}", proxy.host(), proxy.port()),
+        None => address,
     }
 }
 

@@ -84,7 +84,7 @@ impl<'a, 'b> Events<'a, 'b> {
             if now >= self.end || self.stop.raised() {
                 return Ok(false);
             }
-            if now.saturating_duration_since(self.last) >= self.client.silence() {
+            if now.saturating_duration_since(self.last) >= self.client.timeouts().silence {
                 return Err(self.lost("silent for too long"));
             }
             let (length, blanks) = match self.body.fill_buf() {

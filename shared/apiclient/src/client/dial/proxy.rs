@@ -109,7 +109,7 @@ pub(crate) fn bare_host(uri: &Uri) -> &str {
     uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
-pub(super) fn port(uri: &Uri) -> u16 {
+pub(crate) fn port(uri: &Uri) -> u16 {
     let default = match uri.scheme_str() {
         Some("http") => 80,
         Some("socks5h") => 1080,
