@@ -34,11 +34,10 @@ use crate::{cluster::Cluster, files, identity, real, relay::Relay};
 pub const PREFIX: &str = "cloud.teleport.dev";
 pub const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 pub const PAUSED: &str = "cloud.teleport.dev/paused";
-pub const OWNER: &str = "cloud.teleport.dev/sync-owner";
 pub const HASH: &str = "cloud.teleport.dev/last-uploaded-hash";
 pub const REMOTE_GENERATION: &str = "cloud.teleport.dev/sync-remote-generation";
 pub const LOCAL_GENERATION: &str = "cloud.teleport.dev/sync-local-generation";
-/// On the target, which object it is a copy of.
+/// On the target, which object it is a copy of; on its namespace, for which one it was created.
 pub const SOURCE: &str = "cloud.teleport.dev/source";
 /// Its service account, on every cluster.
 const ACCOUNT: &str = "remote-sync";

@@ -226,23 +226,23 @@ impl Watched for NamespaceWatch {
         self.0.controller.context.reader.namespace(object)
     }
 
-    /// Enqueues the pair that owns the namespace, and those whose targets are in it.
+    /// Enqueues the pair that the namespace was created for, and those whose targets are in it.
     fn handle(&self, change: &Change<'_>) {
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change, None) };
         let (controller, (_, namespace)) = (&self.0.controller, key::split(key));
-        let owner = match change {
+        let origin = match change {
             Change::Put { object: Some(object), .. } => {
-                object["metadata"]["annotations"][&controller.context.settings.keys.owner].as_str()
+                controller.context.reader.created_for(object)
             }
             _ => None,
         };
         for remote in self.0.remotes().iter() {
-            let owned = owner
-                .filter(|owner| !owner.is_empty())
-                .and_then(|owner| remote.names.canonical_of_target(namespace, owner));
+            let first = origin
+                .as_ref()
+                .and_then(|source| remote.names.canonical_of_source(source.namespace, source.name));
             let inside = remote.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
             for kind in controller.context.settings.resources.kinds() {
-                controller.enqueue(remote, kind, owned, urgent);
+                controller.enqueue(remote, kind, first, urgent);
                 let sources = inside.map(|inside| remote.source.stores[kind].keys_in(inside));
                 for key in sources.iter().flatten() {
                     let source = remote.names.canonical_of_source_key(key);

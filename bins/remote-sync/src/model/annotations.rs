@@ -12,12 +12,6 @@ pub struct AnnotationKeys {
     prefix: String,
     /// On either object, set by a person: `true` stops everything for the pair.
     pub paused: String,
-    /// On a target's Namespace: the name of the object that it was created for.
-    pub owner: String,
-    /// On the same: the uid of that object's source.
-    pub owner_ref: String,
-    /// On the same: the instance that created it, `<cluster>/<finalizer>`, with the uid of its sources' cluster.
-    pub created_by: String,
     /// On a Secret on either side: the hash of what was uploaded.
     pub hash: String,
     /// On a target's Secret: the uid of the source that it was uploaded for.
@@ -28,7 +22,7 @@ pub struct AnnotationKeys {
     pub local_generation: String,
     /// On a source: the target's uid.
     pub local_uid: String,
-    /// On a target: which object on which cluster it is a copy of.
+    /// On a target: which object on which cluster it is a copy of. On its Namespace: for which one it was created.
     pub source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
     pub managed_keys: String,
@@ -41,9 +35,6 @@ impl AnnotationKeys {
         Self {
             prefix: key(""),
             paused: key("paused"),
-            owner: key("sync-owner"),
-            owner_ref: key("sync-owner-ref"),
-            created_by: key("created-by"),
             hash: key("last-uploaded-hash"),
             uploaded_to: key("last-uploaded-to"),
             remote_generation: key("sync-remote-generation"),

@@ -116,11 +116,8 @@ pub struct CopyOf {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TargetNamespace {
     pub terminating: bool,
-    /// The name of the object that this program created it for, if it did.
-    pub owner: Option<Box<str>>,
-    pub owner_uid: Option<Uid>,
-    /// Digest of the instance that created it, see [`ObjectReader::instance`].
-    pub instance: Option<u64>,
+    /// Digest of the name in marks of the cluster for whose objects this instance created it, if it did.
+    pub created_for: Option<u64>,
 }
 
 /// A Secret on the target's cluster that may have to be uploaded.
@@ -203,17 +200,18 @@ impl ObjectReader {
     }
 
     pub fn namespace(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
-        let annotation = |name: &str| object["metadata"]["annotations"].get(name);
-        let owner = annotation(&self.keys.owner).and_then(Value::as_str);
         let value = TargetNamespace {
             terminating: terminating(object),
-            owner: owner.filter(|owner| !owner.is_empty()).map(Into::into),
-            owner_uid: annotation(&self.keys.owner_ref).and_then(Uid::of),
-            instance: annotation(&self.keys.created_by)
-                .and_then(Value::as_str)
-                .map(digest::of_text),
+            created_for: self.created_for(object).map(|origin| digest::of_text(origin.cluster)),
         };
         cached(object, value)
+    }
+
+    /// The source for which this instance created a Namespace. Without a namespace it is the Namespace's own source.
+    pub fn created_for<'a>(&self, namespace: &'a Value) -> Option<Origin<'a>> {
+        let mark = namespace["metadata"]["annotations"].get(&self.keys.source)?.as_str()?;
+        let origin = Origin::parse(mark)?;
+        (origin.finalizer == self.finalizer && !origin.namespace.is_empty()).then_some(origin)
     }
 
     pub fn upload(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
@@ -231,11 +229,6 @@ impl ObjectReader {
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].
     pub fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
         digest::of_text(&format!("{namespace}/{name}/{finalizer}"))
-    }
-
-    /// This instance with the sources of a cluster, as namespaces are annotated with it.
-    pub fn instance(&self, cluster: &str) -> String {
-        format!("{cluster}/{}", self.finalizer)
     }
 
     /// Returns whether the top-level field `key` is copied from source to target.

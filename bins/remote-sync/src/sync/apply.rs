@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::{
     model::{
-        annotations::Uid,
         discovery,
         object::{Cached, SourceObject, TargetObject},
     },
@@ -36,9 +35,8 @@ impl PairContext<'_> {
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
         log_pair!(Level::Debug, self, "next action", action = action.as_str());
-        // Whether a Secret or a mark has to be written is known once both sides are read.
-        if action.writes() && action != MARK && !matches!(action, SyncAction::SyncSecret(_)) {
-            self.count_write(action);
+        if action.writes() && !action.looks_first() && !self.may_write(action) {
+            return Ok(Some(PairStatus::Nothing));
         }
         attempt.spec_started |= action.starts_spec();
         match (action, &observed.source, &observed.target) {
@@ -52,7 +50,7 @@ impl PairContext<'_> {
                 }
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
-                return self.create_namespace(source.uid, attempt);
+                return self.create_namespace(source, attempt);
             }
             (SyncAction::Create, Some(source), _) => return self.create(source, attempt),
             (MARK, Some(source), Some(target)) => {
@@ -75,10 +73,9 @@ impl PairContext<'_> {
             }
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
-            (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
-            (SyncAction::CheckLimit(what), ..) => self.check_limit(what, observed, attempt)?,
-            (SyncAction::CheckNamespace, ..) => self.check_namespace(attempt)?,
-            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed),
+            (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(attempt)?,
+            (SyncAction::CheckLimit, ..) => self.check_limit(observed, attempt)?,
+            (SyncAction::DeleteNamespace, ..) => self.delete_namespace(observed, attempt)?,
             (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
             // Never decided without the object.
             _ => return Ok(Some(PairStatus::Nothing)),
@@ -86,8 +83,15 @@ impl PairContext<'_> {
         Ok(None)
     }
 
-    pub(super) fn count_write(&self, action: SyncAction) {
-        self.context.metrics.wrote(&self.remote.name, action.as_str());
+    /// Counts a write; in a dry run it is logged instead, and must not be sent.
+    pub(super) fn may_write(&self, action: SyncAction) -> bool {
+        let dry_run = self.context.settings.dry_run;
+        if dry_run {
+            log_pair!(Level::Info, self, "dry run, nothing written", action = action.as_str());
+        } else {
+            self.context.metrics.wrote(&self.remote.name, action.as_str());
+        }
+        !dry_run
     }
 
     fn add_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
@@ -128,7 +132,6 @@ impl PairContext<'_> {
         let Some(patch) = self.desired(&from, source).patch(target, None, false) else {
             return Ok(());
         };
-        self.count_write(MARK);
         let marked = self.target.patch(Patch::Json, &patch)?;
         if target.value.copy_of.is_some() {
             log_pair!(Level::Info, self, "mark updated", target = self.target.key);
@@ -179,15 +182,16 @@ impl PairContext<'_> {
         }
     }
 
-    fn create_namespace(&self, source: Uid, attempt: &mut Attempt) -> Result<Option<PairStatus>> {
-        let (name, instance) = (&self.namespace.name, self.instance());
-        let made_by = (source, &*instance);
-        let body = patch::namespace(name, &self.target.name, made_by, &self.context.reader);
-        match self.namespace.ask(&|client| client.create(&self.namespace.at(), &body)) {
-            Ok(created) => {
-                if self.remote.target.follows_namespaces {
-                    self.namespace.keep(&created)?;
-                }
+    fn create_namespace(
+        &self,
+        source: &Cached<SourceObject>,
+        attempt: &mut Attempt,
+    ) -> Result<Option<PairStatus>> {
+        let origin = self.remote.target.follows_namespaces.then(|| self.origin(source));
+        let (name, keys) = (&self.target.namespace, &self.context.reader.keys);
+        let body = patch::namespace(name, origin.as_ref(), keys);
+        match self.target.ask(&|client| client.create(&self.namespace(), &body)) {
+            Ok(_) => {
                 log_pair!(Level::Info, self, "namespace created", target = self.target.key);
             }
             Err(Error::AlreadyExists(_)) => {}

@@ -7,7 +7,7 @@ mod deletion;
 use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetSecret},
     sync::{
-        observed::{Adoption, Attempt, Destroyed, Observed, Ownership, SyncRules},
+        observed::{Adoption, Attempt, Observed, Ownership, SyncRules},
         status::{PairStatus, Reason},
     },
 };
@@ -36,10 +36,9 @@ pub(crate) enum SyncAction {
     ConfirmSourceGone,
     /// Reads the target: the finalizer stays while the target may exist.
     ConfirmTargetGone,
-    /// Asks whether this may be deleted within the limit.
-    CheckLimit(Destroyed),
-    /// Looks into the target's namespace.
-    CheckNamespace,
+    /// Asks whether the target may be deleted within the limit.
+    CheckLimit,
+    /// Deletes the target's namespace unless something is in it.
     DeleteNamespace,
     DeleteTarget,
     /// Removes our finalizer from the source.
@@ -55,12 +54,13 @@ impl SyncAction {
     pub(crate) fn writes(self) -> bool {
         !matches!(
             self,
-            Self::ConfirmSourceGone
-                | Self::ConfirmTargetGone
-                | Self::CheckLimit(_)
-                | Self::CheckNamespace
-                | Self::Done(_)
+            Self::ConfirmSourceGone | Self::ConfirmTargetGone | Self::CheckLimit | Self::Done(_)
         )
+    }
+
+    /// Returns whether only what it reads says whether it writes.
+    pub(crate) fn looks_first(self) -> bool {
+        matches!(self, Self::SyncSecret(_) | Self::DeleteNamespace)
     }
 
     /// Returns whether it begins to write for the target: upstream uploads nothing more in such a pass.
@@ -88,8 +88,7 @@ impl SyncAction {
             Self::RemoveRecords => "remove_records",
             Self::ConfirmSourceGone => "confirm_source_gone",
             Self::ConfirmTargetGone => "confirm_target_gone",
-            Self::CheckLimit(_) => "check_limit",
-            Self::CheckNamespace => "check_namespace",
+            Self::CheckLimit => "check_limit",
             Self::DeleteNamespace => "delete_namespace",
             Self::DeleteTarget => "delete_target",
             Self::RemoveFinalizer => "remove_finalizer",
@@ -113,9 +112,9 @@ impl SyncAction {
             Self::RemoveRecords => "-track leaves it out",
             Self::ConfirmSourceGone => "the source is in no list",
             Self::ConfirmTargetGone => "the target is in no list",
-            Self::CheckLimit(_) | Self::DeleteTarget if is_gone => "the source is gone",
-            Self::CheckLimit(_) | Self::DeleteTarget => "the source is being deleted",
-            Self::CheckNamespace | Self::DeleteNamespace => "it was created for targets",
+            Self::CheckLimit | Self::DeleteTarget if is_gone => "the source is gone",
+            Self::CheckLimit | Self::DeleteTarget => "the source is being deleted",
+            Self::DeleteNamespace => "it was created for targets, and no source needs it",
             Self::RemoveFinalizer => "the source is being deleted, and its target is gone",
             Self::Done(_) => "there is nothing to do",
         }

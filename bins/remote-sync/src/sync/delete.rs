@@ -14,7 +14,8 @@ use log::Level;
 use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetObject},
     sync::{
-        observed::{Attempt, Destroyed, Observed},
+        decide::SyncAction,
+        observed::{Attempt, Observed},
         pair::{PairContext, log_pair, stale},
         patch,
         status::{PairStatus, Reason},
@@ -54,17 +55,7 @@ impl PairContext<'_> {
         }
     }
 
-    pub(crate) fn confirm_target_gone(
-        &self,
-        observed: &Observed,
-        attempt: &mut Attempt,
-    ) -> Result<()> {
-        // The response to the namespace's creation may have been lost, and nothing else would show it yet.
-        let never_synced =
-            observed.source.as_ref().is_some_and(|it| it.value.generations.remote.is_none());
-        if never_synced && observed.namespace.is_none() {
-            self.refresh_namespace()?;
-        }
+    pub(crate) fn confirm_target_gone(&self, attempt: &mut Attempt) -> Result<()> {
         match self.target.get() {
             Err(Error::NotFound(_)) => {
                 // What said so may be another cluster by now.
@@ -78,24 +69,17 @@ impl PairContext<'_> {
     }
 
     /// Asks whether the limit and the source's surroundings let a deletion pass.
-    pub(crate) fn check_limit(
-        &self,
-        what: Destroyed,
-        observed: &Observed,
-        attempt: &mut Attempt,
-    ) -> Result<()> {
-        let (source, is_target) = (observed.source.as_ref(), what == Destroyed::Target);
-        let counted = (is_target.then_some(self.id.kind), &self.id.key);
-        // An empty namespace needs no grace, and upstream grants none.
-        let orphan = is_target && source.is_none();
+    pub(crate) fn check_limit(&self, observed: &Observed, attempt: &mut Attempt) -> Result<()> {
+        let source = observed.source.as_ref();
+        let orphan = source.is_none();
         let restarted = self.context.records.restarted(self.context.settings.orphans.within);
         let limit = || lock(&self.remote.deletions);
-        let mut verdict = limit().ask(counted, orphan, restarted, Instant::now());
-        if verdict.is_ok() && is_target {
+        let mut verdict = limit().ask(self.id, orphan, restarted, Instant::now());
+        if verdict.is_ok() {
             let more = self.deletion_of_more(source)?;
-            verdict = limit().hold(counted, more, orphan, Instant::now());
+            verdict = limit().hold(self.id, more, orphan, Instant::now());
         }
-        attempt.verdict = Some((what, verdict));
+        attempt.verdict = Some(verdict);
         Ok(())
     }
 
@@ -159,28 +143,31 @@ impl PairContext<'_> {
         }
     }
 
-    pub(crate) fn delete_namespace(&self, observed: &Observed) -> Result<Option<PairStatus>> {
-        let Some(namespace) = &observed.namespace else { return Ok(None) };
-        if !self.remote.is_complete() {
-            return Ok(Some(PairStatus::NotInSync(Reason::NamespaceContents)));
-        }
-        let (place, exactly) = (self.namespace.at(), exactly(namespace));
-        match self.namespace.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
-            Ok(()) => {
-                log_pair!(Level::Info, self, "namespace deleted", target = self.target.key);
-                let mut terminating = namespace.clone();
-                terminating.value.terminating = true;
-                self.namespace.note(terminating);
-                // With the target in it, the event that it is gone continues from here.
-                let target = observed.target.is_some();
-                Ok(target.then_some(PairStatus::NotInSync(Reason::NamespaceTerminating)))
+    /// Deletes the target's namespace, unless something is in it. Where that cannot be known, it stays.
+    pub(crate) fn delete_namespace(
+        &self,
+        observed: &Observed,
+        attempt: &mut Attempt,
+    ) -> Result<()> {
+        let Some(namespace) = &observed.namespace else { return Ok(()) };
+        let kept = match self.target.ask(&|client| self.first_in_namespace(client)) {
+            Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
+            Err(error) => Some(error.to_string()),
+            Ok(found) => found,
+        };
+        if let Some(reason) = kept {
+            let name = &self.target.namespace;
+            log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
+        } else if self.may_write(SyncAction::DeleteNamespace) {
+            let (place, exactly) = (self.namespace(), exactly(namespace));
+            match self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
+                Err(Error::NotFound(_)) => {}
+                deleted => deleted?,
             }
-            Err(Error::NotFound(_)) => {
-                self.namespace.forget(namespace.uid);
-                Ok(None)
-            }
-            Err(error) => Err(error),
+            log_pair!(Level::Info, self, "namespace deleted", target = self.target.key);
         }
+        attempt.namespace_done = true;
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     },
     model::{
         key::{KindIndex, Pair},
-        object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
+        object::{SourceObject, TargetObject, TargetSecret},
     },
     sync::{observed::SettledDiff, status::PairCondition},
 };
@@ -54,7 +54,6 @@ pub(crate) struct PairMemory {
 pub(crate) struct Answers {
     pub(super) source: Option<Answer<SourceObject>>,
     pub(super) target: Option<Answer<TargetObject>>,
-    pub(super) namespace: Option<Answer<TargetNamespace>>,
     /// By their position in `-target-secret-name`.
     pub(super) secrets: BTreeMap<usize, Option<Answer<TargetSecret>>>,
 }

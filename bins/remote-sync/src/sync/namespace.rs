@@ -10,10 +10,7 @@ use serde_json::Value;
 
 use crate::{
     model::{discovery, key},
-    sync::{
-        observed::Attempt,
-        pair::{PairContext, log_pair},
-    },
+    sync::pair::PairContext,
 };
 
 /// Objects of every namespace (kubernetes `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
@@ -27,31 +24,8 @@ fn is_event(kind: &Resource) -> bool {
 }
 
 impl PairContext<'_> {
-    /// Finds out whether the target's namespace is empty. Where that cannot be known, it is not.
-    pub(crate) fn check_namespace(&self, attempt: &mut Attempt) -> Result<()> {
-        let found = self.target.ask(&|client| self.first_in_namespace(client));
-        let kept = match found {
-            Ok(None) => None,
-            Ok(Some(what)) => Some(what),
-            Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
-            Err(error) => Some(error.to_string()),
-        };
-        attempt.namespace_empty = Some(kept.is_none());
-        if let Some(reason) = kept {
-            let namespace = &self.target.namespace;
-            log_pair!(
-                log::Level::Info,
-                self,
-                "namespace kept",
-                target = namespace,
-                reason = reason
-            );
-        }
-        Ok(())
-    }
-
     /// The first thing in the namespace.
-    fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
+    pub(super) fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
         for kind in discovery::namespaced(client)? {
             if let Some(name) = self.first_of(client, &kind)? {
                 return Ok(Some(format!("{} {name} is in it", kind.resource.plural)));

@@ -21,20 +21,15 @@ pub(crate) struct Observed {
     pub(crate) target: Option<Cached<TargetObject>>,
     /// The target's namespace.
     pub(crate) namespace: Option<Cached<TargetNamespace>>,
-    /// Whether other pairs have objects in it; only determined if it may be deleted.
+    /// Other sources need it; only determined if it may be deleted.
     pub(crate) namespace_shared: bool,
     /// The Secrets in it, in the order of `-target-secret-name`.
     pub(crate) uploads: Vec<Option<Cached<TargetSecret>>>,
     /// What was uploaded of them was found as it should be, since the start or the last resync.
     pub(crate) secrets_checked: bool,
     pub(crate) settled: SettledDiff,
-    /// The name of the target.
-    pub(crate) name: String,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
     pub(crate) place: u64,
-    /// Digest of the instance that Namespaces are annotated with, see
-    /// [`TargetNamespace`].
-    pub(crate) instance: u64,
     /// The uid of the source's cluster, if known.
     pub(crate) source_cluster: Option<Uid>,
     /// How marks name it.
@@ -146,10 +141,10 @@ pub(crate) struct Attempt {
     pub(crate) altered: Option<(u64, String)>,
     /// The status may not be uploaded again before this time has passed.
     pub(crate) upload_wait: Option<Duration>,
-    /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.
-    pub(crate) namespace_empty: Option<bool>,
-    /// Whether the limit lets this pass, or why not.
-    pub(crate) verdict: Option<(Destroyed, Result<(), Reason>)>,
+    /// The target's namespace was deleted, or something is in it.
+    pub(crate) namespace_done: bool,
+    /// Whether the limit lets the target's deletion pass, or why not.
+    pub(crate) verdict: Option<Result<(), Reason>>,
     /// The objects that all this was found out about.
     pub(crate) about: Option<Subjects>,
 }
@@ -166,18 +161,10 @@ impl Attempt {
         let subjects = (source, observed.target.as_ref().map(|target| target.uid));
         if self.about.replace(subjects) != Some(subjects) {
             (self.source_gone, self.target_gone) = (false, false);
-            (self.namespace_exists, self.namespace_empty, self.verdict) = (None, None, None);
+            (self.namespace_exists, self.namespace_done, self.verdict) = (None, false, None);
             self.content_differs = false;
         }
     }
-}
-
-/// An object that a pair's deletion destroys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Destroyed {
-    Target,
-    /// The target's namespace.
-    Namespace,
 }
 
 /// Whose copy the target is, by its own annotation.
@@ -255,25 +242,13 @@ impl Observed {
         }
     }
 
-    /// Returns whether the target's namespace was created for this pair alone and is deleted with it, as upstream
-    /// does (sync-controller `controller/controller.go:345-359`).
-    pub(crate) fn owns_namespace(&self) -> bool {
-        let namespace = self.namespace.as_ref().map(|namespace| &namespace.value);
-        namespace.is_some_and(|namespace| namespace.owner.as_deref() == Some(&*self.name))
-    }
-
-    /// Returns whether this instance made the target's namespace, for this source or another, and no pair needs it.
+    /// Returns whether this instance created the target's namespace, and no source needs it.
     pub(crate) fn has_unneeded_namespace(&self) -> bool {
-        let Some(namespace) = self.namespace.as_ref().map(|namespace| &namespace.value) else {
-            return false;
+        let namespace = self.namespace.as_ref().map(|namespace| &namespace.value);
+        let is_unneeded = |namespace: &TargetNamespace| {
+            namespace.created_for == Some(self.source_marks.current) && !namespace.terminating
         };
-        let source = self.source.as_ref().map(|source| source.uid);
-        let for_this = namespace.owner_uid.is_some() && namespace.owner_uid == source;
-        // sync-controller records no more than the name.
-        let by_name = namespace.owner_uid.is_none() && self.owns_namespace();
-        let made = namespace.instance == Some(self.instance) || for_this || by_name;
-        // A person who removes the owner keeps it.
-        made && namespace.owner.is_some() && !namespace.terminating && !self.namespace_shared
+        namespace.is_some_and(is_unneeded) && !self.namespace_shared
     }
 }
 

@@ -77,8 +77,8 @@ pub(crate) fn finished(
 
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
-    let (class, now) = (classify(error), Instant::now());
-    if pair.observe(now).source.is_some_and(|source| !source.value.state.terminating) {
+    let class = classify(error);
+    if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
     let stale = class == RetryClass::Stale;
@@ -94,7 +94,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     } else {
         let refused = class.needs_people() || outdated >= REFUSING_STALE;
         let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
-        report(pair, &pair.observe(Instant::now()), Some(condition));
+        report(pair, &pair.observe(), Some(condition));
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     // Pairs that failed together do not come back together.
@@ -105,7 +105,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
 /// The pair is left alone until it changes: a name is invalid, or an object costs too much memory.
 pub(crate) fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
     lock(&pair.remote.deletions).forget(pair.id);
-    let observed = pair.observe(Instant::now());
+    let observed = pair.observe();
     let exists = observed.source.is_some() || observed.target.is_some() || pair.is_too_large();
     report(pair, &observed, exists.then(|| PairCondition::refused(sentence)));
     ReconcileResult::Done

@@ -2,13 +2,11 @@
 
 mod object;
 
-use std::{rc::Rc, time::Instant};
-
 use apiclient::{
     client::USUAL_OBJECT,
     error::{Error, Result},
     rate_limiter::{Admission, Priority},
-    resource::{NAMESPACES, Target},
+    resource::{NAMESPACES, Resource, Target},
     workqueue::WorkItem,
 };
 use serde_json::Value;
@@ -18,10 +16,9 @@ use crate::{
     cache::cluster::{ApiResources, Turn},
     model::{
         annotations::Origin,
-        digest,
         discovery::ResourceArg,
         key::{self, Pair},
-        object::{Cached, ObjectReader, SMALL, SourceObject, TargetNamespace, TargetObject},
+        object::{Cached, ObjectReader, SMALL, SourceObject, TargetObject},
     },
     settings::Direction,
     sync::{
@@ -43,8 +40,6 @@ pub(crate) struct PairContext<'a> {
     pub(crate) kinds: ApiResources,
     pub(crate) source: PairObject<'a, SourceObject>,
     pub(crate) target: PairObject<'a, TargetObject>,
-    /// The target's namespace.
-    pub(crate) namespace: PairObject<'a, TargetNamespace>,
     /// How marks name the source's cluster.
     source_mark: String,
     pub(crate) item: &'a WorkItem<Pair>,
@@ -78,35 +73,30 @@ impl<'a> PairContext<'a> {
         let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
         let (namespace, name) = key::split(&id.key);
         let most = if *large { USUAL_OBJECT } else { SMALL_RESPONSE };
-        let turn = |cluster| Rc::new(Turn::new(cluster, &remote.turns));
-        let at_target = turn(&remote.target.cluster);
-        let place =
-            |turn, resource, reader| object::Place { remote, id, turn, resource, reader, most };
-        let (at_source, reader) = (turn(&remote.source.cluster), &context.readers[id.kind]);
-        let (from, to) = (kinds.source.resource.clone(), kinds.target.resource.clone());
-        let target = remote.names.target(namespace, name);
-        let target_namespace = (String::new(), target.0.clone());
+        let reader = &context.readers[id.kind];
+        let place = |cluster, resource: &Resource| object::Place {
+            remote,
+            id,
+            turn: Turn::new(cluster, &remote.turns),
+            resource: resource.clone(),
+            reader,
+            most,
+        };
         Some(Self {
             context,
             remote,
             id,
             source: PairObject::new(
-                place(at_source, from, reader),
+                place(&remote.source.cluster, &kinds.source.resource),
                 remote.names.source(namespace, name),
                 &remote.source.stores[id.kind],
                 (ObjectReader::source, |answers| &mut answers.source),
             ),
             target: PairObject::new(
-                place(at_target.clone(), to, reader),
-                target,
+                place(&remote.target.cluster, &kinds.target.resource),
+                remote.names.target(namespace, name),
                 &remote.target.stores[id.kind],
                 (ObjectReader::target, |answers| &mut answers.target),
-            ),
-            namespace: PairObject::new(
-                place(at_target, NAMESPACES.clone(), &context.reader),
-                target_namespace,
-                &remote.target.namespaces,
-                (ObjectReader::namespace, |answers| &mut answers.namespace),
             ),
             kinds,
             source_mark: remote.source.cluster.mark(),
@@ -149,27 +139,25 @@ impl<'a> PairContext<'a> {
         self.source.is_too_large() || self.target.is_too_large()
     }
 
-    /// The observed state, as of `now`.
-    pub(crate) fn observe(&self, now: Instant) -> Observed {
+    /// The observed state.
+    pub(crate) fn observe(&self) -> Observed {
         let (remote, settings, reader) =
             (self.remote, &self.context.settings, &self.context.reader);
         let (source, target) = (self.source.observe(), self.target.observe());
-        let namespace = self.namespace.observe();
+        let namespace = remote.target.namespaces.get(&key::of("", &self.target.namespace));
         let memory = remote.memory().get(self.id).cloned().unwrap_or_default();
         let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
-        let owned = deleted && namespace.as_ref().is_some_and(|found| found.value.owner.is_some());
+        let created = namespace.as_ref().is_some_and(|it| it.value.created_for.is_some());
         Observed {
             source,
             target,
             namespace,
-            namespace_shared: owned && remote.shares_namespace(self.id, &memory, now),
+            namespace_shared: deleted && created && remote.shares_namespace(self.id),
             uploads: self.observe_secrets(),
             // A dry run looks for no upload that was lost.
             secrets_checked: memory.secrets_checked || settings.dry_run,
             settled: memory.settled,
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
-            name: self.target.name.clone(),
-            instance: digest::of_text(&self.instance()),
             source_cluster: remote.source.cluster.uid(),
             source_marks: remote.source_marks(),
             target_cluster: remote.target.cluster.uid(),
@@ -194,29 +182,33 @@ impl<'a> PairContext<'a> {
         Admission::Admitted { waited }
     }
 
-    /// This instance, as namespaces are annotated with it.
-    pub(crate) fn instance(&self) -> String {
-        self.context.reader.instance(&self.source_mark)
-    }
-
     pub(crate) fn desired<'b>(
         &'b self,
         source: &'b Value,
         cached: &Cached<SourceObject>,
     ) -> Desired<'b> {
         let reader = &self.context.readers[self.id.kind];
-        let origin = Origin {
+        Desired { reader, source, origin: self.origin(cached) }
+    }
+
+    /// What marks say of the source.
+    pub(crate) fn origin(&self, source: &Cached<SourceObject>) -> Origin<'_> {
+        Origin {
             cluster: &self.source_mark,
             namespace: &self.source.namespace,
             name: &self.source.name,
-            uid: cached.uid,
-            generation: cached.value.state.generation.into(),
-            finalizer: &reader.finalizer,
-        };
-        Desired { reader, source, origin }
+            uid: source.uid,
+            generation: source.value.state.generation.into(),
+            finalizer: &self.context.reader.finalizer,
+        }
     }
 
-    /// Reads both objects, and the namespace if it is followed.
+    /// The target's namespace.
+    pub(crate) fn namespace(&self) -> Target<'_> {
+        NAMESPACES.cluster_object(&self.target.namespace)
+    }
+
+    /// Reads both objects.
     pub(crate) fn refresh(&self) -> Result<()> {
         let uids = (self.source.observe().map(|it| it.uid), self.target.observe().map(|it| it.uid));
         match self.source.get() {
@@ -224,17 +216,7 @@ impl<'a> PairContext<'a> {
             Ok(_) if uids.0.is_none() => {}
             source => self.source.refresh(source, uids.0)?,
         }
-        self.target.refresh(self.target.get(), uids.1)?;
-        self.refresh_namespace()
-    }
-
-    /// Reads the target's namespace, if there is one that is followed.
-    pub(crate) fn refresh_namespace(&self) -> Result<()> {
-        if self.target.namespace.is_empty() || !self.remote.target.follows_namespaces {
-            return Ok(());
-        }
-        let seen = self.namespace.observe().map(|namespace| namespace.uid);
-        self.namespace.refresh(self.namespace.get(), seen)
+        self.target.refresh(self.target.get(), uids.1)
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::model::{
-    annotations::Uid,
+    annotations::{AnnotationKeys, Origin, Uid},
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
@@ -125,21 +125,13 @@ pub(crate) fn annotate_uploaded<R>(
     annotate(secret, json!({&keys.hash: hash, &keys.uploaded_to: source.to_string()}))
 }
 
-/// The Namespace for the target named `owner`, created by this [`instance`](ObjectReader::instance).
-pub(crate) fn namespace(
-    name: &str,
-    owner: &str,
-    (source, instance): (Uid, &str),
-    reader: &ObjectReader,
-) -> Value {
-    let keys = &reader.keys;
-    let annotations = json!({
-        &keys.owner: owner,
-        &keys.owner_ref: source.to_string(),
-        &keys.created_by: instance,
-    });
-    json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": name, "annotations": annotations}})
+/// A Namespace for targets; marked if it is to be deleted with them.
+pub(crate) fn namespace(name: &str, origin: Option<&Origin<'_>>, keys: &AnnotationKeys) -> Value {
+    let mut body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    if let Some(origin) = origin {
+        body["metadata"]["annotations"] = json!({&keys.source: origin.to_string()});
+    }
+    body
 }
 
 /// A JSON pointer (RFC 6901).

@@ -11,7 +11,6 @@ use apiclient::{
     rate_limiter::Admission,
     workqueue::{ReconcileResult, WorkItem},
 };
-use log::Level;
 
 use crate::{
     cache::retry::{RetryClass, backoff, classify},
@@ -21,7 +20,7 @@ use crate::{
         decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
         outcome::{blocked, failed, finished},
-        pair::{PairContext, log_pair},
+        pair::PairContext,
         remote::RemoteSync,
         status::PairStatus,
     },
@@ -78,7 +77,7 @@ impl<'a> Reconciler<'a> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats, mut begun) = (None, 0, false);
         for _ in 0..MAX_ACTIONS + self.pair.context.settings.secrets.len() {
-            let observed = self.pair.observe(Instant::now());
+            let observed = self.pair.observe();
             self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             if !begun && !matches!(action, SyncAction::Done(_)) {
@@ -106,8 +105,9 @@ impl<'a> Reconciler<'a> {
 
     /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair.
     fn begin(&mut self) -> Admission {
+        let is_dry = self.pair.context.settings.dry_run;
         let admission =
-            if self.is_dry() { Admission::Admitted { waited: false } } else { self.pair.begin() };
+            if is_dry { Admission::Admitted { waited: false } } else { self.pair.begin() };
         if self.pair.is_small() || !matches!(admission, Admission::Admitted { .. }) {
             return admission;
         }
@@ -123,15 +123,6 @@ impl<'a> Reconciler<'a> {
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
         match action {
             SyncAction::Done(status) => Some(self.end(&observed, status)),
-            action if self.is_dry() && action.writes() => {
-                log_pair!(
-                    Level::Info,
-                    self.pair,
-                    "dry run, nothing written",
-                    action = action.as_str()
-                );
-                Some(self.end(&observed, PairStatus::Nothing))
-            }
             SyncAction::UploadStatus if let Some(wait) = self.wait(action, &observed) => {
                 self.attempt.upload_wait = Some(wait);
                 None
@@ -173,10 +164,6 @@ impl<'a> Reconciler<'a> {
             _ => return None,
         };
         Some(wait).filter(|wait| !wait.is_zero())
-    }
-
-    fn is_dry(&self) -> bool {
-        self.pair.context.settings.dry_run
     }
 
     fn end(&self, observed: &Observed, status: PairStatus) -> ReconcileResult {

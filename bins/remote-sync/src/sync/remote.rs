@@ -22,14 +22,11 @@ use crate::{
     settings::Settings,
     sync::{
         deletion_limit::DeletionLimit,
-        memory::{Answers, Memory, PairMemory},
+        memory::{Answers, Memory},
         observed::SourceMarks,
         status::Reason,
     },
 };
-
-/// The longest wait for the lists that show what else is in a namespace to be deleted; then it stays.
-const UNLISTED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The wait before the first object is tried again in a namespace that did not exist: without a right to read it,
 /// only a write shows that it does now.
@@ -186,32 +183,15 @@ impl RemoteSync {
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
-    /// Returns whether all kinds of both sides were listed in the current sessions.
-    pub(crate) fn is_complete(&self) -> bool {
-        let [Ok(from), Ok(to)] = self.clusters().map(obstacles::session) else { return false };
-        self.source.stores.iter().all(|(_, store)| store.is_complete(from))
-            && self.target.stores.iter().all(|(_, store)| store.is_complete(to))
-    }
-
-    /// Returns whether other pairs have, or will have, an object in the target's namespace. Also if that has been
-    /// unknown for long, for example because a kind cannot be listed.
-    pub(crate) fn shares_namespace(&self, pair: &Pair, memory: &PairMemory, now: Instant) -> bool {
-        let waited = memory.waiting_since.map(|since| now.saturating_duration_since(since));
-        if waited.is_some_and(|waited| waited >= UNLISTED_TIMEOUT) && !self.is_complete() {
-            return true;
-        }
+    /// Returns whether there are other sources whose targets are in the target's namespace.
+    pub(crate) fn shares_namespace(&self, pair: &Pair) -> bool {
         let (namespace, own) = key::split(&pair.key);
-        let sources = self.source.stores.iter().any(|(kind, store)| {
+        self.source.stores.iter().any(|(kind, store)| {
             store.has_others(namespace, |name| {
                 let name = self.names.canonical_of_source(namespace, name).map(|(_, name)| name);
                 name.is_some_and(|name| kind != pair.kind || name != own)
             })
-        });
-        let namespace = self.names.target_namespace(namespace);
-        sources
-            || self.target.stores.iter().any(|(kind, store)| {
-                store.has_others(&namespace, |name| kind != pair.kind || name != own)
-            })
+        })
     }
 
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -91,6 +91,9 @@ impl PairContext<'_> {
             attempt.secret_condition.get_or_insert(condition);
             return Ok(());
         }
+        if self.context.settings.dry_run {
+            return Ok(());
+        }
         let hash = secret::hash(&secret, &reader.uploads);
         let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
         let patched = self.target.ask(&|client| client.patch(&from, Patch::Merge, &patch))?;
@@ -130,7 +133,9 @@ impl PairContext<'_> {
             there.unwrap_or(&Value::Null),
             rules,
         );
-        self.count_write(SyncAction::SyncSecret(0));
+        if !self.may_write(SyncAction::SyncSecret(0)) {
+            return Ok(Ok(()));
+        }
         match there {
             Some(_) => self.source.ask(&|client| client.replace(&place, &body)),
             // Somebody else's may be there by now.

@@ -26,8 +26,6 @@ pub(crate) enum PairStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reason {
     Paused,
-    /// The lists that say what else is in the target's namespace are missing.
-    NamespaceContents,
     TargetTerminating,
     NamespaceTerminating,
     /// The target's namespace does not exist, and may not be created.
@@ -122,8 +120,6 @@ impl Reason {
         match self {
             Self::Paused => (Paused, None,
                 "paused by an annotation"),
-            Self::NamespaceContents => (Waiting, waiting,
-                "what else is in the target's namespace is not known yet"),
             Self::TargetTerminating => (Waiting, waiting,
                 "the target is being deleted"),
             Self::NamespaceTerminating => (Waiting, waiting,

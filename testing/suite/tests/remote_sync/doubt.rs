@@ -6,7 +6,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     relay::Way,
-    sync::{OWNER, Place, SOURCE, Setting, Stage, WIDGETS},
+    sync::{Place, SOURCE, Setting, Stage, WIDGETS},
     within,
 };
 
@@ -81,14 +81,14 @@ fn an_object_that_was_never_copied_stays() {
     target.wait_for_number(2);
 }
 
-/// A namespace says no more than a name.
+/// Nor is the namespace that was created for it.
 #[test]
 fn anothers_copy_does_not_go_with_its_namespace() {
     if !needs(Need::Embedded, "a cleanup is of whole clusters, which other tests share") {
         return;
     }
     let stage = Stage::pull("namespace", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({OWNER: "one"}));
+    stage.create_target_namespace(&json!({SOURCE: OTHERS}));
     let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
     source.create(&json!({"metadata": {"finalizers": ["example.com/f"]}, "spec": {"size": 1}}));
@@ -105,7 +105,7 @@ fn anothers_copy_does_not_go_with_its_namespace() {
 #[test]
 fn anothers_copy_is_a_conflict() {
     let stage = Stage::pull("mark", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({OWNER: "another"}));
+    stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
     source.create_number(1);

@@ -7,7 +7,7 @@ use suite::{
     faults::code,
     needs::{Need, needs},
     pause,
-    sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
+    sync::{Place, SETTINGS, SOURCE, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::{EMPTY, is_in_sync, of_program};
@@ -149,7 +149,11 @@ fn a_namespace_that_is_going_is_waited_for() {
     assert!(tries < 6, "no hot loop: {:?}", words(&stage.writes()));
     keeper.set_finalizers(&[]);
     is_in_sync(&source, &target);
-    assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
+    assert!(
+        namespace
+            .annotation(SOURCE)
+            .is_some_and(|mark| mark.contains(&format!("/{}/", source.name)))
+    );
 }
 
 /// Someone else makes the namespace between our look and our write.
@@ -168,7 +172,7 @@ fn a_namespace_that_is_there_already_is_no_failure() {
     eventually("it makes the namespace", || (own.hits(rule) > 0).then_some(()));
     stage.create_target_namespace(&json!({}));
     is_in_sync(&source, &target);
-    assert_eq!(stage.target_namespace().annotation(OWNER), None);
+    assert_eq!(stage.target_namespace().annotation(SOURCE), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{OWNER, Place, Setting, Stage, WIDGETS, namespaces, words},
+    sync::{Place, SOURCE, Setting, Stage, WIDGETS, namespaces, words},
 };
 
 use crate::support::{EMPTY, is_in_sync};
@@ -81,7 +81,11 @@ fn an_owned_namespace_goes_with_the_last_of_its_remote() {
     let second = stage.source_in(0, &WIDGETS, &stage.namespace, "two");
     second.create_number(3);
     is_in_sync(&second, &stage.target_in(0, &WIDGETS, &stage.namespace, "two"));
-    assert_eq!(namespace(0).annotation(OWNER).as_deref(), Some("one"));
+    assert!(
+        namespace(0)
+            .annotation(SOURCE)
+            .is_some_and(|mark| mark.contains(&format!("/{}/", east.name)))
+    );
     second.delete();
     second.wait_until_gone();
     let uid = west_copy.uid();

@@ -11,7 +11,7 @@ use super::{
     scene::{SECRET, Scene, namespace_of},
     start::marked,
 };
-use suite::sync::{HASH, LOCAL_GENERATION, OWNER, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
+use suite::sync::{HASH, LOCAL_GENERATION, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
 
 /// A pair by its number, if it is about one, and what is wrong.
 pub type Difference = (Option<usize>, String);
@@ -220,14 +220,11 @@ fn left_namespaces(scene: &Scene) -> Vec<Difference> {
     pairs
         .filter_map(|(index, pair)| {
             let namespace = namespace_of(&pair.target)?.stored()?;
-            let of = annotation(&namespace, OWNER).is_some_and(|owner| owner == pair.target.name);
-            let to_go =
-                of && pair.left_by.as_deref() == annotation(&namespace, OWNER_REF).as_deref();
+            // <cluster>/<namespace>/<name>/<uid>/…
+            let mark = annotation(&namespace, SOURCE)?;
+            let to_go = pair.left_by.as_deref() == mark.split('/').nth(3);
             (to_go && pair.wanted.is_none() && pair.target.stored().is_none())
                 .then(|| (Some(index), "the target's namespace is still there".into()))
         })
         .collect()
 }
-
-/// The uid of the source that the namespace was made for.
-const OWNER_REF: &str = "cloud.teleport.dev/sync-owner-ref";

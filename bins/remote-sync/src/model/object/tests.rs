@@ -146,11 +146,19 @@ fn a_target_says_whose_copy_it_is() {
 fn a_namespace_says_whom_it_was_made_for() {
     let reader = reader();
     let read = |annotations: &Value| reader.namespace(&annotated(annotations)).unwrap().value;
-    let made = read(&json!({"cloud.teleport.dev/sync-owner": "web",
-        "cloud.teleport.dev/sync-owner-ref": OTHER}));
-    assert_eq!((made.owner.as_deref(), made.owner_uid), (Some("web"), Some(uid(OTHER))));
-    let empty = read(&json!({"cloud.teleport.dev/sync-owner": ""}));
-    assert_eq!((empty.owner, empty.owner_uid, empty.terminating), (None, None, false));
+    let cluster = format!("hub={CLUSTER}");
+    for (place, finalizer, created) in [
+        ("team/web", "cloud.teleport.dev/sync-local", true),
+        ("team/web", "example.com/another-instance", false),
+        // It is itself a copy.
+        ("/team", "cloud.teleport.dev/sync-local", false),
+    ] {
+        let mark = format!("{cluster}/{place}/{OTHER}/1/{finalizer}");
+        let expected = created.then(|| digest::of_text(&cluster));
+        assert_eq!(read(&json!({"cloud.teleport.dev/source": mark})).created_for, expected);
+    }
+    let bare = read(&json!({"cloud.teleport.dev/sync-owner": "web"}));
+    assert_eq!((bare.created_for, bare.terminating), (None, false), "sync-controller created it");
     let ends = json!({"metadata": {"deletionTimestamp": "2026-11-21T11:41:35Z"}});
     assert!(reader.namespace(&object(&ends)).unwrap().value.terminating);
 }
@@ -364,7 +372,7 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
             assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
             assert_eq!((source.generations, source.state.paused), (Generations::default(), false));
             assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
-            assert_eq!(reader.namespace(&object).unwrap().value.owner, None);
+            assert_eq!(reader.namespace(&object).unwrap().value.created_for, None);
             assert_eq!(reader.upload(&object).unwrap().value.controller, None);
         }
     }

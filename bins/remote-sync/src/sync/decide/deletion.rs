@@ -5,7 +5,7 @@ use crate::{
     settings::NamespacePolicy,
     sync::{
         decide::{MARK, SyncAction, has_finalizer, may_adopt, wait},
-        observed::{Attempt, Destroyed, Observed, Ownership, SyncRules},
+        observed::{Attempt, Observed, Ownership, SyncRules},
         status::{PairStatus, Reason},
     },
 };
@@ -64,58 +64,33 @@ fn with_orphan(target: &Cached<TargetObject>, attempt: &Attempt, rules: &SyncRul
     }
 }
 
-/// There is neither source nor target; a namespace that this instance made may be left of them.
+/// There is neither source nor target; a namespace that this instance created may be left of them.
 fn with_nothing(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
-    let nothing = SyncAction::Done(PairStatus::Nothing);
-    if rules.keeps_orphans || !may_delete_namespace(observed, rules) {
-        return nothing;
+    match delete_unneeded(observed, attempt, rules) {
+        Some(_) if rules.keeps_orphans => SyncAction::Done(PairStatus::Nothing),
+        Some(_) if !attempt.source_gone => SyncAction::ConfirmSourceGone,
+        action => action.unwrap_or(SyncAction::Done(PairStatus::Nothing)),
     }
-    if !attempt.source_gone {
-        return SyncAction::ConfirmSourceGone;
-    }
-    delete_unneeded(observed, attempt, rules).unwrap_or(nothing)
 }
 
-/// Returns whether the target's namespace may be deleted if nothing is left in it.
-fn may_delete_namespace(observed: &Observed, rules: &SyncRules) -> bool {
-    rules.namespaces == NamespacePolicy::Empty && observed.has_unneeded_namespace()
-}
-
-/// Deletes the target's namespace if this instance made it and nothing is left in it.
+/// Deletes the target's namespace if this instance created it and nothing is left in it.
 fn delete_unneeded(
     observed: &Observed,
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> Option<SyncAction> {
-    if !may_delete_namespace(observed, rules) {
-        return None;
-    }
-    match attempt.namespace_empty {
-        None => Some(SyncAction::CheckNamespace),
-        Some(true) => Some(delete_namespace(observed, attempt)),
-        Some(false) => None,
-    }
+    let may_delete = rules.namespaces == NamespacePolicy::Empty
+        && observed.has_unneeded_namespace()
+        && !attempt.namespace_done;
+    may_delete.then_some(SyncAction::DeleteNamespace)
 }
 
-fn delete_namespace(observed: &Observed, attempt: &Attempt) -> SyncAction {
-    match &observed.namespace {
-        Some(namespace) if namespace.value.terminating => wait(Reason::NamespaceTerminating),
-        _ => within_limit(attempt, Destroyed::Namespace, SyncAction::DeleteNamespace),
-    }
-}
-
+/// The target goes if the limit let it pass in this attempt.
 fn delete_target(target: &Cached<TargetObject>, attempt: &Attempt) -> SyncAction {
-    if target.value.state.terminating {
-        return wait(Reason::TargetTerminating);
-    }
-    within_limit(attempt, Destroyed::Target, SyncAction::DeleteTarget)
-}
-
-/// The action if the limit let it pass in this attempt.
-fn within_limit(attempt: &Attempt, what: Destroyed, action: SyncAction) -> SyncAction {
-    match attempt.verdict.filter(|(about, _)| *about == what) {
-        None => SyncAction::CheckLimit(what),
-        Some((_, Ok(()))) => action,
-        Some((_, Err(reason))) => wait(reason),
+    match attempt.verdict {
+        _ if target.value.state.terminating => wait(Reason::TargetTerminating),
+        None => SyncAction::CheckLimit,
+        Some(Ok(())) => SyncAction::DeleteTarget,
+        Some(Err(reason)) => wait(reason),
     }
 }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::model::key::PerKind;
 
-const KIND: Option<KindIndex> = Some(KindIndex::FIRST);
 /// Whether the source is GONE, or else terminating.
 const GONE: bool = true;
 const WANTED: bool = false;
@@ -24,11 +24,11 @@ fn pair(name: &str) -> Pair {
 
 /// The verdict about a pair of the first kind.
 fn ask(limit: &mut DeletionLimit, name: &str, orphan: bool, now: Instant) -> Result<(), Reason> {
-    limit.ask((KIND, &name.into()), orphan, false, now)
+    limit.ask(&pair(name), orphan, false, now)
 }
 
 fn hold(limit: &mut DeletionLimit, reason: Option<Reason>, now: Instant) -> Result<(), Reason> {
-    limit.hold((KIND, &"a".into()), reason, GONE, now)
+    limit.hold(&pair("a"), reason, GONE, now)
 }
 
 fn next_token(seconds: u64) -> Result<(), Reason> {
@@ -63,8 +63,10 @@ fn beyond_the_limit_all_stay() {
     assert_eq!(limit.held(), (11, vec![Reason::TooMany]));
     limit.forget(&pair("10"));
     assert_eq!(ask(&mut limit, "0", GONE, later), Ok(()));
-    let other = limit.ask((None, &"0".into()), WANTED, false, later);
-    assert_eq!(other, Ok(()), "namespaces count apart");
+    let kinds = PerKind::from(vec![(), ()]);
+    let kind = kinds.kinds().last().unwrap();
+    let other = limit.ask(&Pair { kind, ..pair("0") }, WANTED, false, later);
+    assert_eq!(other, Ok(()), "kinds count apart");
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn a_token_cuts_no_grace_short() {
 #[test]
 fn after_a_restart_there_is_one_token() {
     let (mut limit, now) = (limit(10), Instant::now());
-    let mut ask = |name: &str, at| limit.ask((KIND, &name.into()), WANTED, true, at);
+    let mut ask = |name: &str, at| limit.ask(&pair(name), WANTED, true, at);
     assert_eq!([ask("a", now), ask("b", now)], [Ok(()), next_token(60)]);
     assert_eq!(ask("b", now + MINUTE), Ok(()));
 }

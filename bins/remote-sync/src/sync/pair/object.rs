@@ -1,7 +1,7 @@
 //! One object of a pair, on its cluster: requests for it, and their responses, which the next decision sees until the
 //! store has them.
 
-use std::{cell::Cell, rc::Rc};
+use std::cell::Cell;
 
 use apiclient::{
     client::Patch,
@@ -31,7 +31,7 @@ use crate::{
 pub(super) struct Place<'a> {
     pub(super) remote: &'a RemoteSync,
     pub(super) id: &'a Pair,
-    pub(super) turn: Rc<Turn<'a>>,
+    pub(super) turn: Turn<'a>,
     pub(super) resource: Resource,
     pub(super) reader: &'a ObjectReader,
     /// Memory that it may cost.

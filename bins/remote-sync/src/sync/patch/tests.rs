@@ -205,14 +205,14 @@ fn an_upload_is_noted_on_the_secret() {
 }
 
 #[test]
-fn a_namespace_is_made_for_its_first_object() {
-    let by = (Uid::parse(SOURCE).unwrap(), "hub/finalizer");
-    let annotations = json!({"cloud.teleport.dev/sync-owner": "web",
-        "cloud.teleport.dev/sync-owner-ref": SOURCE,
-        "cloud.teleport.dev/created-by": "hub/finalizer"});
-    let expected = json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": "team", "annotations": annotations}});
-    assert_eq!(namespace("team", "web", by, &reader()), expected);
+fn a_namespace_is_marked_if_it_goes_with_its_targets() {
+    let (reader, from) = (reader(), source(&json!({})));
+    let origin = &desired(&reader, &from).origin;
+    let mut expected =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    assert_eq!(namespace("team", None, &reader.keys), expected);
+    expected["metadata"]["annotations"] = json!({"cloud.teleport.dev/source": mark()});
+    assert_eq!(namespace("team", Some(origin), &reader.keys), expected);
 }
 
 #[test]

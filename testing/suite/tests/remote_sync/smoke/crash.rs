@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use suite::{
     eventually, pause,
-    sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
+    sync::{FINALIZER, HASH, Place, SOURCE, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::{EMPTY, HASHES, is_in_sync};
@@ -89,8 +89,8 @@ impl Scene {
             return;
         }
         assert_eq!(self.source.finalizers(), [FINALIZER], "{what}");
-        let owner = self.stage.target_namespace().annotation(OWNER);
-        assert_eq!(owner.as_deref(), Some("one"), "{what}");
+        let mark = self.stage.target_namespace().annotation(SOURCE).unwrap_or_default();
+        assert!(mark.contains(&format!("/{}/", self.source.name)), "{what}: {mark}");
         if matches!(self.work, Work::Update) {
             let secret = self.stage.source_secret("token").read();
             assert_eq!(secret["data"]["data"], BASE64_STANDARD.encode("data1"), "{what}");

@@ -6,7 +6,7 @@ use super::{
     MOST, Sync,
     process::{Answers, Attempt},
     view::{Act, End, Mark, Namespace, Published, Source, Target, View, Why},
-    world::{NAMES, World, is_same},
+    world::{World, is_same},
 };
 
 /// How an attempt goes on after a request.
@@ -62,14 +62,10 @@ impl Sync {
     /// As `PairContext::refresh`.
     fn refresh(&self, world: &mut World, remote: usize, name: usize) {
         let (source, target) = (world.remotes[remote].sources[name], world.targets[name]);
-        let namespace = world.namespace;
         let view = self.view(world, remote, name);
         let process = world.process.as_mut().unwrap();
-        process.answers[remote][name] = Answers {
-            source: Some(view.source.and(source)),
-            target: Some(target),
-            namespace: Some(namespace),
-        };
+        process.answers[remote][name] =
+            Answers { source: Some(view.source.and(source)), target: Some(target) };
         process.queued[remote][name] = true;
     }
 
@@ -124,7 +120,7 @@ impl Sync {
             }
             Act::CreateNamespace => {
                 progress.namespace_exists = Some(true);
-                Ok(world.create_namespace(at, view))
+                Ok(world.create_namespace(name, view))
             }
             Act::ConfirmSourceGone => {
                 let source = world.remotes[remote].sources[name];
@@ -133,30 +129,21 @@ impl Sync {
                 Ok(Next::Act)
             }
             Act::ConfirmTargetGone => {
-                let (target, namespace) = (world.targets[name], world.namespace);
-                let answers = Self::answers(world, at);
-                if view.namespace.is_none() {
-                    answers.namespace = Some(namespace);
-                }
-                answers.target = Some(target);
+                let target = world.targets[name];
+                Self::answers(world, at).target = Some(target);
                 progress.target_gone = target.is_none();
                 Ok(Next::Act)
             }
-            Act::CheckNamespace => {
-                let empty = !world.foreign && world.targets.iter().all(Option::is_none);
-                progress.namespace_empty = Some(empty);
-                Ok(Next::Act)
-            }
-            Act::CheckLimit { namespace } => {
+            Act::CheckLimit => {
                 let swept = world.remotes[remote].swept;
                 let why = Why { gone: view.source.is_none(), swept };
                 let deletions = &mut world.process.as_mut().unwrap().deletions[remote];
-                let verdict = self.rule.ask(deletions, name, namespace, why);
-                progress.verdict = Some((namespace, verdict));
+                let verdict = self.rule.ask(deletions, name, why);
+                progress.verdict = Some(verdict);
                 Ok(Next::Act)
             }
             Act::DeleteTarget => self.delete_target(world, attempt, view),
-            Act::DeleteNamespace => self.delete_namespace(world, attempt, view),
+            Act::DeleteNamespace => Self::delete_namespace(world, attempt, view),
             Act::Done(end) => Ok(Next::End(end)),
         }
     }
@@ -199,26 +186,18 @@ impl Sync {
         Ok(Next::End(End::Waiting))
     }
 
-    fn delete_namespace(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
-        let (remote, name) = (attempt.remote, attempt.name);
-        let Some(namespace) = world.namespace else {
-            Self::answers(world, (remote, name)).namespace = Some(None);
-            return Ok(Next::Act);
-        };
+    fn delete_namespace(world: &mut World, attempt: &mut Attempt, view: &View) -> Answer {
+        let empty = !world.foreign && world.targets.iter().all(Option::is_none);
+        attempt.progress.namespace_done = true;
+        let Some(namespace) = world.namespace.filter(|_| empty) else { return Ok(Next::Act) };
         if view.namespace != Some(namespace) {
             return Ok(Next::Stale);
         }
-        // No request deletes a namespace only if it is empty: what came after the look is nobody's fault.
-        if attempt.progress.namespace_empty != Some(true) {
-            world.check_namespace(remote, name)?;
-        }
-        if namespace.made_for.is_none_or(|(.., of)| of != view.cluster) {
+        if namespace.made_for.is_none_or(|(_, of)| of != view.cluster) {
             return Err("a namespace that others made is deleted".into());
         }
-        let terminating = Some(Namespace { terminating: true, ..namespace });
-        world.namespace = terminating;
-        Self::answers(world, (remote, name)).namespace = Some(terminating);
-        Ok(if view.target.is_some() { Next::End(End::Waiting) } else { Next::Act })
+        world.namespace = Some(Namespace { terminating: true, ..namespace });
+        Ok(Next::Act)
     }
 }
 
@@ -296,13 +275,11 @@ impl World {
         self.write_target(at, Target { uid, content, generation: 1, mark, owner })
     }
 
-    fn create_namespace(&mut self, at @ (_, name): (usize, usize), view: &View) -> Next {
+    fn create_namespace(&mut self, name: usize, view: &View) -> Next {
         if self.namespace.is_none() {
-            let (uid, cluster) = (self.uid(), view.cluster);
-            let made_for = view.source.map(|source| (name, source.uid, cluster));
+            let (uid, made_for) = (self.uid(), Some((name, view.cluster)));
             self.namespace = Some(Namespace { uid, made_for, terminating: false });
         }
-        Sync::answers(self, at).namespace = Some(self.namespace);
         Next::Act
     }
 
@@ -330,20 +307,5 @@ impl World {
             true => Err("more copies are deleted than the limit".into()),
             false => Ok(()),
         }
-    }
-
-    /// The same of a namespace and everything in it.
-    fn check_namespace(&mut self, remote: usize, name: usize) -> Result<(), String> {
-        if self.foreign {
-            return Err("somebody else's object is deleted with its namespace".into());
-        }
-        for other in (0..NAMES).filter(|other| *other != name) {
-            let Some(target) = self.targets[other] else { continue };
-            let source = target.owner.and_then(|owner| self.remotes[owner].sources[other]);
-            if target.owner.is_none() || source.is_some_and(|source| !source.terminating) {
-                return Err("another object is deleted with its namespace".into());
-            }
-        }
-        self.check_deletion(remote, name)
     }
 }

@@ -32,7 +32,6 @@ pub(super) struct Process {
 pub(super) struct Answers {
     pub(super) source: Option<Option<Source>>,
     pub(super) target: Option<Option<Target>>,
-    pub(super) namespace: Option<Option<Namespace>>,
 }
 
 /// The attempt that is going on.
@@ -144,9 +143,7 @@ impl Sync {
                 });
             }
         }
-        let mut answers = process.answers.iter().flatten();
-        let changed = answers.any(|it| it.namespace.is_some());
-        if self.follows_namespaces() && (changed || process.namespace != world.namespace) {
+        if self.follows_namespaces() && process.namespace != world.namespace {
             world.step(steps, true, "the namespace's event arrives", |world| {
                 self.hear_namespace(world);
                 Ok(())
@@ -205,7 +202,6 @@ impl Sync {
         let now = world.namespace;
         let process = world.process.as_mut().unwrap();
         process.namespace = now;
-        process.answers.iter_mut().flatten().for_each(|answers| answers.namespace = None);
         let owner = now.and_then(|namespace| namespace.made_for).map(|(name, ..)| name);
         for (remote, name) in pairs().filter(|(remote, _)| *remote < self.events.remotes) {
             let inside = process.sources[remote][name].is_some();
@@ -247,17 +243,12 @@ impl Sync {
 
     pub(super) fn view(&self, world: &World, remote: usize, name: usize) -> View {
         let process = world.process.as_ref().unwrap();
-        let other = |of: usize| {
-            of != name && (process.sources[remote][of].is_some() || process.targets[of].is_some())
-        };
+        let other = |of: usize| of != name && process.sources[remote][of].is_some();
         let answers = process.answers[remote][name];
         View {
             source: answers.source.unwrap_or(process.sources[remote][name]),
             target: answers.target.unwrap_or(process.targets[name]),
-            namespace: answers
-                .namespace
-                .unwrap_or(process.namespace)
-                .filter(|_| self.follows_namespaces()),
+            namespace: process.namespace.filter(|_| self.follows_namespaces()),
             shared: (0..NAMES).any(other),
             track: self.events.track,
             namespaces: self.events.namespaces,

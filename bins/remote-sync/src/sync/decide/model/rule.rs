@@ -2,7 +2,6 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -25,9 +24,7 @@ use crate::{
     sync::{
         decide::{MARK, SyncAction, next_action},
         deletion_limit::DeletionLimit,
-        observed::{
-            Adoption, Attempt, Destroyed, Observed, Ownership, SettledDiff, SourceMarks, SyncRules,
-        },
+        observed::{Adoption, Attempt, Observed, Ownership, SettledDiff, SourceMarks, SyncRules},
         status::{PairState, PairStatus, Reason},
     },
 };
@@ -73,7 +70,7 @@ impl Rule {
             let mark = view.target.as_mut().and_then(|target| target.mark.as_mut());
             let made_for = view.namespace.as_mut().and_then(|space| space.made_for.as_mut());
             mark.into_iter().for_each(|mark| mark.cluster.remote = 0);
-            made_for.into_iter().for_each(|(.., cluster)| cluster.remote = 0);
+            made_for.into_iter().for_each(|(_, cluster)| cluster.remote = 0);
         }
         view
     }
@@ -84,7 +81,7 @@ impl Rule {
         attempt.turn_to(&observed(&self.seen(view)));
         progress.source_gone &= attempt.source_gone;
         progress.target_gone &= attempt.target_gone;
-        progress.namespace_empty = attempt.namespace_empty;
+        progress.namespace_done = attempt.namespace_done;
         progress.namespace_exists = attempt.namespace_exists;
         progress.content_differs = attempt.content_differs;
         progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
@@ -106,10 +103,7 @@ impl Rule {
             SyncAction::RemoveRecords => Act::RemoveRecords,
             SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
             SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
-            SyncAction::CheckLimit(what) => {
-                Act::CheckLimit { namespace: what == Destroyed::Namespace }
-            }
-            SyncAction::CheckNamespace => Act::CheckNamespace,
+            SyncAction::CheckLimit => Act::CheckLimit,
             SyncAction::DeleteNamespace => Act::DeleteNamespace,
             SyncAction::DeleteTarget => Act::DeleteTarget,
             SyncAction::RemoveFinalizer => Act::RemoveFinalizer,
@@ -134,31 +128,28 @@ impl Rule {
         })
     }
 
-    /// Asks for the deletion of a pair's target or namespace.
-    pub(super) fn ask(
-        &self,
-        deletions: &mut DeletionLimit,
-        name: usize,
-        namespace: bool,
-        why: Why,
-    ) -> Verdict {
+    /// Asks for the deletion of a pair's target.
+    pub(super) fn ask(&self, deletions: &mut DeletionLimit, name: usize, why: Why) -> Verdict {
         if self.without == Some(Safeguard::Limit) {
             return Verdict::Open;
         }
-        let (key, orphan) = (key(name), why.gone && !namespace);
-        let counted = ((!namespace).then_some(self.kind), &key);
+        let pair = self.pair(name);
         // Of one token a restart leaves one.
-        let mut verdict = deletions.ask(counted, orphan, false, self.now);
-        if verdict.is_ok() && !namespace {
+        let mut verdict = deletions.ask(&pair, why.gone, false, self.now);
+        if verdict.is_ok() {
             let more = why.swept.then_some(Reason::KindDeleted);
-            verdict = deletions.hold(counted, more, orphan, self.now);
+            verdict = deletions.hold(&pair, more, why.gone, self.now);
         }
         if verdict.is_ok() { Verdict::Open } else { Verdict::Held }
     }
 
     /// A pair's attempt ended without a hold.
     pub(super) fn forget(&self, deletions: &mut DeletionLimit, name: usize) {
-        deletions.forget(&Pair { kind: self.kind, key: key(name) });
+        deletions.forget(&self.pair(name));
+    }
+
+    fn pair(&self, name: usize) -> Pair {
+        Pair { kind: self.kind, key: ["team/0", "team/1"][name].into() }
     }
 
     /// The records after a cluster was connected that shows itself so, unless it is refused.
@@ -183,10 +174,6 @@ impl Rule {
     }
 }
 
-fn key(name: usize) -> Arc<str> {
-    ["team/0", "team/1"][name].into()
-}
-
 fn rules(view: &View) -> SyncRules {
     SyncRules {
         track: view.track,
@@ -202,9 +189,7 @@ fn observed(view: &View) -> Observed {
     let namespace = view.namespace.map(|namespace| {
         let value = TargetNamespace {
             terminating: namespace.terminating,
-            owner: namespace.made_for.map(|(name, ..)| name.to_string().into()),
-            owner_uid: namespace.made_for.map(|(_, uid, _)| object(uid)),
-            instance: namespace.made_for.map(|(.., cluster)| instance(cluster)),
+            created_for: namespace.made_for.map(|(_, cluster)| mark(cluster)),
         };
         cached(namespace.uid, value)
     });
@@ -216,9 +201,7 @@ fn observed(view: &View) -> Observed {
         uploads: Vec::new(),
         secrets_checked: true,
         settled: SettledDiff::default(),
-        name: view.name.to_string(),
         place: place(view.name),
-        instance: instance(view.cluster),
         source_cluster: cluster(view.cluster.uid),
         source_marks: SourceMarks {
             current: mark(view.cluster),
@@ -230,16 +213,13 @@ fn observed(view: &View) -> Observed {
 }
 
 fn attempt(progress: &Progress) -> Attempt {
-    let verdict = |(namespace, verdict)| {
-        let about = if namespace { Destroyed::Namespace } else { Destroyed::Target };
-        (about, if verdict == Verdict::Open { Ok(()) } else { Err(Reason::TooMany) })
-    };
+    let verdict = |verdict| if verdict == Verdict::Open { Ok(()) } else { Err(Reason::TooMany) };
     Attempt {
         source_gone: progress.source_gone,
         target_gone: progress.target_gone,
         content_differs: progress.content_differs,
         namespace_exists: progress.namespace_exists,
-        namespace_empty: progress.namespace_empty,
+        namespace_done: progress.namespace_done,
         verdict: progress.verdict.map(verdict),
         about: progress.about.map(|(source, target)| {
             (source.map(|(uid, terminating)| (object(uid), terminating)), target.map(object))
@@ -312,10 +292,6 @@ fn version(object: &impl Hash) -> u64 {
 
 fn place(name: usize) -> u64 {
     70 + name as u64
-}
-
-fn instance(cluster: Shown) -> u64 {
-    1000 + mark(cluster)
 }
 
 fn mark(cluster: Shown) -> u64 {

@@ -58,8 +58,8 @@ pub(super) struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
     pub(super) uid: u8,
-    /// The object that this program made it for: name, uid, and its cluster.
-    pub(super) made_for: Option<(usize, u8, Shown)>,
+    /// The object that this program created it for: its name, and its cluster.
+    pub(super) made_for: Option<(usize, Shown)>,
     pub(super) terminating: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct View {
     pub(super) source: Option<Source>,
     pub(super) target: Option<Target>,
     pub(super) namespace: Option<Namespace>,
-    /// Other pairs have objects in it.
+    /// Other sources need it.
     pub(super) shared: bool,
     pub(super) track: Track,
     pub(super) namespaces: NamespacePolicy,
@@ -86,9 +86,9 @@ pub(super) struct Progress {
     /// The target's server said that the contents differ.
     pub(super) content_differs: bool,
     pub(super) namespace_exists: Option<bool>,
-    pub(super) namespace_empty: Option<bool>,
-    /// What the limit said, about the namespace or else the target.
-    pub(super) verdict: Option<(bool, Verdict)>,
+    pub(super) namespace_done: bool,
+    /// What the limit said.
+    pub(super) verdict: Option<Verdict>,
     /// What all this was found out about.
     pub(super) about: Option<Subjects>,
 }
@@ -118,11 +118,7 @@ pub(super) enum Act {
     RemoveRecords,
     ConfirmSourceGone,
     ConfirmTargetGone,
-    /// About the namespace or else the target.
-    CheckLimit {
-        namespace: bool,
-    },
-    CheckNamespace,
+    CheckLimit,
     DeleteNamespace,
     DeleteTarget,
     RemoveFinalizer,

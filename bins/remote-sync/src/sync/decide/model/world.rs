@@ -108,7 +108,7 @@ impl World {
         self.targets[name] = Some(Target { uid, content: 1, generation: 1, mark, owner });
         if self.namespace.is_none() {
             let uid = self.uid();
-            let made_for = Some((name, source_uid, cluster));
+            let made_for = Some((name, cluster));
             self.namespace = Some(Namespace { uid, made_for, terminating: false });
         }
         self

@@ -160,7 +160,7 @@ fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
 
 #[test]
 fn a_confirmed_orphan_goes_after_proof_and_judgement() {
-    let check = SyncAction::CheckLimit(Destroyed::Target);
+    let check = SyncAction::CheckLimit;
     let mut world = orphan();
     assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, check, SyncAction::DeleteTarget]]);
     let left = std::time::Duration::from_secs(1);
@@ -172,12 +172,8 @@ fn a_confirmed_orphan_goes_after_proof_and_judgement() {
         assert_eq!(world.attempt(usize::MAX), expected);
     }
     let mut world = orphan();
-    world.observed.namespace = Some(namespace(Some("test")));
-    let namespace = [
-        vec![SyncAction::ConfirmSourceGone, SyncAction::CheckNamespace],
-        limited(Destroyed::Namespace, SyncAction::DeleteNamespace),
-    ]
-    .concat();
+    world.observed.namespace = Some(namespace(Some(0xa0)));
+    let namespace = vec![SyncAction::ConfirmSourceGone, SyncAction::DeleteNamespace];
     let target = vec![SyncAction::ConfirmSourceGone, check, SyncAction::DeleteTarget];
     assert_eq!(world.run(), [target, namespace]);
 }

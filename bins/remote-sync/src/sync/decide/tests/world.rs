@@ -47,7 +47,6 @@ pub(super) struct End {
 }
 
 pub(super) const PLACE: u64 = 70;
-pub(super) const INSTANCE: u64 = 71;
 /// The status that the target's server gives a new object.
 pub(super) const FRESH: u64 = 60;
 
@@ -91,14 +90,9 @@ pub(super) fn copy() -> CopyOf {
     CopyOf { cluster: 0xa0, uid: uid(1), place: PLACE, generation: 1 }
 }
 
-pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
-    let value = TargetNamespace {
-        terminating: false,
-        owner: owner.map(Into::into),
-        owner_uid: None,
-        instance: None,
-    };
-    known(3, value)
+/// A namespace that our instance created for objects of this cluster, or somebody else's.
+pub(super) fn namespace(created_for: Option<u64>) -> Cached<TargetNamespace> {
+    known(3, TargetNamespace { terminating: false, created_for })
 }
 
 /// A Secret of the target that has not been uploaded yet.
@@ -118,7 +112,7 @@ pub(super) fn rules() -> SyncRules {
 }
 
 impl World {
-    /// An empty namespace that nobody owns.
+    /// An empty namespace that others created.
     pub(super) fn new() -> Self {
         let observed = Observed {
             source: None,
@@ -128,9 +122,7 @@ impl World {
             uploads: Vec::new(),
             secrets_checked: true,
             settled: SettledDiff::default(),
-            name: "test".into(),
             place: PLACE,
-            instance: INSTANCE,
             source_cluster: Some(hub()),
             target_cluster: Some(uid(0xa1)),
             source_marks: marks(true, false),
@@ -256,14 +248,13 @@ impl World {
                 Some(target) => self.observed.target = Some(target),
                 None => attempt.target_gone = true,
             },
-            SyncAction::CheckLimit(what) => attempt.verdict = Some((what, self.verdict)),
+            SyncAction::CheckLimit => attempt.verdict = Some(self.verdict),
             SyncAction::Create if self.missing => attempt.namespace_exists = Some(false),
             SyncAction::Create
                 if self.observed.namespace.as_ref().is_some_and(|it| it.value.terminating) =>
             {
                 return Some(PairStatus::NotInSync(Reason::NamespaceTerminating));
             }
-            SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
             MARK if self.asks() && !self.is_made_of_source() => attempt.content_differs = true,
             SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
@@ -274,9 +265,8 @@ impl World {
                 return Some(PairStatus::NotInSync(Reason::TargetTerminating));
             }
             SyncAction::DeleteNamespace => {
-                self.observed.namespace.as_mut().unwrap().value.terminating = true;
-                let target = self.observed.target.is_some();
-                return target.then_some(PairStatus::NotInSync(Reason::NamespaceTerminating));
+                self.observed.namespace.as_mut().unwrap().value.terminating = !self.used;
+                attempt.namespace_done = true;
             }
             action => {
                 if action == SyncAction::CreateNamespace {
@@ -328,10 +318,7 @@ impl World {
                 source.value.finalizers = Finalizers::None;
             }
             (SyncAction::CreateNamespace, _) => {
-                let (owner, owner_uid) = (Some("test".into()), Some(source.uid));
-                let instance = Some(INSTANCE);
-                let made = TargetNamespace { terminating: false, owner, owner_uid, instance };
-                *namespace = Some(known(3, made)).filter(|_| follows);
+                *namespace = Some(self::namespace(Some(cluster))).filter(|_| follows);
             }
             (SyncAction::Create, target @ None) => {
                 self.made += 1;
