@@ -211,15 +211,6 @@ impl Client {
         self.object(&ApiRequest { query, repeatable, ..request })
     }
 
-    /// Asks what [`patch`](Self::patch) would make of an object, with all checks and defaults of the server; stores
-    /// nothing.
-    pub fn patch_dry_run(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
-        let query = "dryRun=All".to_owned();
-        // Twice does no harm.
-        let repeatable = true;
-        self.object(&ApiRequest { query, repeatable, ..ApiRequest::patch(*target, kind, patch) })
-    }
-
     /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
     pub fn delete(
         &self,

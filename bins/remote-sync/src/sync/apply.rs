@@ -11,14 +11,15 @@ use serde_json::Value;
 
 use crate::{
     model::{
+        annotations::Uid,
         discovery,
         object::{Cached, SourceObject, TargetObject},
     },
     settings::AdoptPolicy,
     sync::{
-        decide::{MARK, SyncAction},
+        decide::SyncAction,
         desired::Desired,
-        observed::{Adoption, Attempt, Observed, Ownership},
+        observed::{Attempt, Observed},
         outcome,
         pair::{PairContext, log_pair, stale},
         patch,
@@ -53,14 +54,6 @@ impl PairContext<'_> {
                 return self.create_namespace(source, attempt);
             }
             (SyncAction::Create, Some(source), _) => return self.create(source, attempt),
-            (MARK, Some(source), Some(target)) => {
-                let asks = observed.ownership() == Ownership::Unmarked
-                    && observed.adoption(&self.rules()) == Adoption::IfSame;
-                match asks && !self.has_same_content(source, target)? {
-                    true => attempt.content_differs = true,
-                    false => self.mark(source, target, asks)?,
-                }
-            }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 self.update(source, target, (content, metadata), attempt)?;
             }
@@ -98,53 +91,6 @@ impl PairContext<'_> {
         let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
         self.source.patch(Patch::Json, &patch)?;
         log_pair!(Level::Info, self, "finalizer added");
-        Ok(())
-    }
-
-    /// Returns whether the target's server would change nothing if the source's content were written.
-    fn has_same_content(
-        &self,
-        source: &Cached<SourceObject>,
-        target: &Cached<TargetObject>,
-    ) -> Result<bool> {
-        let (from, to) = (self.source.document(source)?, self.target.document(target)?);
-        let desired = self.desired(&from, source);
-        let Some(patch) = desired.patch(target, Some(&to), true) else { return Ok(true) };
-        let place = self.target.at();
-        let answer = self.target.ask(&|c| c.patch_dry_run(&place, Patch::Json, &patch));
-        let answer = match answer.map_err(stale) {
-            // What cannot be written is not the same, and what was added for good is no difference.
-            Err(Error::Immutable(_)) => return Ok(desired.altered(&to).is_none()),
-            Err(Error::Invalid(_) | Error::Forbidden(_)) => return Ok(false),
-            answer => self.target.read(&answer?)?,
-        };
-        Ok(answer.uid == target.uid && answer.value.state.content == target.value.state.content)
-    }
-
-    /// Marks a target as the source's copy and changes nothing else; what differs of `same` content is settled.
-    fn mark(
-        &self,
-        source: &Cached<SourceObject>,
-        target: &Cached<TargetObject>,
-        same: bool,
-    ) -> Result<()> {
-        let from = self.source.document(source)?;
-        let Some(patch) = self.desired(&from, source).patch(target, None, false) else {
-            return Ok(());
-        };
-        let marked = self.target.patch(Patch::Json, &patch)?;
-        if target.value.copy_of.is_some() {
-            log_pair!(Level::Info, self, "mark updated", target = self.target.key);
-            return Ok(());
-        }
-        log_pair!(Level::Info, self, "target adopted", target = self.target.key);
-        if same {
-            self.settle(source, &marked);
-        }
-        if self.context.settings.adopt == AdoptPolicy::Always {
-            let message = format!("adopted the existing object {}", self.target.key);
-            outcome::write_event(self, source.uid, "Adopted", message);
-        }
         Ok(())
     }
 
@@ -252,7 +198,7 @@ impl PairContext<'_> {
     ) -> Result<()> {
         let source_body = self.source.document(source)?;
         let desired = self.desired(&source_body, source);
-        let whole = metadata || desired.needs_document(target);
+        let whole = metadata || content && desired.needs_document(target);
         let target_body = whole.then(|| self.target.document(target)).transpose()?;
         let place = self.target.at();
         let Some(patch) = desired.patch(target, target_body.as_ref(), content) else {
@@ -273,9 +219,21 @@ impl PairContext<'_> {
             updated => updated.map_err(stale)?,
         };
         self.keep_written(source, &desired, &updated, attempt)?;
-        log_pair!(Level::Info, self, "target updated", target = self.target.key);
+        if target.value.copy_of.is_some() {
+            log_pair!(Level::Info, self, "target updated", target = self.target.key);
+        } else {
+            self.report_adoption(source.uid);
+        }
         self.report_regression(source, target);
         Ok(())
+    }
+
+    fn report_adoption(&self, source: Uid) {
+        log_pair!(Level::Info, self, "target adopted", target = self.target.key);
+        if self.context.settings.adopt == AdoptPolicy::Always {
+            let message = format!("adopted the existing object {}", self.target.key);
+            outcome::write_event(self, source, "Adopted", message);
+        }
     }
 
     /// Keeps the answer to a write of the target. What a server adds is settled; if it did not keep all that was

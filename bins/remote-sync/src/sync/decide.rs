@@ -7,7 +7,7 @@ mod deletion;
 use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetSecret},
     sync::{
-        observed::{Adoption, Attempt, Observed, Ownership, SyncRules},
+        observed::{Attempt, Observed, Ownership, SyncRules},
         status::{PairStatus, Reason},
     },
 };
@@ -23,7 +23,7 @@ pub(crate) enum SyncAction {
     SyncSecret(usize),
     CreateNamespace,
     Create,
-    /// Writes the mark, and what else of the source.
+    /// Writes the target's mark, which may adopt it, and what else of the source differs.
     Update {
         content: bool,
         metadata: bool,
@@ -46,9 +46,6 @@ pub(crate) enum SyncAction {
     Done(PairStatus),
 }
 
-/// Marks a target as the source's copy: one that was nobody's, or whose mark names another cluster or instance.
-pub(crate) const MARK: SyncAction = SyncAction::Update { content: false, metadata: false };
-
 impl SyncAction {
     /// Returns whether it changes anything on a cluster.
     pub(crate) fn writes(self) -> bool {
@@ -65,14 +62,10 @@ impl SyncAction {
 
     /// Returns whether it begins to write for the target: upstream uploads nothing more in such a pass.
     pub(crate) fn starts_spec(self) -> bool {
-        self != MARK
-            && matches!(
-                self,
-                Self::CreateNamespace
-                    | Self::Create
-                    | Self::Update { .. }
-                    | Self::RecordGenerations
-            )
+        matches!(
+            self,
+            Self::CreateNamespace | Self::Create | Self::Update { .. } | Self::RecordGenerations
+        )
     }
 
     /// The action in logs and as the label of a metric.
@@ -101,13 +94,13 @@ impl SyncAction {
         let is_gone = observed.source.is_none();
         match self {
             Self::AddFinalizer => "the source must not go before its target",
-            MARK => "the target has no mark of this source, cluster and instance",
             Self::UploadStatus => "the source has another status than the target",
             Self::SyncSecret(_) => "it differs from what was uploaded",
             Self::CreateNamespace => "the target's namespace does not exist",
             Self::Create => "there is no target",
             Self::Update { content: true, .. } => "the contents differ",
-            Self::Update { content: false, .. } => "labels or annotations differ",
+            Self::Update { metadata: true, .. } => "labels or annotations differ",
+            Self::Update { .. } => "the target has no mark of this source, cluster and instance",
             Self::RecordGenerations => "the source does not say what was copied of it",
             Self::RemoveRecords => "-track leaves it out",
             Self::ConfirmSourceGone => "the source is in no list",
@@ -163,7 +156,7 @@ fn with_source(
         (Ownership::Unmarked, Some(target)) if target.value.state.terminating => {
             return wait(Reason::TargetTerminating);
         }
-        (Ownership::Unmarked, Some(_)) if !may_adopt(observed, attempt, rules) => {
+        (Ownership::Unmarked, Some(_)) if !observed.may_adopt(rules) => {
             return wait(Reason::NotOurs);
         }
         (ownership, target) => ownership == Ownership::Unmarked && target.is_some(),
@@ -171,12 +164,10 @@ fn with_source(
     if rules.track.marks_sources() && !has_finalizer(source) {
         return SyncAction::AddFinalizer;
     }
-    if adopts {
-        return MARK;
-    }
-    // The old status is uploaded before the target gets a new spec; once the target was written, its status waits
+    // The old status of a copy is uploaded before it gets a new spec; once the target was written, its status waits
     // until the generations are recorded.
-    if !attempt.spec_started
+    if !adopts
+        && !attempt.spec_started
         && let Some(action) = upload(observed, source, attempt, rules)
     {
         return action;
@@ -186,15 +177,6 @@ fn with_source(
             .or_else(|| sync_secret(observed, attempt, |_| !observed.secrets_checked))
             .unwrap_or(done),
         action => action,
-    }
-}
-
-/// Returns whether a target that is nobody's copy may become the source's.
-fn may_adopt(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> bool {
-    match observed.adoption(rules) {
-        Adoption::Allowed => true,
-        Adoption::IfSame => !attempt.content_differs,
-        Adoption::Refused => false,
     }
 }
 
@@ -252,14 +234,12 @@ fn download(
         return wait(Reason::TargetTerminating);
     }
     let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
-    let content = contents.0 != contents.1 && observed.settled.content != Some(contents);
-    let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata);
     let altered = attempt.altered.as_ref().is_some_and(|(what, _)| *what == from.written());
-    if (content || differ) && !altered {
-        return SyncAction::Update { content, metadata: differ };
-    }
-    if observed.mark_is_outdated() {
-        return MARK;
+    let differ = |one: (u64, u64), settled| !altered && one.0 != one.1 && settled != Some(one);
+    let content = differ(contents, observed.settled.content);
+    let metadata = differ(metadata, observed.settled.metadata);
+    if content || metadata || !observed.is_marked() {
+        return SyncAction::Update { content, metadata };
     }
     let published = &source.value.generations;
     let other = published.uid.is_some_and(|uid| uid != target.uid);

@@ -135,8 +135,6 @@ pub(crate) struct Attempt {
     pub(crate) target_gone: bool,
     /// Whether the target's namespace exists, as far as writes have shown.
     pub(crate) namespace_exists: Option<bool>,
-    /// The target's server says that writing the source's content would change a target that is nobody's copy.
-    pub(crate) content_differs: bool,
     /// The digest of what was written to the target, and in words what its server did not keep of it.
     pub(crate) altered: Option<(u64, String)>,
     /// The status may not be uploaded again before this time has passed.
@@ -162,7 +160,6 @@ impl Attempt {
         if self.about.replace(subjects) != Some(subjects) {
             (self.source_gone, self.target_gone) = (false, false);
             (self.namespace_exists, self.namespace_done, self.verdict) = (None, false, None);
-            self.content_differs = false;
         }
     }
 }
@@ -176,15 +173,6 @@ pub(crate) enum Ownership {
     /// The mark names the remote and the source's place, but nothing proves that it is of this very cluster.
     Unproven,
     Foreign,
-}
-
-/// Whether a target that is nobody's copy may become the source's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Adoption {
-    Allowed,
-    /// If the target's server says that its content is the source's.
-    IfSame,
-    Refused,
 }
 
 impl Observed {
@@ -214,31 +202,24 @@ impl Observed {
         }
     }
 
-    /// Returns whether the target's mark names another cluster or instance than the source's. The source proves
+    /// Returns whether the target's mark names the source's present cluster, place and instance. The source proves
     /// that it is its copy; without the source, nothing would.
-    pub(crate) fn mark_is_outdated(&self) -> bool {
+    pub(crate) fn is_marked(&self) -> bool {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
         let now = (self.source_marks.current, self.place);
-        copy.is_some_and(|copy| (copy.cluster, copy.place) != now)
+        copy.is_some_and(|copy| (copy.cluster, copy.place) == now)
     }
 
-    /// Returns whether an unmanaged target may be marked as the source's. The source's claims prove nothing: whoever may
+    /// Returns whether an unmarked target may become the source's copy. The source's claims prove nothing: whoever may
     /// write the source writes its annotations and finalizers. Equal content is proof, unless both have none.
-    pub(crate) fn adoption(&self, rules: &SyncRules) -> Adoption {
-        let (Some(source), Some(target)) = (&self.source, &self.target) else {
-            return Adoption::Refused;
-        };
+    pub(crate) fn may_adopt(&self, rules: &SyncRules) -> bool {
+        let (Some(source), Some(target)) = (&self.source, &self.target) else { return false };
         let (from, to) = (&source.value.state, &target.value.state);
+        let is_equal = from.content == to.content && from.content != digest::NOTHING;
         match rules.adopt {
-            // One that was never seen alive may have been made only to be deleted.
-            AdoptPolicy::Always if !from.terminating => Adoption::Allowed,
-            _ if from.content == digest::NOTHING => Adoption::Refused,
+                AdoptPolicy::Always if !from.terminating => true,
             // It would be taken only to be deleted, and may be somebody's new object.
-            _ if from.terminating && !claims_copy(source, target) => Adoption::Refused,
-            _ if from.content == to.content => Adoption::Allowed,
-            // What sync-controller leaves may differ by what the target's server defaults or prunes.
-            _ if claims_copy(source, target) => Adoption::IfSame,
-            _ => Adoption::Refused,
+            _ => is_equal && (!from.terminating || claims_copy(source, target)),
         }
     }
 

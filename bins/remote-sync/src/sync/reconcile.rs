@@ -158,7 +158,7 @@ impl<'a> Reconciler<'a> {
         let memory = memory.get(self.pair.id)?;
         let wait = match action {
             SyncAction::UploadStatus => memory.uploaded.wait(target?.value.state.status, now),
-            SyncAction::Create | SyncAction::Update { .. } if action.starts_spec() => {
+            SyncAction::Create | SyncAction::Update { .. } => {
                 memory.updated.wait(source?.value.state.written(), now)
             }
             _ => return None,

@@ -151,18 +151,3 @@ fn name_is_found_in_every_namespace() {
     let asked = server.requests().pop().unwrap();
     assert_eq!(asked.path, "/apis/coordination.k8s.io/v1/leases");
 }
-
-#[test]
-fn dry_run_tells_what_a_patch_would_do() {
-    let (server, access) = server();
-    let client = client(access);
-    let created = client.create(&lease("x"), &body("x")).unwrap();
-    let patch = json!({"spec": {"holderIdentity": "me"}});
-    let would = client.patch_dry_run(&lease("x"), Patch::Merge, &patch).unwrap();
-    assert_eq!(would["spec"]["holderIdentity"], "me");
-    let wrong = json!({"spec": {"leaseDurationSeconds": 0}});
-    let wrong = client.patch_dry_run(&lease("x"), Patch::Merge, &wrong);
-    assert!(matches!(wrong, Err(Error::Invalid { .. })), "{wrong:?}");
-    assert_eq!(client.get(&lease("x")).unwrap(), created);
-    assert_eq!(server.writes().len(), 1);
-}

@@ -4,7 +4,7 @@ use crate::{
     model::object::{Cached, SourceObject, TargetObject},
     settings::NamespacePolicy,
     sync::{
-        decide::{MARK, SyncAction, has_finalizer, may_adopt, wait},
+        decide::{SyncAction, has_finalizer, wait},
         observed::{Attempt, Observed, Ownership, SyncRules},
         status::{PairStatus, Reason},
     },
@@ -26,8 +26,8 @@ pub(super) fn with_terminating_source(
     match (&observed.target, observed.ownership()) {
         (Some(target), Ownership::Ours) => delete_target(target, attempt),
         // Nothing unmarked is deleted.
-        (Some(_), Ownership::Unmarked) if has_finalizer && may_adopt(observed, attempt, rules) => {
-            MARK
+        (Some(_), Ownership::Unmarked) if has_finalizer && observed.may_adopt(rules) => {
+            SyncAction::Update { content: false, metadata: false }
         }
         (None, _) if has_finalizer && !attempt.target_gone => SyncAction::ConfirmTargetGone,
         (None, _) if has_finalizer => delete_unneeded(observed, attempt, rules).unwrap_or(release),

@@ -13,6 +13,7 @@ use crate::{
 };
 use world::*;
 
+const MARK: SyncAction = SyncAction::Update { content: false, metadata: false };
 const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };
 const CONTENT: SyncAction = SyncAction::Update { content: true, metadata: false };
 
@@ -98,13 +99,12 @@ fn unequal() -> World {
 #[test]
 fn metadata_spec_status_and_secrets_are_copied() {
     let upload = [SyncAction::UploadStatus, SyncAction::SyncSecret(0), SyncAction::SyncSecret(1)];
-    let claim = [SyncAction::AddFinalizer];
-    let rest = [&upload[..], &[ALL, SyncAction::RecordGenerations]].concat();
+    let down = [SyncAction::AddFinalizer, ALL, SyncAction::RecordGenerations];
     let mut world = unequal();
     let conflict = SyncAction::Done(PairStatus::NotInSync(Reason::NotOurs));
     assert_eq!(first(&world), conflict, "it is nobody's copy");
     world.rules.adopt = AdoptPolicy::Always;
-    assert_eq!(world.run(), [[&claim[..], &[MARK], &rest].concat()]);
+    assert_eq!(world.run(), [[&down[..], &upload].concat()]);
 }
 
 /// T2, T3.

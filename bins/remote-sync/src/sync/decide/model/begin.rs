@@ -2,7 +2,7 @@
 
 use super::{
     view::{Published, Source},
-    world::{DEFAULTED, REMOTES, World, new_source},
+    world::{REMOTES, World, new_source},
 };
 
 /// Where a world begins.
@@ -23,7 +23,7 @@ pub(super) enum Begin {
     SecondCopy,
     /// A's source that is new.
     Source,
-    /// What sync-controller leaves: a source with its generations, and a target that its server defaulted.
+    /// What sync-controller leaves: a source with its generations, and a target without a mark.
     Takeover,
     /// Somebody's own object under the target's name.
     Foreign,
@@ -60,7 +60,7 @@ impl Begin {
                 world
             }
             Self::Takeover => {
-                let mut world = Self::Source.world(shows, troubles).with_foreign(0, DEFAULTED);
+                let mut world = Self::Source.world(shows, troubles).with_foreign(0, 1);
                 let published = Some(Published { remote: 1, local: 1, uid: None });
                 world.remotes[0].sources[0] = world.remotes[0].sources[0].map(|source| Source {
                     finalizer: true,

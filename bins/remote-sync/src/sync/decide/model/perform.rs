@@ -6,7 +6,7 @@ use super::{
     MOST, Sync,
     process::{Answers, Attempt},
     view::{Act, End, Mark, Namespace, Published, Source, Target, View, Why},
-    world::{World, is_same},
+    world::World,
 };
 
 /// How an attempt goes on after a request.
@@ -97,20 +97,7 @@ impl Sync {
                 Ok(world.write_source(at, view.source, changed))
             }
             Act::RemoveFinalizer => self.release(world, attempt, view),
-            Act::Adopt { asks } => {
-                if world.targets[name] != view.target {
-                    return Ok(Next::Stale);
-                }
-                let same =
-                    |(source, target): (Source, Target)| is_same(source.content, target.content);
-                if asks && !view.source.zip(view.target).is_some_and(same) {
-                    progress.content_differs = true;
-                    return Ok(Next::Act);
-                }
-                world.adopt(at, view)
-            }
-            Act::Update => world.update(at, view, true),
-            Act::UpdateMark => world.update(at, view, false),
+            Act::Update { content } => world.update(at, view, content),
             Act::Create => {
                 if world.namespace.is_none() {
                     progress.namespace_exists = Some(false);
@@ -228,39 +215,23 @@ impl World {
         view.source.map(|source| Mark { cluster, uid: source.uid, name })
     }
 
-    fn adopt(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Answer {
-        let Some((seen, source)) = view.target.zip(view.source) else { return Ok(Next::Stale) };
-        if self.targets[name] != Some(seen) {
-            return Ok(Next::Stale);
-        }
-        if seen.mark.is_some() || !is_same(source.content, seen.content) {
-            return Err("an object is taken that differs, or is another's".into());
-        }
-        let claimed = source.published.is_some_and(|it| it.uid.is_none_or(|uid| uid == seen.uid));
-        if source.terminating && !claimed {
-            return Err("an object is taken only to be deleted".into());
-        }
-        let (mark, owner) = (self.mark(at, view), Some(remote));
-        Ok(self.write_target(at, Target { mark, owner, ..seen }))
-    }
-
-    /// Writes the mark, and the content if that is wanted.
     fn update(&mut self, at @ (remote, name): (usize, usize), view: &View, all: bool) -> Answer {
         let Some((seen, source)) = view.target.zip(view.source) else { return Ok(Next::Stale) };
         if self.targets[name] != Some(seen) {
             return Ok(Next::Stale);
         }
-        match seen.owner {
-            None => return Err("an object that is nobody's copy is changed".into()),
-            Some(owner) if owner != remote => {
+        match (seen.mark, seen.owner) {
+            (None, _) => check_adoption(&source, &seen)?,
+            (Some(_), None) => return Err("an object that is nobody's copy is changed".into()),
+            (Some(_), Some(owner)) if owner != remote => {
                 return Err("another remote's copy is changed".into());
             }
-            Some(_) => {}
+            _ => {}
         }
         let content = if all { source.content } else { seen.content };
-        let mark = self.mark(at, view);
+        let (mark, owner) = (self.mark(at, view), Some(remote));
         let generation = seen.generation + u8::from(content != seen.content);
-        Ok(self.write_target(at, Target { content, generation, mark, ..seen }))
+        Ok(self.write_target(at, Target { content, generation, mark, owner, ..seen }))
     }
 
     fn create(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Next {
@@ -307,5 +278,16 @@ impl World {
             true => Err("more copies are deleted than the limit".into()),
             false => Ok(()),
         }
+    }
+}
+
+fn check_adoption(source: &Source, target: &Target) -> Result<(), String> {
+    if source.content != target.content {
+        return Err("an object is taken that differs".into());
+    }
+    let claimed = source.published.is_some_and(|it| it.uid.is_none_or(|uid| uid == target.uid));
+    match source.terminating && !claimed {
+        true => Err("an object is taken only to be deleted".into()),
+        false => Ok(()),
     }
 }

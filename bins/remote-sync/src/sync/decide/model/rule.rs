@@ -22,9 +22,9 @@ use crate::{
     },
     settings::{AdoptPolicy, OrphanSettings},
     sync::{
-        decide::{MARK, SyncAction, next_action},
+        decide::{SyncAction, next_action},
         deletion_limit::DeletionLimit,
-        observed::{Adoption, Attempt, Observed, Ownership, SettledDiff, SourceMarks, SyncRules},
+        observed::{Attempt, Observed, SettledDiff, SourceMarks, SyncRules},
         status::{PairState, PairStatus, Reason},
     },
 };
@@ -83,7 +83,6 @@ impl Rule {
         progress.target_gone &= attempt.target_gone;
         progress.namespace_done = attempt.namespace_done;
         progress.namespace_exists = attempt.namespace_exists;
-        progress.content_differs = attempt.content_differs;
         progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
         let source = view.source.map(|source| (source.uid, source.terminating));
         progress.about = Some((source, view.target.map(|target| target.uid)));
@@ -94,11 +93,9 @@ impl Rule {
         attempt.source_gone |= self.without == Some(Safeguard::Proof);
         match next_action(&observed(&self.seen(view)), &attempt, &rules(view)) {
             SyncAction::AddFinalizer => Act::AddFinalizer,
-            MARK if view.target.is_some_and(|target| target.mark.is_some()) => Act::UpdateMark,
-            MARK => Act::Adopt { asks: self.asks(view) },
             SyncAction::CreateNamespace => Act::CreateNamespace,
             SyncAction::Create => Act::Create,
-            SyncAction::Update { .. } => Act::Update,
+            SyncAction::Update { content, .. } => Act::Update { content },
             SyncAction::RecordGenerations => Act::RecordGenerations,
             SyncAction::RemoveRecords => Act::RemoveRecords,
             SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
@@ -110,13 +107,6 @@ impl Rule {
             SyncAction::Done(status) => Act::Done(end(status)),
             other => panic!("the model has nothing to {}", other.as_str()),
         }
-    }
-
-    /// Returns whether the target's server is asked before the target is taken.
-    fn asks(&self, view: &View) -> bool {
-        let observed = observed(&self.seen(view));
-        observed.ownership() == Ownership::Unmarked
-            && observed.adoption(&rules(view)) == Adoption::IfSame
     }
 
     /// The deletions of a new process.
@@ -217,7 +207,6 @@ fn attempt(progress: &Progress) -> Attempt {
     Attempt {
         source_gone: progress.source_gone,
         target_gone: progress.target_gone,
-        content_differs: progress.content_differs,
         namespace_exists: progress.namespace_exists,
         namespace_done: progress.namespace_done,
         verdict: progress.verdict.map(verdict),

@@ -83,8 +83,6 @@ pub(super) struct View {
 pub(super) struct Progress {
     pub(super) source_gone: bool,
     pub(super) target_gone: bool,
-    /// The target's server said that the contents differ.
-    pub(super) content_differs: bool,
     pub(super) namespace_exists: Option<bool>,
     pub(super) namespace_done: bool,
     /// What the limit said.
@@ -106,14 +104,12 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     AddFinalizer,
-    /// Takes a target that is nobody's copy, if its server says that its content is the same where that is asked.
-    Adopt {
-        asks: bool,
-    },
-    UpdateMark,
     CreateNamespace,
     Create,
-    Update,
+    /// Writes the mark, and the content if that is wanted.
+    Update {
+        content: bool,
+    },
     RecordGenerations,
     RemoveRecords,
     ConfirmSourceGone,

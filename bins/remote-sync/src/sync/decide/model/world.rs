@@ -372,14 +372,6 @@ fn other(content: u8) -> u8 {
     if content == 1 { 2 } else { 1 }
 }
 
-/// What the target's server made of content 1: a dry run says that writing that changes nothing.
-pub(super) const DEFAULTED: u8 = 11;
-
-/// Returns whether the target's server sees no difference.
-pub(super) fn is_same(source: u8, target: u8) -> bool {
-    source == target || (source, target) == (1, DEFAULTED)
-}
-
 /// A source that claims to have been copied, and is deleted at once.
 fn forged(uid: u8) -> Source {
     let published = Some(Published { remote: 1, local: 1, uid: None });

@@ -26,12 +26,12 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::DeleteTarget | SyncAction::DeleteNamespace => {
             deletable(world, attempt, action, ending, ours, &fail);
         }
-        MARK if !ours && (relation != Ownership::Unmarked || !adoptable(world)) => {
-            fail("it is not the source's to take");
+        SyncAction::Update { .. } if !ours => {
+            if relation != Ownership::Unmarked || !adoptable(world) {
+                fail("it is not the source's to take");
+            }
         }
-        SyncAction::UploadStatus | SyncAction::Update { .. } if action != MARK && !ours => {
-            fail("the target is not ours");
-        }
+        SyncAction::UploadStatus if !ours => fail("the target is not ours"),
         SyncAction::RemoveFinalizer => {
             if observed.target.is_some() && ours {
                 fail("its target is there");
@@ -59,16 +59,14 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
     }
 }
 
-/// Returns whether the rules let the target become the source's copy, if its server says that the contents are the same.
+/// Returns whether the rules let the target become the source's copy.
 fn adoptable(world: &World) -> bool {
     let (source, target) = (&world.observed.source, &world.observed.target);
     let (source, target) = (source.as_ref().unwrap(), target.as_ref().unwrap());
     let (from, to) = (&source.value.state, &target.value.state);
-    let claimed = &source.value.generations;
-    let claims = claimed.remote.is_some() && claimed.local == Some(to.generation);
     match world.rules.adopt {
-        AdoptPolicy::Equal => from.content == to.content || claims,
-        AdoptPolicy::Always => from.content == to.content || claims || !from.terminating,
+        AdoptPolicy::Equal => from.content == to.content,
+        AdoptPolicy::Always => from.content == to.content || !from.terminating,
     }
 }
 
@@ -214,11 +212,8 @@ fn from_anywhere_a_pair_comes_to_rest_without_harm() {
         let refused = |action: &SyncAction| matches!(action, SyncAction::SyncSecret(index) if world.refused.contains(index) || !due(*index));
         let mut rest = world.clone();
         let (steps, _) = rest.attempt(usize::MAX);
-        let unmarked = rest.observed.target.is_some_and(|it| it.value.copy_of.is_none());
         let refused = |action: &SyncAction| {
-            refused(action)
-                || *action == MARK && unmarked
-                || *action == SyncAction::DeleteNamespace && world.used
+            refused(action) || *action == SyncAction::DeleteNamespace && world.used
         };
         let writes = steps.iter().any(|action| action.writes() && !refused(action));
         assert!(!writes, "seed {seed}: {steps:?} at rest");

@@ -255,7 +255,6 @@ impl World {
             {
                 return Some(PairStatus::NotInSync(Reason::NamespaceTerminating));
             }
-            MARK if self.asks() && !self.is_made_of_source() => attempt.content_differs = true,
             SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
@@ -278,20 +277,6 @@ impl World {
         None
     }
 
-    /// Returns whether the target's server is asked before the target is taken.
-    fn asks(&self) -> bool {
-        let ownership = self.observed.ownership();
-        ownership == Ownership::Unmarked && self.observed.adoption(&self.rules) == Adoption::IfSame
-    }
-
-    /// Whether the target's server makes the target's content of the source's.
-    fn is_made_of_source(&self) -> bool {
-        let (source, target) = (&self.observed.source, &self.observed.target);
-        let from = source.as_ref().unwrap().value.state.content;
-        let made = from + if self.alters { 500 } else { 0 };
-        target.as_ref().unwrap().value.state.content == made
-    }
-
     fn upload(&mut self, index: usize) {
         if !self.refused.contains(&index) {
             let to = self.observed.source.as_ref().unwrap().uid;
@@ -303,7 +288,6 @@ impl World {
 
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction) {
-        let asked = self.asks();
         let follows = self.rules.namespaces == NamespacePolicy::Empty;
         let Observed { source, target, namespace, settled, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
@@ -327,12 +311,6 @@ impl World {
                 let mut made = Cached { uid: uid(self.made), ..self::target(made) };
                 made.value.copy_of = mark;
                 *target = Some(made);
-            }
-            (MARK, Some(target)) => {
-                if asked {
-                    settled.after_update(&source.value.state, &target.value.state);
-                }
-                target.value.copy_of = mark;
             }
             (SyncAction::Update { content: whole, metadata }, Some(target)) => {
                 update(
