@@ -273,7 +273,6 @@ mod tests {
     use super::*;
     use crate::model::{
         annotations::AnnotationKeys, known_clusters::ClusterRecord, rules::FieldRules,
-        secret::UploadRules,
     };
 
     const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
@@ -281,8 +280,7 @@ mod tests {
     fn reader() -> ObjectReader {
         let keys = AnnotationKeys::new("a.b");
         let rules = FieldRules::default();
-        let uploads = UploadRules::new(&keys, Vec::new());
-        ObjectReader { keys, finalizer: "a.b/mine".into(), uploads, rules }
+        ObjectReader { keys, finalizer: "a.b/mine".into(), rules }
     }
 
     fn object(finalizers: &[&str], annotations: &Value) -> Value {

@@ -156,7 +156,7 @@ impl Controller {
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
-                    remote.memory().forget_secrets();
+                    remote.memory().forget_uploads();
                     self.enqueue_all(remote);
                 }
                 resync = self.next_resync();

@@ -85,8 +85,8 @@ fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<St
     let since = Instant::now();
     let item = WorkItem { key: pair.clone(), since, urgent: true, large: true, failures: 0 };
     let seen = PairContext::new(context, remote, &item);
-    // A check of uploaded Secrets is due after every start; it is not worth reporting.
-    let observed = seen.as_ref().map(|pair| Observed { secrets_checked: true, ..pair.observe() });
+    // A look at uploaded Secrets is due after every start; it is not worth reporting.
+    let observed = seen.as_ref().map(|pair| Observed { uploads: Vec::new(), ..pair.observe() });
     if observed.as_ref().is_some_and(|it| it.source.is_none() && it.target.is_none()) {
         return None;
     }

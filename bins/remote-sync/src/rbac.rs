@@ -134,8 +134,7 @@ fn target(settings: &Settings) -> SideRules {
         inside.push(format!("# *: list: {why}\n{all}"));
     }
     if !settings.secrets.is_empty() {
-        let verbs = ["get", "list", "watch", "patch"];
-        inside.push(core(&SECRETS.plural, &settings.secrets, &verbs));
+        inside.push(core(&SECRETS.plural, &settings.secrets, &["get", "list", "watch"]));
     }
     let verbs = ["get", "list", "watch", "create", "delete"];
     let outside = match deletes {

@@ -262,7 +262,7 @@ impl Watched for SecretWatch {
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetSecret>> {
-        self.0.controller.context.reader.upload(object)
+        self.0.controller.context.reader.secret(object)
     }
 
     /// Enqueues the pair whose target controls the Secret.

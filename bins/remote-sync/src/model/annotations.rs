@@ -12,10 +12,8 @@ pub struct AnnotationKeys {
     prefix: String,
     /// On either object, set by a person: `true` stops everything for the pair.
     pub paused: String,
-    /// On a Secret on either side: the hash of what was uploaded.
+    /// On an uploaded Secret: the hash of what was uploaded.
     pub hash: String,
-    /// On a target's Secret: the uid of the source that it was uploaded for.
-    pub uploaded_to: String,
     /// On a source: which of its generations the target has.
     pub remote_generation: String,
     /// On a source: the target's generation with that content.
@@ -36,7 +34,6 @@ impl AnnotationKeys {
             prefix: key(""),
             paused: key("paused"),
             hash: key("last-uploaded-hash"),
-            uploaded_to: key("last-uploaded-to"),
             remote_generation: key("sync-remote-generation"),
             local_generation: key("sync-local-generation"),
             local_uid: key("sync-local-uid"),

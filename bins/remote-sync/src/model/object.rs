@@ -8,7 +8,6 @@ use crate::model::{
     digest,
     known_clusters::uid_of_mark,
     rules::FieldRules,
-    secret::{self, UploadRules},
 };
 
 /// Memory that an object may cost, in bytes, before its pair waits for its turn among large ones: a worker holds several
@@ -125,19 +124,6 @@ pub struct TargetNamespace {
 pub struct TargetSecret {
     /// The uid of the object that controls it.
     pub controller: Option<Uid>,
-    /// It differs from what was last uploaded.
-    pub changed: bool,
-    /// The source that it was last uploaded for.
-    pub to: Option<Uid>,
-    /// Digest of the hash of what was uploaded.
-    pub uploaded: u64,
-}
-
-impl TargetSecret {
-    /// Returns whether it has to be uploaded for this source.
-    pub fn is_due(&self, source: Uid) -> bool {
-        self.changed || self.to.is_some_and(|to| to != source)
-    }
 }
 
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
@@ -154,7 +140,6 @@ fn is_tracking(key: &str) -> bool {
 pub struct ObjectReader {
     pub keys: AnnotationKeys,
     pub finalizer: String,
-    pub uploads: UploadRules,
     /// Those of one kind.
     pub rules: FieldRules,
 }
@@ -214,16 +199,9 @@ impl ObjectReader {
         (origin.finalizer == self.finalizer && !origin.namespace.is_empty()).then_some(origin)
     }
 
-    pub fn upload(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
-        let annotation = |name: &str| secret["metadata"]["annotations"].get(name);
-        let last = annotation(&self.keys.hash).and_then(Value::as_str);
-        let value = TargetSecret {
-            controller: controller_of(secret).and_then(|owner| Uid::of(&owner["uid"])),
-            changed: last != Some(&secret::hash(secret, &self.uploads)),
-            to: annotation(&self.keys.uploaded_to).and_then(Uid::of),
-            uploaded: digest::of_text(last.unwrap_or_default()),
-        };
-        cached(secret, value)
+    pub fn secret(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
+        let controller = controller_of(secret).and_then(|owner| Uid::of(&owner["uid"]));
+        cached(secret, TargetSecret { controller })
     }
 
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].

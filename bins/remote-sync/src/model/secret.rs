@@ -1,7 +1,7 @@
 //! Secret uploads: the hash that says whether one is due, the body that is written, and whose Secret is in its
 //! place.
 
-use apiclient::resource::Resource;
+use apiclient::resource::{Resource, Target};
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
@@ -23,15 +23,15 @@ const TYPES: [&str; 5] = [
 /// What is uploaded of Secrets.
 #[derive(Clone, Debug)]
 pub struct UploadRules {
-    /// The annotations that record an upload.
-    records: [String; 2],
+    /// The annotation that records an upload, by its hash.
+    record: String,
     /// The labels and annotations that are uploaded.
     metadata: Vec<String>,
 }
 
 impl UploadRules {
     pub fn new(keys: &AnnotationKeys, metadata: Vec<String>) -> Self {
-        Self { records: [keys.hash.clone(), keys.uploaded_to.clone()], metadata }
+        Self { record: keys.hash.clone(), metadata }
     }
 
     /// Returns whether a Secret is of a type that is uploaded.
@@ -42,11 +42,12 @@ impl UploadRules {
     /// The labels or annotations of a Secret that are content.
     fn uploaded(&self, secret: &Value, key: &str) -> Map<String, Value> {
         let all = secret["metadata"][key].as_object();
-        members(all, &|key| !self.is_record(key) && self.is_uploaded(key))
+        members(all, &|key| key != self.record && self.is_uploaded(key))
     }
 
-    fn is_record(&self, key: &str) -> bool {
-        self.records.iter().any(|record| record == key)
+    /// The hash that a Secret next to a source was uploaded with.
+    fn recorded<'a>(&self, secret: &'a Value) -> Option<&'a str> {
+        secret["metadata"]["annotations"][&self.record].as_str()
     }
 
     fn is_uploaded(&self, key: &str) -> bool {
@@ -82,6 +83,8 @@ pub fn hash(secret: &Value, rules: &UploadRules) -> String {
 /// What the Secret that is in an upload's place is to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretStanding {
+    /// Uploaded for it as it is.
+    Uploaded,
     /// Uploaded for it, for an earlier source of its name, or the same for another one.
     Ours,
     /// Nobody's and without content, as made to be filled: sync-controller never creates one.
@@ -92,26 +95,30 @@ pub enum SecretStanding {
 }
 
 impl SecretStanding {
-    /// The standing of a Secret; `hash` is that of the content to be uploaded.
-    pub fn of(secret: &Value, hash: &str, owner: &SecretOwner<'_>, rules: &UploadRules) -> Self {
-        let controller = controller_of(secret).unwrap_or(&Value::Null);
+    /// The standing of what is `there`, where `secret` is to be uploaded.
+    pub fn of(there: &Value, secret: &Value, owner: &SecretOwner<'_>, rules: &UploadRules) -> Self {
+        let controller = controller_of(there).unwrap_or(&Value::Null);
         let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
         let is_of_name = controller["kind"] == *owner.resource.kind
             && controller["name"] == owner.name
             && controller["apiVersion"].as_str().map(group)
                 == Some(group(&owner.resource.api_version()));
-        let uploaded = secret["metadata"]["annotations"][&rules.records[0]].as_str();
-        let is_equal = self::hash(secret, rules) == hash;
+        let (uploaded, hash) = (rules.recorded(there), hash(secret, rules));
+        let is_equal = self::hash(there, rules) == hash;
         // The target's Secret may pass from one target to another.
-        let is_same = is_equal && uploaded == Some(hash);
-        if controller["uid"] == owner.uid || is_same || uploaded.is_some() && is_of_name {
+        let is_same = is_equal && uploaded == Some(&*hash);
+        let is_of_source = controller["uid"] == owner.uid;
+        if is_of_source && is_same {
+            return Self::Uploaded;
+        }
+        if is_of_source || is_same || uploaded.is_some() && is_of_name {
             return Self::Ours;
         }
         let owned =
-            secret["metadata"]["ownerReferences"].as_array().is_some_and(|it| !it.is_empty());
+            there["metadata"]["ownerReferences"].as_array().is_some_and(|it| !it.is_empty());
         if owned {
             Self::Foreign
-        } else if some(&secret["data"]).is_null() {
+        } else if some(&there["data"]).is_null() {
             Self::Empty
         } else if is_equal {
             Self::Equal
@@ -121,30 +128,31 @@ impl SecretStanding {
     }
 }
 
-/// The body of the Secret `name` next to the source, in place of exactly the one that is `there`. Finalizers are not the
+/// The body of the Secret next to the source, in place of exactly the one that is `there`. Finalizers are not the
 /// upload's to remove, nor are labels and annotations that it does not upload, unless an earlier upload by other rules
 /// has left them.
 pub fn body(
     secret: &Value,
-    (namespace, name): (&str, &str),
+    place: &Target<'_>,
     owner: &SecretOwner<'_>,
-    there: &Value,
+    there: Option<&Value>,
     rules: &UploadRules,
 ) -> Value {
     let hash = self::hash(secret, rules);
-    let recorded = there["metadata"]["annotations"][&rules.records[0]].as_str();
+    let there = there.unwrap_or(&Value::Null);
+    let recorded = rules.recorded(there);
     let is_kept = recorded.is_none_or(|recorded| recorded == self::hash(there, rules));
     let merged = |key: &str| {
         let theirs = there["metadata"][key].as_object().filter(|_| is_kept);
-        let mut all = members(theirs, &|key| !rules.is_record(key) && !rules.is_uploaded(key));
+        let mut all = members(theirs, &|key| *key != rules.record && !rules.is_uploaded(key));
         all.extend(rules.uploaded(secret, key));
         all
     };
     let (labels, mut annotations) = (merged("labels"), merged("annotations"));
-    annotations.insert(rules.records[0].clone(), json!(hash));
+    annotations.insert(rules.record.clone(), json!(hash));
     let mut metadata = json!({
-        "name": name,
-        "namespace": namespace,
+        "name": place.name,
+        "namespace": place.namespace,
         "annotations": annotations,
         "ownerReferences": [{
             "apiVersion": owner.resource.api_version(),
@@ -195,6 +203,8 @@ fn go(json: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use apiclient::resource::SECRETS;
+
     use super::*;
 
     /// With all labels and annotations of these tests, as sync-controller uploads them.
@@ -248,7 +258,6 @@ mod tests {
         let plain = json!([{"data": "ZGF0YTE="}, "Opaque", null, null]);
         let noted = json!([{"data": "ZGF0YTE="}, "Opaque", {
             "cloud.teleport.dev/last-uploaded-hash": "old",
-            "cloud.teleport.dev/last-uploaded-to": "uid",
         }, {}]);
         let expected = hash(&secret(&plain), &all());
         assert_eq!(hash(&secret(&noted), &all()), expected);
@@ -260,7 +269,7 @@ mod tests {
 
     #[test]
     fn whose_secret_it_is() {
-        use SecretStanding::{Empty, Equal, Foreign, Ours};
+        use SecretStanding::{Empty, Equal, Foreign, Ours, Uploaded};
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
         let owner = SecretOwner { resource: &resource, name: "web", uid: "now" };
         let controlled = |uid: &str, name: &str, version: &str| {
@@ -270,16 +279,19 @@ mod tests {
         let (noted, other) =
             (json!({"cloud.teleport.dev/last-uploaded-hash": "x"}), json!({"a": "b"}));
         let content = json!({"k": "djE="});
-        let hash = hash(&secret(&json!([content, "Opaque", null, null])), &all());
+        let upload = secret(&json!([content, "Opaque", null, null]));
+        let hash = hash(&upload, &all());
         let exact = json!({"cloud.teleport.dev/last-uploaded-hash": hash});
         let standing = |data: &Value, annotations: &Value, owners: Value| {
             let mut secret = secret(&json!([data, "Opaque", annotations, null]));
             secret["metadata"]["ownerReferences"] = owners;
-            SecretStanding::of(&secret, &hash, &owner, &all())
+            SecretStanding::of(&secret, &upload, &owner, &all())
         };
         let (nobody, none) = (Value::Null, json!({}));
         for (data, annotations, owners, expected) in [
+            (&content, &exact, controlled("now", "web", "policy/v1"), Uploaded),
             (&content, &nobody, controlled("now", "web", "policy/v1"), Ours),
+            (&json!({"k": "djI="}), &exact, controlled("now", "web", "policy/v1"), Ours),
             (&none, &other, controlled("now", "web", "policy/v1"), Ours),
             (&none, &noted, controlled("earlier", "web", "policy/v1beta1"), Ours),
             (&content, &exact, controlled("other", "db", "policy/v1"), Ours),
@@ -325,13 +337,14 @@ mod tests {
     fn written(secret: &Value, there: &Value, rules: &UploadRules) -> Value {
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
         let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
-        body(secret, ("team", "token-rs"), &owner, there, rules)
+        let there = Some(there).filter(|there| !there.is_null());
+        body(secret, &SECRETS.object("team", "token-rs"), &owner, there, rules)
     }
 
     #[test]
     fn what_is_written_belongs_to_the_source() {
         let mut secret = secret(&json!([{"k": "djE="}, "Opaque", {
-            "a": "b", "e": "f", "cloud.teleport.dev/last-uploaded-to": "uid"}, {"app": "w"}]));
+            "a": "b", "e": "f"}, {"app": "w"}]));
         secret["immutable"] = json!(true);
         secret["metadata"]["finalizers"] = json!(["example.com/f"]);
         let hash = hash(&secret, &all());
@@ -359,7 +372,7 @@ mod tests {
     fn replacement_is_of_one_version_and_keeps_what_is_not_uploaded() {
         let there = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["a/b"],
             "labels": {"c": "d", "app": "old"},
-            "annotations": {"e": "f", "cloud.teleport.dev/last-uploaded-to": "old"}}});
+            "annotations": {"e": "f"}}});
         let new = secret(&json!([{}, "Opaque", null, {"app": "new"}]));
         let metadata = written(&new, &there, &only(&["app"]))["metadata"].take();
         let kept = ["uid", "resourceVersion", "finalizers"];

@@ -83,7 +83,7 @@ rules:
   - apiGroups: [\"\"]
     resources: [secrets]
     resourceNames: [token, \"7\"]
-    verbs: [get, list, watch, patch]
+    verbs: [get, list, watch]
   - apiGroups: [\"\"]
     resources: [namespaces]
     verbs: [create]

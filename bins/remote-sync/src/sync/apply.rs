@@ -46,9 +46,7 @@ impl PairContext<'_> {
                 self.upload_status(source, target)?
             }
             (SyncAction::SyncSecret(index), Some(source), Some(target)) => {
-                if let Some(Some(secret)) = observed.uploads.get(index) {
-                    self.sync_secret(index, source, target, &secret.value, attempt)?;
-                }
+                return self.sync_secret(index, source, target, attempt);
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
                 return self.create_namespace(source, attempt);

@@ -16,6 +16,7 @@ pub(crate) struct SyncContext {
     pub(crate) reader: ObjectReader,
     /// For objects of each kind.
     pub(crate) readers: PerKind<ObjectReader>,
+    pub(crate) uploads: UploadRules,
     pub(crate) metrics: SyncMetrics,
     /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
     pub(crate) large: Mutex<()>,
@@ -27,12 +28,12 @@ impl SyncContext {
         let reader = ObjectReader {
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
-            uploads: UploadRules::new(&settings.keys, settings.secret_metadata.clone()),
             rules: FieldRules::default(),
         };
         let readers =
             settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
         Self {
+            uploads: UploadRules::new(&settings.keys, settings.secret_metadata.clone()),
             settings,
             reader,
             readers,

@@ -5,7 +5,7 @@
 mod deletion;
 
 use crate::{
-    model::object::{Cached, Finalizers, SourceObject, TargetSecret},
+    model::object::{Cached, Finalizers, SourceObject},
     sync::{
         observed::{Attempt, Observed, Ownership, SyncRules},
         status::{PairStatus, Reason},
@@ -95,7 +95,7 @@ impl SyncAction {
         match self {
             Self::AddFinalizer => "the source must not go before its target",
             Self::UploadStatus => "the source has another status than the target",
-            Self::SyncSecret(_) => "it differs from what was uploaded",
+            Self::SyncSecret(_) => "it is not known to be uploaded",
             Self::CreateNamespace => "the target's namespace does not exist",
             Self::Create => "there is no target",
             Self::Update { content: true, .. } => "the contents differ",
@@ -173,9 +173,9 @@ fn with_source(
         return action;
     }
     match download(observed, source, attempt, rules) {
-        done @ SyncAction::Done(PairStatus::InSync) => upload(observed, source, attempt, rules)
-            .or_else(|| sync_secret(observed, attempt, |_| !observed.secrets_checked))
-            .unwrap_or(done),
+        done @ SyncAction::Done(PairStatus::InSync) => {
+            upload(observed, source, attempt, rules).unwrap_or(done)
+        }
         action => action,
     }
 }
@@ -196,21 +196,9 @@ fn upload(
     {
         return Some(SyncAction::UploadStatus);
     }
-    sync_secret(observed, attempt, |secret| secret.is_due(source.uid))
-}
-
-/// Syncs the first Secret of the target that is `due` and was not tried.
-fn sync_secret(
-    observed: &Observed,
-    attempt: &Attempt,
-    due: impl Fn(&TargetSecret) -> bool,
-) -> Option<SyncAction> {
-    let controller = Some(observed.target.as_ref()?.uid);
-    let mut uploads = observed.uploads.iter().enumerate();
-    let (index, _) = uploads.find(|(index, upload)| {
-        let secret = upload.as_ref().map(|upload| &upload.value);
-        secret.is_some_and(|secret| secret.controller == controller && due(secret))
-            && !attempt.secrets_tried.contains(index)
+    let mut secrets = observed.uploads.iter().enumerate();
+    let (index, _) = secrets.find(|(index, controller)| {
+        **controller == Some(target.uid) && !attempt.secrets_tried.contains(index)
     })?;
     Some(SyncAction::SyncSecret(index))
 }

@@ -15,8 +15,9 @@ use crate::{
         store::Answer,
     },
     model::{
+        annotations::Uid,
         key::{KindIndex, Pair},
-        object::{SourceObject, TargetObject, TargetSecret},
+        object::{SourceObject, TargetObject},
     },
     sync::{observed::SettledDiff, status::PairCondition},
 };
@@ -41,8 +42,9 @@ pub(crate) struct PairMemory {
     pub(super) stale: u32,
     /// What its own requests showed.
     answers: Option<Box<Answers>>,
-    /// Its Secrets were found as they were uploaded.
-    pub(super) secrets_checked: bool,
+    /// For which source its Secrets were found uploaded, and in which version, by their position in
+    /// `-target-secret-name`.
+    pub(super) uploads: BTreeMap<usize, (Uid, u64)>,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.
@@ -54,8 +56,6 @@ pub(crate) struct PairMemory {
 pub(crate) struct Answers {
     pub(super) source: Option<Answer<SourceObject>>,
     pub(super) target: Option<Answer<TargetObject>>,
-    /// By their position in `-target-secret-name`.
-    pub(super) secrets: BTreeMap<usize, Option<Answer<TargetSecret>>>,
 }
 
 impl Memory {
@@ -91,9 +91,9 @@ impl Memory {
         all.map(|(pair, _)| pair.clone()).collect()
     }
 
-    /// Forgets that Secrets were found as they were uploaded.
-    pub(crate) fn forget_secrets(&mut self) {
-        self.change_all(&mut |memory| memory.secrets_checked = false);
+    /// Forgets that Secrets were found uploaded.
+    pub(crate) fn forget_uploads(&mut self) {
+        self.change_all(&mut |memory| memory.uploads.clear());
     }
 
     /// Forgets writes that nobody will undo any more.
@@ -123,14 +123,14 @@ impl PairMemory {
     pub(super) fn with_answers<T>(&mut self, change: impl FnOnce(&mut Answers) -> T) -> T {
         let mut answers = self.answers.take().unwrap_or_default();
         let result = change(&mut answers);
-        answers.secrets.retain(|_, answer| answer.is_some());
         self.answers = Some(answers).filter(|answers| **answers != Answers::default());
         result
     }
 
     /// Forgets what was written and read: both objects are gone.
     pub(super) fn forget_objects(&mut self) {
-        (self.settled, self.secrets_checked) = (SettledDiff::default(), false);
+        self.settled = SettledDiff::default();
+        self.uploads.clear();
         (self.updated, self.uploaded) = Default::default();
     }
 

@@ -8,7 +8,7 @@ use crate::{
         annotations::Uid,
         digest,
         known_clusters::{ClusterRecord, cluster_mark},
-        object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
+        object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject},
     },
     settings::{AdoptPolicy, NamespacePolicy, Settings, Track},
     sync::status::{PairCondition, Reason},
@@ -23,10 +23,8 @@ pub(crate) struct Observed {
     pub(crate) namespace: Option<Cached<TargetNamespace>>,
     /// Other sources need it; only determined if it may be deleted.
     pub(crate) namespace_shared: bool,
-    /// The Secrets in it, in the order of `-target-secret-name`.
-    pub(crate) uploads: Vec<Option<Cached<TargetSecret>>>,
-    /// What was uploaded of them was found as it should be, since the start or the last resync.
-    pub(crate) secrets_checked: bool,
+    /// The controllers of Secrets in it that are not known to be uploaded, in the order of `-target-secret-name`.
+    pub(crate) uploads: Vec<Option<Uid>>,
     pub(crate) settled: SettledDiff,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
     pub(crate) place: u64,

@@ -45,10 +45,6 @@ pub(crate) fn finished(
         if failure.is_none() {
             memory.count_stale(false);
         }
-        memory.secrets_checked |= status == PairStatus::InSync
-            && failed_secrets.is_empty()
-            && attempt.secret_condition.is_none()
-            && !attempt.secrets_tried.is_empty();
         memory.waited(status.awaits_deletion(), Instant::now())
     });
     // What is not uploaded yet is not done: -once must not end here.

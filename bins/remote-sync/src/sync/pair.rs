@@ -141,26 +141,23 @@ impl<'a> PairContext<'a> {
 
     /// The observed state.
     pub(crate) fn observe(&self) -> Observed {
-        let (remote, settings, reader) =
-            (self.remote, &self.context.settings, &self.context.reader);
+        let (remote, reader) = (self.remote, &self.context.reader);
         let (source, target) = (self.source.observe(), self.target.observe());
         let namespace = remote.target.namespaces.get(&key::of("", &self.target.namespace));
         let memory = remote.memory().get(self.id).cloned().unwrap_or_default();
         let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
         let created = namespace.as_ref().is_some_and(|it| it.value.created_for.is_some());
         Observed {
-            source,
-            target,
             namespace,
             namespace_shared: deleted && created && remote.shares_namespace(self.id),
-            uploads: self.observe_secrets(),
-            // A dry run looks for no upload that was lost.
-            secrets_checked: memory.secrets_checked || settings.dry_run,
+            uploads: self.observe_secrets(source.as_ref().map(|it| it.uid), &memory),
             settled: memory.settled,
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
             source_cluster: remote.source.cluster.uid(),
             source_marks: remote.source_marks(),
             target_cluster: remote.target.cluster.uid(),
+            source,
+            target,
         }
     }
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::model::{
-    annotations::{AnnotationKeys, Origin, Uid},
+    annotations::{AnnotationKeys, Origin},
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
@@ -38,12 +38,6 @@ pub(crate) fn guarded<R>(cached: &Cached<R>) -> Vec<Value> {
         test("/metadata/uid", &cached.uid.to_string()),
         add("/metadata/resourceVersion", cached.version.to_string()),
     ]
-}
-
-/// A merge patch of annotations, with the same preconditions.
-fn annotate<R>(cached: &Cached<R>, annotations: Value) -> Value {
-    let (uid, version) = (cached.uid.to_string(), cached.version.to_string());
-    json!({"metadata": {"annotations": annotations, "uid": uid, "resourceVersion": version}})
 }
 
 /// JSON patch that appends our finalizer.
@@ -95,7 +89,9 @@ pub(crate) fn record_generations(
         &keys.local_generation: target.value.state.generation.to_string(),
         &keys.local_uid: target.uid.to_string(),
     });
-    annotate(source, annotations)
+    // The same preconditions.
+    let (uid, version) = (source.uid.to_string(), source.version.to_string());
+    json!({"metadata": {"annotations": annotations, "uid": uid, "resourceVersion": version}})
 }
 
 /// JSON patch that removes from a source what `-track source` recorded there.
@@ -112,17 +108,6 @@ pub(crate) fn remove_records(source: &Cached<SourceObject>, reader: &ObjectReade
 /// JSON patch operation that removes an annotation, which is there.
 pub(crate) fn without_annotation(key: &str) -> Value {
     remove(&pointer(&["metadata", "annotations", key]))
-}
-
-/// Merge patch for the target's Secret that records what was uploaded, and for which source.
-pub(crate) fn annotate_uploaded<R>(
-    secret: &Cached<R>,
-    reader: &ObjectReader,
-    hash: &str,
-    source: Uid,
-) -> Value {
-    let keys = &reader.keys;
-    annotate(secret, json!({&keys.hash: hash, &keys.uploaded_to: source.to_string()}))
 }
 
 /// A Namespace for targets; marked if it is to be deleted with them.

@@ -9,7 +9,7 @@ use suite::{
     needs::{Need, needs},
     sidecar::Sidecar,
     stays,
-    sync::{HASH, Place, Setting, Stage, WIDGETS, words},
+    sync::{HASH, Place, Setting, Stage, WIDGETS},
 };
 
 use crate::{
@@ -43,7 +43,6 @@ fn wait_for_value(place: &Place, expected: &str) -> Value {
 }
 
 const PUT: &str = "hub update secrets token-remote-rs";
-const NOTE: &str = "local patch secrets token";
 
 #[test]
 fn a_changed_secret_goes_up_by_itself() {
@@ -52,14 +51,12 @@ fn a_changed_secret_goes_up_by_itself() {
     stage.create_target_secret("token", "data1", Some(&target));
     let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
     assert_eq!(uploaded["metadata"]["annotations"], json!({HASH: HASHES[0]}));
-    stage.target_secret("token").wait_for_annotation(HASH, HASHES[0]);
-    stage.wrote_only_after(before, &[PUT, NOTE]);
+    stage.wrote_only_after(before, &[PUT]);
     let before = stage.settled();
     let data = json!({"data": {"data": BASE64_STANDARD.encode("data2")}});
     stage.target_secret("token").merge(&data);
     wait_for_value(&stage.source_secret("token"), "data2");
-    stage.wrote_only_after(before, &[PUT, NOTE]);
-    stage.target_secret("token").wait_for_annotation(HASH, HASHES[1]);
+    stage.wrote_only_after(before, &[PUT]);
 }
 
 #[test]
@@ -110,25 +107,6 @@ fn a_secret_of_a_new_remote_object_goes_up_again() {
     let copy =
         uploaded.wait("the new owner", |it| it["metadata"]["ownerReferences"][0]["uid"] == owner);
     assert_eq!(value(&copy).as_deref(), Some("data1"));
-}
-
-/// PUT is done and its hash is not noted: it is done again, and nothing more.
-#[test]
-fn a_secret_whose_note_failed_goes_up_once_more() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    let (stage, _sidecar, _, target) = stage("note");
-    let busy = of_program(&stage.own, code(503)).verb("patch").resource("secrets").times(1);
-    stage.own.cluster.faults().add(busy);
-    let before = stage.settled();
-    stage.create_target_secret("token", "data1", Some(&target));
-    stage.target_secret("token").wait_for_annotation(HASH, HASHES[0]);
-    stage.settled();
-    let writes = stage.writes();
-    let seen = words(&writes[before..]);
-    assert_eq!(seen.iter().filter(|words| **words == NOTE).count(), 2, "{seen:?}");
-    assert!(seen.iter().filter(|words| **words == PUT).count() <= 2, "{seen:?}");
 }
 
 #[test]
@@ -272,7 +250,6 @@ fn an_upload_lost_at_the_hub_comes_again() {
     let (token, extra) = (stage.source_secret("token"), stage.source_secret("extra"));
     wait_for_value(&token, "data1");
     wait_for_value(&extra, "data2");
-    stage.target_secret("extra").wait_for_annotation(HASH, HASHES[1]);
     stage.settled();
     sidecar.kill();
     // One is made anew and empty, the other is changed.

@@ -135,7 +135,7 @@ pub(crate) const OTHERS: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000000/there/one/
 
 /// The labels or annotations of an object, but for the program's own.
 pub(crate) fn map(object: &Value, what: &str) -> Value {
-    let own = ["/source", "/managed-keys", "/sync-local-uid", "/last-uploaded-to"];
+    let own = ["/source", "/managed-keys", "/sync-local-uid"];
     let all = object["metadata"][what].as_object().cloned().unwrap_or_default();
     let kept = all.into_iter().filter(|(key, _)| !own.iter().any(|end| key.ends_with(end)));
     Value::Object(kept.collect::<Map<_, _>>())

@@ -175,10 +175,9 @@ impl Found {
         if is_anothers && data(&up) != value {
             return;
         }
-        let hash = annotation(&secret, HASH);
-        self.unless(hash.is_some(), || "the Secret is not marked as uploaded".into());
         self.same("the source's Secret", data(&up), value);
-        self.same("the Secrets' hash", annotation(&up, HASH), hash);
+        let hash = annotation(&up, HASH);
+        self.unless(hash.is_some(), || "the Secret is not marked as uploaded".into());
         let source = pair.source.stored().unwrap_or_default();
         let of = up["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
         self.same("the Secret's owner", of.as_deref(), Some(uid(&source)));

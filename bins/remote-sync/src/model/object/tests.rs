@@ -10,10 +10,8 @@ const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
 const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 fn reader() -> ObjectReader {
-    let keys = AnnotationKeys::new("cloud.teleport.dev");
     ObjectReader {
-        uploads: UploadRules::new(&keys, Vec::new()),
-        keys,
+        keys: AnnotationKeys::new("cloud.teleport.dev"),
         finalizer: "cloud.teleport.dev/sync-local".into(),
         rules: FieldRules::default(),
     }
@@ -164,31 +162,20 @@ fn a_namespace_says_whom_it_was_made_for() {
 }
 
 #[test]
-fn a_secret_says_who_controls_it_and_what_was_uploaded() {
+fn a_secret_says_who_controls_it() {
     let reader = reader();
-    // The hash is that of sync-controller's `controller/controller_test.go:160`.
-    let hash = "4bc3db4c8600b8a668677befadd94408e27cdcac611dcb4d4f56e0d2dcb3e1c5";
+    let controller = |owners: &Value| {
+        let secret = object(&json!({"metadata": {"ownerReferences": owners}}));
+        reader.secret(&secret).unwrap().value.controller
+    };
     let owners = json!([
         {"uid": CLUSTER, "controller": false},
         {"uid": OTHER, "controller": true},
         {"uid": CLUSTER},
     ]);
-    let read = |data: &str, hash: &str, owners: &Value| {
-        let secret = object(&json!({"type": "Opaque", "data": {"data": data}, "metadata": {
-            "ownerReferences": owners,
-            "annotations": {"cloud.teleport.dev/last-uploaded-hash": hash,
-                "cloud.teleport.dev/last-uploaded-to": UID},
-        }}));
-        reader.upload(&secret).unwrap().value
-    };
-    let controller = Some(uid(OTHER));
-    let digest = digest::of_text(hash);
-    let uploaded =
-        TargetSecret { controller, changed: false, to: Some(uid(UID)), uploaded: digest };
-    assert_eq!(read("ZGF0YTE=", hash, &owners), uploaded);
-    assert!(read("ZGF0YTI=", hash, &owners).changed && read("ZGF0YTE=", "", &owners).changed);
+    assert_eq!(controller(&owners), Some(uid(OTHER)));
     for none in [json!([]), json!(null), json!(["x"]), json!([{"uid": OTHER}])] {
-        assert_eq!(read("", "", &none).controller, None, "{none}");
+        assert_eq!(controller(&none), None, "{none}");
     }
 }
 
@@ -352,7 +339,7 @@ fn what_is_no_object_gives_nothing() {
         assert_eq!(reader.source(bad), None, "{bad}");
         assert_eq!(reader.target(bad), None, "{bad}");
         assert_eq!(reader.namespace(bad), None, "{bad}");
-        assert_eq!(reader.upload(bad), None, "{bad}");
+        assert_eq!(reader.secret(bad), None, "{bad}");
     }
     for generation in [json!(-1), json!(u64::from(u32::MAX) + 1)] {
         let object = object(&json!({"metadata": {"generation": generation}}));
@@ -373,7 +360,7 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
             assert_eq!((source.generations, source.state.paused), (Generations::default(), false));
             assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
             assert_eq!(reader.namespace(&object).unwrap().value.created_for, None);
-            assert_eq!(reader.upload(&object).unwrap().value.controller, None);
+            assert_eq!(reader.secret(&object).unwrap().value.controller, None);
         }
     }
 }

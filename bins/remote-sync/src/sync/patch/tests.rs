@@ -8,9 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::{
     model::{
-        annotations::{AnnotationKeys, Origin},
+        annotations::{AnnotationKeys, Origin, Uid},
         rules::{FieldPath, FieldRules},
-        secret::UploadRules,
     },
     sync::desired::Desired,
 };
@@ -23,9 +22,7 @@ static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDi
 
 fn reader() -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
-    let finalizer = FINALIZER.into();
-    let uploads = UploadRules::new(&keys, Vec::new());
-    ObjectReader { keys, finalizer, uploads, rules: FieldRules::default() }
+    ObjectReader { keys, finalizer: FINALIZER.into(), rules: FieldRules::default() }
 }
 
 /// A budget with this metadata.
@@ -191,18 +188,6 @@ fn generations_are_published_in_annotations() {
 }
 
 // --- next to the target ---
-
-#[test]
-fn an_upload_is_noted_on_the_secret() {
-    let secret = json!({"metadata": {"name": "token", "uid": TARGET, "resourceVersion": "221"}});
-    let reader = reader();
-    let known = reader.upload(&secret).unwrap();
-    let body = annotate_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap());
-    let expected = json!({"metadata": {"uid": TARGET, "resourceVersion": "221", "annotations": {
-        "cloud.teleport.dev/last-uploaded-hash": "9909",
-        "cloud.teleport.dev/last-uploaded-to": SOURCE}}});
-    assert_eq!(body, expected);
-}
 
 #[test]
 fn a_namespace_is_marked_if_it_goes_with_its_targets() {

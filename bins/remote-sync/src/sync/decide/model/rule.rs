@@ -189,7 +189,6 @@ fn observed(view: &View) -> Observed {
         namespace,
         namespace_shared: view.shared,
         uploads: Vec::new(),
-        secrets_checked: true,
         settled: SettledDiff::default(),
         place: place(view.name),
         source_cluster: cluster(view.cluster.uid),

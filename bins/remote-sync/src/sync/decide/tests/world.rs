@@ -43,7 +43,7 @@ pub(super) struct End {
     /// The cluster and the place that the target's mark names.
     mark: Option<(u64, u64)>,
     namespace: Option<TargetNamespace>,
-    uploads: Vec<Option<TargetSecret>>,
+    uploads: Vec<Option<Uid>>,
 }
 
 pub(super) const PLACE: u64 = 70;
@@ -95,11 +95,6 @@ pub(super) fn namespace(created_for: Option<u64>) -> Cached<TargetNamespace> {
     known(3, TargetNamespace { terminating: false, created_for })
 }
 
-/// A Secret of the target that has not been uploaded yet.
-pub(super) fn secret() -> Cached<TargetSecret> {
-    known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None, uploaded: 0 })
-}
-
 pub(super) fn rules() -> SyncRules {
     SyncRules {
         track: Track::Source,
@@ -120,7 +115,6 @@ impl World {
             namespace: Some(namespace(None)),
             namespace_shared: false,
             uploads: Vec::new(),
-            secrets_checked: true,
             settled: SettledDiff::default(),
             place: PLACE,
             source_cluster: Some(hub()),
@@ -204,11 +198,7 @@ impl World {
                 .and_then(|target| target.value.copy_of.as_ref())
                 .map(|copy| (copy.cluster, copy.place)),
             namespace: observed.namespace.as_ref().map(|namespace| namespace.value.clone()),
-            uploads: observed
-                .uploads
-                .iter()
-                .map(|upload| upload.as_ref().map(|upload| upload.value.clone()))
-                .collect(),
+            uploads: observed.uploads.clone(),
         }
     }
 
@@ -220,13 +210,9 @@ impl World {
         let ends = observed.target.as_ref().is_some_and(|target| target.value.state.terminating);
         if (emptied || ends) && !self.held {
             let gone = observed.target.take().map(|target| target.uid);
-            let of_gone = |secret: &Cached<TargetSecret>| {
-                emptied || gone.is_some() && secret.value.controller == gone
-            };
-            observed
-                .uploads
-                .iter_mut()
-                .for_each(|secret| *secret = secret.take_if(|s| !of_gone(s)));
+            for secret in observed.uploads.iter_mut().filter(|it| emptied || **it == gone) {
+                *secret = None;
+            }
         }
         if emptied && observed.target.is_none() {
             (observed.namespace, self.missing) = (None, true);
@@ -257,7 +243,9 @@ impl World {
             }
             SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
-                self.upload(index);
+                if !self.refused.contains(&index) {
+                    self.observed.uploads[index] = None;
+                }
             }
             SyncAction::DeleteTarget => {
                 self.observed.target.as_mut().unwrap().value.state.terminating = true;
@@ -275,15 +263,6 @@ impl World {
             }
         }
         None
-    }
-
-    fn upload(&mut self, index: usize) {
-        if !self.refused.contains(&index) {
-            let to = self.observed.source.as_ref().unwrap().uid;
-            let upload = self.observed.uploads[index].as_mut().unwrap();
-            upload.value.changed = false;
-            upload.value.to = Some(to);
-        }
     }
 
     /// Actions that need a source.
