@@ -244,11 +244,8 @@ fn without_marks(
     let patch = match role {
         Role::Source => {
             let source = reader.source(object)?;
-            let Finalizers::Ours(place) = source.value.finalizers else { return None };
-            let mut patch = patch::guarded(&source);
-            patch.extend(without(&keys.records()));
-            patch.extend(patch::without_finalizer(place, &reader.finalizer));
-            patch
+            let is_ours = matches!(source.value.finalizers, Finalizers::Ours(_));
+            return is_ours.then(|| patch::release(&source, reader));
         }
         Role::Target => {
             let origin = Origin::parse(here?.get(&keys.source)?.as_str()?)?;

@@ -150,7 +150,7 @@ impl Controller {
                 remote.open_queue();
                 remote.memory().forget_old(Instant::now());
                 self.start_workers(remote);
-                if remote.source_cluster_is_new() | remote.secrets_are_back() {
+                if remote.source_cluster_is_new() {
                     self.enqueue_all(remote);
                 }
             }

@@ -84,16 +84,16 @@ fn wait_for_lists(controller: &Controller, kind: KindIndex) -> Result<()> {
 fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<String> {
     let since = Instant::now();
     let item = WorkItem { key: pair.clone(), since, urgent: true, large: true, failures: 0 };
-    let seen = PairContext::new(context, remote, &item);
+    let waits = remote.obstacle(pair.kind).map(|why| format!("nothing is done: {why}"));
+    let Some(pair) = PairContext::new(context, remote, &item) else { return waits };
     // A look at uploaded Secrets is due after every start; it is not worth reporting.
-    let observed = seen.as_ref().map(|pair| Observed { uploads: Vec::new(), ..pair.observe() });
-    if observed.as_ref().is_some_and(|it| it.source.is_none() && it.target.is_none()) {
+    let observed = Observed { uploads: Vec::new(), ..pair.observe() };
+    if observed.source.is_none() && observed.target.is_none() {
         return None;
     }
-    if let Some(obstacle) = remote.obstacle(pair.kind) {
-        return Some(format!("nothing is done: {obstacle}"));
+    if waits.is_some() {
+        return waits;
     }
-    let (pair, observed) = (seen?, observed?);
     if let Some(sentence) = pair.blocked() {
         return Some(format!("{}: {sentence}", PairState::Failing.as_str()));
     }

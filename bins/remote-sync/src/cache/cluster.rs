@@ -147,13 +147,6 @@ impl TargetSide {
         (!namespaced || !self.follows_namespaces || self.namespaces.is_complete(session))
             && secrets.all(|secrets| secrets.is_complete(session) || secrets.is_refused())
     }
-
-    /// Returns whether the Secrets of this name may not be listed in this session, so that what is cached may be
-    /// outdated.
-    pub(crate) fn is_parked(&self, secrets: &ObjectStore<TargetSecret>) -> bool {
-        let session = self.cluster.session().ok();
-        secrets.is_refused() && !session.is_some_and(|it| secrets.is_complete(it.number))
-    }
 }
 
 /// A pair's kind as both clusters serve it.

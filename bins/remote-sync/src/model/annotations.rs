@@ -62,20 +62,8 @@ impl Uid {
     /// Parses a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for
     /// anything that would be formatted differently.
     pub fn parse(text: &str) -> Option<Self> {
-        const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
-        let mut groups = text.split('-');
-        let whole = GROUPS.iter().all(|length| {
-            groups.next().is_some_and(|group| {
-                let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-                group.len() == *length && group.bytes().all(is_digit)
-            })
-        });
-        if !whole || groups.next().is_some() {
-            return None;
-        }
-        u128::from_str_radix(&text.replace('-', ""), 16)
-            .ok()
-            .map(|number| Self(number.to_be_bytes()))
+        let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;
+        Some(Self(number.to_be_bytes())).filter(|uid| uid.to_string() == text)
     }
 
     /// The uid in an annotation or field, if it holds one.

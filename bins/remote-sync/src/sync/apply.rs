@@ -1,6 +1,6 @@
 //! Actions as requests; the pair keeps each response.
 
-use std::{sync::Arc, time::Instant};
+use std::time::{Duration, Instant};
 
 use apiclient::{
     client::Patch,
@@ -12,7 +12,6 @@ use serde_json::Value;
 use crate::{
     model::{
         annotations::Uid,
-        discovery,
         object::{Cached, SourceObject, TargetObject},
     },
     settings::AdoptPolicy,
@@ -26,6 +25,9 @@ use crate::{
         status::{PairStatus, Reason},
     },
 };
+
+/// The wait before a status is uploaded again to a kind that turned out to have none: discovery will say so.
+const NO_STATUS_WAIT: Duration = Duration::from_secs(30);
 
 impl PairContext<'_> {
     /// Performs an action; returns the pair's status if that ends the attempt.
@@ -43,7 +45,7 @@ impl PairContext<'_> {
         match (action, &observed.source, &observed.target) {
             (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source)?,
             (SyncAction::UploadStatus, Some(source), Some(target)) => {
-                self.upload_status(source, target)?
+                self.upload_status(source, target, attempt)?
             }
             (SyncAction::SyncSecret(index), Some(source), Some(target)) => {
                 return self.sync_secret(index, source, target, attempt);
@@ -58,11 +60,7 @@ impl PairContext<'_> {
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 self.record_generations(source, target)?;
             }
-            (SyncAction::RemoveRecords, Some(source), _) => {
-                let patch = patch::remove_records(source, &self.context.reader);
-                self.source.patch(Patch::Json, &patch)?;
-            }
-            (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
+            (SyncAction::Release, Some(source), _) => self.release(source)?,
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(attempt)?,
             (SyncAction::CheckLimit, ..) => self.check_limit(observed, attempt)?,
@@ -96,34 +94,25 @@ impl PairContext<'_> {
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
+        attempt: &mut Attempt,
     ) -> Result<()> {
         let body = self.target.document(target)?;
         let patch = patch::status(source, &body["status"]);
         let place = self.source.at();
         let written = match self.source.ask(&|c| c.patch(&place.status(), Patch::Json, &patch)) {
-            Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
+            Err(Error::NotServed(_)) => {
+                attempt.upload_wait = Some(NO_STATUS_WAIT);
+                return Ok(());
+            }
             written => self.source.keep(&written.map_err(stale)?)?,
         };
         self.context.metrics.status_lag(self.item.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.memory().update(self.id, |memory| {
-            memory.settled.after_upload(&written.value.state, &target.value.state);
-            memory.uploaded.wrote(target.value.state.status, Instant::now());
+            let (what, became) = (target.value.state.status, written.value.state.status);
+            memory.uploaded.wrote(what, Some(became), Instant::now());
         });
         Ok(())
-    }
-
-    /// The error for a kind whose status is not served. If discovery says so too, the next attempt goes on without
-    /// it at once.
-    fn without_status(&self, sentence: String) -> Error {
-        let wanted = self.kind().in_version_of(&self.kinds.source);
-        match self.source.ask(&|client| discovery::resolve(client, &wanted)) {
-            Ok(found) if !found.status => {
-                self.remote.source.stores[self.id.kind].set_kind(Some(Arc::new(found)));
-                Error::Conflict(sentence)
-            }
-            _ => Error::NotServed(sentence),
-        }
     }
 
     fn create_namespace(
@@ -200,7 +189,7 @@ impl PairContext<'_> {
         let target_body = whole.then(|| self.target.document(target)).transpose()?;
         let place = self.target.at();
         let Some(patch) = desired.patch(target, target_body.as_ref(), content) else {
-            self.settle(source, target);
+            self.note_written(source, Some(target));
             return Ok(());
         };
         let updated = match self.target.ask(&|c| c.patch(&place, Patch::Json, &patch)) {
@@ -211,7 +200,7 @@ impl PairContext<'_> {
                 if desired.altered(&body).is_some() {
                     return Err(refusal);
                 }
-                self.settle(source, target);
+                self.note_written(source, Some(target));
                 return Ok(());
             }
             updated => updated.map_err(stale)?,
@@ -244,24 +233,22 @@ impl PairContext<'_> {
         attempt: &mut Attempt,
     ) -> Result<()> {
         let written = self.target.keep(answer)?;
-        let (from, to, now) = (&source.value.state, &written.value.state, Instant::now());
-        self.remote.memory().update(self.id, |it| it.updated.wrote(from.written(), now));
-        let differs = (from.content, from.metadata) != (to.content, to.metadata);
+        let what = source.value.state.written();
+        let differs = what != written.value.state.written();
         let altered = desired.altered(answer).filter(|_| differs);
-        attempt.altered = altered.map(|sentence| (from.written(), sentence));
-        if attempt.altered.is_none() {
-            self.settle(source, &written);
-        }
+        self.note_written(source, Some(&written).filter(|_| altered.is_none()));
+        attempt.altered = altered.map(|sentence| (what, sentence));
         if !self.context.settings.track.marks_sources() {
             self.context.metrics.spec_lag(self.item.since.elapsed());
         }
         Ok(())
     }
 
-    /// Records what still differs after the target was written from this state of the source.
-    fn settle(&self, source: &Cached<SourceObject>, target: &Cached<TargetObject>) {
-        let (from, to) = (&source.value.state, &target.value.state);
-        self.remote.memory().update(self.id, |memory| memory.settled.after_update(from, to));
+    /// Notes that this state of the source was written, and what the target is that settles it.
+    fn note_written(&self, source: &Cached<SourceObject>, target: Option<&Cached<TargetObject>>) {
+        let became = target.map(|target| target.value.state.written());
+        let (what, now) = (source.value.state.written(), Instant::now());
+        self.remote.memory().update(self.id, |memory| memory.updated.wrote(what, became, now));
     }
 
     /// Reports a source that is older than its copy: its cluster was restored from a backup.

@@ -30,8 +30,6 @@ pub(crate) enum SyncAction {
     },
     /// Records on the source which generations belong together.
     RecordGenerations,
-    /// Removes from the source what earlier bookkeeping recorded there.
-    RemoveRecords,
     /// Reads the source: its absence from a list is no reason to delete anything.
     ConfirmSourceGone,
     /// Reads the target: the finalizer stays while the target may exist.
@@ -41,8 +39,8 @@ pub(crate) enum SyncAction {
     /// Deletes the target's namespace unless something is in it.
     DeleteNamespace,
     DeleteTarget,
-    /// Removes our finalizer from the source.
-    RemoveFinalizer,
+    /// Removes our finalizer and our records from the source.
+    Release,
     Done(PairStatus),
 }
 
@@ -78,13 +76,12 @@ impl SyncAction {
             Self::Create => "create_target",
             Self::Update { .. } => "update_target",
             Self::RecordGenerations => "record_generations",
-            Self::RemoveRecords => "remove_records",
             Self::ConfirmSourceGone => "confirm_source_gone",
             Self::ConfirmTargetGone => "confirm_target_gone",
             Self::CheckLimit => "check_limit",
             Self::DeleteNamespace => "delete_namespace",
             Self::DeleteTarget => "delete_target",
-            Self::RemoveFinalizer => "remove_finalizer",
+            Self::Release => "remove_finalizer",
             Self::Done(_) => "done",
         }
     }
@@ -92,6 +89,7 @@ impl SyncAction {
     /// Why it is the next action on a pair that looks like this.
     pub(crate) fn reason(self, observed: &Observed) -> &'static str {
         let is_gone = observed.source.is_none();
+        let is_ending = observed.source.as_ref().is_some_and(|it| it.value.state.terminating);
         match self {
             Self::AddFinalizer => "the source must not go before its target",
             Self::UploadStatus => "the source has another status than the target",
@@ -102,13 +100,13 @@ impl SyncAction {
             Self::Update { metadata: true, .. } => "labels or annotations differ",
             Self::Update { .. } => "the target has no mark of this source, cluster and instance",
             Self::RecordGenerations => "the source does not say what was copied of it",
-            Self::RemoveRecords => "-track leaves it out",
             Self::ConfirmSourceGone => "the source is in no list",
             Self::ConfirmTargetGone => "the target is in no list",
             Self::CheckLimit | Self::DeleteTarget if is_gone => "the source is gone",
             Self::CheckLimit | Self::DeleteTarget => "the source is being deleted",
             Self::DeleteNamespace => "it was created for targets, and no source needs it",
-            Self::RemoveFinalizer => "the source is being deleted, and its target is gone",
+            Self::Release if is_ending => "the source is being deleted, and its target is gone",
+            Self::Release => "-track target records nothing there",
             Self::Done(_) => "there is nothing to do",
         }
     }
@@ -188,10 +186,10 @@ fn upload(
     rules: &SyncRules,
 ) -> Option<SyncAction> {
     let target = observed.target.as_ref()?;
-    let statuses = (source.value.state.status, target.value.state.status);
+    let (from, to) = (target.value.state.status, source.value.state.status);
     if rules.status
-        && statuses.0 != statuses.1
-        && observed.settled.status != Some(statuses)
+        && from != to
+        && observed.uploaded != Some((from, to))
         && attempt.upload_wait.is_none()
     {
         return Some(SyncAction::UploadStatus);
@@ -221,11 +219,11 @@ fn download(
     if to.terminating {
         return wait(Reason::TargetTerminating);
     }
-    let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
-    let altered = attempt.altered.as_ref().is_some_and(|(what, _)| *what == from.written());
-    let differ = |one: (u64, u64), settled| !altered && one.0 != one.1 && settled != Some(one);
-    let content = differ(contents, observed.settled.content);
-    let metadata = differ(metadata, observed.settled.metadata);
+    let written = from.written();
+    let altered = attempt.altered.as_ref().is_some_and(|(what, _)| *what == written);
+    let settled = altered || observed.updated == Some((written, to.written()));
+    let content = !settled && from.content != to.content;
+    let metadata = !settled && from.metadata != to.metadata;
     if content || metadata || !observed.is_marked() {
         return SyncAction::Update { content, metadata };
     }
@@ -238,7 +236,7 @@ fn download(
             return SyncAction::RecordGenerations;
         }
     } else if has_finalizer(source) || published.records().contains(&true) {
-        return SyncAction::RemoveRecords;
+        return SyncAction::Release;
     }
     SyncAction::Done(PairStatus::InSync)
 }

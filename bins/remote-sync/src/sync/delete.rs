@@ -12,7 +12,7 @@ use apiclient::{
 use log::Level;
 
 use crate::{
-    model::object::{Cached, Finalizers, SourceObject, TargetObject},
+    model::object::{Cached, SourceObject, TargetObject},
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
@@ -32,12 +32,11 @@ enum Life {
 }
 
 impl PairContext<'_> {
-    pub(crate) fn remove_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
-        let Finalizers::Ours(place) = source.value.finalizers else { return Ok(()) };
-        let patch = patch::remove_finalizer(source, place, &self.context.reader.finalizer);
+    pub(crate) fn release(&self, source: &Cached<SourceObject>) -> Result<()> {
+        let patch = patch::release(source, &self.context.reader);
         let released = self.source.ask(&|c| c.patch(&self.source.at(), Patch::Json, &patch));
         self.source.refresh(released, Some(source.uid))?;
-        log_pair!(Level::Info, self, "finalizer removed, the target is gone");
+        log_pair!(Level::Info, self, "finalizer removed");
         Ok(())
     }
 

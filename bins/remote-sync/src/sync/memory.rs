@@ -19,7 +19,7 @@ use crate::{
         key::{KindIndex, Pair},
         object::{SourceObject, TargetObject},
     },
-    sync::{observed::SettledDiff, status::PairCondition},
+    sync::status::PairCondition,
 };
 
 /// The longest wait before a write that something undoes is repeated. An autoscaler, the usual opponent, writes every
@@ -33,13 +33,10 @@ pub(crate) struct Memory(BTreeMap<Pair, PairMemory>);
 /// The memory of one pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PairMemory {
-    pub(super) settled: SettledDiff,
     /// The last write of content and metadata to the target.
     pub(super) updated: LastWrite,
     /// The last write of the status to the source.
     pub(super) uploaded: LastWrite,
-    /// Attempts in a row that were outdated although both objects had been read again before them.
-    pub(super) stale: u32,
     /// What its own requests showed.
     answers: Option<Box<Answers>>,
     /// For which source its Secrets were found uploaded, and in which version, by their position in
@@ -129,15 +126,8 @@ impl PairMemory {
 
     /// Forgets what was written and read: both objects are gone.
     pub(super) fn forget_objects(&mut self) {
-        self.settled = SettledDiff::default();
         self.uploads.clear();
         (self.updated, self.uploaded) = Default::default();
-    }
-
-    /// Counts an attempt that was outdated, or forgets those before; returns how many there were in a row.
-    pub(super) fn count_stale(&mut self, stale: bool) -> u32 {
-        self.stale = if stale { self.stale.saturating_add(1) } else { 0 };
-        self.stale
     }
 
     /// Records whether it waits; returns for how long it has.
@@ -155,30 +145,53 @@ impl PairMemory {
     }
 }
 
-/// The last write of one sort, if there was one, and how often it had to be repeated.
+/// The last write of one sort, if there was one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct LastWrite(Option<(u64, u32, Instant)>);
+pub(super) struct LastWrite(Option<Written>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Written {
+    /// Digest of what was written.
+    what: u64,
+    /// Digest of what the server made of it; `None` if it did not keep all.
+    became: Option<u64>,
+    /// How often it had to be repeated.
+    times: u32,
+    at: Instant,
+}
 
 impl LastWrite {
-    /// Records that what has this digest was written.
-    pub(super) fn wrote(&mut self, what: u64, now: Instant) {
+    pub(super) fn wrote(&mut self, what: u64, became: Option<u64>, now: Instant) {
         self.forget_old(now);
-        let again = self.0.filter(|(last, ..)| *last == what);
-        self.0 = Some((what, again.map_or(0, |(_, times, _)| times.saturating_add(1)), now));
+        let again = self.0.filter(|last| last.what == what);
+        let times = again.map_or(0, |last| last.times.saturating_add(1));
+        self.0 = Some(Written { what, became, times, at: now });
+    }
+
+    /// What was written, and what it became.
+    pub(super) fn settled(self) -> Option<(u64, u64)> {
+        self.0.and_then(|last| Some((last.what, last.became?)))
     }
 
     /// The time until this may be written: after the same again and again, which something undoes, it backs off.
     pub(super) fn wait(self, what: u64, now: Instant) -> Duration {
-        let again = self.0.filter(|(last, ..)| *last == what);
-        again.map_or(Duration::ZERO, |(_, times, at)| {
-            let wait = backoff(RetryClass::Transient, times).min(MAX_REPEAT_WAIT);
-            wait.saturating_sub(now.saturating_duration_since(at))
+        let again = self.0.filter(|last| last.what == what);
+        again.map_or(Duration::ZERO, |last| {
+            let wait = backoff(RetryClass::Transient, last.times).min(MAX_REPEAT_WAIT);
+            wait.saturating_sub(now.saturating_duration_since(last.at))
         })
     }
 
+    /// Forgets a write that nobody has undone for long, unless it became something else.
     fn forget_old(&mut self, now: Instant) {
-        let recent = |at| now.saturating_duration_since(at) < 2 * MAX_REPEAT_WAIT;
-        self.0 = self.0.filter(|(.., at)| recent(*at));
+        let Some(last) = &mut self.0 else { return };
+        if now.saturating_duration_since(last.at) < 2 * MAX_REPEAT_WAIT {
+            return;
+        }
+        last.times = 0;
+        if last.became.is_none_or(|became| became == last.what) {
+            self.0 = None;
+        }
     }
 }
 
@@ -215,7 +228,7 @@ mod tests {
         let mut now = start;
         let waits: Vec<_> = (0..20)
             .map(|_| {
-                last.wrote(7, now);
+                last.wrote(7, None, now);
                 assert_eq!(last.wait(8, now), Duration::ZERO, "another write does not wait");
                 now += last.wait(7, now);
                 assert_eq!(last.wait(7, now), Duration::ZERO);
@@ -224,20 +237,22 @@ mod tests {
             .collect();
         assert_eq!(waits[..4], [5, 15, 35, 75]);
         assert_eq!(waits[19] - waits[18], 60_000);
-        last.wrote(8, now);
+        last.wrote(8, None, now);
         assert_eq!(last.wait(8, now).as_millis(), 5);
-        last.wrote(8, now + 2 * MAX_REPEAT_WAIT);
+        last.wrote(8, None, now + 2 * MAX_REPEAT_WAIT);
         assert_eq!(last.wait(8, now + 2 * MAX_REPEAT_WAIT).as_millis(), 5, "it was quiet");
     }
 
     #[test]
-    fn writes_are_remembered_while_somebody_may_undo_them() {
+    fn writes_are_remembered_while_they_matter() {
         let (mut memory, now) = (Memory::default(), Instant::now());
         let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
-        memory.update(&pair, |memory| memory.updated.wrote(7, now));
-        memory.forget_old(now + Duration::from_secs(119));
-        assert!(memory.get(&pair).is_some());
-        memory.forget_old(now + Duration::from_secs(120));
-        assert_eq!(memory, Memory::default());
+        for (became, kept) in [(None, false), (Some(7), false), (Some(8), true)] {
+            memory.update(&pair, |memory| memory.updated.wrote(7, became, now));
+            memory.forget_old(now + Duration::from_secs(119));
+            assert!(memory.get(&pair).is_some());
+            memory.forget_old(now + Duration::from_secs(120));
+            assert_eq!(memory.get(&pair).is_some(), kept, "{became:?}");
+        }
     }
 }

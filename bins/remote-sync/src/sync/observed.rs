@@ -8,7 +8,7 @@ use crate::{
         annotations::Uid,
         digest,
         known_clusters::{ClusterRecord, cluster_mark},
-        object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject},
+        object::{Cached, SourceObject, TargetNamespace, TargetObject},
     },
     settings::{AdoptPolicy, NamespacePolicy, Settings, Track},
     sync::status::{PairCondition, Reason},
@@ -25,7 +25,11 @@ pub(crate) struct Observed {
     pub(crate) namespace_shared: bool,
     /// The controllers of Secrets in it that are not known to be uploaded, in the order of `-target-secret-name`.
     pub(crate) uploads: Vec<Option<Uid>>,
-    pub(crate) settled: SettledDiff,
+    /// Digests of what was last written to the target, and of what its server made of it: where they differ, that
+    /// server prunes, defaults or mutates objects. The next change of either counts again.
+    pub(crate) updated: Option<(u64, u64)>,
+    /// The same of the last status that was written to the source.
+    pub(crate) uploaded: Option<(u64, u64)>,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
     pub(crate) place: u64,
     /// The uid of the source's cluster, if known.
@@ -62,32 +66,6 @@ impl SourceMarks {
     pub(crate) fn contains(&self, mark: u64) -> bool {
         self.current == mark || self.former.contains(&mark) || self.unproven.contains(&mark)
     }
-}
-
-/// Differences that remain after a write because a server prunes, defaults or mutates objects. As digests of
-/// source and target; the next change of either ends one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct SettledDiff {
-    pub(crate) content: Option<(u64, u64)>,
-    pub(crate) metadata: Option<(u64, u64)>,
-    pub(crate) status: Option<(u64, u64)>,
-}
-
-impl SettledDiff {
-    /// Records what still differs after the target was written from this state of the source.
-    pub(crate) fn after_update(&mut self, source: &ObjectState, target: &ObjectState) {
-        self.content = differing(source.content, target.content);
-        self.metadata = differing(source.metadata, target.metadata);
-    }
-
-    /// Records what still differs after the status was written to the source.
-    pub(crate) fn after_upload(&mut self, source: &ObjectState, target: &ObjectState) {
-        self.status = differing(source.status, target.status);
-    }
-}
-
-fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
-    (source != target).then_some((source, target))
 }
 
 /// Rules that apply to all pairs of a kind.
@@ -215,7 +193,7 @@ impl Observed {
         let (from, to) = (&source.value.state, &target.value.state);
         let is_equal = from.content == to.content && from.content != digest::NOTHING;
         match rules.adopt {
-                AdoptPolicy::Always if !from.terminating => true,
+            AdoptPolicy::Always if !from.terminating => true,
             // It would be taken only to be deleted, and may be somebody's new object.
             _ => is_equal && (!from.terminating || claims_copy(source, target)),
         }

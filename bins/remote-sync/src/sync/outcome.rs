@@ -17,23 +17,20 @@ use crate::{
 
 /// A deletion that takes longer is probably blocked by a finalizer, which a person should know.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(600);
-/// Outdated attempts in a row from which on they are failures: another writer would have to be faster each time.
+/// Failures in a row from which on an outdated attempt is one: another writer would have to be faster each time.
 const MAX_STALE: u32 = 3;
 /// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
 /// a webhook, refuses the write in the words of a conflict.
 const REFUSING_STALE: u32 = 12;
 
-/// The attempt succeeded: there is nothing more to do for now.
+/// The attempt succeeded, but for a Secret that may have failed: there is nothing more to do for now.
 pub(crate) fn finished(
     pair: &PairContext<'_>,
     observed: &Observed,
     status: PairStatus,
     attempt: &Attempt,
-    failed_secrets: &[Error],
+    failed_secret: Option<Error>,
 ) -> ReconcileResult {
-    let altered = attempt.altered.clone().filter(|_| status == PairStatus::InSync);
-    let altered = altered.map(|(_, sentence)| Error::Invalid(sentence));
-    let failure = altered.or_else(|| failed_secrets.first().cloned());
     // What waits counts against the limit.
     if !matches!(status, PairStatus::NotInSync(reason) if reason.is_of_limit()) {
         lock(&pair.remote.deletions).forget(pair.id);
@@ -42,32 +39,28 @@ pub(crate) fn finished(
         if observed.source.is_none() && observed.target.is_none() {
             memory.forget_objects();
         }
-        if failure.is_none() {
-            memory.count_stale(false);
-        }
         memory.waited(status.awaits_deletion(), Instant::now())
     });
-    // What is not uploaded yet is not done: -once must not end here.
-    let upload = attempt.upload_wait.map(ReconcileResult::Failed);
-    if let Some(error) = failure {
-        return match (failed(pair, &error), attempt.upload_wait) {
-            (ReconcileResult::Failed(wait), Some(upload)) => {
-                ReconcileResult::Failed(wait.min(upload))
-            }
-            (result, _) => result,
-        };
-    }
-    let stuck = waited >= DELETION_TIMEOUT;
-    let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };
-    let conflict = attempt.secret_condition.clone().filter(|_| status == PairStatus::InSync);
-    if conflict.is_some() {
+    let in_sync = status == PairStatus::InSync;
+    let altered = attempt.altered.clone().filter(|_| in_sync);
+    let altered = altered.map(|(_, sentence)| Error::Invalid(sentence));
+    let conflict = attempt.secret_condition.clone().filter(|_| in_sync);
+    let result = if let Some(error) = altered.or(failed_secret) {
+        failed(pair, &error)
+    } else if conflict.is_some() {
         report(pair, observed, conflict);
-        return upload.unwrap_or(ReconcileResult::RequeueAfter(HELD_INTERVAL));
-    }
-    report(pair, observed, status.condition());
-    match status.requeue(pair.context.settings.orphans.grace.unwrap_or_default()) {
-        ReconcileResult::Done => upload.unwrap_or(ReconcileResult::Done),
-        result => result,
+        ReconcileResult::RequeueAfter(HELD_INTERVAL)
+    } else {
+        let stuck = waited >= DELETION_TIMEOUT;
+        let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };
+        report(pair, observed, status.condition());
+        status.requeue(pair.context.settings.orphans.grace.unwrap_or_default())
+    };
+    // What is not uploaded yet is not done: -once must not end here.
+    match (attempt.upload_wait, result) {
+        (Some(upload), ReconcileResult::Failed(wait)) => ReconcileResult::Failed(wait.min(upload)),
+        (Some(upload), _) => ReconcileResult::Failed(upload),
+        (None, result) => result,
     }
 }
 
@@ -77,10 +70,9 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
-    let stale = class == RetryClass::Stale;
-    let outdated = pair.remote.memory().update(pair.id, |memory| memory.count_stale(stale));
+    let (stale, failures) = (class == RetryClass::Stale, pair.item.failures.saturating_add(1));
     let class = match class {
-        RetryClass::Stale if pair.refresh().is_err() || outdated >= MAX_STALE => {
+        RetryClass::Stale if pair.refresh().is_err() || failures >= MAX_STALE => {
             RetryClass::Transient
         }
         class => class,
@@ -88,7 +80,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if class == RetryClass::Stale {
         log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
     } else {
-        let refused = class.needs_people() || outdated >= REFUSING_STALE;
+        let refused = class.needs_people() || stale && failures >= REFUSING_STALE;
         let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
         report(pair, &pair.observe(), Some(condition));
     }

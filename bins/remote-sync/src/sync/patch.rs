@@ -50,21 +50,16 @@ pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> V
     patch.into()
 }
 
-/// JSON patch that removes our finalizer and leaves the others alone.
-pub(crate) fn remove_finalizer(
-    source: &Cached<SourceObject>,
-    place: u16,
-    finalizer: &str,
-) -> Value {
+/// JSON patch that removes our finalizer and what was recorded on the source, and leaves the rest alone.
+pub(crate) fn release(source: &Cached<SourceObject>, reader: &ObjectReader) -> Value {
     let mut patch = guarded(source);
-    patch.extend(without_finalizer(place, finalizer));
+    let records = reader.keys.records().into_iter().zip(source.value.generations.records());
+    patch.extend(records.filter(|(_, there)| *there).map(|(key, _)| without_annotation(key)));
+    if let Finalizers::Ours(place) = source.value.finalizers {
+        let path = format!("/metadata/finalizers/{place}");
+        patch.extend([test(&path, &reader.finalizer), remove(&path)]);
+    }
     patch.into()
-}
-
-/// JSON patch operations that remove the finalizer at this index, if it is this one.
-pub(crate) fn without_finalizer(place: u16, finalizer: &str) -> [Value; 2] {
-    let path = format!("/metadata/finalizers/{place}");
-    [test(&path, finalizer), remove(&path)]
 }
 
 /// JSON patch that replaces the status.
@@ -92,17 +87,6 @@ pub(crate) fn record_generations(
     // The same preconditions.
     let (uid, version) = (source.uid.to_string(), source.version.to_string());
     json!({"metadata": {"annotations": annotations, "uid": uid, "resourceVersion": version}})
-}
-
-/// JSON patch that removes from a source what `-track source` recorded there.
-pub(crate) fn remove_records(source: &Cached<SourceObject>, reader: &ObjectReader) -> Value {
-    let mut patch = guarded(source);
-    if let Finalizers::Ours(place) = source.value.finalizers {
-        patch.extend(without_finalizer(place, &reader.finalizer));
-    }
-    let records = reader.keys.records().into_iter().zip(source.value.generations.records());
-    patch.extend(records.filter(|(_, there)| *there).map(|(key, _)| without_annotation(key)));
-    patch.into()
 }
 
 /// JSON patch operation that removes an annotation, which is there.

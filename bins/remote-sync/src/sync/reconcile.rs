@@ -60,7 +60,7 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) 
         return ReconcileResult::RequeueAsLarge;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
-    Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), large: None }.run()
+    Reconciler { pair, rules, attempt, failed_secret: None, large: None }.run()
 }
 
 /// One attempt to bring a pair in sync.
@@ -68,7 +68,8 @@ struct Reconciler<'a> {
     pair: PairContext<'a>,
     rules: SyncRules,
     attempt: Attempt,
-    failed_secrets: Vec<Error>,
+    /// Why the first Secret could not be written that failed.
+    failed_secret: Option<Error>,
     /// One pair with a large object is reconciled at a time, in the whole process.
     large: Option<MutexGuard<'a, ()>>,
 }
@@ -143,7 +144,7 @@ impl<'a> Reconciler<'a> {
                     if matches!(action, SyncAction::SyncSecret(_))
                         && classify(&error) != RetryClass::Down =>
                 {
-                    self.failed_secrets.push(error);
+                    self.failed_secret.get_or_insert(error);
                     None
                 }
                 Err(error) => Some(failed(&self.pair, &error)),
@@ -167,6 +168,6 @@ impl<'a> Reconciler<'a> {
     }
 
     fn end(&self, observed: &Observed, status: PairStatus) -> ReconcileResult {
-        finished(&self.pair, observed, status, &self.attempt, &self.failed_secrets)
+        finished(&self.pair, observed, status, &self.attempt, self.failed_secret.clone())
     }
 }

@@ -56,8 +56,6 @@ pub(crate) struct RemoteSync {
     memory: Mutex<Memory>,
     /// Target namespaces that could not be written to at these times, and why.
     missing: Mutex<Vec<(String, (Reason, Instant))>>,
-    /// Whether Secrets of each name could not be listed when that was last looked at.
-    parked: Mutex<Vec<bool>>,
 }
 
 impl RemoteSync {
@@ -83,7 +81,6 @@ impl RemoteSync {
             session: Mutex::default(),
             memory: Mutex::default(),
             missing: Mutex::default(),
-            parked: Mutex::default(),
         }
     }
 
@@ -147,16 +144,6 @@ impl RemoteSync {
     pub(crate) fn awaits_enqueuing(&self) -> bool {
         self.source.cluster.record().is_some()
             && *lock(&self.enqueued_for) != Some(self.source_marks())
-    }
-
-    /// Returns whether Secrets of some name can be listed again that could not be: their pairs went on without them.
-    pub(crate) fn secrets_are_back(&self) -> bool {
-        let now: Vec<_> =
-            self.target.secrets.iter().map(|secrets| self.target.is_parked(secrets)).collect();
-        let mut parked = lock(&self.parked);
-        let back = parked.iter().zip(&now).any(|(before, now)| *before && !now);
-        *parked = now;
-        back
     }
 
     /// Why a namespace could not be written to so recently that no other write is worth a try.

@@ -15,7 +15,7 @@ use crate::{
     model::{
         annotations::Uid,
         key,
-        object::{Cached, SourceObject, TargetObject},
+        object::{Cached, SourceObject, TargetObject, TargetSecret},
         secret::{self, SecretOwner, SecretStanding},
     },
     sync::{
@@ -34,15 +34,15 @@ impl PairContext<'_> {
         source: Option<Uid>,
         memory: &PairMemory,
     ) -> Vec<Option<Uid>> {
-        let (to, names) = (&self.remote.target, &self.context.settings.secrets);
-        let stores = to.secrets.iter().zip(names).enumerate();
-        let observe = |(index, (store, name)): (usize, (&Arc<ObjectStore<_>>, &String))| {
-            let secret = store.get(&key::of(&self.target.namespace, name));
-            let secret = secret.filter(|_| !to.is_parked(store))?;
-            let is_uploaded =
-                memory.uploads.get(&index).copied() == source.zip(Some(secret.version));
-            secret.value.controller.filter(|_| !is_uploaded)
-        };
+        let (stores, names) = (&self.remote.target.secrets, &self.context.settings.secrets);
+        let stores = stores.iter().zip(names).enumerate();
+        let observe =
+            |(index, (store, name)): (usize, (&Arc<ObjectStore<TargetSecret>>, &String))| {
+                let secret = store.get(&key::of(&self.target.namespace, name))?;
+                let is_uploaded =
+                    memory.uploads.get(&index).copied() == source.zip(Some(secret.version));
+                secret.value.controller.filter(|_| !is_uploaded)
+            };
         stores.map(observe).collect()
     }
 

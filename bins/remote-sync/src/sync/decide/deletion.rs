@@ -18,11 +18,8 @@ pub(super) fn with_terminating_source(
     rules: &SyncRules,
 ) -> SyncAction {
     let has_finalizer = has_finalizer(source);
-    let release = if has_finalizer {
-        SyncAction::RemoveFinalizer
-    } else {
-        SyncAction::Done(PairStatus::Nothing)
-    };
+    let release =
+        if has_finalizer { SyncAction::Release } else { SyncAction::Done(PairStatus::Nothing) };
     match (&observed.target, observed.ownership()) {
         (Some(target), Ownership::Ours) => delete_target(target, attempt),
         // Nothing unmarked is deleted.

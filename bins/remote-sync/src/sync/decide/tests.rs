@@ -9,7 +9,6 @@ use super::*;
 use crate::{
     model::object::{ObjectState, TargetObject},
     settings::{AdoptPolicy, NamespacePolicy, Track},
-    sync::observed::SettledDiff,
 };
 use world::*;
 
@@ -77,10 +76,9 @@ fn the_words_of_writes_stay_as_they_are() {
         (SyncAction::Create, "create_target"),
         (ALL, "update_target"),
         (SyncAction::RecordGenerations, "record_generations"),
-        (SyncAction::RemoveRecords, "remove_records"),
         (SyncAction::DeleteNamespace, "delete_namespace"),
         (SyncAction::DeleteTarget, "delete_target"),
-        (SyncAction::RemoveFinalizer, "remove_finalizer"),
+        (SyncAction::Release, "remove_finalizer"),
     ];
     assert!(words.iter().all(|(action, words)| action.writes() && action.as_str() == *words));
 }
@@ -145,11 +143,11 @@ fn track_target_leaves_a_source_bare() {
     world.observed.source = Some(source(state(2, 2, 1)));
     assert_eq!(world.run(), [[SyncAction::Create]]);
     world.observed = in_step().observed;
-    assert_eq!(world.run(), [[SyncAction::RemoveRecords]]);
+    assert_eq!(world.run(), [[SyncAction::Release]]);
     // An edit first: it must not wait for a right that may be missing.
     world.observed = in_step().observed;
     world.observed.source.as_mut().unwrap().value.state.content = 7;
-    assert_eq!(world.run(), [[CONTENT, SyncAction::RemoveRecords]]);
+    assert_eq!(world.run(), [[CONTENT, SyncAction::Release]]);
 }
 
 /// T6, T7.
@@ -169,10 +167,7 @@ fn a_deleted_source_takes_its_target_along() {
     let mut world = in_step();
     world.observed.source = world.observed.source.map(terminating);
     let delete = vec![SyncAction::CheckLimit, SyncAction::DeleteTarget];
-    assert_eq!(
-        world.run(),
-        [delete, vec![SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer]]
-    );
+    assert_eq!(world.run(), [delete, vec![SyncAction::ConfirmTargetGone, SyncAction::Release]]);
 }
 
 // --- matrices ---
@@ -249,12 +244,9 @@ fn a_living_source_waits_for_what_is_being_deleted() {
 
 #[test]
 fn a_namespace_goes_last_and_only_if_ours_and_unneeded() {
-    let whole = vec![
-        SyncAction::ConfirmTargetGone,
-        SyncAction::DeleteNamespace,
-        SyncAction::RemoveFinalizer,
-    ];
-    let none = vec![SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer];
+    let whole =
+        vec![SyncAction::ConfirmTargetGone, SyncAction::DeleteNamespace, SyncAction::Release];
+    let none = vec![SyncAction::ConfirmTargetGone, SyncAction::Release];
     for (change, expected) in [
         ((|_| {}) as fn(&mut World), &whole),
         // The look into it says so.
@@ -296,11 +288,11 @@ fn a_target_that_is_not_ours_stays_with_its_namespace() {
         "the finalizer was never added"
     );
     world.observed.source = world.observed.source.map(finalizer_added);
-    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "it has the finalizer, and no copy");
+    assert_eq!(first(&world), SyncAction::Release, "it has the finalizer, and no copy");
     world.observed.source = world.observed.source.map(published);
     let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
     world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);
-    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "the copy of another");
+    assert_eq!(first(&world), SyncAction::Release, "the copy of another");
 }
 
 // --- Secrets ---

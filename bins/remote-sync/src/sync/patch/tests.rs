@@ -117,8 +117,7 @@ fn finalizers_of_others_stay_where_they_are() {
         let mut moved = finalizer_added.clone();
         moved["metadata"]["finalizers"].as_array_mut().unwrap().insert(0, json!("example.com/c"));
         let known = reader.source(&finalizer_added).unwrap();
-        let Finalizers::Ours(place) = known.value.finalizers else { panic!("no finalizer") };
-        let release = remove_finalizer(&known, place, FINALIZER);
+        let release = release(&known, &reader);
         assert!(patched(&moved, &release).is_err());
         let released = patched(&finalizer_added, &release).unwrap();
         assert_eq!(released["metadata"]["finalizers"], json!(others));
@@ -142,7 +141,7 @@ fn what_the_source_was_given_goes_and_nothing_else() {
     });
     let before = source(&all);
     let kept = json!({"note": "mine", "cloud.teleport.dev/paused": "false"});
-    let patch = remove_records(&reader.source(&before).unwrap(), &reader);
+    let patch = release(&reader.source(&before).unwrap(), &reader);
     let after = patched(&before, &patch).unwrap();
     assert_eq!(after["metadata"]["annotations"], kept);
     assert_eq!(after["metadata"]["finalizers"], json!(["example.com/a"]));

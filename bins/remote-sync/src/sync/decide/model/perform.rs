@@ -88,15 +88,7 @@ impl Sync {
                 });
                 Ok(world.write_source(at, view.source, changed))
             }
-            Act::RemoveRecords => {
-                let changed = view.source.map(|source| Source {
-                    published: None,
-                    finalizer: false,
-                    ..source
-                });
-                Ok(world.write_source(at, view.source, changed))
-            }
-            Act::RemoveFinalizer => self.release(world, attempt, view),
+            Act::Release => self.release(world, attempt, view),
             Act::Update { content } => world.update(at, view, content),
             Act::Create => {
                 if world.namespace.is_none() {
@@ -150,10 +142,11 @@ impl Sync {
         let proven = mark.is_none_or(|mark| {
             mark.cluster.uid > 0 || seen.is_some_and(|source| source.uid == mark.uid)
         });
-        if copy && proven && view.target == world.targets[name] {
+        let ends = seen.is_some_and(|source| source.terminating);
+        if ends && copy && proven && view.target == world.targets[name] {
             return Err("the finalizer goes before the copy".into());
         }
-        let released = seen.map(|source| Source { finalizer: false, ..source });
+        let released = seen.map(|source| Source { finalizer: false, published: None, ..source });
         *here = released.filter(|source| !source.terminating);
         Self::answers(world, (remote, name)).source = Some(released);
         Ok(Next::Act)

@@ -24,7 +24,7 @@ use crate::{
     sync::{
         decide::{SyncAction, next_action},
         deletion_limit::DeletionLimit,
-        observed::{Attempt, Observed, SettledDiff, SourceMarks, SyncRules},
+        observed::{Attempt, Observed, SourceMarks, SyncRules},
         status::{PairState, PairStatus, Reason},
     },
 };
@@ -97,13 +97,12 @@ impl Rule {
             SyncAction::Create => Act::Create,
             SyncAction::Update { content, .. } => Act::Update { content },
             SyncAction::RecordGenerations => Act::RecordGenerations,
-            SyncAction::RemoveRecords => Act::RemoveRecords,
             SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
             SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
             SyncAction::CheckLimit => Act::CheckLimit,
             SyncAction::DeleteNamespace => Act::DeleteNamespace,
             SyncAction::DeleteTarget => Act::DeleteTarget,
-            SyncAction::RemoveFinalizer => Act::RemoveFinalizer,
+            SyncAction::Release => Act::Release,
             SyncAction::Done(status) => Act::Done(end(status)),
             other => panic!("the model has nothing to {}", other.as_str()),
         }
@@ -189,7 +188,8 @@ fn observed(view: &View) -> Observed {
         namespace,
         namespace_shared: view.shared,
         uploads: Vec::new(),
-        settled: SettledDiff::default(),
+        updated: None,
+        uploaded: None,
         place: place(view.name),
         source_cluster: cluster(view.cluster.uid),
         source_marks: SourceMarks {

@@ -111,13 +111,12 @@ pub(super) enum Act {
         content: bool,
     },
     RecordGenerations,
-    RemoveRecords,
     ConfirmSourceGone,
     ConfirmTargetGone,
     CheckLimit,
     DeleteNamespace,
     DeleteTarget,
-    RemoveFinalizer,
+    Release,
     Done(End),
 }
 

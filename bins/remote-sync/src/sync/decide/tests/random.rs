@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::{super::*, ObjectState, SettledDiff, world::*};
+use super::{super::*, ObjectState, world::*};
 use crate::{
     model::object::{TargetNamespace, TargetObject},
     settings::{AdoptPolicy, NamespacePolicy, Track},
@@ -32,7 +32,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
             fail("it is not the source's to take");
         }
         SyncAction::UploadStatus if !ours => fail("the target is not ours"),
-        SyncAction::RemoveFinalizer => {
+        SyncAction::Release if ending => {
             if observed.target.is_some() && ours {
                 fail("its target is there");
             }
@@ -40,15 +40,13 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
                 fail("nobody looked for the target");
             }
         }
+        SyncAction::Release if rules.track == Track::Source => fail("its records are in use"),
         SyncAction::AddFinalizer if ending || before.iter().any(|action| action.writes()) => {
             fail("not the first write to a living source");
         }
         SyncAction::AddFinalizer if rules.track == Track::Target => fail("nobody asked for one"),
         SyncAction::RecordGenerations if rules.track != Track::Source => {
             fail("nobody asked for it")
-        }
-        SyncAction::RemoveRecords if ending || rules.track == Track::Source => {
-            fail("they are in use");
         }
         SyncAction::AddFinalizer => {}
         action if action.writes() && !finalizer_added && rules.track != Track::Target => {
@@ -228,7 +226,7 @@ fn a_crash_after_any_step_changes_nothing_of_the_end() {
                 }
                 world.attempt(most);
                 // A new process only has the clusters' state.
-                world.observed.settled = SettledDiff::default();
+                (world.observed.updated, world.observed.uploaded) = (None, None);
                 world.run();
                 let crash = format!("seed {seed}, pass {done}, after {most} of {steps:?}");
                 assert_eq!(world.end(), whole.end(), "{crash}");

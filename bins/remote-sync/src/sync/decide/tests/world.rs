@@ -7,7 +7,7 @@ use crate::{
         object::{CopyOf, Generations, ObjectState, TargetNamespace, TargetObject},
     },
     settings::{AdoptPolicy, NamespacePolicy, Track},
-    sync::observed::{SettledDiff, SourceMarks},
+    sync::observed::SourceMarks,
 };
 
 /// A pair and its clusters.
@@ -115,7 +115,8 @@ impl World {
             namespace: Some(namespace(None)),
             namespace_shared: false,
             uploads: Vec::new(),
-            settled: SettledDiff::default(),
+            updated: None,
+            uploaded: None,
             place: PLACE,
             source_cluster: Some(hub()),
             target_cluster: Some(uid(0xa1)),
@@ -175,7 +176,7 @@ impl World {
     fn is_as(&self, before: &Self) -> bool {
         let all = |world: &Self| {
             let unlisted = (world.unlisted.is_some(), world.unlisted_target.is_some());
-            (world.end(), world.observed.settled, unlisted)
+            (world.end(), world.observed.updated, world.observed.uploaded, unlisted)
         };
         all(self) == all(before)
     }
@@ -268,15 +269,14 @@ impl World {
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction) {
         let follows = self.rules.namespaces == NamespacePolicy::Empty;
-        let Observed { source, target, namespace, settled, source_marks, .. } = &mut self.observed;
+        let Observed { source, target, namespace, updated, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
         let cluster = source_marks.current;
         let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() });
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
-            (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
-            (SyncAction::RemoveRecords, _) => {
+            (SyncAction::Release, _) => {
                 source.value.generations = Generations::default();
                 source.value.finalizers = Finalizers::None;
             }
@@ -286,7 +286,7 @@ impl World {
             (SyncAction::Create, target @ None) => {
                 self.made += 1;
                 let made = self::state(content, source.value.state.metadata, FRESH);
-                settled.after_update(&source.value.state, &made);
+                *updated = Some((source.value.state.written(), made.written()));
                 let mut made = Cached { uid: uid(self.made), ..self::target(made) };
                 made.value.copy_of = mark;
                 *target = Some(made);
@@ -298,12 +298,12 @@ impl World {
                     &source.value.state,
                     metadata,
                 );
-                settled.after_update(&source.value.state, &target.value.state);
+                let became = target.value.state.written();
+                *updated = Some((source.value.state.written(), became));
                 target.value.copy_of = mark;
             }
             (SyncAction::UploadStatus, Some(target)) => {
                 source.value.state.status = target.value.state.status;
-                settled.after_upload(&source.value.state, &target.value.state);
             }
             (SyncAction::RecordGenerations, Some(target)) => {
                 source.value.generations = Generations {
