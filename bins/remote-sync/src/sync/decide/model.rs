@@ -18,12 +18,15 @@ use explorer::{Model, Step, explore};
 
 use self::{
     begin::Begin,
-    process::pairs,
+    process::{pairs, state},
     rule::Rule,
-    view::{End, Source},
+    view::Source,
     world::{Events, REMOTES, World},
 };
-use crate::settings::{NamespacePolicy, Track};
+use crate::{
+    settings::{NamespacePolicy, Track},
+    sync::status::{PairState, PairStatus},
+};
 
 /// `-max-deletions` of the model, for all time.
 const MOST: u32 = 1;
@@ -61,7 +64,7 @@ impl Model for Sync {
         }
         let held = |(remote, name): (usize, usize)| {
             let process = world.process.as_ref().unwrap();
-            process.ends[remote][name] == Some(End::Held)
+            state(process.ends[remote][name]) == Some(PairState::Held)
         };
         // One that another cluster's sources needed is kept.
         let sessions = world.process.as_ref().map_or([None; REMOTES], |process| process.sessions);
@@ -84,19 +87,19 @@ impl Sync {
         let copy = target.filter(|target| target.owner == Some(remote));
         match world.remotes[remote].sources[name] {
             Some(source) if source.terminating => {
-                match source.finalizer && end != Some(End::Held) {
+                match source.finalizer && state(end) != Some(PairState::Held) {
                     true => Err("a finalizer is left behind".into()),
                     false => Ok(()),
                 }
             }
             Some(source) => match (end, copy) {
-                (Some(End::Conflict | End::Held), _) => Ok(()),
-                (Some(End::InSync), Some(copy)) if copy.content == source.content => {
+                _ if matches!(state(end), Some(PairState::Conflict | PairState::Held)) => Ok(()),
+                (Some(PairStatus::InSync), Some(copy)) if copy.content == source.content => {
                     self.records_at_rest(&source)
                 }
                 _ => Err(format!("it rests out of step, as {end:?}")),
             },
-            None if copy.is_some() && end != Some(End::Held) => {
+            None if copy.is_some() && state(end) != Some(PairState::Held) => {
                 Err(format!("a copy is left without its source, as {end:?}"))
             }
             None => Ok(()),

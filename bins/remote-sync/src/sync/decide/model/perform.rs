@@ -2,22 +2,29 @@
 
 use explorer::Fate;
 
+use crate::sync::{
+    decide::SyncAction,
+    status::{PairStatus, Reason},
+};
+
 use super::{
     MOST, Sync,
     process::{Answers, Attempt},
-    view::{Act, End, Mark, Namespace, Published, Source, Target, View, Why},
+    view::{Mark, Namespace, Published, Source, Target, View},
     world::World,
 };
 
 /// How an attempt goes on after a request.
 enum Next {
     Act,
-    End(End),
+    End(PairStatus),
     /// 409 or 404: both objects are read before the next attempt.
     Stale,
 }
 
 type Answer = Result<Next, String>;
+
+const TERMINATING: PairStatus = PairStatus::NotInSync(Reason::TargetTerminating);
 
 impl Sync {
     /// Sends a request, or not, and lets the process know of it, or not.
@@ -26,7 +33,7 @@ impl Sync {
         world: &mut World,
         mut attempt: Attempt,
         view: &View,
-        act: Act,
+        act: SyncAction,
         fate: Fate,
     ) -> Result<(), String> {
         let (remote, name) = (attempt.remote, attempt.name);
@@ -38,7 +45,7 @@ impl Sync {
         if fate != Fate::NotSent {
             match self.send(world, &mut attempt, view, act)? {
                 Next::Act => world.process.as_mut().unwrap().attempt = Some(attempt),
-                Next::End(end) => self.finish_sent(world, attempt, end),
+                Next::End(end) => self.finish_sent(world, (remote, name), end),
                 Next::Stale => self.refresh(world, remote, name),
             }
         }
@@ -53,9 +60,9 @@ impl Sync {
         Ok(())
     }
 
-    fn finish_sent(&self, world: &mut World, attempt: Attempt, end: End) {
+    fn finish_sent(&self, world: &mut World, pair: (usize, usize), end: PairStatus) {
         let queued = world.process.as_ref().unwrap().queued;
-        self.finish(world, attempt, end);
+        self.finish(world, pair, end);
         world.process.as_mut().unwrap().queued = queued;
     }
 
@@ -69,15 +76,21 @@ impl Sync {
         process.queued[remote][name] = true;
     }
 
-    fn send(&self, world: &mut World, attempt: &mut Attempt, view: &View, act: Act) -> Answer {
+    fn send(
+        &self,
+        world: &mut World,
+        attempt: &mut Attempt,
+        view: &View,
+        act: SyncAction,
+    ) -> Answer {
         let at @ (remote, name) = (attempt.remote, attempt.name);
         let progress = &mut attempt.progress;
         match act {
-            Act::AddFinalizer => {
+            SyncAction::AddFinalizer => {
                 let changed = view.source.map(|source| Source { finalizer: true, ..source });
                 Ok(world.write_source(at, view.source, changed))
             }
-            Act::RecordGenerations => {
+            SyncAction::RecordGenerations => {
                 let changed = view.source.zip(view.target).map(|(source, target)| Source {
                     published: Some(Published {
                         remote: source.generation,
@@ -88,42 +101,43 @@ impl Sync {
                 });
                 Ok(world.write_source(at, view.source, changed))
             }
-            Act::Release => self.release(world, attempt, view),
-            Act::Update { content } => world.update(at, view, content),
-            Act::Create => {
+            SyncAction::Release => self.release(world, attempt, view),
+            SyncAction::Update { content, .. } => world.update(at, view, content),
+            SyncAction::Create => {
                 if world.namespace.is_none() {
                     progress.namespace_exists = Some(false);
                     return Ok(Next::Act);
                 }
                 Ok(world.create(at, view))
             }
-            Act::CreateNamespace => {
+            SyncAction::CreateNamespace => {
                 progress.namespace_exists = Some(true);
                 Ok(world.create_namespace(name, view))
             }
-            Act::ConfirmSourceGone => {
+            SyncAction::ConfirmSourceGone => {
                 let source = world.remotes[remote].sources[name];
                 progress.source_gone = source.is_none();
                 Self::answers(world, at).source = Some(source);
                 Ok(Next::Act)
             }
-            Act::ConfirmTargetGone => {
+            SyncAction::ConfirmTargetGone => {
                 let target = world.targets[name];
                 Self::answers(world, at).target = Some(target);
                 progress.target_gone = target.is_none();
                 Ok(Next::Act)
             }
-            Act::CheckLimit => {
+            SyncAction::CheckLimit => {
                 let swept = world.remotes[remote].swept;
-                let why = Why { gone: view.source.is_none(), swept };
+                let why = (view.source.is_none(), swept);
                 let deletions = &mut world.process.as_mut().unwrap().deletions[remote];
                 let verdict = self.rule.ask(deletions, name, why);
                 progress.verdict = Some(verdict);
                 Ok(Next::Act)
             }
-            Act::DeleteTarget => self.delete_target(world, attempt, view),
-            Act::DeleteNamespace => Self::delete_namespace(world, attempt, view),
-            Act::Done(end) => Ok(Next::End(end)),
+            SyncAction::DeleteTarget => self.delete_target(world, attempt, view),
+            SyncAction::DeleteNamespace => Self::delete_namespace(world, attempt, view),
+            SyncAction::Done(end) => Ok(Next::End(end)),
+            other => panic!("the model has nothing to {}", other.as_str()),
         }
     }
 
@@ -163,7 +177,7 @@ impl Sync {
         }
         world.check_deletion(remote, name)?;
         world.targets[name] = None;
-        Ok(Next::End(End::Waiting))
+        Ok(Next::End(TERMINATING))
     }
 
     fn delete_namespace(world: &mut World, attempt: &mut Attempt, view: &View) -> Answer {
@@ -229,7 +243,7 @@ impl World {
 
     fn create(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Next {
         if self.namespace.is_none_or(|namespace| namespace.terminating) {
-            return Next::End(End::Waiting);
+            return Next::End(TERMINATING);
         }
         let Some(source) = view.source.filter(|_| self.targets[name].is_none()) else {
             return Next::Stale;

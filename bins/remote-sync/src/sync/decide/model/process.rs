@@ -2,11 +2,19 @@
 
 use explorer::Fate;
 
-use crate::{settings::NamespacePolicy, sync::deletion_limit::DeletionLimit};
+use crate::{
+    settings::NamespacePolicy,
+    sync::{
+        decide::SyncAction,
+        deletion_limit::DeletionLimit,
+        observed,
+        status::{PairState, PairStatus},
+    },
+};
 
 use super::{
     Sync,
-    view::{Act, End, Mark, Namespace, Progress, Shown, Source, Target, View},
+    view::{Mark, Namespace, Shown, Source, Target, View},
     world::{AB, NAMES, REMOTES, Remote, Steps, World},
 };
 
@@ -21,7 +29,7 @@ pub(super) struct Process {
     pub(super) deletions: [DeletionLimit; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
-    pub(super) ends: [[Option<End>; NAMES]; REMOTES],
+    pub(super) ends: [[Option<PairStatus>; NAMES]; REMOTES],
     pub(super) attempt: Option<Attempt>,
     /// The clusters that are connected.
     pub(super) sessions: [Option<Shown>; REMOTES],
@@ -35,11 +43,11 @@ pub(super) struct Answers {
 }
 
 /// The attempt that is going on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) remote: usize,
     pub(super) name: usize,
-    pub(super) progress: Progress,
+    pub(super) progress: observed::Attempt,
 }
 
 impl Sync {
@@ -66,12 +74,12 @@ impl Sync {
         }
         self.event_steps(world, process, steps);
         self.look_steps(world, process, steps);
-        if let Some(attempt) = process.attempt {
-            return self.act(world, attempt, steps);
+        if let Some(attempt) = &process.attempt {
+            return self.act(world, attempt.clone(), steps);
         }
         for (remote, name) in pairs() {
             if process.queued[remote][name] && !self.is_parked(world, remote) {
-                let attempt = Attempt { remote, name, progress: Progress::default() };
+                let attempt = Attempt { remote, name, progress: observed::Attempt::default() };
                 self.act(world, attempt, steps);
             }
         }
@@ -155,7 +163,7 @@ impl Sync {
     fn look_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         let goes = world.namespace.is_some_and(|namespace| namespace.terminating);
         for (remote, name) in pairs() {
-            let waits = process.ends[remote][name] == Some(End::Waiting);
+            let waits = state(process.ends[remote][name]) == Some(PairState::Waiting);
             if waits && !goes && !process.queued[remote][name] {
                 world.step(steps, true, format!("{}/{name}: a look is due", AB[remote]), |world| {
                     world.process.as_mut().unwrap().queued[remote][name] = true;
@@ -214,18 +222,17 @@ impl Sync {
         let (remote, name) = (attempt.remote, attempt.name);
         let view = self.view(world, remote, name);
         self.rule.turn_to(&view, &mut attempt.progress);
-        let progress = attempt.progress;
-        let act = self.rule.next(&view, &progress);
+        let act = self.rule.next(&view, &attempt.progress);
         let what = format!("{}/{name}: {act:?}", AB[remote]);
-        if let Act::Done(end) = act {
+        if let SyncAction::Done(end) = act {
             world.step(steps, true, what, |world| {
-                self.finish(world, attempt, end);
+                self.finish(world, (remote, name), end);
                 Ok(())
             });
             return;
         }
         world.step(steps, true, what.clone(), |world| {
-            self.perform(world, attempt, &view, act, Fate::Answered)
+            self.perform(world, attempt.clone(), &view, act, Fate::Answered)
         });
         if !self.events.crash || world.troubles == 0 {
             return;
@@ -236,7 +243,7 @@ impl Sync {
             ("the process is killed before the answer", Fate::Killed),
         ] {
             world.step(steps, false, format!("{what}: {how}"), |world| {
-                self.perform(world, attempt, &view, act, fate)
+                self.perform(world, attempt.clone(), &view, act, fate)
             });
         }
     }
@@ -261,18 +268,25 @@ impl Sync {
     pub(super) fn finish(
         &self,
         world: &mut World,
-        Attempt { remote, name, .. }: Attempt,
-        end: End,
+        (remote, name): (usize, usize),
+        end: PairStatus,
     ) {
         let process = world.process.as_mut().unwrap();
-        if end != End::Held {
+        if state(Some(end)) != Some(PairState::Held) {
             self.rule.forget(&mut process.deletions[remote], name);
         }
         process.ends[remote][name] = Some(end);
-        if process.attempt.is_none() {
+        if process.attempt.take().is_none() {
             process.queued[remote][name] = false;
         }
-        process.attempt = None;
+    }
+}
+
+/// The state of a pair that ended so and is not in sync.
+pub(super) fn state(end: Option<PairStatus>) -> Option<PairState> {
+    match end {
+        Some(PairStatus::NotInSync(reason)) => Some(reason.state()),
+        _ => None,
     }
 }
 

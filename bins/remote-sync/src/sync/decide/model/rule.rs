@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     MOST,
-    view::{Act, End, Progress, Records, Shown, Source, Target, Verdict, View, Why},
+    view::{Records, Shown, Source, Target, View},
     world::AB,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         decide::{SyncAction, next_action},
         deletion_limit::DeletionLimit,
         observed::{Attempt, Observed, SourceMarks, SyncRules},
-        status::{PairState, PairStatus, Reason},
+        status::Reason,
     },
 };
 
@@ -76,36 +76,14 @@ impl Rule {
     }
 
     /// Forgets what was found out about other objects.
-    pub(super) fn turn_to(&self, view: &View, progress: &mut Progress) {
-        let mut attempt = attempt(progress);
+    pub(super) fn turn_to(&self, view: &View, attempt: &mut Attempt) {
         attempt.turn_to(&observed(&self.seen(view)));
-        progress.source_gone &= attempt.source_gone;
-        progress.target_gone &= attempt.target_gone;
-        progress.namespace_done = attempt.namespace_done;
-        progress.namespace_exists = attempt.namespace_exists;
-        progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
-        let source = view.source.map(|source| (source.uid, source.terminating));
-        progress.about = Some((source, view.target.map(|target| target.uid)));
     }
 
-    pub(super) fn next(&self, view: &View, progress: &Progress) -> Act {
-        let mut attempt = attempt(progress);
+    pub(super) fn next(&self, view: &View, attempt: &Attempt) -> SyncAction {
+        let mut attempt = attempt.clone();
         attempt.source_gone |= self.without == Some(Safeguard::Proof);
-        match next_action(&observed(&self.seen(view)), &attempt, &rules(view)) {
-            SyncAction::AddFinalizer => Act::AddFinalizer,
-            SyncAction::CreateNamespace => Act::CreateNamespace,
-            SyncAction::Create => Act::Create,
-            SyncAction::Update { content, .. } => Act::Update { content },
-            SyncAction::RecordGenerations => Act::RecordGenerations,
-            SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
-            SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
-            SyncAction::CheckLimit => Act::CheckLimit,
-            SyncAction::DeleteNamespace => Act::DeleteNamespace,
-            SyncAction::DeleteTarget => Act::DeleteTarget,
-            SyncAction::Release => Act::Release,
-            SyncAction::Done(status) => Act::Done(end(status)),
-            other => panic!("the model has nothing to {}", other.as_str()),
-        }
+        next_action(&observed(&self.seen(view)), &attempt, &rules(view))
     }
 
     /// The deletions of a new process.
@@ -117,19 +95,20 @@ impl Rule {
         })
     }
 
-    /// Asks for the deletion of a pair's target.
-    pub(super) fn ask(&self, deletions: &mut DeletionLimit, name: usize, why: Why) -> Verdict {
+    /// Asks for the deletion of a pair's target, whose source is gone, or `swept` with its kind.
+    pub(super) fn ask(
+        &self,
+        deletions: &mut DeletionLimit,
+        name: usize,
+        (gone, swept): (bool, bool),
+    ) -> Result<(), Reason> {
         if self.without == Some(Safeguard::Limit) {
-            return Verdict::Open;
+            return Ok(());
         }
         let pair = self.pair(name);
         // Of one token a restart leaves one.
-        let mut verdict = deletions.ask(&pair, why.gone, false, self.now);
-        if verdict.is_ok() {
-            let more = why.swept.then_some(Reason::KindDeleted);
-            verdict = deletions.hold(&pair, more, why.gone, self.now);
-        }
-        if verdict.is_ok() { Verdict::Open } else { Verdict::Held }
+        deletions.ask(&pair, gone, false, self.now)?;
+        deletions.hold(&pair, swept.then_some(Reason::KindDeleted), gone, self.now)
     }
 
     /// A pair's attempt ended without a hold.
@@ -198,34 +177,6 @@ fn observed(view: &View) -> Observed {
             unproven: vec![mark(Shown { uid: 0, ..view.cluster })],
         },
         target_cluster: cluster(0xff),
-    }
-}
-
-fn attempt(progress: &Progress) -> Attempt {
-    let verdict = |verdict| if verdict == Verdict::Open { Ok(()) } else { Err(Reason::TooMany) };
-    Attempt {
-        source_gone: progress.source_gone,
-        target_gone: progress.target_gone,
-        namespace_exists: progress.namespace_exists,
-        namespace_done: progress.namespace_done,
-        verdict: progress.verdict.map(verdict),
-        about: progress.about.map(|(source, target)| {
-            (source.map(|(uid, terminating)| (object(uid), terminating)), target.map(object))
-        }),
-        ..Attempt::default()
-    }
-}
-
-fn end(status: PairStatus) -> End {
-    match status {
-        PairStatus::InSync => End::InSync,
-        PairStatus::Nothing => End::Nothing,
-        PairStatus::NotInSync(reason) => match reason.state() {
-            PairState::Waiting => End::Waiting,
-            PairState::Held => End::Held,
-            PairState::Conflict => End::Conflict,
-            PairState::InSync | PairState::Paused | PairState::Failing => End::Nothing,
-        },
     }
 }
 
