@@ -71,14 +71,3 @@ fn labels_and_annotations_of_a_secret_are_uploaded_as_named() {
     stage.target_secret("token").merge(&label);
     stage.writes_no_more_than(before);
 }
-
-#[test]
-fn secret_of_somebody_else_stays_though_targets_are_taken() {
-    let (stage, sidecar, _, target) = stage("upload-always", &["-adopt", "always"]);
-    let theirs = json!({"type": "Opaque", "data": {"data": BASE64_STANDARD.encode("theirs")}});
-    stage.source_secret("token").create(&theirs);
-    let before = stage.source_secret("token").read();
-    create(&stage, &target, "token", "Opaque", &json!({}));
-    has_pair(&sidecar, "conflict");
-    stays("it is as it was", || stage.source_secret("token").read() == before);
-}
