@@ -220,9 +220,9 @@ impl Controller {
             let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
                 continue;
             };
-            let source = remote.names.source_key(canonical.0, canonical.1);
+            let source = remote.names.source(canonical.0, canonical.1);
             let concerned = origin.is_some_and(|origin| remote.is_followed_for(origin))
-                || remote.source.stores[kind].has(&source)
+                || remote.source.stores[kind].has(&key::of(&source.0, &source.1))
                 || gone && remote.knows(kind, canonical);
             if concerned {
                 self.enqueue(remote, kind, Some(canonical), urgent);

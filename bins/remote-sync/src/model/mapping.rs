@@ -11,7 +11,7 @@
 
 use apiclient::resource::{valid_label, valid_name};
 
-use crate::model::key::{self, ObjectKey};
+use crate::model::key;
 
 /// Placeholder for the remote's name.
 pub(crate) const CLUSTER: &str = "{cluster}";
@@ -90,11 +90,6 @@ impl NameMapping {
     /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
     pub(crate) fn source(&self, namespace: &str, name: &str) -> (String, String) {
         (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
-    }
-
-    /// The key of the source.
-    pub(crate) fn source_key(&self, namespace: &str, name: &str) -> ObjectKey {
-        format!("{namespace}/{name}{}", self.resource_suffix).into()
     }
 
     /// Namespace and name of the target.

@@ -1,7 +1,7 @@
 //! Desired target of a source, and the bodies of writes that bring it about: pure.
 
 use apiclient::resource::Target;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
     model::{
@@ -29,16 +29,13 @@ impl Desired<'_> {
         let mut object = Map::new();
         object.insert("apiVersion".into(), place.resource.api_version().into());
         object.insert("kind".into(), place.resource.kind.as_ref().into());
-        let mut metadata = json!({"name": place.name});
-        if let Some(namespace) = place.namespace {
-            metadata["namespace"] = namespace.into();
-        }
-        for (field, map) in [("labels", self.labels()), ("annotations", self.annotations())] {
-            if !map.is_empty() {
-                metadata[field] = map.into();
-            }
-        }
-        object.insert("metadata".into(), metadata);
+        let mut metadata = Map::new();
+        metadata.insert("name".into(), place.name.into());
+        metadata.extend(place.namespace.map(|namespace| ("namespace".into(), namespace.into())));
+        let mut annotations = self.copied_annotations();
+        annotations.extend(self.origin_annotations());
+        metadata.extend(self.metadata(annotations));
+        object.insert("metadata".into(), metadata.into());
         object.extend(self.content());
         object.into()
     }
@@ -73,13 +70,7 @@ impl Desired<'_> {
     /// What the target's server did not keep when this was written, in words, by its answer.
     pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
         let mut sent = self.updated_content(Some(answer));
-        let mut metadata = Map::new();
-        for (field, map) in [("labels", self.labels()), ("annotations", self.copied_annotations())]
-        {
-            if !map.is_empty() {
-                metadata.insert(field.into(), map.into());
-            }
-        }
+        let metadata = self.metadata(self.copied_annotations());
         sent.insert("metadata".into(), metadata.into());
         altered(&sent.into(), answer)
     }
@@ -131,7 +122,7 @@ impl Desired<'_> {
             patch.push(add("/metadata/labels", labels));
         }
         // Our own annotations are no reason for a write, unless the recorded keys are wrong.
-        let stale = self.recorded_keys(body).is_some_and(|keys| keys != self.managed().to_string());
+        let stale = self.recorded_keys(body).is_some_and(|keys| keys != self.managed());
         if content || labels_differ || stale || differs("annotations", &annotations) {
             annotations.extend(self.origin_annotations());
             patch.push(add("/metadata/annotations", annotations));
@@ -165,30 +156,26 @@ impl Desired<'_> {
         members(all, &|key| self.reader.copies_annotation(key))
     }
 
-    fn annotations(&self) -> Map<String, Value> {
-        let mut annotations = self.copied_annotations();
-        annotations.extend(self.origin_annotations());
-        annotations
+    /// The labels, and these annotations, where there are any.
+    fn metadata(&self, annotations: Map<String, Value>) -> Map<String, Value> {
+        let fields = [("labels", self.labels()), ("annotations", annotations)];
+        let fields = fields.into_iter().filter(|(_, map)| !map.is_empty());
+        fields.map(|(field, map)| (field.into(), map.into())).collect()
     }
 
     /// The annotations that record whose copy the target is.
     fn origin_annotations(&self) -> Map<String, Value> {
-        let (keys, managed) = (&self.reader.keys, self.managed().to_string());
-        let pairs = [(&keys.source, self.origin.to_string()), (&keys.managed_keys, managed)];
+        let keys = &self.reader.keys;
+        let pairs = [(&keys.source, self.origin.to_string()), (&keys.managed_keys, self.managed())];
         pairs.map(|(key, value)| (key.clone(), value.into())).into_iter().collect()
     }
 
-    fn managed(&self) -> ManagedKeys<'_> {
-        let keys = |field: &str| {
-            let map = self.source["metadata"][field].as_object();
-            map.into_iter().flatten().map(|(key, _)| key.as_str())
-        };
-        ManagedKeys {
-            labels: keys("labels").filter(|key| self.reader.copies_label(key)).collect(),
-            annotations: keys("annotations")
-                .filter(|key| self.reader.copies_annotation(key))
-                .collect(),
-        }
+    /// The keys of labels and annotations that are copied.
+    fn managed(&self) -> String {
+        let (labels, annotations) = (self.labels(), self.copied_annotations());
+        let labels = labels.keys().map(String::as_str).collect();
+        let annotations = annotations.keys().map(String::as_str).collect();
+        ManagedKeys { labels, annotations }.to_string()
     }
 }
 

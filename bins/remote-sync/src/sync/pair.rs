@@ -113,11 +113,6 @@ impl<'a> PairContext<'a> {
         SyncRules::new(&self.context.settings, &self.kinds)
     }
 
-    /// Returns whether it is reconciled as a pair of small objects.
-    pub(crate) fn is_small(&self) -> bool {
-        !self.item.large
-    }
-
     /// Returns whether one of its objects is large.
     pub(crate) fn is_large(&self) -> bool {
         self.source.is_large() || self.target.is_large()

@@ -109,7 +109,7 @@ impl<'a> Reconciler<'a> {
         let is_dry = self.pair.context.settings.dry_run;
         let admission =
             if is_dry { Admission::Admitted { waited: false } } else { self.pair.begin() };
-        if self.pair.is_small() || !matches!(admission, Admission::Admitted { .. }) {
+        if !self.pair.item.large || !matches!(admission, Admission::Admitted { .. }) {
             return admission;
         }
         let context: &'a SyncContext = self.pair.context;
@@ -136,7 +136,7 @@ impl<'a> Reconciler<'a> {
                 Ok(None) => None,
                 Ok(Some(status)) => Some(self.end(&observed, status)),
                 // It has grown, or its size was not known.
-                Err(Error::TooLarge(_)) if self.pair.is_small() => {
+                Err(Error::TooLarge(_)) if !self.pair.item.large => {
                     Some(ReconcileResult::RequeueAsLarge)
                 }
                 // A Secret that cannot be written blocks neither the others nor the spec.
