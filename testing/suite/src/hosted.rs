@@ -125,6 +125,6 @@ pub fn hosted_addon_rights() -> Vec<Value> {
 }
 
 fn patches(overlay: &str) -> Vec<Value> {
-    let path = format!("manifests/csr-bootstrapper-hosted/{overlay}/kustomization.yaml");
+    let path = format!("csr-bootstrapper-hosted/{overlay}/kustomization.yaml");
     objects(&path, &[])[0]["patches"].as_array().expect("patches").clone()
 }
