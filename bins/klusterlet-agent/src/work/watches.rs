@@ -52,8 +52,8 @@ struct Seen {
 struct Change {
     /// Of more than its status.
     is_desired: bool,
-    /// What was seen, if that was one thing only: the echo of a write may come before its answer.
-    only: Option<Seen>,
+    /// The only state seen since the last pass: it may be the echo of a write whose answer is on its way.
+    echo: Option<Seen>,
 }
 
 /// The applied objects and the works that they belong to; shared by all watches.
@@ -198,7 +198,10 @@ impl Watches {
         let Some(known) = objects.get_mut(&identifier) else { return };
         let written = Seen::of(&object["metadata"]);
         known.seen = Some(written);
-        if changed.get(&identifier).is_some_and(|change| change.only == Some(written)) {
+        // Another work that has the object has not seen this state yet.
+        let is_alone = known.works.len() == 1;
+        let change = changed.get(&identifier);
+        if is_alone && change.is_some_and(|change| change.echo == Some(written)) {
             changed.remove(&identifier);
         }
     }
@@ -238,7 +241,7 @@ impl Watches {
         if std::mem::replace(&mut watch.is_refused, is_refused) != is_refused {
             // Another pass begins or ends the polling.
             let objects = objects.keys().filter(|object| object.kind() == kind);
-            let change = Change { is_desired: true, only: None };
+            let change = Change { is_desired: true, echo: None };
             changed.extend(objects.map(|object| (object.clone(), change)));
         }
     }
@@ -259,9 +262,9 @@ impl State {
         let is_desired = before.is_none_or(|before| before.desired != now.desired);
         if is_desired || known.works.values().any(|scrape| *scrape != Scrape::Never) {
             let known = self.changed.get(object);
-            let only = known.is_none().then_some(now);
+            let echo = known.is_none().then_some(now);
             let is_desired = is_desired || known.is_some_and(|known| known.is_desired);
-            self.changed.insert(object.clone(), Change { is_desired, only });
+            self.changed.insert(object.clone(), Change { is_desired, echo });
         }
     }
 
@@ -272,18 +275,16 @@ impl State {
         }
     }
 
-    /// Forgets those of some objects that no work has, and ends the watches of their kinds.
+    /// Forgets the objects among these that no work has, and ends the watches of their kinds.
     fn forget_unapplied(&mut self, objects: &[ResourceIdentifier]) {
         for object in objects {
             if self.objects.get(object).is_none_or(|object| !object.works.is_empty()) {
                 continue;
             }
             self.objects.remove(object);
-            let has_kind = |it: &ResourceIdentifier| {
-                (&it.group, &it.resource) == (&object.group, &object.resource)
-            };
-            if !self.objects.keys().any(has_kind)
-                && let Some(ended) = self.kinds.remove(&object.kind())
+            let kind = object.kind();
+            if !self.objects.keys().any(|it| it.kind() == kind)
+                && let Some(ended) = self.kinds.remove(&kind)
             {
                 ended.stop.raise();
             }
@@ -399,5 +400,17 @@ mod tests {
             after.iter().for_each(note);
             assert_eq!(!watches.take_changed().is_empty(), is_change, "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn change_is_told_to_the_other_work_of_an_object_that_a_write_left() {
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "2"}});
+        let identifier = identifier(&CONFIGMAPS, &object);
+        let watches = watches(&identifier, Scrape::Watch);
+        let other = ("other".to_owned(), Scrape::Watch);
+        lock(&watches.0).objects.get_mut(&identifier).unwrap().works.extend([other]);
+        watches.note(&CONFIGMAPS, &Document::Whole(object.clone()), false);
+        watches.wrote(&CONFIGMAPS, &object);
+        assert!(watches.take_changed().contains_key("other"));
     }
 }
