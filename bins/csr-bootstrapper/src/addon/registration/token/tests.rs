@@ -119,3 +119,15 @@ fn addon_token_that_is_not_saved_yet_is_kept() {
     assert!(last("u1", 500).is_none());
     assert!(last("u2", 0).is_none(), "another ServiceAccount");
 }
+
+#[test]
+fn addon_token_that_cannot_be_read_delays_the_next() {
+    let (mut driver, mut now) = (TokenDriver::default(), Instant::now());
+    for seconds in [2, 4, 8] {
+        assert!(driver.take(&b"opaque".to_vec().into(), "u1", now).is_err());
+        let next = driver.pacing.next_write(now).unwrap();
+        assert_eq!(next - now, Duration::from_secs(seconds));
+        now = next;
+    }
+    assert_eq!(driver.condition().unwrap().status, "False");
+}
