@@ -63,7 +63,7 @@ pub(super) struct Registration {
 enum Credential {
     Certificate {
         template: CsrTemplate,
-        /// The default user before OCM 1.3, if the add-on names none: a certificate of that is renewed as it is.
+        /// The default user before OCM 1.3, if the add-on names none: a certificate of that keeps its user at renewal.
         former_user: Option<String>,
     },
     /// A token of this add-on's ServiceAccount.
@@ -100,17 +100,26 @@ pub(super) struct Inputs<'a> {
 /// The desired registrations of all add-ons by their Secrets; `None` removes an obsolete Secret.
 pub(super) fn desired(inputs: &Inputs<'_>) -> BTreeMap<RegistrationSecret, Option<Registration>> {
     let Inputs { addons, stored, apart, .. } = *inputs;
+    let named = addons.iter().map(|(name, addon)| (name, inputs.registrations(name, addon)));
+    let named: BTreeMap<_, _> = named.collect();
     let kept: BTreeSet<_> = stored.iter().map(|(it, _)| it.clone().placed(apart)).collect();
+    // The hub certainly no longer has the add-on, or the add-on no longer names the Secret.
+    let is_obsolete = |(secret, name): &&(RegistrationSecret, String)| match addons.get(name) {
+        Some(addon) => {
+            !addon.terminating && !named[name].contains_key(&secret.clone().placed(apart))
+        }
+        None => (inputs.is_gone)(name),
+    };
+    let obsolete: Vec<_> = stored.iter().filter(is_obsolete).collect();
     // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
-    let wanted = addons.iter().flat_map(|(name, addon)| {
-        let all = inputs.registrations(name, addon).into_iter();
-        all.filter(|(secret, _)| !addon.terminating || kept.contains(secret))
+    let wanted = named.into_iter().flat_map(|(name, all)| {
+        let (terminating, kept) = (addons[name].terminating, &kept);
+        all.into_iter().filter(move |(secret, _)| !terminating || kept.contains(secret))
     });
     let mut desired: BTreeMap<_, _> =
         wanted.map(|(secret, registration)| (secret, Some(registration))).collect();
-    for (secret, addon) in stored {
-        let placed = secret.clone().placed(apart);
-        if !desired.contains_key(&placed) && inputs.is_obsolete(&placed, addon) {
+    for (secret, _) in obsolete {
+        if !desired.contains_key(&secret.clone().placed(apart)) {
             desired.insert(secret.clone(), None);
         }
     }
@@ -118,18 +127,14 @@ pub(super) fn desired(inputs: &Inputs<'_>) -> BTreeMap<RegistrationSecret, Optio
 }
 
 impl Inputs<'_> {
-    /// Returns whether this Secret is certainly obsolete: the hub no longer has its add-on, or the add-on no longer names
-    /// it.
-    fn is_obsolete(&self, secret: &RegistrationSecret, name: &str) -> bool {
-        let Some(addon) = self.addons.get(name) else { return (self.is_gone)(name) };
-        let is_named = || self.registrations(name, addon).iter().any(|(named, _)| named == secret);
-        !addon.terminating && !is_named()
-    }
-
     /// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid
     /// name are left out.
-    fn registrations(&self, name: &str, addon: &AddOn) -> Vec<(RegistrationSecret, Registration)> {
-        let mut all: Vec<(RegistrationSecret, Registration)> = Vec::new();
+    fn registrations(
+        &self,
+        name: &str,
+        addon: &AddOn,
+    ) -> BTreeMap<RegistrationSecret, Registration> {
+        let mut all = BTreeMap::new();
         for config in &addon.registrations {
             let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
             let secret = match is_kube_client {
@@ -138,7 +143,7 @@ impl Inputs<'_> {
             };
             let secret = RegistrationSecret { namespace: addon.namespace.clone(), name: secret };
             let secret = secret.placed(self.apart);
-            if !valid_name(&secret.name) || all.iter().any(|(known, _)| *known == secret) {
+            if !valid_name(&secret.name) || all.contains_key(&secret) {
                 continue;
             }
             let credential = match self.driver {
@@ -147,7 +152,7 @@ impl Inputs<'_> {
                 }
                 _ => certificate(name, config, self.names),
             };
-            all.push((secret, Registration { addon: name.to_owned(), credential }));
+            all.insert(secret, Registration { addon: name.to_owned(), credential });
         }
         all
     }

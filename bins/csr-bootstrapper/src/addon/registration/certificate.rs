@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Does what is due for the certificate of one registration; returns when to come again if nothing changes. A certificate
-/// of the former default user, if there is one, is renewed as it is.
+/// of the former default user, if there is one, keeps its user at renewal.
 ///
 /// # Errors
 /// As the hub and the cluster of the Secret say.

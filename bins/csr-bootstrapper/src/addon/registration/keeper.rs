@@ -59,7 +59,7 @@ pub(in crate::addon) struct Keeper {
     /// Why the Secret must not be written, as it was last reported.
     conflict: Option<String>,
     errors: Backoff,
-    /// The time of the next step. A change makes it due at once, except after a failure.
+    /// The time of the next step. A change makes it due immediately, except after a failure.
     due: Instant,
 }
 

@@ -13,7 +13,7 @@ fn planned(status: Value, driver: KubeClientDriver) -> Vec<(RegistrationSecret, 
         driver,
         apart: true,
     };
-    inputs.registrations("test", &addon)
+    inputs.registrations("test", &addon).into_iter().collect()
 }
 
 fn template(config: Value) -> CsrTemplate {
@@ -39,7 +39,7 @@ fn addon_registration_secrets_are_named_after_their_signers() {
     let all = planned(json!({"namespace": "ns", "registrations": all}), KubeClientDriver::Csr);
     let names: Vec<_> = all.iter().map(|(secret, _)| secret.sentence_name()).collect();
     let expected =
-        ["test-hub-kubeconfig", "test-example.com-signer-x-client-cert", "test--client-cert"];
+        ["test--client-cert", "test-example.com-signer-x-client-cert", "test-hub-kubeconfig"];
     assert_eq!(names, expected.map(|name| format!("Secret ns/{name}")));
     assert!(planned(json!({}), KubeClientDriver::Csr).is_empty());
 }
@@ -82,8 +82,8 @@ fn addon_registration_by_token_is_for_the_hubs_api_server_alone() {
     let all = json!([{"signerName": KUBE_API_SERVER_CLIENT}, {"signerName": "example.com/x"}]);
     let driver = KubeClientDriver::Token { lifetime: 700 };
     let all = planned(json!({"registrations": all}), driver);
-    assert!(matches!(all[0].1.credential, Credential::Token { lifetime: 700, .. }));
-    assert!(matches!(all[1].1.credential, Credential::Certificate { .. }));
+    assert!(matches!(all[0].1.credential, Credential::Certificate { .. }), "{:?}", all[0].0);
+    assert!(matches!(all[1].1.credential, Credential::Token { lifetime: 700, .. }));
 }
 
 /// configuration_test.go:365: what changes it, and what does not.
