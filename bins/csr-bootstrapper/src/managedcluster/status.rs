@@ -177,7 +177,7 @@ impl StatusController<'_> {
         let nodes = &self.agent.nodes;
         let revision = nodes.revision();
         if self.capacity.0 != revision {
-            let was_known = self.capacity.1.is_some();
+            let was_known = self.capacity.0 == 0 || self.capacity.1.is_some();
             self.capacity = (revision, Capacity::of(nodes));
             if was_known && self.capacity.1.is_none() {
                 log::warn!(
