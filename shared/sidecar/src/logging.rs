@@ -38,8 +38,9 @@ pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     };
     Builder::new()
         .filter_level(level)
-        // ureq and ureq_proto log connections and frames, nothing that a user can act on.
+        // ureq, ureq_proto and rustls log connections and frames, nothing that a user can act on.
         .filter_module("ureq", LevelFilter::Off)
+        .filter_module("rustls", LevelFilter::Off)
         .format(move |out, record| out.write_all(format(SystemTime::now(), record).as_bytes()))
         .target(Target::Pipe(Box::new(Lines(sender.clone()))))
         .init();
