@@ -115,7 +115,7 @@ pub(crate) fn table(duties: Duties) -> Vec<Flag> {
     table
 }
 
-/// The work agent's flags, those of them that have no effect here, and this program's own.
+/// The work agent's flags, its flags without effect here, and this program's own.
 fn own() -> Vec<Flag> {
     flag_rows! {
         ["ManifestWorks"]

@@ -183,7 +183,7 @@ fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
 }
 
 /// The key of the next entry of a map that has `entries`, charged before it is copied; `None` if nothing is kept
-/// of the entry. With it goes the place of its value.
+/// of the entry. Also returns the place of its value.
 struct Key<'a> {
     budget: &'a Budget,
     parent: Position,

@@ -81,7 +81,7 @@ impl Stage {
         self.spoke.directory.path().join("hub-kubeconfig")
     }
 
-    // --- the programs, as manifests/csr-bootstrapper/agent.yaml and sidecar.yaml start them ---
+    // --- the programs, as manifests/csr-bootstrapper/agent.yaml and the components start them ---
 
     pub fn bootstrapper(&self) -> Sidecar {
         self.spoke.start_as(|command| {
