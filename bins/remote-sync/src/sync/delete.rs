@@ -1,7 +1,10 @@
 //! Actions that end a pair: confirmation that one object is gone, deletion of the other, and removal of the
 //! finalizer last.
 
-use std::time::Instant;
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 
 use apiclient::{
     client::{Patch, Preconditions, Propagation},
@@ -12,11 +15,12 @@ use apiclient::{
 use log::Level;
 
 use crate::{
+    connection::Connection,
     model::object::{Cached, SourceObject, TargetObject},
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
-        pair::{PairContext, log_pair, stale},
+        pair::{PairContext, PairObject, log_pair},
         patch,
         status::{PairStatus, Reason},
     },
@@ -42,29 +46,13 @@ impl PairContext<'_> {
 
     /// A list may be stale or incomplete; only this read confirms that the source is gone.
     pub(crate) fn confirm_source_gone(&self, attempt: &mut Attempt) -> Result<()> {
-        match self.source.get() {
-            Err(Error::NotFound(_)) => {
-                // What said so may be another cluster by now.
-                let cluster = &self.remote.source.cluster;
-                cluster.check(&cluster.session()?)?;
-                attempt.source_gone = true;
-                Ok(())
-            }
-            object => self.source.keep(&object?).map(drop),
-        }
+        attempt.source_gone = is_gone(&self.source, &self.remote.source.cluster)?;
+        Ok(())
     }
 
     pub(crate) fn confirm_target_gone(&self, attempt: &mut Attempt) -> Result<()> {
-        match self.target.get() {
-            Err(Error::NotFound(_)) => {
-                // What said so may be another cluster by now.
-                let cluster = &self.remote.target.cluster;
-                cluster.check(&cluster.session()?)?;
-                attempt.target_gone = true;
-                Ok(())
-            }
-            object => self.target.keep(&object?).map(drop),
-        }
+        attempt.target_gone = is_gone(&self.target, &self.remote.target.cluster)?;
+        Ok(())
     }
 
     /// Asks whether the limit and the source's surroundings let a deletion pass.
@@ -88,7 +76,7 @@ impl PairContext<'_> {
     fn deletion_of_more(&self, source: Option<&Cached<SourceObject>>) -> Result<Option<Reason>> {
         let namespace = NAMESPACES.cluster_object(&self.source.namespace);
         let is_namespaced = !self.source.namespace.is_empty();
-        if is_namespaced && self.life_at_source(&namespace)? != Life::NotKnownToEnd {
+        if is_namespaced && self.life_of_namespace(&namespace)? != Life::NotKnownToEnd {
             return Ok(Some(Reason::NamespaceDeleted));
         }
         let kind = &self.kinds.source.resource;
@@ -96,13 +84,29 @@ impl PairContext<'_> {
             return Ok(None);
         }
         let name = kind.to_string();
-        let definition = CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name);
-        let life = self.life_at_source(&definition)?;
-        // Not each kind has a definition. One that had it is gone with its objects.
-        if life == Life::Absent && source.is_some() {
-            self.source.get().map_err(stale)?;
+        let life = match self.life_at_source(&CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name)) {
+            // A definition may be large.
+            Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => return Ok(None),
+            life => life?,
+        };
+        if life == Life::Absent {
+            // Not each kind has a definition. One that had it is no longer served, which is an error here.
+            let seen = source.map(|source| source.uid);
+            self.source.refresh(self.source.get(), seen)?;
         }
         Ok((life == Life::Terminating).then_some(Reason::KindDeleted))
+    }
+
+    /// Whoever has read one may read the next: a refusal then leaves it open whether that is being deleted.
+    fn life_of_namespace(&self, namespace: &Target<'_>) -> Result<Life> {
+        let has_read = &self.remote.has_read_namespace;
+        match self.life_at_source(namespace) {
+            Err(Error::Forbidden(_)) if !has_read.load(Relaxed) => Ok(Life::NotKnownToEnd),
+            life => {
+                has_read.fetch_or(life.is_ok(), Relaxed);
+                life
+            }
+        }
     }
 
     fn life_at_source(&self, place: &Target<'_>) -> Result<Life> {
@@ -110,11 +114,8 @@ impl PairContext<'_> {
             Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
                 Ok(Life::Terminating)
             }
+            Ok(_) => Ok(Life::NotKnownToEnd),
             Err(Error::NotFound(_)) => Ok(Life::Absent),
-            // A definition may be large.
-            Ok(_) | Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => {
-                Ok(Life::NotKnownToEnd)
-            }
             Err(error) => Err(error),
         }
     }
@@ -167,6 +168,21 @@ impl PairContext<'_> {
         }
         attempt.namespace_done = true;
         Ok(())
+    }
+}
+
+/// Reads an object, and returns whether it is gone.
+fn is_gone<T: Clone + PartialEq>(
+    object: &PairObject<'_, T>,
+    cluster: &Arc<Connection>,
+) -> Result<bool> {
+    match object.get() {
+        Err(Error::NotFound(_)) => {
+            // What said so may be another cluster by now.
+            cluster.check(&cluster.session()?)?;
+            Ok(true)
+        }
+        found => object.keep(&found?).map(|_| false),
     }
 }
 

@@ -5,7 +5,7 @@ mod obstacles;
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct RemoteSync {
     /// The kinds whose pairs can be reconciled; those of others are parked.
     open: Mutex<PerKind<bool>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
+    /// A Namespace of sources was read.
+    pub(crate) has_read_namespace: AtomicBool,
     /// Raised when the remote is removed.
     pub(crate) stop: Stop,
     /// Woken, too, when a worker's turn has come.
@@ -75,6 +77,7 @@ impl RemoteSync {
             queue: Workqueue::new(settings.workers),
             open: Mutex::new(settings.resources.map(|_| false)),
             deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
+            has_read_namespace: AtomicBool::new(false),
             turns: stop.child(),
             stop,
             enqueued_for: Mutex::default(),

@@ -6,13 +6,14 @@ use suite::{
     eventually,
     needs::{Need, needs},
     relay::Way,
+    stays,
     sync::{Place, SOURCE, Setting, Stage, WIDGETS},
     within,
 };
 
 use crate::{
     smoke::doubt::outlives,
-    support::{OTHERS, of_program, one},
+    support::{OTHERS, many, of_program, one},
 };
 
 /// What a balancer says that knows no server, and a server that is still starting.
@@ -119,6 +120,29 @@ fn anothers_copy_is_a_conflict() {
     };
     eventually("the conflict is told of", told);
     assert_eq!(source.annotation(suite::sync::REMOTE_GENERATION), None);
+}
+
+/// A proxy's page, or an authorizer that lags: who could read the Namespace before knows nothing of it now.
+#[test]
+fn an_unreadable_namespace_deletes_nothing() {
+    if !needs(Need::Embedded, "a read can be refused") {
+        return;
+    }
+    let (stage, _sidecar, pairs) = many("unreadable", 3, &[]);
+    pairs[0].0.delete();
+    pairs[0].0.wait_until_gone();
+    let hub = stage.remote().cluster.faults();
+    let page = Some("<html>default backend - 404</html>".into());
+    let page = Action::Answer { code: 404, body: page, retry_after: None };
+    for ((source, target), action) in pairs[1..].iter().zip([page, Action::Forbid]) {
+        let rule = of_program(stage.remote(), action).verb("get").resource("namespaces");
+        let rule = hub.add(rule.name(source.namespace.as_deref().unwrap()));
+        source.delete();
+        eventually("it is asked", || (hub.hits(rule) > 0).then_some(()));
+        stays("the copy is there", || target.get().is_some());
+        hub.remove(rule);
+        within(45, "it is gone", || source.get().is_none().then_some(()));
+    }
 }
 
 /// Only the list is forbidden, so that a read would prove the source's end: there is no reason for one.

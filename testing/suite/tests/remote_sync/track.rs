@@ -1,6 +1,6 @@
 //! More of `smoke/track.rs`: changes of `-track`, deleted namespaces.
 
-use dev_apiserver::Action;
+use dev_apiserver::{Action, Rule};
 use serde_json::json;
 use suite::{
     eventually,
@@ -97,6 +97,16 @@ fn track_target_says_what_it_may_not_remove() {
     eventually("all records go", || is_bare(&source).then_some(()));
 }
 
+/// The hub says that this object, of which it knows the kind, is not there.
+fn absent(stage: &Stage, resource: &str, name: &str) -> Rule {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+        "reason": "NotFound", "details": {"kind": resource, "name": name},
+    });
+    let action = Action::Answer { code: 404, body: Some(status.to_string()), retry_after: None };
+    of_program(stage.remote(), action).verb("get").resource(resource).name(name)
+}
+
 /// People let the source go after its deletion was seen, and its kind or namespace goes with it: neither is being
 /// deleted any more when the program looks, and no watch has told it that the source is gone.
 #[test]
@@ -115,17 +125,31 @@ fn track_target_keeps_a_copy_swept_while_it_is_judged() {
             (resource, if name.is_empty() { &*namespace } else { name }),
             (&*WIDGETS.resource.plural, &*source.name),
         ] {
-            let status = json!({
-                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
-                "reason": "NotFound", "details": {"kind": resource, "name": name},
-            });
-            let body = Some(status.to_string());
-            let gone = Action::Answer { code: 404, body, retry_after: None };
-            let gone = of_program(stage.remote(), gone).verb("get").resource(resource);
-            faults.add(gone.name(name));
+            faults.add(absent(&stage, resource, name));
         }
         source.set_finalizers(&["example.com/hold"]);
         source.delete();
         stays("the copy is there", || target.get().is_some());
     }
+}
+
+/// The kind is gone by the time its definition is asked for: whatever it had went with it.
+#[test]
+fn track_target_keeps_a_copy_whose_kind_goes_after_the_proof() {
+    if !needs(Need::Embedded, "a server's reads and its watches differ") {
+        return;
+    }
+    let (stage, source, target) = one("track-unserved");
+    let _sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "0s"]].concat());
+    target.wait_for_number(1);
+    stage.settled();
+    let (faults, plural) = (stage.remote().cluster.faults(), &*WIDGETS.resource.plural);
+    faults.add(absent(&stage, "customresourcedefinitions", &WIDGETS.flag()));
+    faults.add(absent(&stage, plural, &source.name).times(1));
+    let body = Some("404 page not found".into());
+    let page = Action::Answer { code: 404, body, retry_after: None };
+    let unserved = faults.add(of_program(stage.remote(), page).verb("get").resource(plural));
+    source.delete();
+    eventually("it is asked for again", || (faults.hits(unserved) > 0).then_some(()));
+    stays("the copy is there", || target.get().is_some());
 }
