@@ -62,9 +62,10 @@ impl PairContext<'_> {
         let restarted = self.context.records.restarted(self.context.settings.orphans.within);
         let limit = || lock(&self.remote.deletions);
         let mut verdict = limit().ask(self.id, orphan, restarted, Instant::now());
-        if verdict.is_ok() {
+        // During the grace, too: what is being deleted then may be back at its end, and the source after it.
+        if matches!(verdict, Ok(()) | Err(Reason::GracePeriod(_))) {
             let more = self.deletion_of_more(source)?;
-            verdict = limit().hold(self.id, more, orphan, Instant::now());
+            verdict = limit().hold(self.id, more, verdict, orphan, Instant::now());
         }
         attempt.verdict = Some(verdict);
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! If more deletions wait than a person makes at once, something went wrong at the source: all of that kind wait.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
 use apiclient::token_bucket::TokenBucket;
 
@@ -70,18 +70,17 @@ impl DeletionLimit {
         } else {
             bucket.take(now).map_err(Reason::NextToken)
         };
-        let hold = match verdict {
-            // Until what surrounds the source was read again.
-            Ok(()) => own.hold.filter(|hold| hold.is_of_more()),
-            Err(reason) => Some(reason).filter(|reason| !matches!(reason, Reason::GracePeriod(_))),
-        };
+        let counts = |reason: &Reason| !matches!(reason, Reason::GracePeriod(_));
+        // What surrounds the source holds it until that was read again.
+        let of_more = own.hold.filter(|hold| hold.is_of_more());
+        let hold = of_more.or_else(|| verdict.err().filter(counts));
         let has_token = own.has_token || verdict.is_ok();
         waiting.insert(pair.key.clone(), Waiting { since: own.since, hold, has_token });
         verdict
     }
 
-    /// Holds a deletion that has passed the limit while the source is only a part of what is being deleted. Once that
-    /// is back, the source may follow: `None` after a reason starts over.
+    /// Holds a deletion with this verdict while the source is only a part of what is being deleted. Once that is back,
+    /// the source may follow: `None` after a reason starts the grace over.
     ///
     /// # Errors
     /// Why it has to wait.
@@ -89,19 +88,20 @@ impl DeletionLimit {
         &mut self,
         pair: &Pair,
         reason: Option<Reason>,
+        verdict: Result<(), Reason>,
         orphan: bool,
         now: Instant,
     ) -> Result<(), Reason> {
         let KindDeletions { waiting, .. } = self.of(pair.kind, false, now);
-        let Some(own) = waiting.get_mut(&pair.key) else { return Ok(()) };
-        let held = std::mem::replace(&mut own.hold, reason);
+        let Some(own) = waiting.get_mut(&pair.key) else { return verdict };
+        let held = mem::replace(&mut own.hold, reason);
         match reason {
             Some(reason) => Err(reason),
             None if held.is_some() => {
                 waiting.remove(&pair.key);
                 self.ask(pair, orphan, false, now)
             }
-            None => Ok(()),
+            None => verdict,
         }
     }
 
@@ -112,9 +112,9 @@ impl DeletionLimit {
         }
     }
 
-    /// Starts all grace periods over: a source that was missing may be back.
-    pub(crate) fn restart_grace(&mut self, now: Instant) {
-        let waiting = self.kinds.values_mut().flat_map(|kind| kind.waiting.values_mut());
+    /// Starts the grace periods of a kind over: a source that was missing may be back.
+    pub(crate) fn restart_grace(&mut self, kind: KindIndex, now: Instant) {
+        let waiting = self.kinds.get_mut(&kind).into_iter().flat_map(|it| it.waiting.values_mut());
         waiting.for_each(|waiting| waiting.since = now);
     }
 

@@ -42,8 +42,8 @@ pub(crate) struct RemoteSync {
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue<Pair>,
-    /// The kinds whose pairs can be reconciled; those of others are parked.
-    open: Mutex<PerKind<bool>>,
+    /// The session of the sources' cluster since which pairs of a kind can be reconciled; `None` parks them.
+    open: Mutex<PerKind<Option<u64>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     /// A Namespace of sources was read.
     pub(crate) has_read_namespace: AtomicBool,
@@ -53,8 +53,6 @@ pub(crate) struct RemoteSync {
     pub(crate) turns: Stop,
     /// The marks of the sources' cluster for which all pairs were enqueued last.
     enqueued_for: Mutex<Option<SourceMarks>>,
-    /// The last session of the sources' cluster.
-    session: Mutex<u64>,
     memory: Mutex<Memory>,
     /// Target namespaces that could not be written to at these times, and why.
     missing: Mutex<Vec<(String, (Reason, Instant))>>,
@@ -75,13 +73,12 @@ impl RemoteSync {
             source,
             target,
             queue: Workqueue::new(settings.workers),
-            open: Mutex::new(settings.resources.map(|_| false)),
+            open: Mutex::new(settings.resources.map(|_| None)),
             deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
             has_read_namespace: AtomicBool::new(false),
             turns: stop.child(),
             stop,
             enqueued_for: Mutex::default(),
-            session: Mutex::default(),
             memory: Mutex::default(),
             missing: Mutex::default(),
         }
@@ -94,22 +91,19 @@ impl RemoteSync {
 
     /// Opens the workqueue for the kinds whose pairs can be reconciled, and closes it for the others.
     pub(crate) fn open_queue(&self) {
-        if let Ok(session) = self.source.cluster.session()
-            && mem::replace(&mut *lock(&self.session), session.number) != session.number
-        {
-            // A source that was missing before the outage may be back: grace periods start over.
-            lock(&self.deletions).restart_grace(Instant::now());
-        }
+        let session = self.source.cluster.session().ok().map(|session| session.number);
         for kind in self.source.stores.kinds() {
-            let open = self.obstacle(kind).is_none();
-            if mem::replace(&mut lock(&self.open)[kind], open) != open && open {
+            let open = session.filter(|_| self.obstacle(kind).is_none());
+            if mem::replace(&mut lock(&self.open)[kind], open) != open && open.is_some() {
+                // A source that was missing before may be back: grace periods start over.
+                lock(&self.deletions).restart_grace(kind, Instant::now());
                 self.retry(kind);
             }
         }
     }
 
     pub(crate) fn is_open(&self, kind: KindIndex) -> bool {
-        lock(&self.open)[kind]
+        lock(&self.open)[kind].is_some()
     }
 
     /// Makes pairs of a kind due that are parked or delayed: what failed before may succeed.

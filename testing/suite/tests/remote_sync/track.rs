@@ -6,7 +6,8 @@ use suite::{
     eventually,
     needs::{Need, needs},
     stays,
-    sync::{FINALIZER, WIDGETS},
+    sync::{FINALIZER, Stage, WIDGETS},
+    throughout,
 };
 
 use crate::{
@@ -50,6 +51,24 @@ fn track_target_keeps_the_copies_of_a_deleted_namespace() {
     target.delete();
     target.wait_until_gone();
     is_held(&sidecar, 0.0);
+}
+
+/// The source follows its Namespace, though not at once.
+#[test]
+fn track_target_grants_the_grace_again_once_the_namespace_is_back() {
+    let (stage, source, target) = one("track-back");
+    let sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "5s"]].concat());
+    target.wait_for_number(1);
+    let uid = target.uid();
+    let namespace = stage.source_namespace();
+    namespace.delete();
+    sidecar.wait_for("the source's Namespace is being deleted");
+    namespace.wait_until_gone();
+    namespace.create(&json!({}));
+    throughout(7000, "the copy is there", || target.uid() == uid);
+    source.create_number(2);
+    target.wait_for_number(2);
+    assert_eq!(target.uid(), uid);
 }
 
 #[test]

@@ -28,7 +28,8 @@ fn ask(limit: &mut DeletionLimit, name: &str, orphan: bool, now: Instant) -> Res
 }
 
 fn hold(limit: &mut DeletionLimit, reason: Option<Reason>, now: Instant) -> Result<(), Reason> {
-    limit.hold(&pair("a"), reason, GONE, now)
+    let verdict = ask(limit, "a", GONE, now);
+    limit.hold(&pair("a"), reason, verdict, GONE, now)
 }
 
 fn next_token(seconds: u64) -> Result<(), Reason> {
@@ -45,7 +46,7 @@ fn a_target_without_a_source_stays_for_its_grace() {
     assert_eq!(ask(&mut limit, "a", GONE, later(300)), Ok(()));
     limit.forget(&pair("a"));
     assert_eq!(ask(&mut limit, "a", GONE, later(301)), grace(300), "it was back");
-    limit.restart_grace(later(900));
+    limit.restart_grace(KindIndex::FIRST, later(900));
     assert_eq!(ask(&mut limit, "a", GONE, later(900)), grace(300), "the cluster was away");
     assert_eq!(ask(&mut limit, "b", WANTED, later(900)), Ok(()));
 }
@@ -114,8 +115,10 @@ fn after_a_restart_there_is_one_token() {
 fn what_goes_with_its_namespace_or_kind_waits_in_any_case() {
     for reason in [Reason::NamespaceDeleted, Reason::KindDeleted] {
         let (mut limit, now) = (limit(10), Instant::now());
-        assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()));
-        assert_eq!(hold(&mut limit, Some(reason), now), Err(reason));
+        let verdict = ask(&mut limit, "a", WANTED, now);
+        assert_eq!(verdict, Ok(()));
+        let held = limit.hold(&pair("a"), Some(reason), verdict, WANTED, now);
+        assert_eq!(held, Err(reason));
         assert_eq!(limit.held(), (1, vec![reason]));
     }
 }
@@ -136,7 +139,7 @@ fn reconnected_cluster_lets_no_second_burst_pass() {
         let _ = ask(&mut limit, &name.to_string(), WANTED, start);
     }
     let later = start + Duration::from_secs(3600);
-    limit.restart_grace(later);
+    limit.restart_grace(KindIndex::FIRST, later);
     for name in 10..21 {
         assert_eq!(ask(&mut limit, &name.to_string(), WANTED, later), TOO_MANY);
     }
@@ -144,14 +147,34 @@ fn reconnected_cluster_lets_no_second_burst_pass() {
 
 #[test]
 fn namespace_that_is_back_starts_the_grace_over() {
-    let (mut limit, start) = (limit(10), Instant::now());
-    let (later, deleted) = (start + 2 * GRACE, Some(Reason::NamespaceDeleted));
-    let grace = Err(Reason::GracePeriod(GRACE));
-    assert_eq!(ask(&mut limit, "a", GONE, start), grace);
-    assert_eq!(ask(&mut limit, "a", GONE, start + GRACE), Ok(()));
-    assert_eq!(hold(&mut limit, None, start + GRACE), Ok(()), "nothing else is deleted");
-    assert!(hold(&mut limit, deleted, start + GRACE).is_err());
-    assert_eq!(ask(&mut limit, "a", GONE, later), Ok(()), "it has its token");
-    assert_eq!(limit.held().0, 1, "the Namespace was not read again");
-    assert_eq!(hold(&mut limit, None, later), grace);
+    let deleted = Reason::NamespaceDeleted;
+    let left = |grace| Err(Reason::GracePeriod(grace));
+    // It is being deleted within the grace, or after that.
+    for start in [Duration::ZERO, GRACE] {
+        let (mut limit, now) = (limit(10), Instant::now());
+        assert_eq!(hold(&mut limit, None, now), left(GRACE), "nothing else is deleted");
+        assert_eq!(hold(&mut limit, Some(deleted), now + start), Err(deleted));
+        let later = now + 2 * GRACE;
+        limit.restart_grace(KindIndex::FIRST, later);
+        assert_eq!(ask(&mut limit, "a", GONE, later), left(GRACE));
+        assert_eq!(limit.held(), (1, vec![deleted]), "the Namespace was not read again");
+        let later = later + 2 * GRACE;
+        assert_eq!(ask(&mut limit, "a", GONE, later), Ok(()));
+        assert_eq!(limit.held(), (1, vec![deleted]), "the Namespace was not read again");
+        assert_eq!(hold(&mut limit, None, later), left(GRACE));
+        assert_eq!(hold(&mut limit, None, later + MINUTE), left(GRACE - MINUTE));
+        assert_eq!(hold(&mut limit, None, later + GRACE), Ok(()));
+    }
+}
+
+#[test]
+fn kind_that_is_back_starts_its_grace_over() {
+    let (mut limit, now) = (limit(10), Instant::now());
+    let kinds = PerKind::from(vec![(), ()]);
+    let other = Pair { kind: kinds.kinds().last().unwrap(), ..pair("a") };
+    let mut ask = |pair: &Pair, now| limit.ask(pair, GONE, false, now);
+    assert!(ask(&pair("a"), now).is_err() && ask(&other, now).is_err());
+    limit.restart_grace(KindIndex::FIRST, now + GRACE);
+    let mut ask = |pair: &Pair| limit.ask(pair, GONE, false, now + GRACE);
+    assert_eq!([ask(&pair("a")), ask(&other)], [Err(Reason::GracePeriod(GRACE)), Ok(())]);
 }

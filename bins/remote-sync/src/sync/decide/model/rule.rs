@@ -107,8 +107,9 @@ impl Rule {
         }
         let pair = self.pair(name);
         // Of one token a restart leaves one.
-        deletions.ask(&pair, gone, false, self.now)?;
-        deletions.hold(&pair, swept.then_some(Reason::KindDeleted), gone, self.now)
+        let verdict = deletions.ask(&pair, gone, false, self.now);
+        verdict?;
+        deletions.hold(&pair, swept.then_some(Reason::KindDeleted), verdict, gone, self.now)
     }
 
     /// A pair's attempt ended without a hold.
