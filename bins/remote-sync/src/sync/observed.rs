@@ -199,13 +199,15 @@ impl Observed {
         }
     }
 
-    /// Returns whether this instance created the target's namespace, and no source needs it.
+    /// Returns whether this instance created the target's namespace for a cluster with a uid, and no source needs it.
     pub(crate) fn has_unneeded_namespace(&self) -> bool {
         let namespace = self.namespace.as_ref().map(|namespace| &namespace.value);
         let is_unneeded = |namespace: &TargetNamespace| {
             namespace.created_for == Some(self.source_marks.current) && !namespace.terminating
         };
-        namespace.is_some_and(is_unneeded) && !self.namespace_shared
+        self.source_cluster.is_some()
+            && namespace.is_some_and(is_unneeded)
+            && !self.namespace_shared
     }
 }
 

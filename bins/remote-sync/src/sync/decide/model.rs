@@ -69,7 +69,9 @@ impl Model for Sync {
         // One that another cluster's sources needed is kept.
         let sessions = world.process.as_ref().map_or([None; REMOTES], |process| process.sessions);
         let made_for = world.namespace.and_then(|namespace| namespace.made_for);
-        let made = made_for.is_some_and(|(_, made)| sessions[made.remote] == Some(made));
+        // So is one of a cluster without a uid.
+        let made =
+            made_for.is_some_and(|(_, made)| made.uid > 0 && sessions[made.remote] == Some(made));
         let empty = !world.used && world.targets.iter().all(Option::is_none);
         let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
         let deletes = self.events.namespaces == NamespacePolicy::Empty;

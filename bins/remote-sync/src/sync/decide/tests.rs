@@ -255,6 +255,7 @@ fn a_namespace_goes_last_and_only_if_ours_and_unneeded() {
         (|world| world.observed.namespace_shared = true, &none),
         (|world| world.observed.namespace = Some(namespace(Some(0xa5))), &none),
         (|world| world.observed.namespace = Some(namespace(None)), &none),
+        (|world| world.observed.source_cluster = None, &none),
     ] {
         let mut world = in_step();
         world.observed.source = world.observed.source.map(terminating);

@@ -190,6 +190,9 @@ impl Sync {
         if namespace.made_for.is_none_or(|(_, of)| of != view.cluster) {
             return Err("a namespace that others made is deleted".into());
         }
+        if view.cluster.uid == 0 {
+            return Err("a namespace is deleted for an unverified cluster".into());
+        }
         world.namespace = Some(Namespace { terminating: true, ..namespace });
         Ok(Next::Act)
     }

@@ -89,7 +89,8 @@ fn deletable(
     }
     let namespace = observed.namespace.as_ref().map(|namespace| &namespace.value);
     let current = observed.source_marks.current;
-    let created = namespace.is_some_and(|value| value.created_for == Some(current));
+    let created = observed.source_cluster.is_some()
+        && namespace.is_some_and(|value| value.created_for == Some(current));
     let unneeded = created && !observed.namespace_shared && observed.target.is_none();
     if action == SyncAction::DeleteNamespace && !unneeded {
         fail("the namespace is not the pair's");
