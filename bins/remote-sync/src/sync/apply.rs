@@ -64,7 +64,7 @@ impl PairContext<'_> {
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(attempt)?,
             (SyncAction::CheckLimit, ..) => self.check_limit(observed, attempt)?,
-            (SyncAction::DeleteNamespace, ..) => self.delete_namespace(observed, attempt)?,
+            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
             (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
             // Never decided without the object.
             _ => return Ok(Some(PairStatus::Nothing)),

@@ -40,7 +40,7 @@ impl PairContext<'_> {
         let patch = patch::release(source, &self.context.reader);
         let released = self.source.ask(&|c| c.patch(&self.source.at(), Patch::Json, &patch));
         self.source.refresh(released, Some(source.uid))?;
-        log_pair!(Level::Info, self, "finalizer removed");
+        log_pair!(Level::Info, self, "source released");
         Ok(())
     }
 
@@ -149,17 +149,23 @@ impl PairContext<'_> {
         &self,
         observed: &Observed,
         attempt: &mut Attempt,
-    ) -> Result<()> {
-        let Some(namespace) = &observed.namespace else { return Ok(()) };
-        let kept = match self.target.ask(&|client| self.first_in_namespace(client)) {
-            Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
-            Err(error) => Some(error.to_string()),
-            Ok(found) => found,
+    ) -> Result<Option<PairStatus>> {
+        let Some(namespace) = &observed.namespace else { return Ok(None) };
+        let kept = match self.known_in_namespace() {
+            // Many lists, for nothing.
+            true => Some("another target is in it".to_owned()),
+            false => match self.target.ask(&|client| self.first_in_namespace(client)) {
+                Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
+                Err(error) => Some(error.to_string()),
+                Ok(found) => found,
+            },
         };
         if let Some(reason) = kept {
             let name = &self.target.namespace;
             log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
-        } else if self.may_write(SyncAction::DeleteNamespace) {
+        } else if !self.may_write(SyncAction::DeleteNamespace) {
+            return Ok(Some(PairStatus::Nothing));
+        } else {
             let (place, exactly) = (self.namespace(), exactly(namespace));
             match self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
                 Err(Error::NotFound(_)) => {}
@@ -168,7 +174,7 @@ impl PairContext<'_> {
             log_pair!(Level::Info, self, "namespace deleted", target = self.target.key);
         }
         attempt.namespace_done = true;
-        Ok(())
+        Ok(None)
     }
 }
 

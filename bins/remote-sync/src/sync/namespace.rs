@@ -24,6 +24,14 @@ fn is_event(kind: &Resource) -> bool {
 }
 
 impl PairContext<'_> {
+    /// Returns whether a store knows of another target in the namespace.
+    pub(super) fn known_in_namespace(&self) -> bool {
+        let own = |kind, name: &str| kind == self.id.kind && name == self.target.name;
+        let mut stores = self.remote.target.stores.iter();
+        stores
+            .any(|(kind, store)| store.has_others(&self.target.namespace, |name| !own(kind, name)))
+    }
+
     /// The first thing in the namespace.
     pub(super) fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
         for kind in discovery::namespaced(client)? {

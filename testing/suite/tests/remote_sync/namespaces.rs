@@ -66,6 +66,18 @@ fn a_namespace_with_something_in_it_stays() {
     assert!(!stage.target_namespace().is_terminating());
 }
 
+#[test]
+fn a_dry_run_ends_with_the_namespace() {
+    let (stage, mut sidecar, source, target) = in_own_namespace("dry-namespace");
+    sidecar.kill();
+    source.delete();
+    target.delete();
+    let sidecar = stage.start(&[EMPTY, "-dry-run"]);
+    sidecar.wait_for("action=delete_namespace");
+    stage.stays_quiet();
+    assert_eq!(sidecar.count("action=remove_finalizer"), 0, "{}", sidecar.log());
+}
+
 /// Each of two instances has its kind, and one of them made the namespace.
 #[test]
 fn a_namespace_with_another_instances_copy_stays() {
