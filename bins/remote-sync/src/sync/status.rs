@@ -39,9 +39,9 @@ pub(crate) enum Reason {
     NextToken(Duration),
     /// More deletions wait than the limit.
     TooMany,
-    /// The source is terminating because its Namespace is.
+    /// The source's Namespace is terminating or gone.
     NamespaceDeleted,
-    /// The source is terminating because its kind is.
+    /// The CustomResourceDefinition of the source's kind is terminating.
     KindDeleted,
     /// The target is a copy, and nothing proves that it is this source's.
     Unidentified,
@@ -137,9 +137,9 @@ impl Reason {
             Self::TooMany => (Held, held,
                 "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised"),
             Self::NamespaceDeleted => (Held, held,
-                "the source's Namespace is being deleted, the target is kept until you delete it"),
+                "the source's Namespace is being deleted or gone, the target stays until it is back, or you delete it"),
             Self::KindDeleted => (Held, held,
-                "the source's CustomResourceDefinition is being deleted, the target is kept until you delete it"),
+                "the source's CustomResourceDefinition is being deleted, the target stays until it is back, or you delete it"),
             Self::Unidentified => (Held, held,
                 "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's"),
             Self::DeletionStuck => (Held, waiting,
