@@ -54,7 +54,7 @@ pub(crate) fn finished(
         let stuck = waited >= DELETION_TIMEOUT;
         let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };
         report(pair, observed, status.condition());
-        status.requeue(pair.context.settings.orphans.grace.unwrap_or_default())
+        status.requeue(pair.context.settings.orphans.grace)
     };
     // What is not uploaded yet is not done: -once must not end here.
     match (attempt.upload_wait, result) {

@@ -70,11 +70,12 @@ impl PairStatus {
             if reason.state() == PairState::Waiting && reason != Reason::NoNamespace)
     }
 
-    /// The next attempt for a pair with this status; `grace` is that of orphans.
-    pub(crate) fn requeue(self, grace: Duration) -> ReconcileResult {
+    /// The next attempt for a pair with this status; `grace` is that of orphans, `None` if they stay.
+    pub(crate) fn requeue(self, grace: Option<Duration>) -> ReconcileResult {
         let Self::NotInSync(reason) = self else { return ReconcileResult::Done };
         let wait = match reason {
             Reason::TooMany | Reason::NamespaceDeleted | Reason::KindDeleted => {
+                let grace = grace.unwrap_or(HELD_INTERVAL);
                 Some(grace.clamp(Duration::from_secs(1), HELD_INTERVAL))
             }
             reason => reason.row().1,
@@ -198,5 +199,23 @@ impl PairCondition {
     /// What people have to change before another attempt is of use.
     pub(crate) fn refused(reason: &str) -> Self {
         Self::new(PairState::Failing, true, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_deletion_is_decided_again_after_the_grace_period() {
+        for (grace, wait) in [(None, 300), (Some(0), 1), (Some(60), 60), (Some(3600), 300)] {
+            let again =
+                PairStatus::NotInSync(Reason::TooMany).requeue(grace.map(Duration::from_secs));
+            assert_eq!(
+                again,
+                ReconcileResult::RequeueAfter(Duration::from_secs(wait)),
+                "{grace:?}"
+            );
+        }
     }
 }
