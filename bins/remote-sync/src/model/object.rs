@@ -171,6 +171,10 @@ impl ObjectReader {
         let value = TargetObject {
             state: self.state(object, self.metadata(object, managed))?,
             copy_of: origin.and_then(|origin| {
+                // A Namespace that was created for a copy has the mark of that copy's source.
+                if origin.namespace.is_empty() != object["metadata"]["namespace"].is_null() {
+                    return None;
+                }
                 Some(CopyOf {
                     cluster: digest::of_text(origin.cluster),
                     uid: origin.uid,

@@ -132,6 +132,12 @@ fn a_target_says_whose_copy_it_is() {
     ] {
         assert_eq!(value(&json!({source: odd})).copy_of, None, "{odd}");
     }
+    let mut namespace = annotated(&json!({source: format!("hub={CLUSTER}/team/web-rs/{UID}/3/f")}));
+    namespace["metadata"]["namespace"] = Value::Null;
+    let copy_of = |namespace: &Value| reader.target(namespace).unwrap().value.copy_of;
+    assert_eq!(copy_of(&namespace), None, "it was created for the copy of web-rs");
+    namespace["metadata"]["annotations"][source] = format!("hub={CLUSTER}//team/{UID}/3/f").into();
+    assert!(copy_of(&namespace).is_some());
     let bare = reader.target(&object(&json!({}))).unwrap().value;
     assert!(!bare.has_annotations && bare.copy_of.is_none() && !bare.beside_spec);
     let more = reader.target(&object(&json!({"spec": {}, "status": {}, "operation": {}})));
