@@ -343,7 +343,7 @@ fn usable(version: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::tests::client;
+    use crate::{client::tests::client, resource::SECRETS};
     use kubeconfig::config::{Auth, ClusterConfig};
 
     fn at(version: &str) -> Watcher {
@@ -410,6 +410,13 @@ mod tests {
         assert_eq!(since.first_page(None), not_older);
         assert_eq!(since.first_page(Some(500)), format!("limit=500&{not_older}"));
         assert_eq!(State::Since(String::new()).first_page(None), "");
+    }
+
+    #[test]
+    fn only_a_name_in_a_namespace_is_listed_without_pages() {
+        assert!(Selection::all(SECRETS.object("ns", "token")).is_one());
+        assert!(!Selection::all(SECRETS.named_everywhere("token")).is_one());
+        assert!(!Selection::all(SECRETS.collection("ns")).is_one());
     }
 
     #[test]

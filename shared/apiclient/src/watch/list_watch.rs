@@ -43,6 +43,11 @@ impl<'a> Selection<'a> {
         Self { target, labels: "", metadata_only: false, page: PAGE, list_after_loss: false }
     }
 
+    /// Returns whether a list of it is a request as any other. A name without a namespace may be in all of them.
+    pub(super) fn is_one(&self) -> bool {
+        self.target.namespace.is_some() && self.target.name.is_some()
+    }
+
     fn list(&self, query: &str) -> ApiRequest<'a> {
         let accept = if self.metadata_only { METADATA_LIST } else { JSON };
         ApiRequest { accept, ..ApiRequest::list(self.target, &self.query(query)) }
@@ -96,9 +101,7 @@ impl ListWatch<'_> {
         rewound: bool,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<(), String>> {
-        let page = self.selection.page;
-        // A list of one object is a request as any other.
-        let is_one = self.selection.target.name.is_some();
+        let (page, is_one) = (self.selection.page, self.selection.is_one());
         let mut query = state.first_page(if is_one { None } else { Some(page) });
         let mut begun = false;
         let (deadline, server) = (Instant::now() + LIST_TIMEOUT, self.client.host());
