@@ -61,8 +61,8 @@ struct Progress {
     /// which only a list can show.
     watcher: Watcher,
     backoff: Backoff,
-    /// Lists and watches so far.
-    begun: u64,
+    /// Lists, watches and failures so far.
+    steps: u64,
 }
 
 impl<W: Watched> Reflector<W> {
@@ -108,7 +108,7 @@ impl<W: Watched> Reflector<W> {
     /// Follows the list until the session ends.
     fn follow(&self, session: &ClusterSession) {
         let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-        let mut progress = Progress { watcher, backoff, begun: 0 };
+        let mut progress = Progress { watcher, backoff, steps: 0 };
         while !session.stop.raised() {
             let ran = self
                 .kind(session, &mut progress)
@@ -193,10 +193,19 @@ impl<W: Watched> Reflector<W> {
         progress: &mut Progress,
     ) -> Result<bool> {
         let watches = matches!(event, Event::Watching);
-        let begins = watches || matches!(event, Event::Init { .. });
-        if begins && !self.begins(session, progress)? {
+        // The first list of a session, and a watch right after it, follow a look at kind and cluster.
+        let looked_at = match event {
+            Event::Init { .. } => Some(0),
+            Event::Watching => Some(1),
+            _ => None,
+        };
+        if let Some(looked_at) = looked_at
+            && progress.steps != looked_at
+            && !self.is_same(session)?
+        {
             return Ok(false);
         }
+        progress.steps += u64::from(looked_at.is_some() || matches!(event, Event::Failed(_)));
         self.handle_event(event, session.number, kind)?;
         if watches {
             progress.backoff.succeeded();
@@ -204,14 +213,9 @@ impl<W: Watched> Reflector<W> {
         Ok(true)
     }
 
-    /// Returns whether a list or watch that begins is of the same kind and cluster as those before. The first list and
-    /// its watch follow a look at both. Later requests may use another connection and reach another server, and a
-    /// server ends the watches of a kind whose definition changes.
-    fn begins(&self, session: &ClusterSession, progress: &mut Progress) -> Result<bool> {
-        progress.begun += 1;
-        if progress.begun <= 2 {
-            return Ok(true);
-        }
+    /// Returns whether a list or watch that begins is of the same kind and cluster as before. Requests may use another
+    /// connection and reach another server, and a server ends the watches of a kind whose definition changes.
+    fn is_same(&self, session: &ClusterSession) -> Result<bool> {
         self.cluster.check(session)?;
         match (self.find_kind)(session) {
             Err(error @ Error::NotServed(_)) => Err(error),

@@ -1,6 +1,6 @@
-//! A kind with more objects than fit.
+//! A kind with more objects than fit, and looks at the cluster.
 
-use std::{fs, thread};
+use std::{fs, sync::atomic::AtomicU64, thread};
 
 use apiclient::{
     client::{Preconditions, Propagation},
@@ -72,7 +72,7 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
     let reflector =
         Reflector::new(&cluster, &store, ("configmaps".into(), found), Some("default"), Versions);
     let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-    let mut progress = Progress { watcher, backoff, begun: 0 };
+    let mut progress = Progress { watcher, backoff, steps: 0 };
     let place = |name| CONFIGMAPS.object("default", name);
     let create = |name| {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -107,5 +107,39 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
         waiter.join().unwrap()
     });
     assert!(complete && store.has(&key::of("default", "one")));
+    stop.raise();
+}
+
+#[test]
+fn all_but_the_first_list_and_its_watch_look_at_the_kind_again() {
+    let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
+    let (cluster, session) = connect(&server, &stop);
+    let kind = || ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false };
+    let looks = Arc::new(AtomicU64::new(0));
+    let counted = looks.clone();
+    let find: FindKind = Box::new(move |_| {
+        counted.fetch_add(1, Relaxed);
+        Ok(kind())
+    });
+    let store = ObjectStore::new(&Arc::default(), 1);
+    store.set_kind(Some(Arc::new(kind())));
+    let reflector = Reflector::new(&cluster, &store, ("configmaps".into(), find), None, Versions);
+    let failure = Error::Gone("the list took too long".into());
+    let (list, failed) = (|| Event::Init { rewound: false }, || Event::Failed(&failure));
+    for (events, expected) in [
+        (vec![list(), Event::Watching], 0),
+        (vec![list(), Event::Watching, Event::Watching], 1),
+        (vec![list(), list(), Event::Watching], 2),
+        (vec![list(), failed(), list()], 1),
+        (vec![failed(), list(), Event::Watching], 2),
+    ] {
+        let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
+        let mut progress = Progress { watcher, backoff, steps: 0 };
+        looks.store(0, Relaxed);
+        for event in events {
+            assert!(reflector.step(event, &session, &kind(), &mut progress).unwrap());
+        }
+        assert_eq!(looks.load(Relaxed), expected);
+    }
     stop.raise();
 }
