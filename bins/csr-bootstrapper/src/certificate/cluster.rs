@@ -43,8 +43,8 @@ pub(super) struct ClusterIo<'a> {
     pub(super) store: RequestStore,
     /// The last bootstrap kubeconfig.
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
-    /// Who requests now.
-    pub(super) requester: Option<Requester>,
+    /// Who requests now, and at which hub.
+    pub(super) requester: Option<(Requester, Hub)>,
     /// The kubeconfig in the Secret leads to the right hub.
     pub(super) keeps_kubeconfig: bool,
     /// The last failure is about a Secret.
@@ -90,12 +90,6 @@ impl<'a> ClusterIo<'a> {
         })
     }
 
-    /// The hub to request a certificate from.
-    pub(super) fn hub(&self) -> Option<Hub> {
-        let bootstrap = self.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
-        bootstrap.or_else(|| self.agent.session().map(|session| session.hub.clone()))
-    }
-
     /// Stops awaiting the CSR `name`, and closes the bootstrap identity's client: a used credential is not retried in the
     /// background again and again.
     pub(super) fn close(&self, name: Option<&str>) {
@@ -116,7 +110,7 @@ impl<'a> ClusterIo<'a> {
     fn csrs(&self) -> Result<Arc<CsrClient>> {
         let agent = self.agent;
         let missing = || Error::bad_config("no identity to use at the hub");
-        if self.requester.ok_or_else(missing)? == Requester::Agent {
+        if self.requester.as_ref().ok_or_else(missing)?.0 == Requester::Agent {
             self.close(None);
             return agent.session().map(|session| session.csrs.clone()).ok_or_else(missing);
         }
@@ -214,7 +208,7 @@ impl Io for ClusterIo<'_> {
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
         let csrs = self.csrs()?;
         let is_due = self.introduce_at.is_none_or(|at| Instant::now() >= at);
-        if self.requester == Some(Requester::Bootstrap) && is_due {
+        if matches!(self.requester, Some((Requester::Bootstrap, _))) && is_due {
             self.introduce(&csrs.client)?;
         }
         csrs.get(name)
@@ -237,7 +231,7 @@ impl Io for ClusterIo<'_> {
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
             values.insert(key, name.clone().into_bytes().into());
         }
-        if let Some(hub) = self.hub().filter(|_| !self.keeps_kubeconfig) {
+        if let (Some((_, hub)), false) = (&self.requester, self.keeps_kubeconfig) {
             values.insert("kubeconfig", hub.kubeconfig().into_bytes().into());
         }
         let written = self.write_credential(&values);

@@ -124,6 +124,21 @@ pub(crate) enum Requester {
     Bootstrap,
 }
 
+/// The requester of the next certificate, and its hub: the bootstrap kubeconfig's if there is one, because the
+/// certificate is saved next to a kubeconfig for that. The agent requests only where `accepting`, the hub that accepts
+/// its certificate, is the same.
+pub(super) fn requester<'a>(
+    accepting: Option<&'a Hub>,
+    bootstrap: Option<&'a Hub>,
+) -> Option<(Requester, &'a Hub)> {
+    let is_same = |hub: &Hub| bootstrap.is_none_or(|to| hub.differs_from(to).is_none());
+    let requester = match accepting.is_some_and(is_same) {
+        true => Requester::Agent,
+        false => Requester::Bootstrap,
+    };
+    Some((requester, bootstrap.or(accepting)?))
+}
+
 /// What is known at one moment.
 pub(crate) struct Observation<'a> {
     /// `Secret ns/name`, for sentences.
@@ -148,5 +163,27 @@ impl Observation<'_> {
     /// Returns whether the Secret has the key of `request`.
     pub(super) fn is_saved(&self, request: &CertificateRequest) -> bool {
         self.key == Some(request.key.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::model::fixtures::hub;
+
+    #[test]
+    fn agent_requests_only_at_the_hub_of_the_bootstrap_kubeconfig() {
+        let here = hub();
+        let same = Hub { server_name: Some("hub".into()), ..hub() };
+        let there = Hub { server: "https://other.example:6443".into(), ..hub() };
+        for (accepting, bootstrap, expected) in [
+            (None, None, None),
+            (Some(&here), None, Some((Requester::Agent, &here))),
+            (Some(&here), Some(&same), Some((Requester::Agent, &same))),
+            (Some(&here), Some(&there), Some((Requester::Bootstrap, &there))),
+            (None, Some(&there), Some((Requester::Bootstrap, &there))),
+        ] {
+            assert_eq!(requester(accepting, bootstrap), expected);
+        }
     }
 }

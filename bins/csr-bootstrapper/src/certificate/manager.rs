@@ -15,14 +15,14 @@ use log::Level;
 
 use super::{
     cluster::ClusterIo,
-    io::{Observation, Requester},
+    io::{self, Observation, Requester},
     pacing::Pacing,
     session::{self, NewHub, ready},
     store::RequestStore,
     sync::Certificate,
     validate::{self, Need, Validation},
 };
-use crate::{agent::Agent, bootstrap::BootstrapError, identity::AgentNames};
+use crate::{agent::Agent, bootstrap::BootstrapError, hub::Hub, identity::AgentNames};
 
 /// The longest wait of the loop while a caller waits for its result.
 const ONCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ impl<'a> CertificateManager<'a> {
         let (data, validation) = self.cluster.validated();
         self.follow(&validation);
         let is_refused = self.is_refused();
-        let requester = self.requester(&validation, is_refused);
+        let requester = self.requester(is_refused);
         if self.cluster.requester != requester {
             (self.cluster.requester, self.not_before) = (requester, Instant::now());
         }
@@ -139,15 +139,16 @@ impl<'a> CertificateManager<'a> {
         refused.is_some_and(|refused| refused.last >= refused.since + self.patience)
     }
 
-    /// The requester of the next certificate: the bootstrap identity only if the agent's own will not do.
-    fn requester(&self, validation: &Validation, is_refused: bool) -> Option<Requester> {
-        let agent = self.cluster.agent;
-        let expiry = agent.session().and_then(|session| session.client.certificate_expiry());
-        let is_valid = expiry.is_some_and(|end| !agent.clocks().are_past(end));
-        if is_valid && !is_refused && !matches!(validation, Validation::Moved(..)) {
-            return Some(Requester::Agent);
-        }
-        self.cluster.bootstrap.is_some().then_some(Requester::Bootstrap)
+    /// The requester of the next certificate, and its hub.
+    fn requester(&self, is_refused: bool) -> Option<(Requester, Hub)> {
+        let ClusterIo { agent, bootstrap, .. } = &self.cluster;
+        let session = agent.session().filter(|session| {
+            let end = session.client.certificate_expiry();
+            !is_refused && end.is_some_and(|end| !agent.clocks().are_past(end))
+        });
+        let accepting = session.as_ref().map(|session| &session.hub);
+        let requester = io::requester(accepting, bootstrap.as_ref().map(|it| &it.hub));
+        requester.map(|(requester, hub)| (requester, hub.clone()))
     }
 
     /// The need of the credential. For another hub than the bootstrap kubeconfig's it depends on that hub's answer, for
@@ -183,15 +184,16 @@ impl<'a> CertificateManager<'a> {
         }
         let is_good = matches!(validation, Validation::Usable(usable) if !usable.stale);
         (self.cluster.keeps_kubeconfig, self.cluster.failed_secret) = (is_good, false);
-        let (requester, hub) = (self.cluster.requester, self.cluster.hub());
+        let requester = self.cluster.requester.clone();
+        let requester = requester.as_ref().map(|(requester, hub)| (*requester, hub));
         let names = &self.cluster.names;
         let seen = Observation {
             secret: &self.cluster.agent.secret_name(),
             need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
-            requester: requester.zip(hub.as_ref()),
-            approved_by_hand: requester == Some(Requester::Bootstrap),
+            requester,
+            approved_by_hand: matches!(requester, Some((Requester::Bootstrap, _))),
             template: &names.csr_template(),
             agent: &names.user(),
             now: Instant::now(),
@@ -213,7 +215,7 @@ impl<'a> CertificateManager<'a> {
             (_, Some(Need::Certificate(why))) => Some(why.clone()),
             _ => None,
         };
-        let without = match (self.cluster.requester, no_bootstrap) {
+        let without = match (&self.cluster.requester, no_bootstrap) {
             (Some(_), _) => "",
             (None, Some(BootstrapError::NotSelected(_))) => {
                 ", and no hub is selected to request one from"

@@ -5,7 +5,7 @@
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 
 mod calls;
-mod fixtures;
+pub(super) mod fixtures;
 mod process;
 mod world;
 

@@ -15,7 +15,7 @@ use crate::{
     identity::AgentNames,
 };
 
-pub(super) fn hub() -> Hub {
+pub(in crate::certificate) fn hub() -> Hub {
     Hub {
         name: "hub".into(),
         server: "https://hub.example:6443".into(),

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     certificate::{
         csr::CertificateRequest,
-        io::{Observation, Requester},
+        io::{self, Observation, Requester},
         sync::Certificate,
         validate::{self, Validation},
     },
@@ -180,10 +180,9 @@ impl Registration {
         let (now, session) = (self.instant(before.now), process.session);
         let is_refused = session.is_some_and(|it| it.issued < before.refused_before);
         let is_valid = session.is_some_and(|it| !clocks.are_past(end(it)));
-        let requester = match is_valid && !is_refused {
-            true => Requester::Agent,
-            false => Requester::Bootstrap,
-        };
+        let hub = hub();
+        let accepting = Some(&hub).filter(|_| is_valid && !is_refused);
+        let (requester, hub) = io::requester(accepting, Some(&hub)).unwrap();
         if let Some((until, of)) = process.not_before
             && before.now < until
             && of == requester
@@ -192,13 +191,13 @@ impl Registration {
         }
         let mut certificate = std::mem::take(&mut process.certificate);
         let need = certificate.need("Secret ns/hub", validation, is_refused, (clocks, now));
-        let (names, hub) = (self.names(process.names), hub());
+        let names = self.names(process.names);
         let seen = Observation {
             secret: "Secret ns/hub",
             need: &need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
-            requester: Some((requester, &hub)),
+            requester: Some((requester, hub)),
             approved_by_hand: requester == Requester::Bootstrap,
             template: &names.csr_template(),
             agent: &names.user(),

@@ -12,7 +12,7 @@ use suite::{
     relay::{Relay, Way},
     sidecar::Sidecar,
     spoke::{SECRET, Spoke, UNKNOWN},
-    within,
+    throughout, within,
 };
 
 use crate::joining::support::{account, joined, kubeconfig, repaired, roles, settled};
@@ -69,6 +69,20 @@ fn a_request_at_the_new_hub_is_found_again_after_a_restart() {
     let found = format!("CSR {} is not approved yet", waiting.request);
     within(60, "it is found", || (waiting.sidecar.count(&found) > 0).then_some(()));
     waiting.joins();
+}
+
+/// The old hub still renews the agent's certificate, which is of no use next to the new hub's kubeconfig.
+#[test]
+fn secret_deleted_during_a_move_is_requested_at_the_new_hub() {
+    if !needs(Need::Embedded, "there is a second hub") {
+        return;
+    }
+    let waiting = waiting_elsewhere("moving-deleted");
+    let (old, cluster) = (waiting.spoke.hub.clone(), waiting.spoke.cluster.clone());
+    waiting.spoke.delete_secret(&waiting.spoke.secret);
+    throughout(3000, "nothing is requested at the old hub", || old.csrs_of(&cluster).len() == 1);
+    waiting.joins();
+    assert_eq!(old.csrs_of(&cluster).len(), 1);
 }
 
 /// Another token for the same place ends the pause after failures, and says nothing of who is known there.
