@@ -16,7 +16,6 @@ use log::Level;
 use super::{
     cluster::ClusterIo,
     io::{self, Observation, Requester},
-    pacing::Pacing,
     session::{self, NewHub, ready},
     store::RequestStore,
     sync::Certificate,
@@ -92,7 +91,8 @@ impl<'a> CertificateManager<'a> {
         let bootstrap = agent.bootstrap();
         let no_bootstrap = bootstrap.as_ref().err().cloned();
         if self.cluster.set_bootstrap(bootstrap.ok()) {
-            (self.certificate.pacing, self.not_before) = (Pacing::default(), Instant::now());
+            self.certificate.pacing.end_rest();
+            self.not_before = Instant::now();
         }
         let (data, validation) = self.cluster.validated();
         self.follow(&validation);

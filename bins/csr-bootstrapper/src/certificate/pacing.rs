@@ -55,7 +55,8 @@ impl Pacing {
         self.rest = Some(until);
     }
 
-    /// Ends the rest: another requester may have more success.
+    /// Ends the rest: another hub or bootstrap identity may have more success. Somebody may change these again and again:
+    /// the interval between writes stays.
     pub(super) fn end_rest(&mut self) {
         (self.ends, self.rest) = (0, None);
     }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_double_until_a_certificate_or_another_requester() {
+    fn rests_double_until_a_certificate_or_another_hub() {
         let (now, mut pacing) = (Instant::now(), Pacing::default());
         let rest = |pacing: &mut Pacing, first, random| pacing.ended(first, now, random).as_secs();
         let rests = [0.0, 0.0, 0.5].map(|random| rest(&mut pacing, REST_REFUSED, random));
@@ -114,5 +115,7 @@ mod tests {
         };
         assert_eq!([false, false, false, true, true, false].map(&mut wrote), [2, 4, 8, 2, 2, 4]);
         assert_eq!((0..40).map(|_| wrote(false)).last(), Some(3600));
+        pacing.end_rest();
+        assert_eq!(pacing.next_write(start), Some(start + MAX_BACKOFF));
     }
 }

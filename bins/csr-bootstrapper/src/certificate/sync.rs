@@ -106,7 +106,7 @@ impl Certificate {
     /// # Errors
     /// As the clusters say.
     pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
-        self.see_requester(seen);
+        self.see_requester(seen.requester);
         if !matches!(seen.need, Need::Certificate(_)) {
             (self.counted, self.issued, self.waiting) = (false, None, None);
         }
@@ -120,14 +120,18 @@ impl Certificate {
         }
     }
 
-    /// Nothing seen by one requester counts for another one, or on another hub.
-    fn see_requester(&mut self, seen: &Observation<'_>) {
-        let requester = seen.requester.map(|(requester, hub)| (requester, hub.clone()));
-        if requester.is_some() && self.requester != requester {
-            (self.counted, self.posted, self.issued) = (false, false, None);
+    /// Nothing seen by one requester counts for another one, or on another hub. A rest lasts for both requesters: where
+    /// the hub refuses the agent now and then, they alternate.
+    fn see_requester(&mut self, requester: Option<(Requester, &Hub)>) {
+        let Some((requester, hub)) = requester else { return };
+        let known = self.requester.as_ref();
+        if known.is_none_or(|(_, known)| known != hub) {
             self.pacing.end_rest();
-            self.requester = requester;
+        } else if known.is_some_and(|(known, _)| *known == requester) {
+            return;
         }
+        (self.counted, self.posted, self.issued) = (false, false, None);
+        self.requester = Some((requester, hub.clone()));
     }
 
     /// Deletes the stored request once its certificate is saved.
@@ -317,5 +321,31 @@ impl Certificate {
         self.rotated = Some(Rotated::Done(deadline::rotated_message(&chain)));
         io.notify(&Notice::saved(&request.name, seen.secret));
         Ok(seen.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::model::fixtures::hub;
+
+    #[test]
+    fn rest_lasts_until_another_hub_whoever_requests() {
+        let (here, there) = (hub(), Hub { server: "https://other.example".into(), ..hub() });
+        let (mut certificate, now) = (Certificate::default(), Instant::now());
+        certificate.see_requester(Some((Requester::Agent, &here)));
+        certificate.pacing.ended(MAX_BACKOFF, now, 0.0);
+        for (requester, hub, rests) in [
+            (Requester::Bootstrap, &here, true),
+            (Requester::Agent, &here, true),
+            (Requester::Agent, &there, false),
+        ] {
+            certificate.posted = true;
+            certificate.see_requester(Some((requester, hub)));
+            assert_eq!(
+                (certificate.pacing.resting(now).is_some(), certificate.posted),
+                (rests, false)
+            );
+        }
     }
 }
