@@ -91,7 +91,11 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let ended = start(agent)?;
     let stopped = agent.stop.wait(if limit.is_zero() { CHECK_TIMEOUT } else { limit });
-    let why = || ready(agent).err().unwrap_or_default();
+    let why = || {
+        let detail = || agent.read(|state| state.status.detail.clone());
+        let repair = || format!("{} needs a repair", agent.secret_name());
+        ready(agent).err().or_else(detail).unwrap_or_else(repair)
+    };
     match (ended.try_recv().ok().transpose()?, stopped) {
         (Some(true), _) => Ok(End::Done),
         (None, true) => {

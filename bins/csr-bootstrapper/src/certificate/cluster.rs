@@ -45,8 +45,8 @@ pub(super) struct ClusterIo<'a> {
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
     /// Who requests now, and at which hub.
     pub(super) requester: Option<(Requester, Hub)>,
-    /// The kubeconfig in the Secret leads to the right hub.
-    pub(super) keeps_kubeconfig: bool,
+    /// The credential in the Secret is valid, and needs no repair.
+    pub(super) is_good: bool,
     /// The last failure is about a Secret.
     pub(super) failed_secret: bool,
     introduce_at: Option<Instant>,
@@ -60,7 +60,7 @@ impl<'a> ClusterIo<'a> {
             store,
             bootstrap: None,
             requester: None,
-            keeps_kubeconfig: false,
+            is_good: false,
             failed_secret: false,
             introduce_at: None,
         }
@@ -231,7 +231,7 @@ impl Io for ClusterIo<'_> {
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
             values.insert(key, name.clone().into_bytes().into());
         }
-        if let (Some((_, hub)), false) = (&self.requester, self.keeps_kubeconfig) {
+        if let (Some((_, hub)), false) = (&self.requester, self.is_good) {
             values.insert("kubeconfig", hub.kubeconfig().into_bytes().into());
         }
         let written = self.write_credential(&values);

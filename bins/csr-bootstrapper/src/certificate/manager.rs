@@ -73,7 +73,7 @@ impl<'a> CertificateManager<'a> {
         controller::run(&agent.stop, || {
             agent.beat();
             let until = self.reconcile(!is_check);
-            let is_usable = once.is_some() && ready(agent).is_ok();
+            let is_usable = once.is_some() && self.cluster.is_good && ready(agent).is_ok();
             if is_usable || is_check {
                 result = Some(is_usable);
                 return None;
@@ -95,6 +95,7 @@ impl<'a> CertificateManager<'a> {
             self.not_before = Instant::now();
         }
         let (data, validation) = self.cluster.validated();
+        self.cluster.is_good = matches!(&validation, Validation::Usable(usable) if !usable.stale);
         self.follow(&validation);
         let is_refused = self.is_refused();
         let requester = self.requester(is_refused);
@@ -182,8 +183,7 @@ impl<'a> CertificateManager<'a> {
         if !matches!(need, Need::Certificate(_)) {
             self.cluster.close(self.certificate.request().map(|request| &*request.name));
         }
-        let is_good = matches!(validation, Validation::Usable(usable) if !usable.stale);
-        (self.cluster.keeps_kubeconfig, self.cluster.failed_secret) = (is_good, false);
+        self.cluster.failed_secret = false;
         let requester = self.cluster.requester.clone();
         let requester = requester.as_ref().map(|(requester, hub)| (*requester, hub));
         let names = &self.cluster.names;

@@ -1,5 +1,6 @@
 //! `-once`: an init container that waits for the credential.
 
+use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
     needs::{Need, needs},
@@ -7,7 +8,7 @@ use suite::{
     pause,
     relay::Way,
     sidecar::{Sidecar, free_port},
-    spoke::Spoke,
+    spoke::{SECRET, Spoke},
     throughout,
 };
 
@@ -49,6 +50,26 @@ fn once_ends_with_0_when_the_credential_is_there() {
     ends(&spoke, &[], 0);
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
     assert_eq!(spoke.certificate().expect("a certificate").not_after, certificate.not_after);
+}
+
+#[test]
+fn once_ends_with_1_while_the_kubeconfig_cannot_be_repaired() {
+    if !needs(Need::Embedded, "rights can be taken away at once") {
+        return;
+    }
+    let spoke = Spoke::auto("broken-once");
+    ends(&spoke, &["-wait-timeout", "60"], 0);
+    let good = spoke.credential().expect("the Secret");
+    let mut broken = good.clone();
+    broken.insert("kubeconfig".into(), spoke.bootstrap_kubeconfig().into_bytes());
+    spoke.put_secret(&spoke.secret, &broken);
+    let faults = spoke.managed.faults();
+    faults.add(Rule::new(Action::Forbid).verb("update").resource("secrets").name(SECRET));
+    let last = ends(&spoke, &["-wait-timeout", "3"], 1);
+    assert!(last.contains("no credential after 3 s: update secrets"), "{last}");
+    faults.clear();
+    ends(&spoke, &["-wait-timeout", "60"], 0);
+    assert_eq!(spoke.credential().as_ref(), Some(&good));
 }
 
 #[test]
