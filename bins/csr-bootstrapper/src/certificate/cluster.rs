@@ -240,7 +240,7 @@ impl Io for ClusterIo<'_> {
     }
 
     fn clocks(&self) -> Clocks {
-        self.agent.clocks()
+        self.agent.requester_clocks()
     }
 
     fn notify(&mut self, notice: &Notice) {
