@@ -31,11 +31,6 @@ impl Clocks {
         self.all().all(|now| now + tolerance < begin)
     }
 
-    /// The time until every clock is past `end`.
-    pub fn until_past(&self, end: SystemTime) -> Duration {
-        self.all().map(|now| end.duration_since(now).unwrap_or_default()).max().unwrap_or_default()
-    }
-
     /// The time until `at`, when a credential of the hub is due: by the hub's clock, which also checks it, if known.
     pub fn until_due(&self, at: SystemTime) -> Duration {
         at.duration_since(self.hub.unwrap_or(self.own)).unwrap_or_default()
@@ -81,7 +76,7 @@ pub(crate) mod tests {
         let clock = ServerClock { ahead: 0, time, last };
         let clocks = Clocks::new(now() + HOUR * 5, last + MINUTE, Some(clock));
         assert!(clocks.are_past(now()) && !clocks.are_past(now() + MINUTE * 2));
-        assert_eq!(clocks.until_past(now() + MINUTE * 2), MINUTE);
+        assert_eq!(clocks.until_due(now() + MINUTE * 2), MINUTE);
     }
 
     #[test]

@@ -29,8 +29,6 @@ use crate::{
 
 /// The first wait after a failure.
 const RETRY: Duration = Duration::from_secs(1);
-/// As the loop's margin after the end of a certificate.
-const MARGIN: Duration = Duration::from_millis(100);
 
 /// A process, as it is between two turns of its loop.
 #[derive(Clone, Hash)]
@@ -227,8 +225,6 @@ impl Registration {
                 process.credential = Some(world.credential);
             }
         }
-        let ends = session.map(|session| now + clocks.until_past(end(session)) + MARGIN);
-        let until = ends.filter(|at| *at > now + MARGIN).map_or(until, |at| until.min(at));
         Turn { world, calls: names, until: until - self.base, violation }
     }
 
