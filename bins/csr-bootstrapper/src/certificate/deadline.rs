@@ -87,7 +87,6 @@ fn drawn(bytes: &[u8]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::{
         certificate::{

@@ -40,6 +40,7 @@ pub(super) const HALTED: &str = "ClientCertificateCreationHalted";
 pub(super) const CREATED: &str = "CSRCreated";
 pub(super) const PENDING: &str = "CSRPending";
 pub(super) const SAVED: &str = "ClientCertificateCreated";
+const GONE: &str = "CSRGone";
 pub(super) const REPAIRED: &str = "SecretSave";
 
 /// A step for Events, logs and metrics.
@@ -89,7 +90,7 @@ impl Notice {
         let message = format!(
             "CSR {name} is gone from the hub without an answer; posting it again in {seconds} s"
         );
-        Self::warning("CSRGone", message)
+        Self::warning(GONE, message)
     }
 
     pub(super) fn ended(failure: &CsrFailure, sentence: &str, rest: Duration) -> Self {
