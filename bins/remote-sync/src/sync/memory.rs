@@ -42,6 +42,8 @@ pub(crate) struct PairMemory {
     /// For which source its Secrets were found uploaded, and in which version, by their position in
     /// `-target-secret-name`.
     pub(super) uploads: BTreeMap<usize, (Uid, u64)>,
+    /// Attempts in a row that failed because somebody else was faster; the queue counts all failures, and waits.
+    pub(super) conflicts: u32,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.
@@ -128,6 +130,12 @@ impl PairMemory {
     pub(super) fn forget_objects(&mut self) {
         self.uploads.clear();
         (self.updated, self.uploaded) = Default::default();
+    }
+
+    /// Counts a failure that is a conflict; another one ends the row.
+    pub(super) fn conflicted(&mut self, is_conflict: bool) -> u32 {
+        self.conflicts = if is_conflict { self.conflicts.saturating_add(1) } else { 0 };
+        self.conflicts
     }
 
     /// Records whether it waits; returns for how long it has.
@@ -220,6 +228,13 @@ mod tests {
         assert_eq!(memory, Memory::default());
         assert!(!memory.update(&pair, |pair| pair.set_condition(None)), "nothing was known");
         assert_eq!(memory, Memory::default());
+    }
+
+    #[test]
+    fn only_conflicts_in_a_row_are_counted() {
+        let mut memory = PairMemory::default();
+        let counts = [true, true, false, true].map(|conflict| memory.conflicted(conflict));
+        assert_eq!(counts, [1, 2, 0, 1]);
     }
 
     #[test]

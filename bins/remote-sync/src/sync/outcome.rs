@@ -17,7 +17,7 @@ use crate::{
 
 /// A deletion that takes longer is probably blocked by a finalizer, which a person should know.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(600);
-/// Failures in a row from which on an outdated attempt is one: another writer would have to be faster each time.
+/// Conflicts in a row from which on one is a failure: another writer would have to be faster each time.
 const MAX_STALE: u32 = 3;
 /// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
 /// a webhook, refuses the write in the words of a conflict.
@@ -35,17 +35,20 @@ pub(crate) fn finished(
     if !matches!(status, PairStatus::NotInSync(reason) if reason.is_of_limit()) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
+    let in_sync = status == PairStatus::InSync;
+    let altered = attempt.altered.clone().filter(|_| in_sync);
+    let error = altered.map(|(_, sentence)| Error::Invalid(sentence)).or(failed_secret);
     let waited = pair.remote.memory().update(pair.id, |memory| {
+        if error.is_none() {
+            memory.conflicts = 0;
+        }
         if observed.source.is_none() && observed.target.is_none() {
             memory.forget_objects();
         }
         memory.waited(status.awaits_deletion(), Instant::now())
     });
-    let in_sync = status == PairStatus::InSync;
-    let altered = attempt.altered.clone().filter(|_| in_sync);
-    let altered = altered.map(|(_, sentence)| Error::Invalid(sentence));
     let conflict = attempt.secret_condition.clone().filter(|_| in_sync);
-    let result = if let Some(error) = altered.or(failed_secret) {
+    let result = if let Some(error) = error {
         failed(pair, &error)
     } else if conflict.is_some() {
         report(pair, observed, conflict);
@@ -70,9 +73,11 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
-    let (stale, failures) = (class == RetryClass::Stale, pair.item.failures.saturating_add(1));
+    let is_conflict = class == RetryClass::Stale;
+    let conflicts = pair.remote.memory().update(pair.id, |memory| memory.conflicted(is_conflict));
+    let before = if is_conflict { conflicts - 1 } else { pair.item.failures };
     let class = match class {
-        RetryClass::Stale if pair.refresh().is_err() || failures >= MAX_STALE => {
+        RetryClass::Stale if pair.refresh().is_err() || conflicts >= MAX_STALE => {
             RetryClass::Transient
         }
         class => class,
@@ -80,13 +85,13 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if class == RetryClass::Stale {
         log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
     } else {
-        let refused = class.needs_people() || stale && failures >= REFUSING_STALE;
+        let refused = class.needs_people() || conflicts >= REFUSING_STALE;
         let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
         report(pair, &pair.observe(), Some(condition));
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     // Pairs that failed together do not come back together.
-    let wait = backoff(class, pair.item.failures).mul_f64(0.5 + fastrand::f64() / 2.0);
+    let wait = backoff(class, before).mul_f64(0.5 + fastrand::f64() / 2.0);
     ReconcileResult::Failed(wait.max(requested_delay(error)))
 }
 
