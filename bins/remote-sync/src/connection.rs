@@ -101,7 +101,8 @@ struct ConnectionState {
     beat: Option<Instant>,
 }
 
-/// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`]; wakes `readers` when a session starts or ends.
+/// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`];
+/// wakes `readers` when a session starts or ends.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.

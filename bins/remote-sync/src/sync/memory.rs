@@ -1,8 +1,9 @@
 //! Memory of pairs that their objects do not hold: pure. A pair with nothing to remember takes no room.
 //!
 //! Two maps of pairs are elsewhere. Deletions that wait count together: their number decides about each of them, and a
-//! new session starts the grace of all of them over ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong to the workqueue, as
-//! client-go's rate limiter has its own map next to the queue ([`workqueue`](apiclient::workqueue)).
+//! new session starts the grace of all of them over ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong
+//! to the workqueue, as client-go's rate limiter has its own map next to the queue
+//! ([`workqueue`](apiclient::workqueue)).
 
 use std::{
     collections::BTreeMap,
@@ -39,9 +40,9 @@ pub(crate) struct PairMemory {
     pub(super) uploaded: LastWrite,
     /// What its own requests showed.
     answers: Option<Box<Answers>>,
-    /// For which source its Secrets were found uploaded, and in which version, by their position in
-    /// `-target-secret-name`.
-    pub(super) uploads: BTreeMap<usize, (Uid, u64)>,
+    /// Its Secrets that were found uploaded: position in `-target-secret-name`, for which source, in which version. Mostly
+    /// one or two, and a map takes hundreds of bytes for each pair.
+    pub(super) uploads: Vec<(usize, Uid, u64)>,
     /// Attempts in a row that failed because somebody else was faster; the queue counts all failures, and waits.
     pub(super) conflicts: u32,
     /// Since when it has waited for a deletion to finish.

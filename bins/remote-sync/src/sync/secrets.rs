@@ -39,8 +39,8 @@ impl PairContext<'_> {
         let observe =
             |(index, (store, name)): (usize, (&Arc<ObjectStore<TargetSecret>>, &String))| {
                 let secret = store.get(&key::of(&self.target.namespace, name))?;
-                let is_uploaded =
-                    memory.uploads.get(&index).copied() == source.zip(Some(secret.version));
+                let is_uploaded = source
+                    .is_none_or(|source| memory.uploads.contains(&(index, source, secret.version)));
                 secret.value.controller.filter(|_| !is_uploaded)
             };
         stores.map(observe).collect()
@@ -93,8 +93,10 @@ impl PairContext<'_> {
                 _ => log_pair!(Level::Info, self, "Secret uploaded", target = target),
             }
         }
-        let uploaded = (source.uid, known.version);
-        self.remote.memory().update(self.id, |memory| memory.uploads.insert(index, uploaded));
+        self.remote.memory().update(self.id, |memory| {
+            memory.uploads.retain(|(of, ..)| *of != index);
+            memory.uploads.push((index, source.uid, known.version));
+        });
         Ok(None)
     }
 
