@@ -193,7 +193,12 @@ impl Settings {
             resources,
             mapping: values::mapping(flags)?,
             secrets: names(flags, "target-secret-name", valid_name, "an object's name")?,
-            secret_metadata: names(flags, "secret-metadata", valid_key, "a label's key")?,
+            secret_metadata: names(
+                flags,
+                "secret-metadata",
+                valid_key,
+                "a label or annotation key",
+            )?,
             keys,
             finalizer,
             propagation: one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
@@ -296,7 +301,8 @@ impl Settings {
                 return wrong("target-namespace-suffix", &suffix, namespace_suffix);
             }
             if !valid_label(&format!("{prefix}x{namespace}")) {
-                return wrong("namespace-prefix", "a prefix, not too long with the suffix", prefix);
+                let form = "the beginning of a namespace name, short enough for the suffix";
+                return wrong("namespace-prefix", form, prefix);
             }
         }
         let source = self.mapping.source_namespace.as_ref();
