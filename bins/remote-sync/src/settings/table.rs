@@ -27,7 +27,8 @@ fn own() -> Vec<Flag> {
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.";
         "secret-metadata" List "" =>
             "Keys of labels and annotations that are uploaded with Secrets.";
-        "source-namespace" String "" => "The namespace of all sources (default: all).";
+        // A list, so that a second one is an error.
+        "source-namespace" List "" => "The one namespace of all sources (default: all).";
         "target-namespace" String "" =>
             "The namespace of all targets, which is never created; needs -source-namespace.";
         "target-secret-name" List "" =>

@@ -213,6 +213,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         ("-secret-metadata /b", "-secret-metadata must be a label or annotation key, got \"/b\""),
         ("-source-namespace a.b", "-source-namespace must be the name of a namespace, got"),
         ("-source-namespace a,c", "-source-namespace must be"),
+        ("-source-namespace a -source-namespace c", "-source-namespace must be"),
         ("-source-namespace a -target-namespace B", "-target-namespace must be the name"),
         ("-target-namespace b", "-target-namespace needs a -source-namespace"),
         (
