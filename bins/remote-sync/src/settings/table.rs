@@ -46,7 +46,7 @@ fn own() -> Vec<Flag> {
 
         ["Names and bookkeeping"]
         "finalizer" String "cloud.teleport.dev/sync-local" =>
-            "Finalizer on the source; its domain is the prefix of all annotations. Each instance needs its own.";
+            "Finalizer on the source; its domain is the prefix of all annotations. Each instance needs its own, all of one domain.";
         "source-name-suffix" String "" =>
             "Suffix that source names carry and target names do not; {cluster} is the remote's name.";
         "target-namespace-suffix" String "" =>
