@@ -7,8 +7,8 @@ use suite::{
     pause,
     relay::Way,
     stays,
-    sync::{Place, WIDGETS, words},
-    throughout,
+    sync::{Place, WIDGETS, definitions, ensure, words},
+    throughout, within,
 };
 
 use crate::{
@@ -76,6 +76,32 @@ fn an_orphans_grace_begins_anew_after_an_outage() {
     pause(5000);
     stage.remote().relay.set(Way::Open);
     is_connected(1.0);
+    throughout(3000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+}
+
+/// Nor does the time in which its kind was not served.
+#[test]
+fn an_orphans_grace_begins_anew_once_its_kind_is_back() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("kind-back", &WIDGETS, &["-orphan-grace", "5s"]);
+    let is_ready = |limit: u64, wanted: f64| {
+        let labels = "remote=\"hub\",resource=\"widgets.sync.example.com\"";
+        let sample = format!("remote_sync_resource_ready{{{labels}}}");
+        within(limit, "the kind comes or goes", || {
+            (sidecar.metric(&sample)? == wanted).then_some(())
+        });
+    };
+    source.delete_by_force();
+    is_held(&sidecar, 1.0);
+    source.sibling(definitions(), &WIDGETS.flag()).delete_by_force();
+    is_ready(4, 0.0);
+    // It would have been over by now.
+    pause(5000);
+    ensure(&stage.remote().cluster);
+    is_ready(60, 1.0);
     throughout(3000, "it is there for its grace", || target.get().is_some());
     target.wait_until_gone();
 }
