@@ -1,6 +1,7 @@
 //! The process: flags, election, kubeconfigs that come later.
 
 use suite::{
+    eventually,
     sidecar::{bare, program, usage_error},
     work::{Stage, config_map},
 };
@@ -22,8 +23,8 @@ fn drivers_without_kube_are_refused() {
 fn kubeconfig_of_the_hub_may_come_later() {
     let stage = Stage::without_hub_kubeconfig();
     let mut agent = stage.start(&[]);
-    let why = agent.wait_for_code("/readyz", 503);
-    assert!(why.contains("the hub's kubeconfig cannot be used"), "{why}");
+    let why = "the hub's kubeconfig cannot be used";
+    eventually(why, || agent.ask("/readyz").1.contains(why).then_some(()));
     stage.write_hub_kubeconfig();
     agent.wait_for_code("/readyz", 200);
     stage.apply(&[config_map("a", "1")]);
