@@ -241,11 +241,13 @@ impl Hub {
     /// Waits for a request of the cluster's that nobody decided about.
     #[track_caller]
     pub fn next_csr(&self, cluster: &str) -> String {
-        eventually(&format!("{cluster} asks for a certificate"), || {
-            let open =
-                self.csrs_of(cluster).into_iter().rfind(|request| reasons(request).is_empty());
-            Some(open?["metadata"]["name"].as_str()?.to_owned())
-        })
+        eventually(&format!("{cluster} asks for a certificate"), || self.open_csr(cluster))
+    }
+
+    /// Such a request, if there is one.
+    pub fn open_csr(&self, cluster: &str) -> Option<String> {
+        let open = self.csrs_of(cluster).into_iter().rfind(|request| reasons(request).is_empty());
+        Some(open?["metadata"]["name"].as_str()?.to_owned())
     }
 
     fn decide(&self, name: &str, condition: &str) {

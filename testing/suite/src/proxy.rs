@@ -55,7 +55,7 @@ fn tunnel(mut client: TcpStream, target: &str, asked: &Mutex<Vec<String>>) -> st
 }
 
 /// Hands on what either says, until the client ends it.
-pub fn join(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
+fn join(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
     let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
     thread::spawn(move || {
         let _ = copy(&mut from, &mut to);

@@ -3,15 +3,12 @@
 //! A comment above a test names the case of OCM's `test/integration/registration` that it proves. Where upstream
 //! ends the process, the program goes on; the tests check that it is the same one.
 
-mod corners;
-pub(crate) mod election;
-mod expired_token;
 mod moved;
-mod moving;
-mod proxies;
-pub(crate) mod rebootstrap;
-pub(crate) mod recovery;
+mod proxy;
+mod rebootstrap;
+mod recovery;
 mod restart;
+mod rights;
 pub(crate) mod support;
 mod switch_hub;
 pub(crate) mod two_hubs;

@@ -3,8 +3,14 @@
 use std::time::{Duration, Instant};
 
 use dev_apiserver::Request;
-use serde_json::Value;
-use suite::{PATIENCE, eventually, ocm::AVAILABLE, pause, sidecar::Sidecar, spoke::Spoke};
+use serde_json::{Value, json};
+use suite::{
+    PATIENCE, eventually,
+    ocm::{AVAILABLE, clusters},
+    pause,
+    sidecar::Sidecar,
+    spoke::Spoke,
+};
 
 // --- a cluster that has joined ---
 
@@ -41,6 +47,21 @@ pub(crate) fn beating(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     agent.wait_for("period=1.0");
     (spoke, agent)
+}
+
+/// Somebody tells the hub of the cluster.
+pub(crate) fn make_cluster(spoke: &Spoke, accepted: bool) {
+    let clusters = clusters();
+    let cluster = json!({
+        "apiVersion": clusters.api_version(), "kind": clusters.kind,
+        "metadata": {"name": spoke.cluster}, "spec": {"hubAcceptsClient": accepted},
+    });
+    spoke.hub.cluster.create(&clusters.everywhere(), &cluster);
+}
+
+/// The agent's user on its own cluster.
+pub(crate) fn account(spoke: &Spoke) -> String {
+    format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
 }
 
 // --- what it does ---

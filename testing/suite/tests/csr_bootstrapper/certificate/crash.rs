@@ -13,8 +13,8 @@ use suite::{
 };
 
 use crate::{
-    certificate::support::{csr, due, joined_by, names, no_key_alone, uid, works},
-    support::eventually_by,
+    certificate::support::{due, names, no_key_alone, works},
+    support::{account, eventually_by},
 };
 
 /// What is under way.
@@ -60,9 +60,8 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
     let (spoke, old) = work.stage();
     let cluster = if on_hub { &spoke.hub.cluster } else { &spoke.managed };
     // On the hub nobody else writes by HTTP meanwhile.
-    let account = format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace);
-    let user = (!on_hub).then_some(account.as_str());
-    let rule = hold(cluster.faults(), user, verb, nth, moment);
+    let user = (!on_hub).then(|| account(&spoke));
+    let rule = hold(cluster.faults(), user.as_deref(), verb, nth, moment);
     let mut sidecar = spoke.start(&[]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.
@@ -122,32 +121,4 @@ fn write_of_a_rotation_that_arrives_after_the_kill_is_safe() {
         assert!(at_every_write(Work::Rotation, false, Moment::Late) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Late) >= 2);
     }
-}
-
-/// Kills ten times while a request waits; the same one is there all the time. Its name.
-fn ten_kills(spoke: &Spoke) -> String {
-    let mut known = None;
-    for round in 0..10 {
-        let mut sidecar = spoke.start(&[]);
-        let name = spoke.hub.next_csr(&spoke.cluster);
-        sidecar.wait_for("the agent's names are known");
-        pause(round * 15);
-        sidecar.kill();
-        let found = (uid(&csr(spoke, &name).expect("the request")), name);
-        assert_eq!(*known.get_or_insert(found.clone()), found);
-        assert_eq!(names(spoke).len(), 1);
-    }
-    known.expect("a request").1
-}
-
-#[test]
-fn ten_kills_while_a_request_waits_leave_one() {
-    let spoke = Spoke::new("ten-kills");
-    let name = ten_kills(&spoke);
-    assert_eq!(spoke.credential(), None);
-    let key = spoke.pending().expect("the stored request")["tls.key"].clone();
-    let _sidecar = spoke.start(&[]);
-    spoke.hub.approve_csr(&name);
-    joined_by(&spoke, &name);
-    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
 }

@@ -15,43 +15,25 @@ use suite::{
     throughout, within,
 };
 
-use crate::certificate::forge::Subject;
+use crate::{certificate::forge::Subject, support::make_cluster};
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 // --- stages ---
 
-/// A cluster whose agent has a certificate that is due for rotation, on an embedded hub that knows the
+/// A cluster whose agent has a certificate of an hour that is due for rotation, on an embedded hub that knows the
 /// cluster and did not accept it: renewals wait for a person. Also what its Secret holds.
 pub(crate) fn due(name: &str) -> (Spoke, Data) {
-    due_with(name, 600)
-}
-
-/// The same with so many seconds left.
-pub(crate) fn due_with(name: &str, left: u64) -> (Spoke, Data) {
     let spoke = Spoke::new(name);
-    introduce(&spoke);
-    let old = credential(&spoke, hour_old(&spoke, left));
+    make_cluster(&spoke, false);
+    let (now, groups) = (SystemTime::now(), groups(&spoke));
+    let (begin, end) = (now - Duration::from_secs(3600), now + Duration::from_secs(600));
+    let groups = groups.each_ref().map(String::as_str);
+    let authority = spoke.hub.cluster.server().ca();
+    let pair = authority.client_certificate_between(&spoke.user(), &groups, begin, end);
+    let old = credential(&spoke, pair);
     spoke.put_secret(&spoke.secret, &old);
     (spoke, old)
-}
-
-/// Tells the hub of the cluster, as its agent did when it joined.
-pub(crate) fn introduce(spoke: &Spoke) {
-    let clusters = clusters();
-    let body = json!({
-        "apiVersion": clusters.api_version(), "kind": clusters.kind,
-        "metadata": {"name": spoke.cluster}, "spec": {"hubAcceptsClient": false},
-    });
-    spoke.hub.cluster.create(&global(&clusters, &spoke.cluster).siblings(), &body);
-}
-
-fn hour_old(spoke: &Spoke, left: u64) -> (String, String) {
-    let (now, groups) = (SystemTime::now(), groups(spoke));
-    let groups: Vec<_> = groups.iter().map(String::as_str).collect();
-    let (hour, rest) = (Duration::from_secs(3600), Duration::from_secs(left));
-    let authority = spoke.hub.cluster.server().ca();
-    authority.client_certificate_between(&spoke.user(), &groups, now - hour, now + rest)
 }
 
 /// A Secret as the agent leaves it.
@@ -106,70 +88,41 @@ pub(crate) fn nothing_more(spoke: &Spoke, milliseconds: u64) {
     throughout(milliseconds, "no other request is posted", || names(spoke) == before);
 }
 
-/// Another request as the administrator would post it, by hand: its name.
-pub(crate) fn post(spoke: &Spoke, metadata: Value, request: &[u8]) -> String {
-    let all = ocm::requests();
-    let mut metadata = metadata;
-    metadata["labels"] = json!({CLUSTER_LABEL: spoke.cluster});
-    let body = json!({
-        "apiVersion": all.api_version(), "kind": all.kind, "metadata": metadata,
-        "spec": {
-            "request": BASE64_STANDARD.encode(request), "signerName": SIGNER,
-            "usages": ["digital signature", "key encipherment", "client auth"],
-        },
-    });
-    name(&spoke.hub.cluster.create(&global(&all, "").siblings(), &body))
+/// Waits for a request that is none of these.
+#[track_caller]
+pub(crate) fn another(spoke: &Spoke, known: &[String]) -> String {
+    within(120, "another request is posted", || {
+        names(spoke).into_iter().find(|name| !known.contains(name))
+    })
 }
 
 /// Requests for `user` of this cluster, as so many restarts of a forgetful agent leave them.
 pub(crate) fn post_some(spoke: &Spoke, count: usize, user: &str) -> Vec<String> {
-    let groups = groups(spoke);
-    let groups: Vec<_> = groups.iter().map(String::as_str).collect();
-    let metadata = json!({"generateName": format!("{}-", spoke.cluster)});
-    (0..count)
-        .map(|_| post(spoke, metadata.clone(), signing_request(user, &groups).0.as_bytes()))
-        .collect()
+    let (all, groups) = (ocm::requests(), groups(spoke));
+    let post = |_| {
+        let (request, _) = signing_request(user, &groups.each_ref().map(String::as_str));
+        let body = json!({
+            "apiVersion": all.api_version(), "kind": all.kind,
+            "metadata": {
+                "generateName": format!("{}-", spoke.cluster),
+                "labels": {CLUSTER_LABEL: spoke.cluster},
+            },
+            "spec": {
+                "request": BASE64_STANDARD.encode(request), "signerName": SIGNER,
+                "usages": ["digital signature", "key encipherment", "client auth"],
+            },
+        });
+        name(&spoke.hub.cluster.create(&all.everywhere(), &body))
+    };
+    (0..count).map(post).collect()
 }
 
-/// The certificate that the hub's signer gives for the key of `csr`, got by a request of the suite's.
-pub(crate) fn signed(spoke: &Spoke, csr: &Value) -> String {
-    let name = post(spoke, json!({"generateName": "elsewhere-"}), &pem(csr));
-    spoke.hub.approve_csr(&name);
-    let certificate =
-        eventually("the signer signs", || ocm::certificate(&self::csr(spoke, &name)?));
-    delete(spoke, &name);
-    certificate
-}
-
-/// Changes the status of a request as a signer does.
-pub(crate) fn answer(spoke: &Spoke, name: &str, change: impl Fn(&mut Value)) {
+/// Answers a request with this certificate, whatever it is, as a signer does.
+pub(crate) fn issue(spoke: &Spoke, name: &str, pem: impl AsRef<[u8]>) {
     let all = ocm::requests();
     let target = Target { subresource: Some("status"), ..global(&all, name) };
-    eventually(&format!("{name} is answered"), || {
-        let mut request = csr(spoke, name).expect("the request");
-        change(&mut request["status"]);
-        match spoke.hub.cluster.client.replace(&target, &request) {
-            Err(Error::Conflict(_)) => None,
-            answer => Some(answer.unwrap_or_else(|error| panic!("{error}"))),
-        }
-    });
-}
-
-/// Answers a request with this certificate, whatever it is.
-pub(crate) fn issue(spoke: &Spoke, name: &str, pem: impl AsRef<[u8]>) {
-    let text = BASE64_STANDARD.encode(pem);
-    answer(spoke, name, |status| status["certificate"] = json!(text));
-}
-
-/// The signer gives up.
-pub(crate) fn fail(spoke: &Spoke, name: &str) {
-    let condition = json!({
-        "type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": "no luck",
-    });
-    answer(spoke, name, |status| match status["conditions"].as_array_mut() {
-        Some(conditions) => conditions.push(condition.clone()),
-        None => status["conditions"] = json!([condition]),
-    });
+    let certificate = BASE64_STANDARD.encode(pem);
+    spoke.hub.cluster.merge(&target, &json!({"status": {"certificate": certificate}}));
 }
 
 // --- outcomes ---

@@ -2,45 +2,18 @@
 //! agent's certificate is tried first at the new address; only a hub that does not know it is joined anew.
 
 use dev_apiserver::{Action, Ca, Options, Rule};
-use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     spoke::{Spoke, UNKNOWN},
+    throughout,
 };
 
 use crate::joining::support::{
-    bootstrap_named, bootstrap_unknown, bootstrap_with, joined, kubeconfig, let_in, repaired,
-    roles, settled, stays_as_it_is,
+    bootstrap_unknown, joined, kubeconfig, let_in, roles, settled, stays_as_it_is,
 };
-
-#[test]
-fn hub_name_change_is_written_to_the_secret() {
-    let (spoke, mut sidecar) = joined("moved-name");
-    let before = spoke.credential().expect("the Secret");
-    spoke.put_bootstrap(&bootstrap_named(&spoke, "renamed"));
-    let now = repaired(&spoke, &mut sidecar, &before);
-    assert!(kubeconfig(&now).contains("\n  name: renamed\n"), "{}", kubeconfig(&now));
-}
-
-/// The server's name in its certificate is no other hub: the kubeconfig is written anew, and no more.
-#[test]
-fn server_name_change_takes_no_certificate() {
-    let (spoke, mut sidecar) = joined("moved-repair");
-    let before = spoke.credential().expect("the Secret");
-    spoke.put_bootstrap(&bootstrap_with(&spoke, |cluster| {
-        cluster["tls-server-name"] = json!("localhost");
-    }));
-    let now = repaired(&spoke, &mut sidecar, &before);
-    assert!(
-        kubeconfig(&now).contains("\n    tls-server-name: localhost\n"),
-        "{}",
-        kubeconfig(&now)
-    );
-    stays_as_it_is(&spoke, &mut sidecar);
-}
 
 #[test]
 fn another_hub_while_a_request_waits_at_the_first() {
@@ -74,7 +47,7 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
     settled(&spoke, &sidecar);
     let new = Hub::on(Cluster::embedded_with("hub", with()));
     // A real hub gives no rights to an agent that it does not know.
-    refuse(&new, &spoke.user());
+    new.cluster.faults().add(Rule::new(Action::Forbid).user(&spoke.user()));
     spoke.put_bootstrap(&new.bootstrap_kubeconfig(&new.cluster.address, Bootstrap::Auto));
     sidecar.wait_for(UNKNOWN);
     eventually("the cluster is there", || new.managed_cluster(&spoke.cluster));
@@ -85,8 +58,29 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
     assert!(sidecar.alive(), "{}", sidecar.log());
 }
 
-fn refuse(hub: &Hub, user: &str) {
-    hub.cluster.faults().add(Rule::new(Action::Forbid).user(user));
+/// The old hub still renews the agent's certificate, which is of no use next to the new hub's kubeconfig.
+#[test]
+fn request_at_the_new_hub_outlives_a_restart_and_the_secret() {
+    if !needs(Need::Embedded, "there is a second hub") {
+        return;
+    }
+    let (mut spoke, mut sidecar) = joined("moved-restart");
+    let hub = Hub::new();
+    spoke.put_bootstrap(&hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual));
+    let request = hub.next_csr(&spoke.cluster);
+    sidecar.kill();
+    let sidecar = spoke.start(&[]);
+    sidecar.wait_for(&format!("CSR {request} is not approved yet"));
+    spoke.delete_secret(&spoke.secret);
+    throughout(3000, "nothing is requested at the old hub", || roles(&spoke).len() == 1);
+    hub.approve_csr(&request);
+    hub.accept(&spoke.cluster);
+    let old = std::mem::replace(&mut spoke.hub, hub);
+    settled(&spoke, &sidecar);
+    let now = kubeconfig(&spoke.credential().expect("the Secret"));
+    assert!(now.contains(&spoke.hub.cluster.address), "{now}");
+    assert_eq!(roles(&spoke), ["bootstrap"], "{}", sidecar.log());
+    assert_eq!(old.csrs_of(&spoke.cluster).len(), 1);
 }
 
 #[test]

@@ -57,18 +57,3 @@ fn restart_with_another_cluster_name_joins_anew() {
 fn user(cluster: &str) -> String {
     format!("{}{cluster}:{}", suite::ocm::PREFIX, suite::spoke::AGENT)
 }
-
-#[test]
-fn restart_goes_on_with_the_pending_request() {
-    let spoke = Spoke::new("restart-pending");
-    let mut sidecar = spoke.start(&[]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
-    let pending = spoke.pending().expect("the stored request");
-    sidecar.kill();
-    spoke.hub.approve_csr(&request);
-    spoke.hub.accept(&spoke.cluster);
-    let sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["bootstrap"], "the one that was approved meanwhile");
-    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], pending["tls.key"]);
-}

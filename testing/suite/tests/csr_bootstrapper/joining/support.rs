@@ -1,13 +1,9 @@
 //! Helpers of these tests: a cluster that has joined, who requested its certificates, what its Secret holds,
 //! and the program without some of its flags.
 
-use std::{
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::process::{Command, Stdio};
 
 use apiclient::resource::SECRETS;
-use dev_apiserver::SignerOptions;
 use serde_json::{Value, json};
 use suite::{
     eventually,
@@ -54,29 +50,6 @@ pub(crate) fn is_seen(hub: &Hub, cluster: &str) {
     }
 }
 
-/// A cluster that has joined, away from its program and denied by the hub: its certificate is due at the
-/// next start, and nobody renews it.
-#[track_caller]
-pub(crate) fn due(name: &str) -> Spoke {
-    let spoke = Spoke::auto(name);
-    sign(&spoke, 3600, 60);
-    let mut sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    sidecar.kill();
-    spoke.hub.deny(&spoke.cluster);
-    sign(&spoke, 300, 3600);
-    spoke
-}
-
-/// Of an embedded hub: from now on certificates that began so many seconds ago and end in so many.
-pub(crate) fn sign(spoke: &Spoke, backdate: u64, lifetime: u64) {
-    spoke.hub.cluster.server().set_signer(SignerOptions {
-        lifetime: Duration::from_secs(lifetime),
-        backdate: Duration::from_secs(backdate),
-        auto_approve: false,
-    });
-}
-
 /// Waits for two signs of life.
 #[track_caller]
 pub(crate) fn gives_signs(spoke: &Spoke) {
@@ -85,9 +58,15 @@ pub(crate) fn gives_signs(spoke: &Spoke) {
     }
 }
 
-/// The program's user on its local cluster.
-pub(crate) fn account(spoke: &Spoke) -> String {
-    format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
+/// The program waits, lives, and says what for; nothing was asked.
+#[track_caller]
+pub(crate) fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
+    let (code, answer) = sidecar.ask("/readyz");
+    assert!(code == 503 && answer.contains(why), "{code} {answer}");
+    throughout(500, "it waits", || {
+        sidecar.alive() && sidecar.ask("/healthz").0 == 200 && sidecar.ask("/readyz").0 == 503
+    });
+    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "nothing was asked");
 }
 
 // --- requests ---
@@ -173,14 +152,6 @@ pub(crate) fn stays_as_it_is(spoke: &Spoke, sidecar: &mut Sidecar) {
 pub(crate) fn bootstrap_with(spoke: &Spoke, change: impl FnOnce(&mut Value)) -> String {
     let mut config: Value = serde_json::from_str(&spoke.bootstrap_kubeconfig()).expect("JSON");
     change(&mut config["clusters"][0]["cluster"]);
-    config.to_string()
-}
-
-/// The same under another name of the cluster in it.
-pub(crate) fn bootstrap_named(spoke: &Spoke, name: &str) -> String {
-    let mut config: Value = serde_json::from_str(&spoke.bootstrap_kubeconfig()).expect("JSON");
-    config["clusters"][0]["name"] = json!(name);
-    config["contexts"][0]["context"]["cluster"] = json!(name);
     config.to_string()
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
-    ocm::{Bootstrap, Hub, reasons},
+    ocm::{Bootstrap, Hub},
     relay::Relay,
     sidecar::Sidecar,
     spoke::{BOOTSTRAP, Spoke},
@@ -14,12 +14,13 @@ use suite::{
 };
 
 use super::support::{is_seen, kubeconfig};
-use crate::support::{beats_again, renews};
+use crate::support::{account, beats_again, renews};
 
 /// A switch takes two checks, some patience with the first hub, and some with its certificate on the second.
 pub(crate) const SECONDS: u64 = 60;
 /// The Secret with the bootstrap kubeconfig of the second one.
 const SECOND: &str = "bootstrap-hub2";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// A cluster and two hubs; the first is that of `spoke`, until the agent has moved on.
 pub(crate) struct TwoHubs {
@@ -28,7 +29,7 @@ pub(crate) struct TwoHubs {
     /// The way to the second one.
     pub(crate) way: Relay,
     /// The bootstrap kubeconfigs, in this order.
-    pub(crate) files: [PathBuf; 2],
+    files: [PathBuf; 2],
 }
 
 impl TwoHubs {
@@ -43,7 +44,7 @@ impl TwoHubs {
         stage
     }
 
-    fn second_kubeconfig(&self) -> String {
+    pub(crate) fn second_kubeconfig(&self) -> String {
         self.second.bootstrap_kubeconfig(&self.way.address.to_string(), self.spoke.how)
     }
 
@@ -64,19 +65,17 @@ impl TwoHubs {
 
     /// The same with Secrets; that of the second hub does not exist yet.
     pub(crate) fn start_with_secrets(&self, more: &[&str]) -> Sidecar {
-        let rule = json!({
-            "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECOND], "verbs": ["list", "watch"],
-        });
-        let account = json!({"kind": "ServiceAccount", "name": "csr-bootstrapper", "namespace": self.spoke.namespace});
-        for object in [
-            json!({"kind": "Role", "metadata": {"name": SECOND}, "rules": [rule]}),
+        for mut object in [
+            json!({"kind": "Role", "rules": [{
+                "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECOND], "verbs": ["list", "watch"],
+            }]}),
             json!({
-                "kind": "RoleBinding", "metadata": {"name": SECOND}, "subjects": [account],
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SECOND},
+                "kind": "RoleBinding", "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": SECOND},
+                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": account(&self.spoke)}],
             }),
         ] {
-            let mut object = object;
-            object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+            object["apiVersion"] = json!(format!("{RBAC}/v1"));
+            object["metadata"] = json!({"name": SECOND});
             self.spoke.managed.apply(&object, &self.spoke.namespace);
         }
         let secrets = format!("{BOOTSTRAP},{SECOND}");
@@ -127,10 +126,4 @@ impl TwoHubs {
         agent.wait_for_code("/readyz", 200);
         old
     }
-}
-
-/// A request of the cluster's that nobody decided about.
-pub(crate) fn ask_for(hub: &Hub, cluster: &str) -> Option<String> {
-    let open = hub.csrs_of(cluster).into_iter().rfind(|request| reasons(request).is_empty());
-    Some(open?["metadata"]["name"].as_str()?.to_owned())
 }

@@ -4,12 +4,22 @@ use std::time::SystemTime;
 
 use apiclient::{resource::LEASES, time::micro_time};
 use serde_json::json;
-use suite::spoke::Spoke;
+use suite::{sidecar::Sidecar, spoke::Spoke};
 
-use crate::joining::{
-    election::{LEADS, LOCK, holder, replica},
-    support::{roles, settled},
-};
+use crate::joining::support::{roles, settled, start_without};
+
+/// Upstream's (ocm `pkg/common/options/options.go`).
+const LOCK: &str = "registration-agent-lock";
+
+/// A replica as it is by default, but in a hurry.
+fn replica(spoke: &Spoke) -> Sidecar {
+    let hurry = [
+        "-leader-election-lease-duration=4s",
+        "-leader-election-renew-deadline=3s",
+        "-leader-election-retry-period=1s",
+    ];
+    start_without(spoke, &["-disable-leader-election"], &hurry)
+}
 
 #[test]
 fn second_replica_takes_over_the_request_of_a_crashed_one() {
@@ -18,7 +28,7 @@ fn second_replica_takes_over_the_request_of_a_crashed_one() {
     let request = spoke.hub.next_csr(&spoke.cluster);
     let second = replica(&spoke);
     first.kill();
-    second.wait_for(LEADS);
+    second.wait_for("became the leader");
     spoke.hub.approve_csr(&request);
     spoke.hub.accept(&spoke.cluster);
     settled(&spoke, &second);
@@ -34,10 +44,8 @@ fn lead_lost_to_another_ends_the_process() {
     let spec = json!({"holderIdentity": "another", "renewTime": now, "acquireTime": now});
     spoke.managed.merge(&LEASES.object(&spoke.namespace, LOCK), &json!({"spec": spec}));
     assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
-    assert!(
-        sidecar.log().ends_with("error=\"lost leader election: another replica is the leader\""),
-        "{}",
-        sidecar.log()
-    );
-    assert_eq!(holder(&spoke).as_deref(), Some("another"), "it is left to the other");
+    let sentence = "error=\"lost leader election: another replica is the leader\"";
+    assert!(sidecar.log().ends_with(sentence), "{}", sidecar.log());
+    let holder = spoke.managed.leader(&spoke.namespace, LOCK);
+    assert_eq!(holder.as_deref(), Some("another"), "it is left to the other");
 }

@@ -9,7 +9,7 @@ use suite::{
 
 use crate::joining::{
     support::{gives_signs, is_seen, joined, kubeconfig, repaired, roles, settled, stays_as_it_is},
-    two_hubs::{SECONDS, TwoHubs, ask_for},
+    two_hubs::{SECONDS, TwoHubs},
 };
 
 #[test]
@@ -17,8 +17,12 @@ fn hub_at_another_port_is_followed() {
     let (spoke, mut sidecar) = joined("moved-port");
     let before = spoke.credential().expect("the Secret");
     let relay = Relay::to(&spoke.hub.cluster.address);
+    relay.set(Way::Closed);
     let address = relay.address.to_string();
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(&address, spoke.how));
+    // Nobody answers there yet.
+    sidecar.wait_for("at its new address");
+    relay.set(Way::Open);
     let now = repaired(&spoke, &mut sidecar, &before);
     assert!(kubeconfig(&now).contains(&address), "{}", kubeconfig(&now));
     sidecar.wait_for("the server differs");
@@ -92,7 +96,7 @@ fn hub_that_denies_the_cluster_is_left() {
     let mut agent = stage.joins_first(&[]);
     stage.spoke.hub.deny(&stage.spoke.cluster);
     let second = stage.second.clone();
-    let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
+    let request = within(SECONDS, "it asks hub2", || second.open_csr(&stage.spoke.cluster));
     second.approve_csr(&request);
     second.accept(&stage.spoke.cluster);
     let old = stage.is_on_second(&agent);

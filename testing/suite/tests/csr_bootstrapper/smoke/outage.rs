@@ -1,5 +1,8 @@
 //! A hub that is away: at the start, for a while, and until the certificate has expired.
 
+use std::time::Duration;
+
+use dev_apiserver::SignerOptions;
 use suite::{
     needs::{Need, needs},
     ocm::AVAILABLE,
@@ -9,11 +12,7 @@ use suite::{
 };
 
 use crate::{
-    joining::{
-        rebootstrap::{sign_for, wait_for_the_end},
-        recovery::waits,
-        support::{let_in, roles, settled, wait_for_another},
-    },
+    joining::support::{let_in, roles, settled, wait_for_another, waits},
     support::{beating, beats_again, joined},
 };
 
@@ -62,17 +61,20 @@ fn certificate_that_expires_in_an_outage_is_replaced() {
         return;
     }
     let spoke = Spoke::auto("expire-hub");
-    sign_for(&spoke, 4);
+    let sign_for = |seconds| {
+        let lifetime = Duration::from_secs(seconds);
+        spoke.hub.cluster.server().set_signer(SignerOptions { lifetime, ..Default::default() });
+    };
+    sign_for(4);
     let mut sidecar = spoke.start(&[]);
     spoke.wait_for_certificate();
     spoke.hub_relay.set(Way::Closed);
     let before = spoke.credential().expect("the Secret");
-    wait_for_the_end(&spoke);
     sidecar.wait_for(EXPIRED);
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("expired at"), "{why}");
     assert_eq!(sidecar.ask("/healthz").0, 200);
-    sign_for(&spoke, 3600);
+    sign_for(3600);
     spoke.hub_relay.set(Way::Open);
     wait_for_another(&spoke, &before);
     settled(&spoke, &sidecar);

@@ -8,7 +8,7 @@ use suite::{
 
 use crate::certificate::{
     forge,
-    support::{csr, ended, issue, nothing_more, pem, said, subject},
+    support::{another, csr, ended, issue, joined_by, nothing_more, pem, said, subject},
 };
 
 const DAY: i64 = 24 * 3600;
@@ -34,8 +34,12 @@ fn certificate_for_another_user_is_refused() {
     assert!(message.starts_with(&expected), "{message}");
     assert_eq!(spoke.credential(), None);
     assert!(spoke.pending().is_some(), "until there is another request, it is kept");
-    assert_eq!(spoke.count_events("CertificateRejected"), 1);
     assert_eq!(ended(&sidecar, "CertificateRejected"), 1.0);
+    // The signer's next one may be good.
+    let second = another(&spoke, &[name]);
+    spoke.hub.approve_csr(&second);
+    joined_by(&spoke, &second);
+    assert_eq!(spoke.count_events("CertificateRejected"), 1);
     assert!(sidecar.alive());
 }
 
@@ -56,6 +60,7 @@ fn certificate_that_is_not_base64_is_refused() {
     assert!(sidecar.alive());
 }
 
+/// Neither soon nor by another process, until somebody gives it another bootstrap kubeconfig.
 #[test]
 fn denied_request_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("denied");
@@ -71,4 +76,12 @@ fn denied_request_is_reported_and_followed_by_no_other() {
     assert_eq!((spoke.credential(), spoke.count_events("CSRDenied")), (None, 1));
     assert_eq!((sidecar.ask("/readyz").0, sidecar.ask("/healthz").0), (503, 200));
     assert_eq!(ended(&sidecar, "CSRDenied"), 1.0);
+    drop(sidecar);
+    let again = spoke.start(&[]);
+    again.wait_for("was denied");
+    nothing_more(&spoke, 1500);
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    let other = spoke.hub.approve_next(&spoke.cluster);
+    assert_ne!(other, name, "a key that was denied is not shown again");
+    joined_by(&spoke, &other);
 }

@@ -4,12 +4,11 @@
 use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
-    identity::Data,
     needs::{Need, needs},
     spoke::{PENDING, Spoke},
 };
 
-use crate::certificate::support::{joined_by, names, nothing_more};
+use crate::certificate::support::{another, joined_by, names, no_key_alone, nothing_more};
 
 #[test]
 fn deleted_stored_request_is_not_missed() {
@@ -24,27 +23,21 @@ fn deleted_stored_request_is_not_missed() {
     assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
 }
 
-/// What is stored is spoiled while nobody runs: the next start makes another key, and asks with that.
-fn spoiled(what: &str, spoil: impl FnOnce(&mut Data)) {
-    let spoke = Spoke::new(what);
+/// It is spoiled while nobody runs: the next start makes another key, and asks with that.
+#[test]
+fn stored_request_with_half_a_key_is_replaced() {
+    let spoke = Spoke::new("stored-half");
     let first = spoke.start(&[]);
     let before = spoke.hub.next_csr(&spoke.cluster);
     drop(first);
     let mut data = spoke.pending().expect("the stored request");
-    spoil(&mut data);
+    data.get_mut("tls.key").expect("a key").truncate(80);
     spoke.put_secret(PENDING, &data);
     let sidecar = spoke.start(&[]);
-    let after = eventually("it asks with another key", || {
-        names(&spoke).into_iter().find(|name| *name != before)
-    });
+    let after = another(&spoke, &[before]);
     spoke.hub.approve_csr(&after);
     joined_by(&spoke, &after);
     assert_eq!(names(&spoke).len(), 2, "{}", sidecar.log());
-}
-
-#[test]
-fn stored_request_with_half_a_key_is_replaced() {
-    spoiled("stored-half", |data| data.get_mut("tls.key").expect("a key").truncate(80));
 }
 
 /// Without an election, as while a Deployment is rolled out.
@@ -64,18 +57,24 @@ fn two_processes_share_one_request() {
     assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
 }
 
-/// The retry finds what the first write stored, and goes on with that.
+/// Each retry finds what the first write left.
 #[test]
-fn lost_answer_to_the_store_keeps_the_stored_request() {
+fn lost_answers_of_a_join_make_no_second_request() {
     if !needs(Need::Embedded, "answers can be lost") {
         return;
     }
-    let spoke = Spoke::new("lost-store");
-    let lost = Rule::new(Action::ApplyThenDrop).verb("create").resource("secrets");
-    spoke.managed.faults().add(lost.times(1));
+    let spoke = Spoke::new("lost-answers");
+    let (here, there) = (spoke.managed.faults(), spoke.hub.cluster.faults());
+    let lost = |kind: &str| Rule::new(Action::ApplyThenDrop).verb("create").resource(kind).times(1);
+    let stored = here.add(lost("secrets"));
+    let posted = there.add(lost("certificatesigningrequests").user(&spoke.how.user()));
     let _sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
     assert_eq!(spoke.pending().expect("the stored request")["csr-name"], name.as_bytes());
+    let saved = here.add(lost("secrets"));
     spoke.hub.approve_csr(&name);
     joined_by(&spoke, &name);
+    assert_eq!([here.hits(stored), there.hits(posted), here.hits(saved)], [1, 1, 1]);
+    assert_eq!(names(&spoke), [name]);
+    no_key_alone(&spoke);
 }
