@@ -4,13 +4,15 @@ use apiclient::resource::{Resource, Target};
 use serde_json::{Value, json};
 use suite::{
     needs::{Need, needs},
-    ocm::clusters,
-    real,
+    ocm::{clusters, serve_claims},
     spoke::Spoke,
     stays, within,
 };
 
-use crate::support::joins;
+use crate::{
+    claim,
+    support::{cluster, joins},
+};
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
@@ -52,7 +54,7 @@ impl Drop for Node<'_> {
 
 /// What the hub has of a resource: capacity and allocatable.
 fn told(spoke: &Spoke, resource: &str) -> [Option<String>; 2] {
-    let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
+    let cluster = cluster(spoke);
     ["capacity", "allocatable"]
         .map(|list| Some(cluster["status"][list].get(resource)?.as_str()?.to_owned()))
 }
@@ -80,13 +82,6 @@ fn status_resources_of_the_nodes_together_are_told() {
     drop(first);
     second.cordon(false);
     becomes(&spoke, &widgets, [Some("1500"), Some("500")]);
-    if !real() {
-        assert_eq!(
-            told(&spoke, "cpu"),
-            [Some("4".into()), None],
-            "in the capacity it may be others'"
-        );
-    }
 }
 
 #[test]
@@ -105,55 +100,41 @@ fn status_resources_of_others_stay() {
     if !needs(Need::Embedded, "the nodes of other tests change too") {
         return;
     }
-    let version = || {
-        let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
-        cluster["metadata"]["resourceVersion"].clone()
-    };
+    let version = || cluster(&spoke)["metadata"]["resourceVersion"].clone();
     let before = version();
     let beat = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     spoke.managed.merge(&node.target().status(), &beat);
-    // The same in other words.
-    node.set(&json!({&*widgets: "4096"}), &json!({&*widgets: "4Ki"}));
     stays("nothing is written", || version() == before);
 }
 
+/// Nor do claims, next to them.
 #[test]
 fn status_resources_that_cannot_be_read_stay() {
     if !needs(Need::Embedded, "a right is taken away for a moment") {
         return;
     }
     let spoke = Spoke::auto("capacity-refused");
+    serve_claims(&spoke.managed);
     let node = Node::new(&spoke, "a", &json!({"cpu": "4"}));
+    claim::put(&spoke, "a", "1", &json!({}));
     let mut agent = joins(&spoke, &[]);
     becomes(&spoke, "cpu", [Some("4"), Some("4")]);
+    claim::becomes(&spoke, "a", Some("1"));
     agent.kill();
-    let rule = spoke.managed.faults().deny("list", "nodes", "");
+    let faults = spoke.managed.faults();
+    let kinds = ["nodes", "clusterclaims"];
+    let rules = kinds.map(|kind| faults.deny("list", kind, ""));
     node.set(&json!({"cpu": "8"}), &json!({"cpu": "8"}));
+    claim::put(&spoke, "a", "2", &json!({}));
     let agent = joins(&spoke, &[]);
-    agent.wait_for("list nodes");
-    stays("nothing is said of it", || told(&spoke, "cpu")[0].as_deref() == Some("4"));
-    assert!(agent.ask("/readyz").1.contains("nodes"), "{:?}", agent.ask("/readyz"));
-    spoke.managed.faults().remove(rule);
+    kinds.iter().for_each(|kind| agent.wait_for(&format!("list {kind}")));
+    stays("nothing is said of them", || {
+        let claim = claim::told(&spoke, "a");
+        told(&spoke, "cpu")[0].as_deref() == Some("4") && claim.as_deref() == Some("1")
+    });
+    let ready = agent.ask("/readyz");
+    assert!(kinds.iter().all(|kind| ready.1.contains(kind)), "{ready:?}");
+    rules.iter().for_each(|rule| faults.remove(*rule));
     becomes(&spoke, "cpu", [Some("8"), Some("8")]);
-    node.set(&json!({"cpu": "much"}), &json!({"cpu": "much"}));
-    agent.wait_for("the cluster's capacity is not reported");
-    stays("nothing is said of it", || told(&spoke, "cpu")[0].as_deref() == Some("8"));
-    node.set(&json!({"cpu": "16"}), &json!({"cpu": "16"}));
-    becomes(&spoke, "cpu", [Some("16"), Some("16")]);
-}
-
-#[test]
-fn status_resources_are_left_alone_by_flag() {
-    if !needs(Need::Embedded, "its log of requests is read") {
-        return;
-    }
-    let spoke = Spoke::auto("capacity-off");
-    let _node = Node::new(&spoke, "a", &json!({"cpu": "4"}));
-    let _agent = joins(&spoke, &["-report-capacity=false"]);
-    stays("nothing is said of it", || told(&spoke, "cpu") == [None, None]);
-    let requests = spoke.managed.server().requests();
-    let account = format!("system:serviceaccount:{}:", spoke.namespace);
-    let asked =
-        |it: &dev_apiserver::Request| it.resource == "nodes" && it.user.starts_with(&account);
-    assert!(!requests.iter().any(asked));
+    claim::becomes(&spoke, "a", Some("2"));
 }

@@ -15,6 +15,7 @@ mod capacity;
 mod certificate;
 mod claim;
 mod endpoint;
+mod features;
 mod flags;
 mod flow;
 mod hosted;

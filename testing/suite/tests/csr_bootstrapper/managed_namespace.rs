@@ -7,7 +7,6 @@ use suite::{
     needs::{Need, needs},
     ocm::{SET_LABEL, clusters, sets},
     spoke::Spoke,
-    stays,
 };
 
 use crate::support::joins;
@@ -20,7 +19,7 @@ fn name(spoke: &Spoke, suffix: &str) -> String {
 }
 
 /// A set of clusters that has this one, and manages these namespaces from now on.
-fn manage(spoke: &Spoke, names: &[&str]) {
+pub(crate) fn manage(spoke: &Spoke, names: &[&str]) {
     let (hub, sets, clusters) = (&spoke.hub.cluster, sets(), clusters());
     let target = sets.cluster_object(&spoke.namespace);
     if hub.get(&target).is_none() {
@@ -130,29 +129,4 @@ fn managed_namespace_that_cannot_be_created_is_told() {
     spoke.managed.faults().remove(rule);
     becomes_told(&spoke, &one, "True", "NamespaceApplied");
     becomes(&spoke, &one, "true");
-}
-
-/// The requests for namespaces so far.
-fn asked(spoke: &Spoke) -> usize {
-    let account = format!("system:serviceaccount:{}:", spoke.namespace);
-    let requests = spoke.managed.server().requests();
-    let ours = requests.iter().filter(|it| it.user.starts_with(&account));
-    ours.filter(|it| it.resource == "namespaces").count()
-}
-
-#[test]
-fn managed_namespace_costs_a_watch_where_the_hub_manages_none() {
-    if !needs(Need::Embedded, "its log of requests is read") {
-        return;
-    }
-    let spoke = Spoke::auto("namespaces-none");
-    let asked = || asked(&spoke);
-    let mut agent = joins(&spoke, &["-managed-namespaces=false"]);
-    manage(&spoke, &["never"]);
-    stays("nothing is asked", || asked() == 0);
-    manage(&spoke, &[]);
-    agent.kill();
-    let _agent = joins(&spoke, &[]);
-    eventually("it has a list and a watch", || (asked() == 2).then_some(()));
-    stays("nothing more is asked", || asked() == 2);
 }

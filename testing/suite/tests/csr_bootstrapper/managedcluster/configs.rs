@@ -29,9 +29,7 @@ fn set_configs(spoke: &Spoke, configs: &Value) {
 
 #[track_caller]
 fn wait_for_configs(spoke: &Spoke, wanted: &Value) {
-    eventually("the client configs are as they should be", || {
-        (configs(spoke) == *wanted).then_some(())
-    });
+    eventually("the client configs are as they should be", || configs(spoke) == *wanted);
 }
 
 #[test]
@@ -58,39 +56,6 @@ fn external_urls_are_reported_with_the_authority_and_put_right() {
     }
 }
 
-#[test]
-fn external_urls_are_added_to_a_cluster_made_by_others() {
-    let spoke = Spoke::auto("made");
-    let clusters = suite::ocm::clusters();
-    let theirs = json!({"url": "https://other.example.com", "caBundle": bundle("theirs")});
-    let body = json!({
-        "apiVersion": clusters.api_version(), "kind": clusters.kind,
-        "metadata": {"name": spoke.cluster, "labels": {"theirs": "1"}},
-        "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [theirs]},
-    });
-    let target = suite::ocm::global(&clusters, &spoke.cluster);
-    spoke.hub.cluster.create(&target.siblings(), &body);
-    let _agent = joins(&spoke, &[FLAG, URL]);
-    let ours = json!({"url": URL, "caBundle": bundle(&spoke.managed.ca)});
-    wait_for_configs(&spoke, &json!([theirs, ours]));
-    let cluster = cluster(&spoke);
-    assert_eq!(cluster["metadata"]["labels"]["theirs"], "1");
-    assert_eq!(cluster["spec"]["hubAcceptsClient"], true);
-}
-
-#[test]
-fn without_urls_the_spec_is_left_alone() {
-    let spoke = Spoke::auto("nourls");
-    let _agent = joins(&spoke, &[]);
-    assert_eq!(configs(&spoke), Value::Null);
-    let theirs = json!([{"url": "https://other.example.com"}]);
-    set_configs(&spoke, &theirs);
-    throughout(1500, "it stays", || configs(&spoke) == theirs);
-    if needs(Need::Embedded, "requests are recorded there") {
-        assert_eq!(arrived(&spoke, "update managedclusters"), 0);
-    }
-}
-
 // ocm clusterannotations_test.go:21
 #[test]
 fn annotations_without_the_agents_prefix_are_dropped() {
@@ -114,21 +79,4 @@ fn annotations_without_the_agents_prefix_are_dropped() {
     throughout(1500, "it stays", || seen()[&a] == "other" && seen()[&b].is_null());
     assert_eq!(seen()["theirs"], "1");
     assert!(seen()["open-cluster-management.io/automatically-accepted-on"].is_string());
-}
-
-#[test]
-fn another_authority_of_the_spoke_arrives_on_the_hub() {
-    let spoke = Spoke::auto("rotatedca");
-    let text = std::fs::read_to_string(spoke.managed_kubeconfig()).expect("the kubeconfig");
-    let file = spoke.write("spoke.kubeconfig", &text);
-    let more = ["-spoke-kubeconfig", file.to_str().expect("a path"), FLAG, URL];
-    let agent = joins(&spoke, &more);
-    let ours = |pem: &str| json!([{"url": URL, "caBundle": bundle(pem)}]);
-    assert_eq!(configs(&spoke), ours(&spoke.managed.ca));
-    drop(agent);
-    // Old and new together, as one does it.
-    let both = format!("{}{}", spoke.managed.ca, spoke.hub.cluster.ca);
-    spoke.write("spoke.kubeconfig", &text.replace(&bundle(&spoke.managed.ca), &bundle(&both)));
-    let _agent = spoke.start(&more);
-    wait_for_configs(&spoke, &ours(&both));
 }

@@ -1,20 +1,12 @@
 //! The health of the cluster's API server as the hub is told.
 
-use std::{process::Command, time::Instant};
+use std::time::Instant;
 
 use apiclient::resource::Resource;
 use dev_apiserver::{Action, Rule};
 use serde_json::Value;
 use suite::{
-    cluster::Cluster,
-    eventually,
-    listing::list,
-    ocm::AVAILABLE,
-    real,
-    relay::{Relay, Way},
-    sidecar::Sidecar,
-    spoke::Spoke,
-    stays, throughout, within,
+    eventually, listing::list, ocm::AVAILABLE, relay::Way, spoke::Spoke, throughout, within,
 };
 
 use crate::support::{cluster, joined};
@@ -88,48 +80,4 @@ fn slow_failing_api_server_is_reported_after_20_s() {
 fn ill() -> Action {
     let body = Some("[-]etcd failed: reason withheld\n".to_owned());
     Action::Answer { code: 500, body, retry_after: None }
-}
-
-#[test]
-fn the_health_of_another_cluster_counts_where_it_is_named() {
-    let other = if real() { Cluster::real("hub") } else { Cluster::embedded("spoke") };
-    let way = Relay::to(&other.address);
-    let spoke = Spoke::auto("hosted");
-    let file = kubeconfig(&spoke, &other, &way);
-    let agent = spoke.start_as(|command: &mut Command| {
-        command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]);
-        command.arg("-spoke-kubeconfig").arg(&file);
-    });
-    spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    looks_there_and_only_there(&agent, &spoke, &way);
-    // What is not looked at may be away.
-    spoke.managed_relay.set(Way::Closed);
-    stays("it is available", || available(&spoke).0 == "True");
-    let log = agent.log();
-    assert!(!log.contains(ILL), "{log}");
-    way.set(Way::Closed);
-    agent.wait_for(ILL);
-}
-
-/// By the metrics: /livez and /version go to the other cluster, Secrets and Events do not.
-#[track_caller]
-fn looks_there_and_only_there(agent: &Sidecar, spoke: &Spoke, way: &Relay) {
-    let sample = |host: String, target: &str| {
-        format!(
-            "rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"GET\",target=\"{target}\"}}"
-        )
-    };
-    let there = sample(way.address.to_string(), "spoke");
-    eventually("it looks at the other cluster", || agent.metric(&there) >= Some(3.0));
-    let here = sample(spoke.managed_relay.address.to_string(), "management");
-    let before = agent.metric(&here);
-    eventually("and again", || agent.metric(&there) >= Some(5.0));
-    assert_eq!(agent.metric(&here), before, "nothing is asked of its own cluster");
-}
-
-/// The administrator's way to the other cluster: who looks at its health needs no rights there.
-fn kubeconfig(spoke: &Spoke, other: &Cluster, way: &Relay) -> std::path::PathBuf {
-    let text = std::fs::read_to_string(&other.kubeconfig).expect("the kubeconfig");
-    let text = text.replace(&other.address, &way.address.to_string());
-    spoke.write("spoke.kubeconfig", &text)
 }

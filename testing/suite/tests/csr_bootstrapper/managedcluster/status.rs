@@ -1,17 +1,12 @@
-//! The status of the ManagedCluster: clock, version, the end of a credential. Health is in health.rs.
+//! The status of the ManagedCluster: clock and version. Health is in health.rs.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
-use dev_apiserver::{Options, SignerOptions};
 use serde_json::json;
 use suite::{
-    cluster::Cluster,
     eventually,
     needs::{Need, needs},
-    ocm::{Bootstrap, Hub, SYNCED},
+    ocm::{SYNCED, clusters},
     pause,
     spoke::Spoke,
     throughout,
@@ -25,12 +20,9 @@ fn the_version_of_kubernetes_is_reported_and_corrected() {
     let answer = spoke.managed.client.text("/version").expect("the version").1;
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
     let told = || cluster(&spoke)["status"]["version"]["kubernetes"].clone();
-    eventually("the version is told", || (told() == answer["gitVersion"]).then_some(()));
-    let clusters = suite::ocm::clusters();
-    let status = suite::ocm::global(&clusters, &spoke.cluster).status();
-    let wrong = json!({"status": {"version": {"kubernetes": "v0.0.1"}}});
-    spoke.hub.cluster.merge(&status, &wrong);
-    eventually("the version is told again", || (told() == answer["gitVersion"]).then_some(()));
+    eventually("the version is told", || told() == answer["gitVersion"]);
+    set_wrong_version(&spoke);
+    eventually("the version is told again", || told() == answer["gitVersion"]);
 }
 
 #[test]
@@ -44,19 +36,21 @@ fn status_is_not_written_while_the_clocks_differ() {
     agent.wait_for("the clocks differ: the spoke's health is not reported");
     // Something to write: the hub lost its mind about the version, and sight of the cluster.
     let before = count(&spoke, "patch managedclusters/status");
-    let clusters = suite::ocm::clusters();
-    let status = suite::ocm::global(&clusters, &spoke.cluster).status();
-    spoke.hub.cluster.merge(&status, &json!({"status": {"version": {"kubernetes": "v0.0.1"}}}));
+    set_wrong_version(&spoke);
     throughout(3000, "nothing is written", || {
         count(&spoke, "patch managedclusters/status") == before
     });
     assert_eq!(agent.warnings("the clocks differ"), 1, "{}", agent.log());
     set_condition(&spoke, SYNCED, "True");
-    eventually("it is written now", || {
-        (count(&spoke, "patch managedclusters/status") > before).then_some(())
-    });
+    eventually("it is written now", || count(&spoke, "patch managedclusters/status") > before);
     agent.wait_for("the clocks agree again");
     assert_ne!(cluster(&spoke)["status"]["version"]["kubernetes"], "v0.0.1");
+}
+
+fn set_wrong_version(spoke: &Spoke) {
+    let clusters = clusters();
+    let status = clusters.cluster_object(&spoke.cluster).status();
+    spoke.hub.cluster.merge(&status, &json!({"status": {"version": {"kubernetes": "v0.0.1"}}}));
 }
 
 /// As the hub would, behind the API.
@@ -89,47 +83,4 @@ fn steady_state_sends_only_the_heartbeat() {
     let most = start.elapsed().as_secs() as usize + 2;
     assert!((5..=most).contains(&after.len()), "{most}: {after:?}");
     assert!(after.iter().all(|request| words(request) == "update leases"), "{after:?}");
-}
-
-/// A hub whose certificates last so many seconds.
-fn short_lived(name: &str, seconds: u64) -> Spoke {
-    let signer = SignerOptions {
-        lifetime: Duration::from_secs(seconds),
-        backdate: Duration::ZERO,
-        ..SignerOptions::default()
-    };
-    let hub = Cluster::embedded_with("hub", Options { signer, ..Options::default() });
-    let managed: Arc<Cluster> = Cluster::embedded("managed");
-    Spoke::between(Hub::on(hub), managed, name, Bootstrap::Auto)
-}
-
-#[test]
-fn expired_credential_asks_the_hub_seldom() {
-    if !needs(Need::Embedded, "the real signer's shortest certificate lasts ten minutes") {
-        return;
-    }
-    let spoke = short_lived("expired", 8);
-    let agent = crate::support::joins(&spoke, &[]);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    beats_again(&agent, 1);
-    // Nobody signs another one, and nobody else is there to ask. But both clocks may be wrong: without a
-    // word from the hub that would never be found out.
-    spoke.hub.cluster.faults().deny("create", "certificatesigningrequests", "");
-    spoke.delete_secret(&spoke.bootstrap);
-    let body = agent.wait_for_code("/readyz", 503);
-    assert!(body.contains("has a certificate that expired at "), "{body}");
-    assert!(body.contains("no bootstrap kubeconfig"), "{body}");
-    let before = sent(&spoke).len();
-    pause(5000);
-    let count = sent(&spoke).len() - before;
-    assert!(count <= 10, "{count} requests: {}", agent.log());
-    assert_eq!(agent.ask("/healthz").0, 200);
-
-    // With somebody to ask it is back.
-    spoke.hub.cluster.faults().clear();
-    spoke.hub.cluster.server().set_signer(SignerOptions::default());
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    agent.wait_for_code("/readyz", 200);
-    eventually("the heartbeat goes on", || crate::support::beats(&agent) >= 2.0);
-    beats_again(&agent, 1);
 }
