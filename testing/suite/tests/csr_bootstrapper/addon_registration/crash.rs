@@ -9,7 +9,7 @@ use suite::{
 };
 
 use super::support::*;
-use crate::support::eventually_by;
+use crate::support::{account, eventually_by};
 
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
 fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
@@ -17,19 +17,14 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let options = SignerOptions { auto_approve: true, ..SignerOptions::default() };
     spoke.hub.cluster.server().set_signer(options);
     let cluster = if on_hub { &spoke.hub.cluster } else { &spoke.managed };
-    let account = format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace);
-    let user = if on_hub { spoke.user() } else { account };
+    let user = if on_hub { spoke.user() } else { account(&spoke) };
     let rule = hold(cluster.faults(), Some(&user), verb, nth, moment);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     let is_done = || {
         let has_it = data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
-        let stored = spoke.read_secret(STORE).unwrap_or_default();
-        let mut stored = stored.values().map(|value| String::from_utf8_lossy(value));
         let addon = spoke.hub.addon(&spoke.cluster, ADDON).expect("the add-on");
         let told = addon["status"]["conditions"].to_string();
-        has_it
-            && stored.all(|text| !text.contains("tls.key"))
-            && told.contains("ClientCertificateUpdated")
+        has_it && has_no_request(&spoke) && told.contains("ClientCertificateUpdated")
     };
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.

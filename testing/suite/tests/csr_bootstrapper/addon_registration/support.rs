@@ -4,23 +4,18 @@ use std::time::Duration;
 
 use apiclient::{
     client::{Client, Reload, Timeouts},
-    resource::{SECRETS, Target},
+    resource::SECRETS,
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
 use kubeconfig::{self, secret};
 use serde_json::{Value, json};
-use suite::{
-    cluster::Cluster,
-    eventually,
-    identity::Data,
-    ocm::{self, global},
-    sidecar::Sidecar,
-    spoke::Spoke,
-};
+use suite::{cluster::Cluster, eventually, identity::Data, sidecar::Sidecar, spoke::Spoke};
 
 use crate::{
-    certificate::forge::{self, Subject},
+    certificate::{
+        forge::{self, Subject},
+        support::{csr, issue, pem},
+    },
     support::joined,
 };
 
@@ -81,7 +76,7 @@ pub(crate) fn certificate(
 #[track_caller]
 pub(crate) fn gone(cluster: &Cluster, namespace: &str, name: &str) {
     let target = SECRETS.object(namespace, name);
-    eventually(&format!("{name} is gone"), || cluster.get(&target).is_none().then_some(()));
+    eventually(&format!("{name} is gone"), || cluster.get(&target).is_none());
 }
 
 /// The CSRs of the add-on.
@@ -91,20 +86,17 @@ pub(crate) fn csrs(spoke: &Spoke) -> Vec<Value> {
     spoke.hub.csrs_of(&spoke.cluster).into_iter().filter(label).collect()
 }
 
-/// The PEM of a CSR.
-pub(crate) fn pem(csr: &Value) -> Vec<u8> {
-    BASE64_STANDARD.decode(csr["spec"]["request"].as_str().expect("a request")).expect("base64")
+/// Whether registrations are stored, and no request of theirs.
+pub(crate) fn has_no_request(spoke: &Spoke) -> bool {
+    let has_key = |text: &Vec<u8>| String::from_utf8_lossy(text).contains("tls.key");
+    spoke.read_secret(STORE).is_some_and(|stored| !stored.values().any(has_key))
 }
 
 /// Signs a CSR as a signer of the add-on's own does.
 pub(crate) fn sign(spoke: &Spoke, name: &str, user: &str) {
-    let all = ocm::requests();
-    let target = global(&all, name);
-    let csr = spoke.hub.cluster.get(&target).expect("the CSR");
+    let request = pem(&csr(spoke, name).expect("the CSR"));
     let subject = Subject { user: user.into(), groups: Vec::new(), from: -60, until: 3600 };
-    let certificate = BASE64_STANDARD.encode(forge::certificate(&pem(&csr), &subject));
-    let patch = json!({"status": {"certificate": certificate}});
-    spoke.hub.cluster.merge(&Target { subresource: Some("status"), ..target }, &patch);
+    issue(spoke, name, forge::certificate(&request, &subject));
 }
 
 /// The default user of the add-on's agent.

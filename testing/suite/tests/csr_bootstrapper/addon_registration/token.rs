@@ -1,28 +1,17 @@
 //! Tokens of add-ons, for which the hub makes a ServiceAccount: the real one has OCM's addon-manager for that, which is
 //! played on the embedded server.
 
+use apiclient::resource::SECRETS;
 use serde_json::json;
-use suite::{
-    cluster::resource,
-    eventually,
-    needs::{Need, needs},
-    real,
-    spoke::Spoke,
-    stays, within,
-};
+use suite::{cluster::resource, eventually, identity::Data, real, spoke::Spoke, stays, within};
 
-use super::support::*;
-use crate::support::count;
+use super::{certificate::keys, support::*};
 
-pub(super) const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
-
-fn rbac(plural: &'static str, kind: &'static str) -> apiclient::resource::Resource {
-    resource("rbac.authorization.k8s.io", plural, kind)
-}
+const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
 /// Waits until the hub's addon-manager has made the ServiceAccount, as it does once an add-on says that it wants tokens,
 /// or has made it again.
-pub(super) fn wait_for_infrastructure(spoke: &Spoke) {
+fn wait_for_infrastructure(spoke: &Spoke) {
     if !real() {
         return play_infrastructure(spoke);
     }
@@ -40,55 +29,48 @@ pub(super) fn wait_for_infrastructure(spoke: &Spoke) {
 
 /// What it does (ocm `pkg/addon/controllers/addontokeninfra`).
 fn play_infrastructure(spoke: &Spoke) {
-    let (hub, cluster) = (&spoke.hub.cluster, &spoke.cluster);
-    let name = format!("{ADDON}-agent");
-    let account = json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": cluster},
-    });
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let (hub, cluster, name) = (&spoke.hub.cluster, &spoke.cluster, format!("{ADDON}-agent"));
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
     let account = hub.create(&accounts.collection(cluster), &account);
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": name, "namespace": cluster},
-        "rules": [{
-            "apiGroups": [""], "resources": ["serviceaccounts/token"],
-            "resourceNames": [name], "verbs": ["create"],
-        }],
-    });
-    if hub.get(&rbac("roles", "Role").object(cluster, &name)).is_none() {
-        hub.create(&rbac("roles", "Role").collection(cluster), &role);
+    let roles = resource(RBAC, "roles", "Role");
+    if hub.get(&roles.object(cluster, &name)).is_none() {
         let group = format!("system:open-cluster-management:{cluster}");
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": name, "namespace": cluster},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
-        });
-        hub.create(&rbac("rolebindings", "RoleBinding").collection(cluster), &binding);
+        for mut object in [
+            json!({"kind": "Role", "rules": [{
+                "apiGroups": [""], "resources": ["serviceaccounts/token"],
+                "resourceNames": [name], "verbs": ["create"],
+            }]}),
+            json!({
+                "kind": "RoleBinding", "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+                "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group}],
+            }),
+        ] {
+            object["apiVersion"] = json!(format!("{RBAC}/v1"));
+            object["metadata"] = json!({"name": name});
+            hub.apply(&object, cluster);
+        }
     }
-    let uid = account["metadata"]["uid"].as_str().expect("a uid").to_owned();
-    tell_ready(spoke, &uid);
-}
-
-fn tell_ready(spoke: &Spoke, uid: &str) {
-    let message = format!("ServiceAccount {}/{ADDON}-agent (UID: {uid}) is ready", spoke.cluster);
+    let uid = account["metadata"]["uid"].as_str().expect("a uid");
     let condition = json!({
         "type": "TokenInfrastructureReady", "status": "True", "reason": "TokenInfrastructureReady",
-        "message": message, "lastTransitionTime": "2026-11-23T00:00:00Z",
+        "message": format!("ServiceAccount {cluster}/{name} (UID: {uid}) is ready"),
+        "lastTransitionTime": "2026-11-23T00:00:00Z",
     });
     eventually("the hub is told", || {
-        let addon = spoke.hub.addon(&spoke.cluster, ADDON)?;
+        let addon = spoke.hub.addon(cluster, ADDON)?;
         let mut all = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
         all.retain(|known| known["type"] != "TokenInfrastructureReady");
         all.push(condition.clone());
-        spoke.hub.set_addon_status(&spoke.cluster, ADDON, &json!({"conditions": all}));
+        spoke.hub.set_addon_status(cluster, ADDON, &json!({"conditions": all}));
         Some(())
     });
 }
 
 /// Waits for the token in the Secret, which is another one than `old`.
 #[track_caller]
-pub(super) fn token(spoke: &Spoke, namespace: &str, old: Option<&[u8]>) -> suite::identity::Data {
+fn token(spoke: &Spoke, namespace: &str, old: Option<&[u8]>) -> Data {
     eventually("the Secret has a token", || {
         let data = data(&spoke.managed, namespace, KUBE_CLIENT_SECRET)?;
         let token = data.get("token")?;
@@ -105,10 +87,9 @@ fn addon_token_registration() {
         agent.wait_for("the hub has not made its ServiceAccount yet");
     }
     wait_for_infrastructure(&spoke);
-    let data = token(&spoke, &namespace, None);
-    let keys: Vec<_> = data.keys().map(String::as_str).collect();
-    assert_eq!(keys, ["cluster-name", "kubeconfig", "token"]);
-    let kubeconfig = String::from_utf8_lossy(&data["kubeconfig"]);
+    let first = token(&spoke, &namespace, None);
+    assert_eq!(keys(&first), ["cluster-name", "kubeconfig", "token"]);
+    let kubeconfig = String::from_utf8_lossy(&first["kubeconfig"]);
     assert!(kubeconfig.contains("tokenFile: token"), "{kubeconfig}");
     let condition = told(&spoke, "TokenRefreshed", "True");
     assert_eq!(condition["reason"], "AddonTokenRefreshed");
@@ -119,53 +100,29 @@ fn addon_token_registration() {
     });
     assert!(csrs(&spoke).is_empty());
     stays("the token stays", || {
-        super::support::data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).as_ref() == Some(&data)
+        data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).as_ref() == Some(&first)
     });
 }
 
+/// What is next to a token is put right with the same; one that is none, or of an account that is no more, comes anew.
 #[test]
-fn addon_token_registration_of_another_service_account() {
-    let (spoke, _agent, namespace) = stage("addon-account", TOKENS);
+fn addon_token_registration_repairs_its_secret() {
+    let (spoke, _agent, namespace) = stage("addon-token-lost", TOKENS);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     wait_for_infrastructure(&spoke);
     let old = token(&spoke, &namespace, None);
+    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    let now = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    spoke.managed.merge(&secret, &json!({"data": {"kubeconfig": "eA=="}}));
+    eventually("it is whole again", || now().as_ref() == Some(&old));
+    spoke.managed.merge(&secret, &json!({"data": {"token": "eA=="}}));
+    let other = eventually("there is another token", || {
+        now().filter(|data| data["token"].starts_with(b"ey"))
+    });
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
-    let name = format!("{ADDON}-agent");
-    spoke.hub.cluster.delete(&accounts.object(&spoke.cluster, &name));
+    spoke.hub.cluster.delete(&accounts.object(&spoke.cluster, &format!("{ADDON}-agent")));
     wait_for_infrastructure(&spoke);
-    token(&spoke, &namespace, Some(&old["token"]));
-}
-
-#[test]
-fn addon_token_registration_refused_is_told() {
-    if !needs(Need::Embedded, "OCM's addon-manager makes the ServiceAccount at once") {
-        return;
-    }
-    let (spoke, _agent, namespace) = stage("addon-no-token", TOKENS);
-    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    tell_ready(&spoke, "nobody");
-    let condition = told(&spoke, "TokenRefreshed", "False");
-    assert_eq!(condition["reason"], "TokenCreationFailed");
-    wait_for_infrastructure(&spoke);
-    token(&spoke, &namespace, None);
-    told(&spoke, "TokenRefreshed", "True");
-}
-
-/// The namespace comes with the ManifestWork of the add-on, after the add-on.
-#[test]
-fn token_without_a_namespace_is_requested_once() {
-    if !needs(Need::Embedded, "rights are in a namespace that does not exist yet") {
-        return;
-    }
-    let (spoke, agent, _) = stage("token-unsaved", TOKENS);
-    let namespace = format!("{}-late", spoke.namespace);
-    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    wait_for_infrastructure(&spoke);
-    agent.wait_for_times("the credential of an add-on is not kept", 3);
-    spoke.managed.create_namespace(&namespace);
-    spoke.allow_addons(&spoke.managed, &namespace);
-    token(&spoke, &namespace, None);
-    assert_eq!(count(&spoke, "create serviceaccounts/token"), 1);
+    token(&spoke, &namespace, Some(&other["token"]));
 }
 
 /// Of both kinds there is nothing left of the other.
@@ -188,20 +145,4 @@ fn addon_token_registration_after_a_certificate_and_back() {
     let (data, issued) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
     assert!(!data.contains_key("token"));
     assert_eq!(issued.bearer.common_name, user(&spoke));
-}
-
-/// A token that is gone or no token comes anew; what is next to it is put right with the same.
-#[test]
-fn addon_token_registration_repairs_its_secret() {
-    let (spoke, _agent, namespace) = stage("addon-token-lost", TOKENS);
-    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    wait_for_infrastructure(&spoke);
-    let old = token(&spoke, &namespace, None);
-    let secret = apiclient::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
-    spoke.managed.merge(&secret, &json!({"data": {"kubeconfig": "eA=="}}));
-    let now = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    eventually("it is whole again", || (now() == Some(old.clone())).then_some(()));
-    spoke.managed.merge(&secret, &json!({"data": {"token": "eA=="}}));
-    let is_jwt = |data: &suite::identity::Data| data["token"].starts_with(b"ey");
-    eventually("there is another token", || now().filter(|data| is_jwt(data)));
 }
