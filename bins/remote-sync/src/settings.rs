@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 
 use apiclient::{
     client::Propagation,
-    resource::{valid_key, valid_label, valid_name},
+    resource::{valid_label, valid_name},
 };
 use kubeconfig::{Env, Reach, own_namespace};
 use sidecar::flags::{Flags, object_name};
@@ -24,7 +24,6 @@ use crate::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
         key::{KindIndex, PerKind},
-        known_clusters::AcceptedIdentity,
         mapping::{CLUSTER, NameMapping},
         rules::FieldRules,
     },
@@ -43,8 +42,6 @@ pub(crate) struct Settings {
     pub(crate) rules: PerKind<FieldRules>,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
-    /// The labels and annotations that are uploaded with them.
-    pub(crate) secret_metadata: Vec<String>,
     pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
@@ -55,8 +52,6 @@ pub(crate) struct Settings {
     pub(crate) registry: Option<Registry>,
     /// Files that a remote's kubeconfig file may refer to.
     pub(crate) reach: Reach,
-    /// Clusters that replaced those of remotes.
-    pub(crate) accepted: Vec<AcceptedIdentity>,
     /// The namespace and the name of the ConfigMap of known clusters; `None` without a namespace.
     pub(crate) known_clusters: Option<(String, String)>,
     pub(crate) probes: ProbeTiming,
@@ -193,12 +188,6 @@ impl Settings {
             resources,
             mapping: values::mapping(flags)?,
             secrets: names(flags, "target-secret-name", valid_name, "an object's name")?,
-            secret_metadata: names(
-                flags,
-                "secret-metadata",
-                valid_key,
-                "a label or annotation key",
-            )?,
             keys,
             finalizer,
             propagation: one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
@@ -209,7 +198,6 @@ impl Settings {
             remotes: values::remotes(flags)?,
             registry: values::registry(flags, namespace.as_deref())?,
             reach: flags.reach(),
-            accepted: values::accepted(flags)?,
             // At the defaults clustercache's: a lost cluster is tried again after three intervals.
             probes: ProbeTiming { retry: 3 * interval, interval, timeout: timeout / 2 },
             max_objects: number("max-objects", MAX_OBJECTS)?,
@@ -275,11 +263,7 @@ impl Settings {
                     .into(),
             );
         }
-        let known = |name: &str| self.names().any(|remote| remote == name);
-        match self.accepted.iter().find(|it| self.registry.is_none() && !known(&it.remote)) {
-            Some(it) => Err(format!("-accept-identity: there is no remote {}", it.remote)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Checks that mapped names can be valid.

@@ -52,7 +52,7 @@ pub(crate) struct ClusterRecords {
 
 impl ClusterRecords {
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
-        let known = KnownClusters::new(settings.accepted.clone(), settings.tells_copies_apart());
+        let known = KnownClusters::new(settings.tells_copies_apart());
         let map = settings.known_clusters.clone();
         let known = Mutex::new(known);
         Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
@@ -212,17 +212,14 @@ impl ClusterRecords {
         if of == OWN {
             return text + "; restart the program to accept it";
         }
-        if let Some(uid) = record.as_ref().and_then(|record| record.uid) {
-            text += &format!("; to accept it: -accept-identity {of}={uid}");
-        }
-        if let Some((namespace, name)) = &self.map {
-            let record = record.map(|record| record.to_string());
-            let before = if record.is_some() { ", or" } else { "; if that is gone:" };
-            let patch = json!({"data": {of: record}});
-            text += &format!(
-                "{before} kubectl -n {namespace} patch configmap {name} --type merge -p '{patch}'"
-            );
-        }
+        let Some((namespace, name)) = &self.map else {
+            return text + "; restart the program to accept it";
+        };
+        let record = record.map(|record| record.to_string());
+        text += if record.is_some() { "; to accept it:" } else { "; if that is gone:" };
+        let patch = json!({"data": {of: record}});
+        text +=
+            &format!(" kubectl -n {namespace} patch configmap {name} --type merge -p '{patch}'");
         text
     }
 }

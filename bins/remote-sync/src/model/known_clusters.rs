@@ -33,10 +33,10 @@ impl ClusterRecord {
         Some(Self { uid, former })
     }
 
-    /// The record once the cluster `now` has replaced `old` and the recorded ones.
-    fn replaced(&self, old: Option<Uid>, now: Uid) -> Self {
+    /// The record once the cluster `now` has replaced the recorded ones.
+    fn replaced(&self, now: Uid) -> Self {
         let mut former = Vec::new();
-        for uid in old.iter().chain(&self.uid).chain(&self.former) {
+        for uid in self.uid.iter().chain(&self.former) {
             if *uid != now && !former.contains(uid) && former.len() < MAX_FORMER {
                 former.push(*uid);
             }
@@ -71,14 +71,6 @@ pub fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
     }
 }
 
-/// `-accept-identity`: the remote is the cluster with the uid `new`, which replaced `old` or the recorded one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AcceptedIdentity {
-    pub remote: String,
-    pub old: Option<Uid>,
-    pub new: Uid,
-}
-
 /// What is known of all clusters: of the remotes, and of the local one by the name [`OWN`].
 #[derive(Clone, Debug, Default)]
 pub struct KnownClusters {
@@ -88,7 +80,6 @@ pub struct KnownClusters {
     unsaved: BTreeSet<String>,
     /// The number of saves so far.
     saves: u64,
-    accepted: Vec<AcceptedIdentity>,
     /// A remote may be the local cluster.
     own_is_remote: bool,
 }
@@ -108,8 +99,8 @@ impl From<String> for RefusedCluster {
 }
 
 impl KnownClusters {
-    pub fn new(accepted: Vec<AcceptedIdentity>, own_is_remote: bool) -> Self {
-        Self { accepted, own_is_remote, ..Self::default() }
+    pub fn new(own_is_remote: bool) -> Self {
+        Self { own_is_remote, ..Self::default() }
     }
 
     /// Replaces the records by the saved ones, which were requested after `saves` saves. Those that are not saved yet
@@ -175,9 +166,7 @@ impl KnownClusters {
             }
             None => ClusterRecord::default(),
         };
-        let accepted = || self.accepted.iter().filter(|accepted| accepted.remote == name);
-        let expected = record.uid.or_else(|| accepted().next().map(|accepted| accepted.new));
-        let uid = match (shown, expected) {
+        let uid = match (shown, record.uid) {
             (Ok(uid), _) => *uid,
             (Err(_), None) => return Ok(record),
             (Err(why), Some(was)) => {
@@ -198,27 +187,20 @@ impl KnownClusters {
                 },
             });
         }
-        let is_new = |it: &&AcceptedIdentity| it.new == uid && !record.former.contains(&uid);
-        match (accepted().find(is_new), expected) {
-            _ if record.uid == Some(uid) => Ok(record),
-            (Some(accepted), _) => Ok(record.replaced(accepted.old, uid)),
-            (None, None) => Ok(record.replaced(None, uid)),
-            (None, Some(was)) => Err(RefusedCluster {
+        match record.uid {
+            Some(was) if was != uid => Err(RefusedCluster {
                 why: format!("the uid of its kube-system is {uid}, and was {was}"),
-                accept: Some((name.to_owned(), Some(record.replaced(Some(was), uid)))),
+                accept: Some((name.to_owned(), Some(record.replaced(uid)))),
             }),
+            _ => Ok(record.replaced(uid)),
         }
     }
 
     /// The other cluster that is known to have this uid.
     fn holder(&self, uid: Uid, name: &str) -> Option<&str> {
-        let recorded = self.records.iter();
-        let recorded = recorded.filter_map(|(of, it)| Some((&**of, it.as_ref().ok()?.uid?)));
-        let accepted = self.accepted.iter().map(|accepted| (&*accepted.remote, accepted.new));
-        let accepted = accepted.filter(|(of, _)| !self.records.contains_key(*of));
-        let differs = |of: &str| of != name && (of != OWN || !self.own_is_remote);
-        let mut others = recorded.chain(accepted).filter(|(of, _)| name != OWN && differs(of));
-        others.find(|(_, of)| *of == uid).map(|(of, _)| of)
+        let is_other = |of: &str| name != OWN && of != name && (of != OWN || !self.own_is_remote);
+        let mut recorded = self.records.iter().filter_map(|(of, it)| Some((of, it.as_ref().ok()?)));
+        recorded.find(|(of, it)| is_other(of) && it.uid == Some(uid)).map(|(of, _)| &**of)
     }
 }
 
@@ -231,13 +213,8 @@ mod tests {
     }
 
     /// The records "west" and "east" as digits, the uids first; `-` for an unverified cluster, `?` for no record.
-    fn clusters(west: &str, east: &str, accepted: &[(&str, Option<char>, char)]) -> KnownClusters {
-        let accepted = accepted.iter().map(|(remote, old, new)| AcceptedIdentity {
-            remote: (*remote).to_owned(),
-            old: old.map(uid),
-            new: uid(*new),
-        });
-        let mut clusters = KnownClusters::new(accepted.collect(), false);
+    fn clusters(west: &str, east: &str) -> KnownClusters {
+        let mut clusters = KnownClusters::new(false);
         let known = [("west", west), ("east", east)].into_iter().filter(|(_, it)| *it != "?");
         let texts: Vec<_> = known.map(|(name, it)| (name, record(it).to_string())).collect();
         clusters.load(texts.iter().map(|(name, text)| (*name, &**text)), 0);
@@ -273,50 +250,38 @@ mod tests {
     }
 
     #[test]
-    fn judgement_for_each_record_uid_and_acceptance() {
-        let none: &[(&str, Option<char>, char)] = &[];
-        for (west, east, accepted, shown, expected) in [
+    fn judgement_for_each_record_and_uid() {
+        for (west, east, shown, expected) in [
             // At the first contact the cluster is believed.
-            ("?", "?", none, '1', "new 1"),
-            ("?", "?", none, '-', "new -"),
+            ("?", "?", '1', "new 1"),
+            ("?", "?", '-', "new -"),
             // Then it is the recorded one alone.
-            ("1", "?", none, '1', "known 1"),
-            ("12", "?", none, '1', "known 12"),
-            ("1", "?", none, '2', "refused, west: 21"),
-            ("12", "?", none, '2', "refused, west: 21"),
-            ("1", "?", none, '-', "refused"),
+            ("1", "?", '1', "known 1"),
+            ("12", "?", '1', "known 12"),
+            ("1", "?", '2', "refused, west: 21"),
+            ("12", "?", '2', "refused, west: 21"),
+            ("1", "?", '-', "refused"),
             // An unverified one becomes verified by itself.
-            ("-", "?", none, '-', "known -"),
-            ("-", "?", none, '1', "new 1"),
-            ("-2", "?", none, '1', "new 12"),
+            ("-", "?", '-', "known -"),
+            ("-", "?", '1', "new 1"),
+            ("-2", "?", '1', "new 12"),
             // Nobody has the uid of another, whether that is connected or not.
-            ("?", "1", none, '1', "refused, east: none"),
-            ("2", "1", none, '1', "refused, east: none"),
-            ("1", "1", none, '1', "refused, east: none"),
-            ("-", "1", none, '1', "refused, east: none"),
-            ("?", "21", none, '1', "new 1"),
-            // An accepted uid replaces the recorded one, and stands for a record where there is none.
-            ("1", "?", &[("west", None, '2')], '2', "new 21"),
-            ("1", "?", &[("west", Some('3'), '2')], '2', "new 231"),
-            ("1", "?", &[("west", None, '2')], '1', "known 1"),
-            ("1", "?", &[("west", None, '2')], '3', "refused, west: 31"),
-            ("21", "?", &[("west", None, '1')], '1', "refused, west: 12"),
-            ("?", "?", &[("west", Some('1'), '2')], '2', "new 21"),
-            ("?", "?", &[("west", None, '2')], '3', "refused, west: 32"),
-            ("?", "?", &[("west", None, '2')], '-', "refused"),
-            ("-", "?", &[("west", None, '2')], '3', "refused, west: 32"),
-            ("?", "?", &[("east", None, '1')], '1', "refused, east: none"),
-            ("?", "2", &[("east", None, '1')], '1', "new 1"),
-            ("1", "2", &[("west", None, '2')], '2', "refused, east: none"),
+            ("?", "1", '1', "refused, east: none"),
+            ("2", "1", '1', "refused, east: none"),
+            ("1", "1", '1', "refused, east: none"),
+            ("-", "1", '1', "refused, east: none"),
+            ("?", "21", '1', "new 1"),
+            ("21", "?", '1', "refused, west: 12"),
+            ("1", "2", '2', "refused, east: none"),
         ] {
-            let clusters = clusters(west, east, accepted);
-            assert_eq!(judged(&clusters, shown), expected, "{west} {east} {accepted:?} {shown}");
+            let clusters = clusters(west, east);
+            assert_eq!(judged(&clusters, shown), expected, "{west} {east} {shown}");
         }
     }
 
     #[test]
     fn local_cluster_is_no_remote_unless_copies_differ() {
-        let mut clusters = clusters("?", "?", &[]);
+        let mut clusters = clusters("?", "?");
         assert!(clusters.admit(OWN, &Ok(uid('1'))).is_ok());
         assert_eq!(judged(&clusters, '1'), "refused");
         clusters.own_is_remote = true;
@@ -340,7 +305,7 @@ mod tests {
 
     #[test]
     fn record_that_is_not_saved_stays_when_the_others_are_loaded() {
-        let mut clusters = clusters("?", "?", &[]);
+        let mut clusters = clusters("?", "?");
         assert!(clusters.admit("east", &Ok(uid('1'))).is_ok());
         clusters.load([].into_iter(), 0);
         assert_eq!(judged(&clusters, '1'), "refused, east: none");
@@ -351,7 +316,7 @@ mod tests {
 
     #[test]
     fn record_stays_when_an_answer_from_before_its_save_is_loaded() {
-        let mut clusters = clusters("?", "?", &[]);
+        let mut clusters = clusters("?", "?");
         let requested = clusters.saves();
         assert!(clusters.admit("west", &Ok(uid('1'))).is_ok());
         clusters.note_saved("west");
@@ -386,7 +351,7 @@ mod tests {
 
     #[test]
     fn former_clusters_are_limited() {
-        let next = |record: ClusterRecord, digit| record.replaced(None, uid(digit));
+        let next = |record: ClusterRecord, digit| record.replaced(uid(digit));
         let record = "123456789a0".chars().fold(ClusterRecord::default(), next);
         assert_eq!(record, self::record("0a9876543"));
     }

@@ -5,10 +5,7 @@ use apiclient::resource::{Resource, Target};
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use crate::model::{
-    annotations::AnnotationKeys,
-    object::{controller_of, members},
-};
+use crate::model::{annotations::AnnotationKeys, object::controller_of};
 
 /// The types of Secrets that hold data for their reader alone. No API server or controller acts on one; a new
 /// kubernetes.io/service-account-token, say, is filled with the token of any account that it names.
@@ -20,39 +17,9 @@ const TYPES: [&str; 5] = [
     "kubernetes.io/tls",
 ];
 
-/// What is uploaded of Secrets.
-#[derive(Clone, Debug)]
-pub struct UploadRules {
-    /// The annotation that records an upload, by its hash.
-    record: String,
-    /// The labels and annotations that are uploaded.
-    metadata: Vec<String>,
-}
-
-impl UploadRules {
-    pub fn new(keys: &AnnotationKeys, metadata: Vec<String>) -> Self {
-        Self { record: keys.hash.clone(), metadata }
-    }
-
-    /// Returns whether a Secret is of a type that is uploaded.
-    pub fn accepts(&self, secret: &Value) -> bool {
-        secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
-    }
-
-    /// The labels or annotations of a Secret that are content.
-    fn uploaded(&self, secret: &Value, key: &str) -> Map<String, Value> {
-        let all = secret["metadata"][key].as_object();
-        members(all, &|key| key != self.record && self.is_uploaded(key))
-    }
-
-    /// The hash that a Secret next to a source was uploaded with.
-    fn recorded<'a>(&self, secret: &'a Value) -> Option<&'a str> {
-        secret["metadata"]["annotations"][&self.record].as_str()
-    }
-
-    fn is_uploaded(&self, key: &str) -> bool {
-        self.metadata.iter().any(|it| it == key)
-    }
+/// Returns whether a Secret is of a type that is uploaded.
+pub fn is_uploaded(secret: &Value) -> bool {
+    secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
 }
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.
@@ -63,21 +30,18 @@ pub struct SecretOwner<'a> {
     pub uid: &'a str,
 }
 
-/// The hash that sync-controller records (`controller/controller.go:580-592,640-648`): the SHA-256 of the
-/// Secret's content as Go encodes it in JSON. Any other hash would upload every Secret again on migration.
-pub fn hash(secret: &Value, rules: &UploadRules) -> String {
-    let content = format!(
-        "[{},{},{},{}]",
-        some(&secret["data"]),
-        secret["type"],
-        Value::Object(rules.uploaded(secret, "annotations")),
-        some(&Value::Object(rules.uploaded(secret, "labels")))
-    );
-    digest(&SHA256, go(content).as_ref())
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+/// The hash that sync-controller records (`controller/controller.go:580-592,640-648`) for a Secret without labels and
+/// annotations: the SHA-256 of its content as Go encodes it in JSON. Any other hash would upload every Secret again on
+/// migration.
+pub fn hash(secret: &Value) -> String {
+    let content = format!("[{},{},{{}},null]", some(&secret["data"]), secret["type"]);
+    let hash = digest(&SHA256, content.as_ref());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash that a Secret next to a source was uploaded with.
+fn recorded<'a>(secret: &'a Value, keys: &AnnotationKeys) -> Option<&'a str> {
+    secret["metadata"]["annotations"][&keys.hash].as_str()
 }
 
 /// What the Secret that is in an upload's place is to the source.
@@ -96,15 +60,20 @@ pub enum SecretStanding {
 
 impl SecretStanding {
     /// The standing of what is `there`, where `secret` is to be uploaded.
-    pub fn of(there: &Value, secret: &Value, owner: &SecretOwner<'_>, rules: &UploadRules) -> Self {
+    pub fn of(
+        there: &Value,
+        secret: &Value,
+        owner: &SecretOwner<'_>,
+        keys: &AnnotationKeys,
+    ) -> Self {
         let controller = controller_of(there).unwrap_or(&Value::Null);
         let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
         let is_of_name = controller["kind"] == *owner.resource.kind
             && controller["name"] == owner.name
             && controller["apiVersion"].as_str().map(group)
                 == Some(group(&owner.resource.api_version()));
-        let (uploaded, hash) = (rules.recorded(there), hash(secret, rules));
-        let is_equal = self::hash(there, rules) == hash;
+        let (uploaded, hash) = (recorded(there, keys), hash(secret));
+        let is_equal = self::hash(there) == hash;
         // The target's Secret may pass from one target to another.
         let is_same = is_equal && uploaded == Some(&*hash);
         let is_of_source = controller["uid"] == owner.uid;
@@ -129,27 +98,23 @@ impl SecretStanding {
 }
 
 /// The body of the Secret next to the source, in place of exactly the one that is `there`. Finalizers are not the
-/// upload's to remove, nor are labels and annotations that it does not upload, unless an earlier upload by other rules
-/// has left them.
+/// upload's to remove, nor are labels and annotations, unless they are from sync-controller's upload.
 pub fn body(
     secret: &Value,
     place: &Target<'_>,
     owner: &SecretOwner<'_>,
     there: Option<&Value>,
-    rules: &UploadRules,
+    keys: &AnnotationKeys,
 ) -> Value {
-    let hash = self::hash(secret, rules);
+    let hash = hash(secret);
     let there = there.unwrap_or(&Value::Null);
-    let recorded = rules.recorded(there);
-    let is_kept = recorded.is_none_or(|recorded| recorded == self::hash(there, rules));
-    let merged = |key: &str| {
-        let theirs = there["metadata"][key].as_object().filter(|_| is_kept);
-        let mut all = members(theirs, &|key| *key != rules.record && !rules.is_uploaded(key));
-        all.extend(rules.uploaded(secret, key));
-        all
+    let is_kept = recorded(there, keys).is_none_or(|recorded| recorded == self::hash(there));
+    let theirs = |key: &str| {
+        let all = there["metadata"][key].as_object().filter(|_| is_kept);
+        all.cloned().unwrap_or_default()
     };
-    let (labels, mut annotations) = (merged("labels"), merged("annotations"));
-    annotations.insert(rules.record.clone(), json!(hash));
+    let (labels, mut annotations) = (theirs("labels"), theirs("annotations"));
+    annotations.insert(keys.hash.clone(), json!(hash));
     let mut metadata = json!({
         "name": place.name,
         "namespace": place.namespace,
@@ -185,36 +150,14 @@ fn some(map: &Value) -> &Value {
     if map.as_object().is_some_and(Map::is_empty) { &Value::Null } else { map }
 }
 
-/// JSON as Go's `encoding/json` writes it, with HTML characters escaped.
-fn go(json: String) -> String {
-    let unfit = ['<', '>', '&', '\u{2028}', '\u{2029}'];
-    if !json.contains(unfit) {
-        return json;
-    }
-    let mut text = String::with_capacity(json.len() * 2);
-    for c in json.chars() {
-        match c {
-            c if unfit.contains(&c) => text += &format!("\\u{:04x}", u32::from(c)),
-            c => text.push(c),
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use apiclient::resource::SECRETS;
 
     use super::*;
 
-    /// With all labels and annotations of these tests, as sync-controller uploads them.
-    fn all() -> UploadRules {
-        only(&["a", "app", "c", "c/d", "cloud.teleport.dev/paused", "k", "x", "z"])
-    }
-
-    fn only(keys: &[&str]) -> UploadRules {
-        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        UploadRules::new(&AnnotationKeys::new("cloud.teleport.dev"), keys)
+    fn keys() -> AnnotationKeys {
+        AnnotationKeys::new("cloud.teleport.dev")
     }
 
     fn secret(content: &Value) -> Value {
@@ -234,37 +177,16 @@ mod tests {
                 json!([{"data": "ZGF0YTI="}, "Opaque", {}, null]),
                 "1c67e1d274f4a7bedb1d1ee0f23f3c962e170d20e1f480c419a9c68f5efb3a0f",
             ),
-            (
-                json!([null, "kubernetes.io/tls", {"k": "a<b>&c"}, {"z": "1", "a": "2"}]),
-                "ed98cd030e2d1f549e7ea0b26bbf03760fae0d7affecdca2824a3705ab99c1a0",
-            ),
-            (
-                json!([{"b": "AAE=", "a": ""}, "Opaque", {"x": "line\nbreak \"q\" \\ tab\t"}, {"app": "w"}]),
-                "a1693b8e5bacf8712083b60ddeffd0b86ac332440f91fff5976c7b6c8b86c9db",
-            ),
         ] {
-            assert_eq!(hash(&secret(&content), &all()), expected, "{content}");
+            assert_eq!(hash(&secret(&content)), expected, "{content}");
         }
     }
 
     #[test]
-    fn texts_are_escaped_as_in_go() {
-        let json = json!("\u{8}\u{c}\r\u{1}\u{1f}\u{7f}/\u{2028}\u{2029}é<").to_string();
-        assert_eq!(go(json), "\"\\b\\f\\r\\u0001\\u001f\u{7f}/\\u2028\\u2029é\\u003c\"");
-    }
-
-    #[test]
-    fn notes_of_an_upload_and_empty_maps_do_not_count() {
-        let plain = json!([{"data": "ZGF0YTE="}, "Opaque", null, null]);
-        let noted = json!([{"data": "ZGF0YTE="}, "Opaque", {
-            "cloud.teleport.dev/last-uploaded-hash": "old",
-        }, {}]);
-        let expected = hash(&secret(&plain), &all());
-        assert_eq!(hash(&secret(&noted), &all()), expected);
-        assert_eq!(hash(&secret(&json!([{}, "", {}, {}])), &all()).len(), 64);
-        // Any other annotation of ours is content, as upstream.
-        let paused = json!([{"data": "ZGF0YTE="}, "Opaque", {"cloud.teleport.dev/paused": ""}, {}]);
-        assert_ne!(hash(&secret(&paused), &all()), expected);
+    fn metadata_and_an_empty_map_do_not_count() {
+        let plain = secret(&json!([null, "Opaque", null, null]));
+        let other = secret(&json!([{}, "Opaque", {"a": "b", "c/d": "e"}, {"a": "f"}]));
+        assert_eq!(hash(&other), hash(&plain));
     }
 
     #[test]
@@ -280,12 +202,12 @@ mod tests {
             (json!({"cloud.teleport.dev/last-uploaded-hash": "x"}), json!({"a": "b"}));
         let content = json!({"k": "djE="});
         let upload = secret(&json!([content, "Opaque", null, null]));
-        let hash = hash(&upload, &all());
+        let hash = hash(&upload);
         let exact = json!({"cloud.teleport.dev/last-uploaded-hash": hash});
         let standing = |data: &Value, annotations: &Value, owners: Value| {
             let mut secret = secret(&json!([data, "Opaque", annotations, null]));
             secret["metadata"]["ownerReferences"] = owners;
-            SecretStanding::of(&secret, &upload, &owner, &all())
+            SecretStanding::of(&secret, &upload, &owner, &keys())
         };
         let (nobody, none) = (Value::Null, json!({}));
         for (data, annotations, owners, expected) in [
@@ -303,19 +225,11 @@ mod tests {
             (&none, &noted, json!([]), Empty),
             (&nobody, &other, nobody.clone(), Empty),
             (&content, &noted, nobody.clone(), Equal),
-            (&content, &other, nobody.clone(), Foreign),
+            (&content, &other, nobody.clone(), Equal),
             (&json!({"k": "djI="}), &nobody, nobody.clone(), Foreign),
         ] {
             assert_eq!(standing(data, annotations, owners.clone()), expected, "{data} {owners}");
         }
-    }
-
-    #[test]
-    fn labels_and_annotations_count_as_named() {
-        let plain = secret(&json!([{"k": "djE="}, "Opaque", null, null]));
-        let labeled = secret(&json!([{"k": "djE="}, "Opaque", {"a": "b", "c/d": "e"}, {"a": "f"}]));
-        assert_eq!(hash(&labeled, &only(&[])), hash(&plain, &all()));
-        assert_eq!(hash(&labeled, &only(&["a", "c/d"])), hash(&labeled, &all()));
     }
 
     #[test]
@@ -329,16 +243,16 @@ mod tests {
             (json!("example.com/any"), false),
         ] {
             let secret = secret(&json!([{}, kind, null, null]));
-            assert_eq!(all().accepts(&secret), accepted);
+            assert_eq!(is_uploaded(&secret), accepted);
         }
     }
 
     /// What is written in place of `there`.
-    fn written(secret: &Value, there: &Value, rules: &UploadRules) -> Value {
+    fn written(secret: &Value, there: &Value) -> Value {
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
         let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
         let there = Some(there).filter(|there| !there.is_null());
-        body(secret, &SECRETS.object("team", "token-rs"), &owner, there, rules)
+        body(secret, &SECRETS.object("team", "token-rs"), &owner, there, &keys())
     }
 
     #[test]
@@ -347,15 +261,14 @@ mod tests {
             "a": "b", "e": "f"}, {"app": "w"}]));
         secret["immutable"] = json!(true);
         secret["metadata"]["finalizers"] = json!(["example.com/f"]);
-        let hash = hash(&secret, &all());
+        let hash = hash(&secret);
         let expected = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
                 "name": "token-rs",
                 "namespace": "team",
-                "labels": {"app": "w"},
-                "annotations": {"a": "b", "cloud.teleport.dev/last-uploaded-hash": hash},
+                "annotations": {"cloud.teleport.dev/last-uploaded-hash": hash},
                 "ownerReferences": [{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
                     "name": "web-rs", "uid": "25f5d25c", "controller": true,
                     "blockOwnerDeletion": true}],
@@ -363,30 +276,30 @@ mod tests {
             "type": "Opaque",
             "data": {"k": "djE="},
         });
-        assert_eq!(written(&secret, &Value::Null, &all()), expected);
-        let bare = written(&json!({"type": "Opaque"}), &Value::Null, &all());
-        assert_eq!((bare.get("data"), bare["metadata"].get("labels")), (None, None));
+        assert_eq!(written(&secret, &Value::Null), expected);
+        assert_eq!(written(&json!({"type": "Opaque"}), &Value::Null).get("data"), None);
     }
 
     #[test]
-    fn replacement_is_of_one_version_and_keeps_what_is_not_uploaded() {
+    fn replacement_is_of_one_version_and_keeps_its_metadata() {
         let there = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["a/b"],
-            "labels": {"c": "d", "app": "old"},
-            "annotations": {"e": "f"}}});
-        let new = secret(&json!([{}, "Opaque", null, {"app": "new"}]));
-        let metadata = written(&new, &there, &only(&["app"]))["metadata"].take();
-        let kept = ["uid", "resourceVersion", "finalizers"];
+            "labels": {"c": "d"}, "annotations": {"e": "f"}}});
+        let new = secret(&json!([{}, "Opaque", {"a": "b"}, {"app": "new"}]));
+        let metadata = written(&new, &there)["metadata"].take();
+        let kept = ["uid", "resourceVersion", "finalizers", "labels"];
         assert_eq!(kept.map(|key| &metadata[key]), kept.map(|key| &there["metadata"][key]));
-        assert_eq!(metadata["labels"], json!({"c": "d", "app": "new"}));
         let keys: Vec<_> = metadata["annotations"].as_object().unwrap().keys().collect();
         assert_eq!(keys, ["cloud.teleport.dev/last-uploaded-hash", "e"]);
-        for (rules, kept) in [(only(&[]), true), (all(), false)] {
-            let mut there = secret(&json!([{"k": "djE="}, "Opaque", null, {"c": "d"}]));
-            let hash = json!(hash(&there, &rules));
+    }
+
+    #[test]
+    fn metadata_of_sync_controllers_upload_goes() {
+        let mut there = secret(&json!([{"k": "djE="}, "Opaque", null, {"c": "d"}]));
+        for (recorded, kept) in [(hash(&there), true), ("with the label".into(), false)] {
             there["metadata"]["annotations"] =
-                json!({"cloud.teleport.dev/last-uploaded-hash": hash});
-            let replacement = written(&json!({}), &there, &only(&[]));
-            assert_eq!(replacement["metadata"].get("labels").is_some(), kept, "{rules:?}");
+                json!({"cloud.teleport.dev/last-uploaded-hash": recorded});
+            let replacement = written(&json!({}), &there);
+            assert_eq!(replacement["metadata"].get("labels").is_some(), kept);
         }
     }
 }

@@ -25,8 +25,6 @@ fn own() -> Vec<Flag> {
             "Only namespaces with this prefix, on both sides (default: all).";
         "resource" List "" =>
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.";
-        "secret-metadata" List "" =>
-            "Keys of labels and annotations that are uploaded with Secrets.";
         // A list, so that a second one is an error.
         "source-namespace" List "" => "The one namespace of all sources (default: all).";
         "target-namespace" String "" =>
@@ -35,8 +33,6 @@ fn own() -> Vec<Flag> {
             "Exact names of Secrets to upload, if a target controls them.";
 
         ["Remotes"]
-        "accept-identity" List "" =>
-            "NAME=[OLD:]UID: accept this uid of kube-system as the identity of remote NAME, in place of OLD or the recorded one.";
         "remote-kubeconfig" List "" =>
             "[NAME=]FILE: a remote, named after the file by default; re-read when it changes.";
         "remote-kubeconfig-secret" List "" =>

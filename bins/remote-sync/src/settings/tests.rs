@@ -3,7 +3,7 @@
 use sidecar::flags::{Invocation, parse};
 
 use super::*;
-use crate::model::{annotations::Uid, rules::FieldPath};
+use crate::model::rules::FieldPath;
 
 /// The settings of a command line in a pod in namespace `own`.
 fn settings(line: &str) -> Result<Settings, String> {
@@ -84,7 +84,6 @@ fn accepted_flags_and_their_values() {
     assert_eq!([timing.retry, timing.interval, timing.timeout].map(|it| it.as_secs()), [6, 2, 4]);
     assert_eq!(with("-resync 0").unwrap().resync, None);
     assert_eq!(with("-target-secret-name a,a,b").unwrap().secrets, ["a", "b"]);
-    assert_eq!(with("-secret-metadata a.b/c").unwrap().secret_metadata, ["a.b/c"]);
 }
 
 #[test]
@@ -168,18 +167,6 @@ fn a_leader_is_elected_where_replicas_run() {
 }
 
 #[test]
-fn identities_are_those_of_known_remotes() {
-    let accepted = |line: &str| with(line).map(|settings| settings.accepted);
-    let uid = "26291777-8586-4e93-9688-0fdade790120";
-    let of = |old| AcceptedIdentity { remote: "hub".into(), old, new: Uid::parse(uid).unwrap() };
-    let expected = vec![of(None), of(Uid::parse(uid))];
-    assert_eq!(accepted(&format!("-accept-identity hub={uid},hub={uid}:{uid}")), Ok(expected));
-    let new = format!("-accept-identity new={uid}");
-    assert!(accepted(&format!("{new} -remote-selector a")).is_ok());
-    assert_eq!(accepted(&new), Err("-accept-identity: there is no remote new".into()));
-}
-
-#[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     let long = format!("-finalizer a.b/{}", "f".repeat(64));
     for (line, sentence) in [
@@ -206,11 +193,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         ("-ignore-field widgets.example.com:spec", "-ignore-field must be"),
         ("-ignore-field widgets.example.com:/status/a", "-ignore-field must be"),
         ("-ignore-field widgets.example.com:/metadata/labels", "-ignore-field must be"),
-        ("-accept-identity hub=", "-accept-identity must be NAME=UID or NAME=OLD:UID"),
-        ("-accept-identity hub=b", "-accept-identity must be"),
-        ("-accept-identity 26291777-8586-4e93-9688-0fdade790120", "-accept-identity must be"),
         ("-target-secret-name a/b", "-target-secret-name must be an object's name, got \"a/b\""),
-        ("-secret-metadata /b", "-secret-metadata must be a label or annotation key, got \"/b\""),
         ("-source-namespace a.b", "-source-namespace must be the name of a namespace, got"),
         ("-source-namespace a,c", "-source-namespace must be"),
         ("-source-namespace a -source-namespace c", "-source-namespace must be"),

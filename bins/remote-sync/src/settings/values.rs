@@ -10,10 +10,9 @@ use sidecar::flags::{Flags, duration};
 
 use super::{AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanSettings, Track};
 use crate::model::{
-    annotations::{AnnotationKeys, Uid},
+    annotations::AnnotationKeys,
     discovery::ResourceArg,
     key::PerKind,
-    known_clusters::AcceptedIdentity,
     mapping::NameMapping,
     rules::{FieldPath, FieldRules},
 };
@@ -230,20 +229,6 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
     let (most, within) = rate
         .ok_or_else(|| format!("-max-deletions must be N/TIME, both above zero, got {given:?}"))?;
     Ok(OrphanSettings { grace, most, within })
-}
-
-/// Clusters that replaced those of remotes.
-pub(super) fn accepted(flags: &Flags) -> Result<Vec<AcceptedIdentity>, String> {
-    let form = "NAME=UID or NAME=OLD:UID, with uids of kube-system";
-    list(flags, "accept-identity", form, |text| {
-        let (remote, uids) = text.split_once('=')?;
-        let (old, new) = match uids.split_once(':') {
-            Some((old, new)) => (Some(Uid::parse(old)?), new),
-            None => (None, uids),
-        };
-        let remote = Some(remote).filter(|remote| valid_label(remote))?.to_owned();
-        Some(AcceptedIdentity { remote, old, new: Uid::parse(new)? })
-    })
 }
 
 /// The remotes on the command line.

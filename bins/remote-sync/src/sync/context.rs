@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::{
     connection::ClusterRecords,
-    model::{key::PerKind, object::ObjectReader, rules::FieldRules, secret::UploadRules},
+    model::{key::PerKind, object::ObjectReader, rules::FieldRules},
     settings::Settings,
     sync::metrics::SyncMetrics,
 };
@@ -16,7 +16,6 @@ pub(crate) struct SyncContext {
     pub(crate) reader: ObjectReader,
     /// For objects of each kind.
     pub(crate) readers: PerKind<ObjectReader>,
-    pub(crate) uploads: UploadRules,
     pub(crate) metrics: SyncMetrics,
     /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
     pub(crate) large: Mutex<()>,
@@ -33,7 +32,6 @@ impl SyncContext {
         let readers =
             settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
         Self {
-            uploads: UploadRules::new(&settings.keys, settings.secret_metadata.clone()),
             settings,
             reader,
             readers,

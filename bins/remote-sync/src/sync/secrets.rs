@@ -64,7 +64,7 @@ impl PairContext<'_> {
         if known.value.controller != Some(target.uid) {
             return Ok(None);
         }
-        let (rules, uid) = (&self.context.uploads, source.uid.to_string());
+        let (keys, uid) = (&self.context.settings.keys, source.uid.to_string());
         let owner = SecretOwner {
             resource: &self.kinds.source.resource,
             name: &self.source.name,
@@ -74,8 +74,8 @@ impl PairContext<'_> {
         let to = self.remote.names.source("", name).1;
         let place = SECRETS.object(&self.source.namespace, &to);
         let there = found(self.source.ask(&|client| client.get(&place)))?;
-        let standing = there.as_ref().map(|it| SecretStanding::of(it, &secret, &owner, rules));
-        if let Some(condition) = refused(rules.accepts(&secret), standing, (name, &to)) {
+        let standing = there.as_ref().map(|it| SecretStanding::of(it, &secret, &owner, keys));
+        if let Some(condition) = refused(secret::is_uploaded(&secret), standing, (name, &to)) {
             attempt.secret_condition.get_or_insert(condition);
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl PairContext<'_> {
             if !self.may_write(SyncAction::SyncSecret(index)) {
                 return Ok(Some(PairStatus::Nothing));
             }
-            let body = secret::body(&secret, &place, &owner, there.as_ref(), rules);
+            let body = secret::body(&secret, &place, &owner, there.as_ref(), keys);
             self.write_secret(&place, &body, there.is_some())?;
             let target = key::of(&self.source.namespace, &to);
             match standing {

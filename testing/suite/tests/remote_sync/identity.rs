@@ -15,6 +15,7 @@ use suite::{
 };
 
 use crate::{
+    known_clusters::accept,
     smoke::clones::is_another,
     support::{is_in_sync, is_refused, of_program, one},
 };
@@ -71,11 +72,11 @@ fn another_cluster_at_the_hubs_address_deletes_nothing() {
 fn accepted(stage: &Stage, other: &Side, target: &Place) {
     let kube_system =
         Place::new(&other.cluster, suite::sync::namespaces(), "", "kube-system").uid();
-    let identity = format!("hub={}", kube_system.as_str().expect("a uid"));
+    accept(stage, "hub", kube_system.as_str().expect("a uid"));
     other.cluster.create_namespace(&stage.namespace);
     let source = Place::new(&other.cluster, &WIDGETS, &stage.namespace, "new-remote-rs");
     source.create_number(5);
-    let _sidecar = start_by_certificate(stage, &["-accept-identity", &identity]);
+    let _sidecar = start_by_certificate(stage, &[]);
     stage.target(&WIDGETS, "new").wait_for_number(5);
     stays("the copy of another cluster's object is no orphan of this one's", || {
         target.get().is_some()

@@ -102,6 +102,11 @@ fn stays_as_it_is(target: &Place) {
     });
 }
 
+/// A person says which cluster a remote is.
+pub(crate) fn accept(stage: &Stage, remote: &str, record: &str) {
+    stage.ledger(RECORDS).merge(&json!({"data": {remote: record}}));
+}
+
 fn record(stage: &Stage, remote: &str) -> Option<String> {
     Some(stage.ledger(RECORDS).get()?["data"][remote].as_str()?.to_owned())
 }
@@ -127,8 +132,7 @@ fn remote_away_loses_no_copy_to_a_forged_deletion() {
     rival.set_finalizers(&[FINALIZER]);
     rival.delete();
     shows(&stage.remotes[1], &uid(&stage.remotes[0]));
-    let accepted = format!("west={}", uid(&stage.remotes[0]));
-    let sidecar = stage.start_served(&["-orphan-grace", "1h", "-accept-identity", &accepted]);
+    let sidecar = stage.start_served(&["-orphan-grace", "1h"]);
     stays_as_it_is(&target);
     is_refused(&sidecar, "east", true);
 }
@@ -149,8 +153,8 @@ fn accepted_cluster_takes_no_copy_of_a_remote_away() {
     let Some((stage, source, target)) = copied("known-accepted") else { return };
     rival(&stage);
     stage.remotes[0].relay.set(Way::Closed);
-    let accepted = format!("east={}", uid(&stage.remotes[1]));
-    let sidecar = stage.start_served(&["-accept-identity", &accepted]);
+    accept(&stage, "east", &uid(&stage.remotes[1]));
+    let sidecar = stage.start_served(&[]);
     has_pairs(&sidecar, "east", "conflict", 1.0);
     stays_as_it_is(&target);
     stage.remotes[0].relay.set(Way::Open);
@@ -162,8 +166,8 @@ fn accepted_cluster_takes_no_copy_of_a_remote_away() {
 fn accepted_cluster_takes_no_copy_of_a_remote_in_doubt() {
     let Some((stage, source, target)) = copied("known-doubt") else { return };
     let rival = rival(&stage);
-    let accepted = format!("east={}", uid(&stage.remotes[1]));
-    let sidecar = stage.start_served(&["-accept-identity", &accepted]);
+    accept(&stage, "east", &uid(&stage.remotes[1]));
+    let sidecar = stage.start_served(&[]);
     has_pairs(&sidecar, "east", "conflict", 1.0);
     let hidden = hides(&stage.remotes[0]);
     is_refused(&sidecar, "west", true);
@@ -257,50 +261,19 @@ fn start_rebuilt(stage: &Stage, more: &[&str]) -> Sidecar {
 }
 
 #[test]
-fn accepted_cluster_takes_over_the_copies_of_the_recorded_one() {
-    let Some((stage, _, target)) = copied("known-rebuilt") else { return };
-    let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
-    rebuilt(&stage, 5);
-    let mut sidecar = start_rebuilt(&stage, &[]);
-    is_refused(&sidecar, "west", true);
-    let (_, ready) = sidecar.ask("/readyz");
-    assert!(ready.contains(&format!("-accept-identity west={new}")), "{ready}");
-    stays_as_it_is(&target);
-    sidecar.kill();
-    let accepted = format!("west={new}");
-    drop(start_rebuilt_and_taken_over(&stage, &target, &["-accept-identity", &accepted]));
-    assert_eq!(target.uid(), copy);
-    assert_eq!(record(&stage, "west"), Some(format!("{new} {old}")));
-}
-
-fn start_rebuilt_and_taken_over(stage: &Stage, target: &Place, more: &[&str]) -> Sidecar {
-    let sidecar = start_rebuilt(stage, more);
-    target.wait_for_number(5);
-    sidecar
-}
-
-#[test]
-fn accepted_cluster_without_a_record_names_the_old_one() {
-    let Some((stage, _, target)) = copied("known-old") else { return };
-    let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
-    rebuilt(&stage, 5);
-    stage.ledger(RECORDS).delete();
-    let accepted = format!("west={old}:{new}");
-    drop(start_rebuilt_and_taken_over(&stage, &target, &["-accept-identity", &accepted]));
-    assert_eq!(target.uid(), copy);
-}
-
-#[test]
 fn edited_record_accepts_a_cluster_while_the_program_runs() {
     let Some((stage, _, target)) = copied("known-edited") else { return };
     let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
     rebuilt(&stage, 5);
     let sidecar = start_rebuilt(&stage, &[]);
     is_refused(&sidecar, "west", true);
-    stage.ledger(RECORDS).merge(&json!({"data": {"west": "what"}}));
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains(&format!("{{\"data\":{{\"west\":\"{new} {old}\"}}}}")), "{ready}");
+    stays_as_it_is(&target);
+    accept(&stage, "west", "what");
     let told = || sidecar.ask("/readyz").1.contains("its record must be").then_some(());
     eventually("that is no record", told);
-    stage.ledger(RECORDS).merge(&json!({"data": {"west": format!("{new} {old}")}}));
+    accept(&stage, "west", &format!("{new} {old}"));
     target.wait_for_number(5);
     is_refused(&sidecar, "west", false);
     assert_eq!(target.uid(), copy);

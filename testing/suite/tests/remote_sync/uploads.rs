@@ -53,21 +53,18 @@ fn secret_of_another_type_is_not_uploaded() {
 }
 
 #[test]
-fn labels_and_annotations_of_a_secret_are_uploaded_as_named() {
-    let (stage, _sidecar, _, target) =
-        stage("upload-metadata", &["-secret-metadata", "app,team/note"]);
+fn labels_and_annotations_of_a_secret_stay_behind() {
+    let (stage, _sidecar, _, target) = stage("upload-metadata", &[]);
     let metadata = json!({
-        "labels": {"app": "web", "argocd.argoproj.io/instance": "x"},
-        "annotations": {"team/note": "n", "replicator.v1.mittwald.de/replicate-from": "kube-system/admin"},
+        "labels": {"app": "web"},
+        "annotations": {"replicator.v1.mittwald.de/replicate-from": "kube-system/admin"},
     });
     create(&stage, &target, "token", "Opaque", &metadata);
     let uploaded = eventually("it is uploaded", || stage.source_secret("token").get());
-    let mut annotations = uploaded["metadata"]["annotations"].clone();
-    annotations.as_object_mut().expect("annotations").remove(HASH);
-    assert_eq!(uploaded["metadata"]["labels"], json!({"app": "web"}));
-    assert_eq!(annotations, json!({"team/note": "n"}));
+    assert_eq!(uploaded["metadata"].get("labels"), None);
+    let annotations = uploaded["metadata"]["annotations"].as_object().expect("annotations");
+    assert_eq!(annotations.keys().collect::<Vec<_>>(), [HASH]);
     let before = stage.settled();
-    let label = json!({"metadata": {"labels": {"argocd.argoproj.io/instance": "y"}}});
-    stage.target_secret("token").merge(&label);
+    stage.target_secret("token").merge(&json!({"metadata": {"labels": {"app": "other"}}}));
     stage.writes_no_more_than(before);
 }

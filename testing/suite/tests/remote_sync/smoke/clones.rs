@@ -8,7 +8,7 @@ use suite::{
 };
 
 use crate::{
-    known_clusters::{copy, has_pairs, rival, shows, stage, uid},
+    known_clusters::{accept, copy, has_pairs, rival, shows, stage, uid},
     support::{is_in_sync, is_refused, one},
 };
 
@@ -22,8 +22,8 @@ fn an_accepted_identity_takes_no_copy_from_another_cluster() {
     copy(&stage, &source, &target);
     let copy = target.uid();
     rival(&stage);
-    let east = uid(&stage.remotes[1]);
-    let sidecar = stage.start_served(&["-accept-identity", &format!("east={east}")]);
+    accept(&stage, "east", &uid(&stage.remotes[1]));
+    let sidecar = stage.start_served(&[]);
     has_pairs(&sidecar, "east", "conflict", 1.0);
     source.set_number(2);
     target.wait_for_number(2);
