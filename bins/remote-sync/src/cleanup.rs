@@ -1,7 +1,7 @@
 //! Cleanup (`-cleanup`): lists every kind on every cluster, patches what is this instance's, and lists again until
 //! nothing of it is left, so that the instance can be uninstalled. The objects stay, on both sides. A source is known
-//! by the finalizer alone, and a target by that and the cluster in its origin annotation, whatever the mapping and
-//! namespaces are by now. Metadata is all that this needs.
+//! by the finalizer alone, and a target by that and the cluster in its origin annotation, whatever the mapping is by
+//! now. Metadata is all that this needs.
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use apiclient::{
     error::{Error, Result},
     json::Document,
     log_object,
-    resource::{Resource, Target},
+    resource::Target,
     watch::{self, Selection},
 };
 use log::Level;
@@ -31,10 +31,8 @@ use crate::{
     sync::{observed::SourceMarks, patch},
 };
 
-/// Objects that are collected at a time.
-const BATCH: usize = 500;
-/// Attempts at an object: others may be faster, but what comes back every time does not end.
-const MAX_TRIES: u8 = 3;
+/// Lists of a kind that are followed by patches: others may be faster, but what comes back every time does not end.
+const MAX_PASSES: u32 = 3;
 /// The wait before the next list if something could not be cleaned.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Names in the last message.
@@ -52,12 +50,7 @@ enum Role {
 /// # Errors
 /// `Unavailable` with what is left: an object, or a cluster or kind that could not be looked at.
 pub(crate) fn run(controller: &Controller) -> Result<()> {
-    once::wait_while(controller, "stopped before anything was done", || {
-        let waits = |(cluster, _): (Arc<Connection>, Role)| {
-            !once::is_unreachable(&cluster) && !cluster.is_connected()
-        };
-        once::awaits_remotes(controller) || clusters(controller).into_iter().any(waits)
-    })?;
+    once::wait_for_remotes(controller, |it| it.clusters().iter().all(|it| it.is_connected()))?;
     let remotes = controller.remotes();
     let sources: Vec<_> = remotes.iter().map(|remote| remote.source_marks()).collect();
     // Remotes that are not known, or were skipped.
@@ -68,9 +61,9 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
         for (cluster, role) in clusters(controller) {
             let (cluster, sources) = (&*cluster, &*sources);
             match (Sweep { controller, cluster, role, wanted, sources }).run() {
-                Ok(stuck) => {
+                Ok(marked) => {
                     served = true;
-                    left.extend(stuck);
+                    left.extend(marked);
                 }
                 Err(error @ Error::NotServed(_)) => unserved = Some(error.to_string()),
                 Err(error) => left.push(format!("{wanted} ({}): {error}", cluster.name())),
@@ -109,13 +102,12 @@ struct Sweep<'a> {
     sources: &'a [SourceMarks],
 }
 
-/// An object that was tried, how often, and why it may still be marked.
-type Tried = BTreeMap<ObjectKey, (u8, String)>;
-/// Objects to clean, with their patches.
-type Marked = Vec<(ObjectKey, Value)>;
+/// Objects that carry marks, with the patch that removes them: as text, which takes a fifth of the memory. `None` for an
+/// object that is too large to be read.
+type Marked = Vec<(ObjectKey, Option<String>)>;
 
 impl Sweep<'_> {
-    /// Cleans until a list shows nothing that is worth another try; returns the rest.
+    /// Lists and patches until a list shows nothing; returns what the last one shows.
     fn run(&self) -> Result<Vec<String>> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
         let found = self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?;
@@ -123,108 +115,94 @@ impl Sweep<'_> {
             Role::Source => &settings.mapping.source_namespace,
             Role::Target => &settings.mapping.target_namespace,
         };
-        let namespace = namespace.as_deref().filter(|_| found.namespaced);
-        let (kind, mut tried) = (&found.resource, Tried::new());
-        loop {
-            let (marked, stuck) = match (self.list(kind.everywhere(), &tried), namespace) {
-                // Without the right to list the whole cluster, the namespace that the flags name.
-                (Err(Error::Forbidden(_)), Some(namespace)) => {
-                    if tried.is_empty() {
-                        let (remote, kind) = (self.cluster.name(), self.wanted.to_string());
-                        log::warn!(remote, kind, namespace; "only this namespace can be listed");
-                    }
-                    self.list(kind.collection(namespace), &tried)?
-                }
-                (listed, _) => listed?,
-            };
-            if stop.raised() {
-                return Err(once::unfinished("stopped before everything was done".into()));
+        let kind = &found.resource;
+        let all = match namespace {
+            Some(namespace) if found.namespaced => kind.collection(namespace),
+            _ => kind.everywhere(),
+        };
+        let mut failed = BTreeMap::new();
+        for _ in 0..MAX_PASSES {
+            let marked = self.list(all)?;
+            if settings.dry_run {
+                marked
+                    .iter()
+                    .for_each(|(key, _)| self.log(&at(&all, key), "dry run, nothing written"));
+                return Ok(Vec::new());
             }
-            if marked.is_empty() || settings.dry_run {
-                marked.iter().for_each(|(key, _)| self.log(kind, key, "dry run, nothing written"));
-                return Ok(stuck);
+            if marked.is_empty() {
+                return Ok(Vec::new());
             }
-            let most = settings.max_objects;
-            if tried.len() >= most {
-                let why = format!("there are more than {most}, see -max-objects");
-                return Err(once::unfinished(why));
-            }
-            let mut failed = false;
+            failed.clear();
             for (key, patch) in marked {
-                failed |= !self.clean(kind, key, &patch, &mut tried);
+                if let Err(error) = self.clean(&at(&all, &key), patch) {
+                    failed.insert(key, error.to_string());
+                }
             }
-            if failed {
-                stop.wait(RETRY_INTERVAL);
+            if !failed.is_empty() && stop.wait(RETRY_INTERVAL) {
+                break;
             }
         }
+        let left = self.list(all)?.into_iter().map(|(key, _)| {
+            let marked_again = || "something marks it again, is the instance still running?".into();
+            let why = failed.remove(&key).unwrap_or_else(marked_again);
+            format!("{} {key} ({}): {why}", self.wanted, self.cluster.name())
+        });
+        Ok(left.collect())
     }
 
-    /// The marked objects, and in words those that cannot be cleaned.
-    fn list(&self, target: Target<'_>, tried: &Tried) -> Result<(Marked, Vec<String>)> {
-        let selection = Selection { metadata_only: true, ..Selection::all(target) };
+    /// The objects that carry marks.
+    fn list(&self, all: Target<'_>) -> Result<Marked> {
+        let selection = Selection { metadata_only: true, ..Selection::all(all) };
         let (context, stop) = (&self.controller.context, &self.controller.stop);
-        // A dry run logs all of them.
-        let most = if context.settings.dry_run { usize::MAX } else { BATCH };
-        let (mut marked, mut stuck) = (Marked::new(), Vec::new());
+        let (most, mut marked) = (context.settings.max_objects, Marked::new());
         let mut see = |document: Document| {
             let (namespace, name) = key::namespaced_name(document.object());
-            let key = key::of(namespace, name);
             let patch = match &document {
-                Document::TooLarge(_) => None,
+                Document::TooLarge(_) => Some(None),
                 Document::Whole(object) => {
-                    match without_marks(self.role, object, &context.reader, self.sources) {
-                        None => return ControlFlow::Continue(()),
-                        patch => patch,
-                    }
+                    let patch = without_marks(self.role, object, &context.reader, self.sources);
+                    patch.map(|patch| Some(patch.to_string()))
                 }
             };
-            let why = match (patch, tried.get(&key)) {
-                (None, _) => Some("it is too large to be read"),
-                (Some(_), Some((MAX_TRIES.., why))) => Some(&**why),
-                (Some(patch), _) => {
-                    marked.push((key.clone(), patch));
-                    None
-                }
-            };
-            let words = |why| format!("{} {key} ({}): {why}", self.wanted, self.cluster.name());
-            stuck.extend(why.map(words));
-            match marked.len() < most {
+            marked.extend(patch.map(|patch| (key::of(namespace, name), patch)));
+            match marked.len() <= most {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         };
         let turn = Turn::new(self.cluster, stop);
         turn.ask(|client| watch::list(client, &selection, stop, &mut see))?;
-        Ok((marked, stuck))
+        match marked.len() <= most {
+            true => Ok(marked),
+            false => Err(once::unfinished(format!("there are more than {most}, see -max-objects"))),
+        }
     }
 
-    /// Returns whether it succeeded.
-    fn clean(&self, kind: &Resource, key: ObjectKey, patch: &Value, tried: &mut Tried) -> bool {
-        let (namespace, name) = key::split(&key);
-        let target = kind.object_in(namespace, name);
-        let write = |client: &Client| client.patch(&target, Patch::Json, patch);
-        let (done, why) = match self.cluster.ask(&self.controller.stop, &write) {
+    fn clean(&self, target: &Target<'_>, patch: Option<String>) -> Result<()> {
+        let patch = patch.and_then(|patch| serde_json::from_str::<Value>(&patch).ok());
+        let patch = patch.ok_or_else(|| Error::TooLarge("it is too large to be read".into()))?;
+        let write = |client: &Client| client.patch(target, Patch::Json, &patch);
+        match self.cluster.ask(&self.controller.stop, &write) {
             // NotFound: a source that was only waiting for its finalizer.
-            Ok(_) | Err(Error::NotFound(_)) => {
-                self.log(kind, &key, "cleaned");
-                (true, "something marks it again, is the instance still running?".to_owned())
-            }
+            Ok(_) | Err(Error::NotFound(_)) => self.log(target, "cleaned"),
             Err(error) => {
                 let remote = self.cluster.name();
                 log_object!(Level::Warn, target, remote = remote, error:% = error; "cleanup failed");
-                (false, error.to_string())
+                return Err(error);
             }
-        };
-        let tries = tried.get(&key).map_or(0, |(tries, _)| *tries);
-        tried.insert(key, (tries + 1, why));
-        done
+        }
+        Ok(())
     }
 
-    fn log(&self, kind: &Resource, key: &str, what: &str) {
-        let (namespace, name) = key::split(key);
-        let (remote, target) = (self.cluster.name(), kind.object_in(namespace, name));
-        log_object!(Level::Info, target, remote = remote; "{what}");
+    fn log(&self, target: &Target<'_>, what: &str) {
+        log_object!(Level::Info, target, remote = self.cluster.name(); "{what}");
     }
+}
+
+/// One of the objects of a list.
+fn at<'a>(all: &Target<'a>, key: &'a str) -> Target<'a> {
+    let (namespace, name) = key::split(key);
+    all.resource.object_in(namespace, name)
 }
 
 /// The patch that removes this instance's marks from an object, if it carries any. A source's annotations go with the

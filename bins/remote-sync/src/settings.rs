@@ -4,7 +4,7 @@
 mod table;
 mod values;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use apiclient::{
     client::Propagation,
@@ -83,19 +83,9 @@ pub(crate) enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Explained {
     pub(crate) kind: KindIndex,
-    /// As `-resource` names it.
-    pub(crate) resource: String,
     /// Empty for a cluster-scoped object.
     pub(crate) namespace: String,
     pub(crate) name: String,
-}
-
-impl fmt::Display for Explained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, namespace, name, .. } = self;
-        let slash = if namespace.is_empty() { "" } else { "/" };
-        write!(f, "{resource} {namespace}{slash}{name}")
-    }
 }
 
 /// The side that the specs come from.

@@ -29,11 +29,6 @@ impl Connection {
         self.state().error.clone()
     }
 
-    /// Returns whether the last probe or attempt to connect failed.
-    pub(crate) fn fails(&self) -> bool {
-        self.state().schedule.failures > 0
-    }
-
     /// The reason why its identity could not be read the last time.
     pub(crate) fn identity_error(&self) -> Option<String> {
         self.state().unread.clone()

@@ -151,7 +151,6 @@ fn there_is_one_task() {
         let settings = with(&format!("-explain widgets.example.com {object}")).unwrap();
         let Operation::Explain(wanted) = &settings.operation else { panic!("{settings:?}") };
         assert_eq!((&*wanted.namespace, &*wanted.name), (namespace, "web"));
-        assert_eq!(wanted.to_string(), format!("widgets.example.com {object}"));
         assert_eq!((settings.dry_run, settings.workers), (true, 0));
     }
 }

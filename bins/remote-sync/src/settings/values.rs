@@ -131,10 +131,8 @@ fn explained(flags: &Flags, resources: &PerKind<ResourceArg>) -> Result<Option<E
     }
     let wanted = ResourceArg::parse(resource)?;
     let found = resources.iter().find(|(_, known)| known.same(&wanted));
-    let (kind, known) =
-        found.ok_or_else(|| format!("-explain: -resource does not name {resource}"))?;
-    let (resource, namespace, name) = (known.to_string(), namespace.to_owned(), name.to_owned());
-    Ok(Some(Explained { kind, resource, namespace, name }))
+    let (kind, _) = found.ok_or_else(|| format!("-explain: -resource does not name {resource}"))?;
+    Ok(Some(Explained { kind, namespace: namespace.to_owned(), name: name.to_owned() }))
 }
 
 pub(super) fn resources(flags: &Flags) -> Result<PerKind<ResourceArg>, String> {
