@@ -17,7 +17,7 @@ pub(crate) use self::{table::table, values::ANNOTATIONS};
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
-    identity::valid_agent,
+    identity::{valid_agent, valid_cluster},
 };
 
 /// How agents of add-ons get their credential for the hub's API server.
@@ -142,7 +142,7 @@ impl Settings {
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
             write_files: flags.switch("write-files") && once.is_none(),
-            cluster_name: values::cluster_name(flags)?,
+            cluster_name: values::name(flags, "cluster-name", valid_cluster)?,
             agent_id: values::name(flags, "agent-id", valid_agent)?,
             reach: flags.reach(),
             spoke_kubeconfig: path("spoke-kubeconfig"),

@@ -225,15 +225,9 @@ fn written_kubeconfig(flags: &Flags) -> Result<PathBuf, String> {
 }
 
 fn cluster(flags: &Flags) -> Result<String, String> {
-    let cluster = match flags.some("cluster-name") {
-        Some(name) => name.to_owned(),
-        None => flags.required("spoke-cluster-name")?,
-    };
-    if flags.some("spoke-cluster-name").is_some_and(|other| other != cluster) {
-        return Err("-cluster-name and -spoke-cluster-name differ".into());
-    }
+    let cluster = flags.required("cluster-name")?;
     if !valid_label(&cluster) {
-        return Err(format!("-spoke-cluster-name must be a namespace, got {cluster:?}"));
+        return Err(format!("-cluster-name must be a namespace, got {cluster:?}"));
     }
     Ok(cluster)
 }
@@ -333,12 +327,8 @@ mod tests {
     #[test]
     fn unusable_settings_are_refused_with_a_reason() {
         for (line, sentence) in [
-            ("", "-spoke-cluster-name is required"),
-            (
-                "-cluster-name a -spoke-cluster-name b",
-                "-cluster-name and -spoke-cluster-name differ",
-            ),
-            ("-cluster-name A/b", "-spoke-cluster-name must be a namespace, got \"A/b\""),
+            ("", "-cluster-name is required"),
+            ("-spoke-cluster-name A/b", "-cluster-name must be a namespace, got \"A/b\""),
             ("-cluster-name c -evict x", "-evict must be after, all or never, got \"x\""),
             (
                 "-cluster-name c -workload-source-driver mqtt",
@@ -346,7 +336,7 @@ mod tests {
             ),
             (
                 "-cluster-name c -config f",
-                "-config has no meaning here: the settings of such a file are flags: -listen and -tls-min-version.",
+                "-config has no meaning here: the address in such a file is the flag -listen.",
             ),
         ] {
             assert_eq!(settings(line).map(drop).unwrap_err(), sentence, "{line}");

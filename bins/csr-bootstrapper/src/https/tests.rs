@@ -37,8 +37,7 @@ impl Report for Large {
 #[test]
 fn slow_half_closed_client_gets_the_whole_response() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (host, suites) = ("127.0.0.1".into(), Vec::new());
-    let settings = HttpsSettings { host, port: free, only_tls13: false, suites };
+    let settings = HttpsSettings { host: "127.0.0.1".into(), port: free };
     let (certificate, key) = self_signed().unwrap();
     let listener = settings.listen_with(certificate.clone(), &key).unwrap();
     let Ok(Invocation::Run(flags)) = parse("x", &TABLE, []) else { panic!() };

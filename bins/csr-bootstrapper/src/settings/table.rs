@@ -58,7 +58,7 @@ fn own() -> Vec<Flag> {
             "Report what the cluster's nodes have together: capacity and allocatable.";
         "reserved-cluster-claim-suffixes" List "" =>
             "Ends of names of ClusterClaims that are always reported.";
-        "spoke-cluster-name" String "" => "Same as -cluster-name.";
+        "spoke-cluster-name" Alias "cluster-name" => "";
         "spoke-external-server-urls" List "" =>
             "https URLs of this cluster's API server, for the ManagedCluster.";
 
@@ -103,9 +103,6 @@ fn own() -> Vec<Flag> {
         ["Endpoints and log"]
         "listen" String "" =>
             "Also serve the endpoints by HTTPS on this address:port, with a self-signed certificate.";
-        "tls-cipher-suites" List "" =>
-            "With -listen: TLS 1.2 cipher suites by Go's names; all but ECDSA's are ignored (default: all).";
-        "tls-min-version" String "VersionTLS12" => "With -listen: VersionTLS12 or VersionTLS13.";
 
         ["Without effect"]
         "hub-kube-api-burst" Ignored "" => FEW_REQUESTS;
@@ -114,11 +111,13 @@ fn own() -> Vec<Flag> {
         "kube-api-qps" Ignored "" => FEW_REQUESTS;
         "log-flush-frequency" Ignored "" => ONE_LOG;
         "terminate-on-files" Ignored "" => "changed files are read again without a restart.";
+        "tls-cipher-suites" Ignored "" => ONE_TLS;
+        "tls-min-version" Ignored "" => ONE_TLS;
         "vmodule" Ignored "" => ONE_LOG;
 
         ["Rejected"]
         "config" Refused "" =>
-            "the settings of such a file are flags: -listen and -tls-min-version.";
+            "the address in such a file is the flag -listen.";
         "grpc-bootstrap-config" Refused "" => BY_CSR;
         "grpc-config" Refused "" => BY_CSR;
         "hub-cluster-arn" Refused "" => BY_CSR;
@@ -131,4 +130,5 @@ fn own() -> Vec<Flag> {
 
 const FEW_REQUESTS: &str = "requests are few, and each loop has a pace of its own.";
 const ONE_LOG: &str = "lines are written immediately, and -v is for all of them.";
+const ONE_TLS: &str = "-listen serves TLS 1.3 alone, whose suites are not for choice.";
 const BY_CSR: &str = "registration is by CSR alone.";

@@ -7,10 +7,7 @@ use kubeconfig::server_url;
 use sidecar::flags::Flags;
 
 use super::{BootstrapSource, KubeClientDriver};
-use crate::{
-    claim::{ClaimKind, ClaimRules},
-    identity::valid_cluster,
-};
+use crate::claim::{ClaimKind, ClaimRules};
 
 /// The prefix of the annotations that an agent gives to its ManagedCluster.
 pub(crate) const ANNOTATIONS: &str = "agent.open-cluster-management.io";
@@ -61,17 +58,16 @@ pub(super) fn claim_kinds(enabled: &BTreeMap<&str, bool>) -> Vec<ClaimKind> {
 
 /// The sources of the bootstrap kubeconfigs: several, or one. Files go before Secrets.
 pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSource>, String> {
-    let file = if several { "bootstrap-kubeconfigs" } else { "bootstrap-kubeconfig" };
     if !several && flags.some("bootstrap-kubeconfigs").is_some() {
         return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
     }
-    let mut sources: Vec<_> = match (several, flags.some(file)) {
-        (false, Some(file)) => vec![BootstrapSource::File(file.into())],
-        _ => flags.list(file).into_iter().map(|it| BootstrapSource::File(it.into())).collect(),
-    };
+    let flag = if several { "bootstrap-kubeconfigs" } else { "bootstrap-kubeconfig" };
+    let files = flags.list(flag).into_iter().map(|path| BootstrapSource::File(path.into()));
+    let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
+    let secrets = secrets.map(|name| BootstrapSource::Secret(name.to_owned()));
+    let mut sources: Vec<_> = files.collect();
     if sources.is_empty() {
-        let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
-        sources = secrets.map(|name| BootstrapSource::Secret(name.to_owned())).collect();
+        sources.extend(secrets);
     }
     match (several, sources.len()) {
         // Upstream's sentence (ocm `pkg/registration/spoke/options.go`, Validate).
@@ -80,12 +76,10 @@ pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSo
             in -bootstrap-kubeconfigs or -bootstrap-kubeconfig-secret"
                 .into())
         }
-        (false, 0) => Err("-bootstrap-kubeconfig-secret is required".into()),
         (true, _) | (false, 1) => Ok(sources),
-        (false, _) => {
-            Err("-bootstrap-kubeconfig-secret: several need -feature-gates MultipleHubs=true"
-                .into())
-        }
+        (false, count) => Err(format!(
+            "-bootstrap-kubeconfig-secret must be one Secret without MultipleHubs, got {count}"
+        )),
     }
 }
 
@@ -106,16 +100,6 @@ pub(super) fn name(
     }
     valid(name).map_err(|what| format!("-{flag} {name:?} {what}"))?;
     Ok(Some(name.to_owned()))
-}
-
-pub(super) fn cluster_name(flags: &Flags) -> Result<Option<String>, String> {
-    let name = |flag| name(flags, flag, valid_cluster);
-    match (name("cluster-name")?, name("spoke-cluster-name")?) {
-        (Some(one), Some(other)) if one != other => {
-            Err(format!("-cluster-name {one:?} and -spoke-cluster-name {other:?} differ"))
-        }
-        (one, other) => Ok(one.or(other)),
-    }
 }
 
 pub(super) fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {
@@ -162,15 +146,11 @@ pub(super) fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
     Ok(ClaimRules { max_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
 }
 
-/// The other drivers of upstream need what is not in the image, and other hubs.
 pub(super) fn check_registration_auth(driver: &str) -> Result<(), String> {
-    let why = match driver {
-        "" | "csr" => return Ok(()),
-        "awsirsa" => ", which needs the AWS CLI and a hub on AWS EKS",
-        "grpc" => ", which needs a hub behind a gRPC broker",
-        _ => "",
-    };
-    Err(format!("-registration-auth must be csr, got {driver:?}{why}"))
+    match driver {
+        "" | "csr" => Ok(()),
+        other => Err(format!("-registration-auth must be csr, got {other:?}")),
+    }
 }
 
 pub(super) fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
