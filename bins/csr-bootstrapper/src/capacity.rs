@@ -1,16 +1,10 @@
 //! Capacity of the spoke: what all its nodes have together, for Placements to choose by.
 
-mod quantity;
-
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt::Write,
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 use apiclient::{api::Node, reflector::Store, resource::Resource, watch::Selection};
 use serde_json::{Map, Value, json};
 
-use self::quantity::{Quantity, same};
 use crate::agent::Agent;
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
@@ -28,7 +22,11 @@ type ResourceList = BTreeMap<String, String>;
 /// Capacity and allocatable of a node, a line each of names and quantities: a tenth of the maps' memory.
 pub(crate) type NodeResources = Box<str>;
 
-/// The resources of all nodes together, in canonical form.
+/// Suffixes of quantities: 10^-3 to 10^18, and 2^10 to 2^60.
+const DECIMAL: [&str; 8] = ["m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// The resources of all nodes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
     /// Of all nodes.
@@ -60,7 +58,7 @@ fn resources(node: Node) -> Option<NodeResources> {
 
 fn append(text: &mut String, list: &ResourceList) -> Option<()> {
     for (name, quantity) in list {
-        Quantity::parse(quantity)?;
+        milli(quantity)?;
         if name.is_empty() || name.contains(char::is_whitespace) {
             return None;
         }
@@ -77,23 +75,43 @@ fn sum(nodes: &BTreeMap<String, Option<NodeResources>>) -> Option<Capacity> {
         add(&mut capacity, all)?;
         add(&mut allocatable, schedulable)?;
     }
-    let list = |sums: BTreeMap<&str, Quantity>| -> ResourceList {
-        sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.to_string())).collect()
+    let list = |sums: BTreeMap<&str, i128>| -> ResourceList {
+        sums.into_iter().map(|(name, sum)| (name.to_owned(), text(sum))).collect()
     };
     Some(Capacity { capacity: list(capacity), allocatable: list(allocatable) })
 }
 
-fn add<'a>(sums: &mut BTreeMap<&'a str, Quantity>, list: &'a str) -> Option<()> {
+fn add<'a>(sums: &mut BTreeMap<&'a str, i128>, list: &'a str) -> Option<()> {
     let mut words = list.split_whitespace();
     while let (Some(name), Some(quantity)) = (words.next(), words.next()) {
-        let (quantity, count) = (Quantity::parse(quantity)?, sums.len());
-        match sums.entry(name) {
-            Entry::Occupied(mut sum) => *sum.get_mut() = (*sum.get()).plus(quantity),
-            Entry::Vacant(_) if count == MAX_RESOURCES => return None,
-            Entry::Vacant(entry) => drop(entry.insert(quantity)),
-        }
+        let sum = sums.entry(name).or_default();
+        *sum = sum.checked_add(milli(quantity)?)?;
     }
-    Some(())
+    (sums.len() <= MAX_RESOURCES).then_some(())
+}
+
+/// A quantity in thousandths, which no resource of a node is finer than. Servers have it in canonical form: digits and a
+/// suffix (apimachinery `pkg/api/resource/quantity.go`). `None` for any other text.
+fn milli(quantity: &str) -> Option<i128> {
+    let end = quantity.find(|c: char| !c.is_ascii_digit()).unwrap_or(quantity.len());
+    let (digits, suffix) = quantity.split_at(end);
+    let power =
+        |suffixes: &[&str]| u32::try_from(suffixes.iter().position(|it| *it == suffix)?).ok();
+    let factor = match (power(&DECIMAL), power(&BINARY)) {
+        (Some(power), _) => 1000i128.pow(power),
+        (None, Some(power)) => 1000 * 1024i128.pow(power + 1),
+        (None, None) => return None,
+    };
+    i128::from(digits.parse::<u64>().ok()?).checked_mul(factor)
+}
+
+/// Thousandths as a quantity: memory in Ki, as the kubelet has it.
+fn text(milli: i128) -> String {
+    match (milli / 1000, milli % 1000) {
+        (whole, 0) if whole >= 1 << 20 && whole % 1024 == 0 => format!("{}Ki", whole / 1024),
+        (whole, 0) => whole.to_string(),
+        _ => format!("{milli}m"),
+    }
 }
 
 impl Capacity {
@@ -114,6 +132,12 @@ impl Capacity {
         let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
         lists.map(|(field, list)| (field.to_owned(), Value::Object(list))).collect()
     }
+}
+
+/// Returns whether `reported` is the quantity `ours`, however it is written.
+fn same(reported: &Value, ours: &str) -> bool {
+    let reported = reported.as_str().map_or_else(|| reported.to_string(), str::to_owned);
+    reported == ours || milli(&reported).is_some_and(|it| milli(ours) == Some(it))
 }
 
 fn changed(ours: &ResourceList, reported: &Value) -> Map<String, Value> {
@@ -149,8 +173,8 @@ mod tests {
     #[test]
     fn status_kube_apiserver_is_ok() {
         let sum = sum_of(vec![half(), half()]).unwrap();
-        assert_eq!(sum.capacity, list(&[("cpu", "64"), ("memory", "128Mi")]));
-        assert_eq!(sum.allocatable, list(&[("cpu", "32"), ("memory", "64Mi")]));
+        assert_eq!(sum.capacity, list(&[("cpu", "64"), ("memory", "131072Ki")]));
+        assert_eq!(sum.allocatable, list(&[("cpu", "32"), ("memory", "65536Ki")]));
         assert_eq!(sum_of(vec![Node::default()]), Some(Capacity::default()));
     }
 
@@ -158,8 +182,8 @@ mod tests {
     fn status_a_node_that_takes_no_pods_has_only_capacity() {
         let cordoned = Node { spec: NodeSpec { unschedulable: true }, ..half() };
         let sum = sum_of(vec![half(), cordoned]).unwrap();
-        assert_eq!(sum.capacity, list(&[("cpu", "64"), ("memory", "128Mi")]));
-        assert_eq!(sum.allocatable, list(&[("cpu", "16"), ("memory", "32Mi")]));
+        assert_eq!(sum.capacity, list(&[("cpu", "64"), ("memory", "131072Ki")]));
+        assert_eq!(sum.allocatable, list(&[("cpu", "16"), ("memory", "32768Ki")]));
     }
 
     #[test]
@@ -179,24 +203,36 @@ mod tests {
         }
     }
 
-    fn differences(reported: &Value) -> Value {
-        let capacity = list(&[("cpu", "64"), ("memory", "128Mi")]);
-        let allocatable = list(&[("cpu", "32"), ("memory", "64Mi")]);
-        Value::Object(Capacity { capacity, allocatable }.differences(reported))
+    #[test]
+    fn quantities_are_read_added_and_written() {
+        for (one, other, sum) in [
+            ("4", "3920m", Some("7920m")),
+            ("500m", "500m", Some("1")),
+            ("32823456Ki", "32823444Ki", Some("65646900Ki")),
+            ("64Gi", "1", Some("68719476737")),
+            ("1k", "110", Some("1110")),
+            ("0", "7Pi", Some("7696581394432Ki")),
+            ("18446744073709551615", "1", Some("18014398509481984Ki")),
+            ("1", "18446744073709551615Ei", None),
+            ("1", "18446744073709551616", None),
+            ("1", "", None),
+            ("1", "m", None),
+            ("1", "-1", None),
+            ("1", "1.5", None),
+            ("1", "1e3", None),
+            ("1", "1ki", None),
+            ("1", "1 ", None),
+            ("1", "١", None),
+        ] {
+            let both = milli(one).zip(milli(other)).map(|(one, other)| text(one + other));
+            assert_eq!(both.as_deref(), sum, "{one} {other}");
+        }
     }
 
-    #[test]
-    fn status_merge_managed_cluster_status() {
-        // Upstream's row: others' resources stay in the capacity.
-        let reported = json!({
-            "capacity": {"sockets": "1200", "cores": "128"},
-            "allocatable": {"cpu": "16", "memory": "32Mi"},
-        });
-        let expected = json!({
-            "capacity": {"cpu": "64", "memory": "128Mi"},
-            "allocatable": {"cpu": "32", "memory": "64Mi"},
-        });
-        assert_eq!(differences(&reported), expected);
+    fn differences(reported: &Value) -> Value {
+        let capacity = list(&[("cpu", "64"), ("memory", "131072Ki")]);
+        let allocatable = list(&[("cpu", "32"), ("memory", "65536Ki")]);
+        Value::Object(Capacity { capacity, allocatable }.differences(reported))
     }
 
     #[test]
@@ -204,19 +240,21 @@ mod tests {
         for (reported, expected) in [
             (
                 json!({}),
-                json!({"capacity": {"cpu": "64", "memory": "128Mi"}, "allocatable": {"cpu": "32", "memory": "64Mi"}}),
+                json!({"capacity": {"cpu": "64", "memory": "131072Ki"}, "allocatable": {"cpu": "32", "memory": "65536Ki"}}),
             ),
+            // Upstream's row: others' resources stay in the capacity.
             (
-                json!({"capacity": {"cpu": "64", "memory": "128Mi"}, "allocatable": {"cpu": "31", "memory": "64Mi"}}),
-                json!({"allocatable": {"cpu": "32"}}),
+                json!({"capacity": {"sockets": "1200", "cores": "128"}, "allocatable": {"cpu": "16", "memory": "32Mi"}}),
+                json!({"capacity": {"cpu": "64", "memory": "131072Ki"}, "allocatable": {"cpu": "32", "memory": "65536Ki"}}),
             ),
+            // The Go agent's form, and a number.
             (
-                json!({"capacity": {"cpu": 64, "memory": "131072Ki"}, "allocatable": {"cpu": "32e0", "memory": "64Mi"}}),
+                json!({"capacity": {"cpu": 64, "memory": "128Mi"}, "allocatable": {"cpu": "32000m", "memory": "64Mi"}}),
                 json!({}),
             ),
             (
-                json!({"capacity": {"cpu": "64", "memory": "128Mi", "gpu": "1"}, "allocatable": {"cpu": "32", "memory": "64Mi", "gpu": "1"}}),
-                json!({"allocatable": {"gpu": null}}),
+                json!({"capacity": {"cpu": "64", "memory": "128Mi", "gpu": "1"}, "allocatable": {"cpu": "32", "memory": "odd", "gpu": "1"}}),
+                json!({"allocatable": {"memory": "65536Ki", "gpu": null}}),
             ),
         ] {
             assert_eq!(differences(&reported), expected, "{reported}");

@@ -7,7 +7,6 @@ use apiclient::{
     error::Error,
     reflector::Store,
     resource::Resource,
-    stop::Stop,
     watch::{self, Selection},
 };
 use serde_json::{Value, json};
@@ -101,49 +100,22 @@ impl ClaimRules {
 
 /// Keeps the claims in their store; while they cannot be read, what the hub has of them stays.
 pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
-    let (store, all) = (&agent.claims[&kind], Selection::all(kind.resource().everywhere()));
+    let (spoke, all) = (agent.spoke(), Selection::all(kind.resource().everywhere()));
     let selection = Selection { labels: SELECTOR, ..all };
-    if !wait_until_served(agent, kind, &selection) {
-        return;
+    let one = Selection { page: 1, ..selection };
+    // The kinds come with OCM's operator, or never. The watch reports other failures.
+    while let Err(Error::NotServed(_)) =
+        watch::list(spoke, &one, &agent.stop, &mut |_| ControlFlow::Break(()))
+    {
+        let name = &kind.resource().kind;
+        log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
+        if agent.stop.wait(RETRY_INTERVAL) {
+            return;
+        }
     }
     let parse =
         |claim: ClusterClaim| Some(claim.spec.value).filter(|value| value.len() <= MAX_VALUE);
-    agent.reflect(store, agent.spoke(), &selection, &agent.stop, parse);
-}
-
-/// Waits until the spoke serves the kind; `false` at the end of the process. ClusterClaims come with OCM's operator; a
-/// cluster may never have ClusterProperties.
-fn wait_until_served(agent: &Agent, kind: ClaimKind, selection: &Selection<'_>) -> bool {
-    let (spoke, store) = (agent.spoke(), &agent.claims[&kind]);
-    let mut is_known = false;
-    loop {
-        let one = Selection { page: 1, ..*selection };
-        let listed = watch::list(spoke, &one, &agent.stop, &mut |_| ControlFlow::Break(()));
-        let error = listed.err();
-        store.set_error(error.as_ref().filter(|error| !matches!(error, Error::NotServed(_))));
-        let wait = match error {
-            // The watch reports a missing right.
-            None | Some(Error::Forbidden(_)) => return true,
-            Some(Error::NotServed(_)) if is_known => {
-                if kind == ClaimKind::ClusterProperty {
-                    store.clear();
-                    agent.stop.wake();
-                }
-                RETRY_INTERVAL
-            }
-            // A definition that is made anew is away for a moment: the first answer proves nothing.
-            Some(Error::NotServed(_)) => {
-                is_known = true;
-                let name = &kind.resource().kind;
-                log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
-                Stop::SLICE
-            }
-            Some(_) => Stop::SLICE,
-        };
-        if agent.stop.wait(wait) {
-            return false;
-        }
-    }
+    agent.reflect(&agent.claims[&kind], spoke, &selection, &agent.stop, parse);
 }
 
 #[cfg(test)]

@@ -76,9 +76,9 @@ fn status_resources_of_the_nodes_together_are_told() {
     becomes(&spoke, &widgets, [Some("1500"), Some("1500")]);
     let second = Node::new(&spoke, "b", &json!({&*widgets: "1500"}));
     second.set(&json!({&*widgets: "1500"}), &json!({&*widgets: "500"}));
-    becomes(&spoke, &widgets, [Some("3k"), Some("2k")]);
+    becomes(&spoke, &widgets, [Some("3000"), Some("2000")]);
     second.cordon(true);
-    becomes(&spoke, &widgets, [Some("3k"), Some("1500")]);
+    becomes(&spoke, &widgets, [Some("3000"), Some("1500")]);
     drop(first);
     second.cordon(false);
     becomes(&spoke, &widgets, [Some("1500"), Some("500")]);
@@ -90,12 +90,12 @@ fn status_resources_of_others_stay() {
     let widgets = format!("example.com/{}", spoke.namespace);
     let node = Node::new(&spoke, "a", &json!({&*widgets: "2Ki"}));
     let _agent = joins(&spoke, &[]);
-    becomes(&spoke, &widgets, [Some("2Ki"), Some("2Ki")]);
+    becomes(&spoke, &widgets, [Some("2048"), Some("2048")]);
     let (clusters, others) = (clusters(), json!({"capacity": {"sockets": "1200"}}));
     let target = clusters.cluster_object(&spoke.cluster);
     spoke.hub.cluster.merge(&target.status(), &json!({"status": others}));
     node.set(&json!({&*widgets: "4Ki"}), &json!({&*widgets: "4Ki"}));
-    becomes(&spoke, &widgets, [Some("4Ki"), Some("4Ki")]);
+    becomes(&spoke, &widgets, [Some("4096"), Some("4096")]);
     assert_eq!(told(&spoke, "sockets"), [Some("1200".into()), None]);
     if !needs(Need::Embedded, "the nodes of other tests change too") {
         return;

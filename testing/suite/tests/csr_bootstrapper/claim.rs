@@ -7,7 +7,6 @@ use suite::{
     needs::{Need, needs},
     ocm::{claims, properties, serve_claims, serve_properties},
     spoke::Spoke,
-    within,
 };
 
 use crate::support::{cluster, joins};
@@ -104,17 +103,4 @@ fn claim_of_a_property_replaces_the_claim_of_its_name() {
     spoke.managed.delete(&claims().cluster_object(&name("a")));
     spoke.managed.delete(&claims().cluster_object(&name("b")));
     becomes(&spoke, &name("b"), None);
-}
-
-#[test]
-fn claim_is_told_where_there_are_no_properties() {
-    if !needs(Need::Embedded, "the kind is not there") {
-        return;
-    }
-    let spoke = spoke("claim-no-property");
-    put(&spoke, "a", "1", &json!({}));
-    let agent = joins(&spoke, &["-feature-gates=ClusterProperty=true"]);
-    agent.wait_for("no ClusterProperty is served");
-    // Not before the second look.
-    within(30, "the claim is told", || told(&spoke, "a").as_deref() == Some("1"));
 }
