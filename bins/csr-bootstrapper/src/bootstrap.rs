@@ -25,14 +25,6 @@ pub(crate) struct BootstrapKubeconfig {
 /// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why there is no valid one.
 pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, String>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BootstrapError {
-    /// With the reason, once the source was read.
-    Invalid(Option<String>),
-    /// None of several hubs is selected; with the reason, once a selection failed.
-    NotSelected(Option<String>),
-}
-
 impl BootstrapKubeconfig {
     /// The connection to the hub with the agent's own identity.
     pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
@@ -125,21 +117,24 @@ impl Agent {
         self.server(index).is_none_or(|it| it == server).then_some((index, server))
     }
 
-    pub(crate) fn selection_error(&self) -> Option<String> {
-        let error = self.read(|state| state.selection_error.clone())?;
-        Some(format!("no hub can be selected: {error}"))
+    /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
+    pub(crate) fn bootstrap(&self) -> Option<Arc<BootstrapKubeconfig>> {
+        self.source(self.source_in_use()?)?.ok()
     }
 
-    /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
-    pub(crate) fn bootstrap(
-        &self,
-    ) -> std::result::Result<Arc<BootstrapKubeconfig>, BootstrapError> {
-        let is_selected = self.settings.hub_connection_timeout.is_some();
-        let selected = if is_selected { self.selected_hub() } else { Some((0, String::new())) };
-        let Some((index, _)) = selected else {
-            return Err(BootstrapError::NotSelected(self.read(|it| it.selection_error.clone())));
-        };
-        let source = self.source(index).ok_or(BootstrapError::Invalid(None))?;
-        source.map_err(|error| BootstrapError::Invalid(Some(error)))
+    fn source_in_use(&self) -> Option<usize> {
+        match self.settings.hub_connection_timeout {
+            Some(_) => Some(self.selected_hub()?.0),
+            None => Some(0),
+        }
+    }
+
+    /// Why there is no bootstrap kubeconfig, or why no other hub can be selected.
+    pub(crate) fn bootstrap_error(&self) -> Option<String> {
+        if let Some(error) = self.read(|state| state.selection_error.clone()) {
+            return Some(format!("no hub can be selected: {error}"));
+        }
+        let error = self.source(self.source_in_use()?)?.err()?;
+        Some(format!("no valid bootstrap kubeconfig: {error}"))
     }
 }

@@ -25,5 +25,4 @@ pub(crate) use self::{
     cluster::HUB_SERVER,
     csr::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject},
     manager::CertificateManager,
-    session::ready,
 };

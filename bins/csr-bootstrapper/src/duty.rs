@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use apiclient::client::RequestMetrics;
 use sidecar::metrics::Metrics;
 
-use crate::{agent::Agent, certificate::ready, identity::AgentNames};
+use crate::{agent::Agent, identity::AgentNames, report::ready};
 
 /// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);

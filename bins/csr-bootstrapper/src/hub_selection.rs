@@ -1,32 +1,27 @@
 //! Selection of one hub among several (ocm `pkg/registration/spoke/bootstrapkubeconfigs.go`): the pure part says when
-//! another one is due, and in which order they are asked; `check` asks one.
-
-mod check;
+//! another one is due, and in which order they are asked.
 
 use std::time::{Duration, Instant};
 
-use apiclient::{
-    backoff::Backoff, controller, error::Error, log_line::seconds, log_object, reflector::Store,
-    stop::Stop,
-};
+use apiclient::{controller, error::Result, log_object, reflector::Store, stop::Stop};
+use kubeconfig::{config::ClusterConfig, secret};
 use log::Level;
 
-use self::check::check;
 use crate::{
     agent::Agent,
-    certificate::validate::{of_secret, validate},
-    identity::AgentNames,
-    managedcluster::accepts_client,
+    certificate::store,
+    hub::Hub,
+    managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
 
-/// The longest wait between two selections without a result.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// Between two selections without a result, up to twice as long.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Sources of bootstrap kubeconfigs have this long at the start; those that cannot be read by then come later.
 const SOURCES_TIMEOUT: Duration = Duration::from_secs(10);
 /// A hub that stops accepting the cluster is left after this: it may be a mistake.
 const DENIAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A hub that has just signed the certificate has this long to accept the cluster and to take its first heartbeat:
-/// people approve the request first.
+/// A hub that has just signed the certificate has at least this long to accept the cluster and to take its first
+/// heartbeat.
 const ACCEPTANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The state of the selected hub.
@@ -38,10 +33,8 @@ enum HubState {
     },
     /// No session uses it.
     Joining,
-    /// It has taken no heartbeat of its session yet, and may not accept the cluster.
-    Joined {
-        denied: bool,
-    },
+    /// It has taken no heartbeat of its session yet: people may have to accept the cluster first.
+    Joined,
     Works,
     /// It no longer accepts the cluster.
     Denied,
@@ -56,8 +49,7 @@ impl HubState {
             Self::NotSelected { unread: true } => SOURCES_TIMEOUT,
             Self::NotSelected { unread: false } => Duration::ZERO,
             Self::Joining | Self::Failing => timeout,
-            Self::Joined { denied: true } => ACCEPTANCE_TIMEOUT,
-            Self::Joined { denied: false } => timeout.max(ACCEPTANCE_TIMEOUT),
+            Self::Joined => timeout.max(ACCEPTANCE_TIMEOUT),
             Self::Denied => DENIAL_TIMEOUT,
             Self::Works => return None,
         })
@@ -96,14 +88,13 @@ fn others(servers: &[Option<String>], selected: Option<&str>) -> Vec<usize> {
 
 /// Selects a hub, and another one when that has to be, until the end of the process. `pending` is the server of the
 /// request that an earlier process left.
-pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<&str>, timeout: Duration) {
+pub(crate) fn run(agent: &Agent, cluster: &str, pending: Option<&str>, timeout: Duration) {
     let now = Instant::now();
     let mut controller = HubController {
         agent,
-        names,
+        cluster,
         pending,
         timer: HubTimer::new(timeout, now),
-        backoff: Backoff::new(MAX_BACKOFF),
         not_before: now,
         revision: 0,
     };
@@ -112,11 +103,11 @@ pub(crate) fn run(agent: &Agent, names: &AgentNames, pending: Option<&str>, time
 
 struct HubController<'a> {
     agent: &'a Agent,
-    names: &'a AgentNames,
+    /// The cluster's name.
+    cluster: &'a str,
     /// The server of the pending request, until a hub is selected.
     pending: Option<&'a str>,
     timer: HubTimer,
-    backoff: Backoff,
     not_before: Instant,
     /// Changes of the bootstrap kubeconfigs so far.
     revision: u64,
@@ -128,7 +119,6 @@ impl HubController<'_> {
         let now = Instant::now();
         let revision = self.agent.bootstraps.iter().map(Store::revision).sum();
         if std::mem::replace(&mut self.revision, revision) != revision {
-            self.backoff.succeeded();
             self.not_before = now;
         }
         let selected = self.agent.selected_hub().map(|(_, server)| server);
@@ -141,10 +131,7 @@ impl HubController<'_> {
             }
             None => {
                 // The next outage is another one.
-                if self.agent.selection_error().is_some() {
-                    self.backoff.succeeded();
-                    self.agent.update(|state| state.selection_error = None);
-                }
+                self.set_error(None);
                 now + Stop::SLICE
             }
         }
@@ -161,15 +148,13 @@ impl HubController<'_> {
             return HubState::Joining;
         };
         let (cluster, heartbeat) = (session.managed_cluster(), agent.heartbeat());
-        let denied = cluster.as_ref().is_some_and(|cluster| !accepts_client(cluster));
         if heartbeat.renewed.is_none_or(|at| at.instant < session.started) {
-            HubState::Joined { denied }
-        } else if denied {
-            HubState::Denied
-        } else if heartbeat.failures > 0 || cluster.is_none() {
-            HubState::Failing
-        } else {
-            HubState::Works
+            return HubState::Joined;
+        }
+        match cluster {
+            Some(cluster) if !accepts_client(&cluster) => HubState::Denied,
+            Some(_) if heartbeat.failures == 0 => HubState::Works,
+            _ => HubState::Failing,
         }
     }
 
@@ -188,10 +173,8 @@ impl HubController<'_> {
         let joined = joined.map(|(index, _)| index);
         let mut reasons = Vec::new();
         for index in joined.into_iter().chain(others(&servers, selected)) {
-            let answer = match agent.source(index) {
-                Some(Ok(bootstrap)) => check(agent, bootstrap.config.clone(), &self.names.cluster),
-                _ => continue,
-            };
+            let Some(Ok(bootstrap)) = agent.source(index) else { continue };
+            let answer = accepts(agent, bootstrap.config.clone(), self.cluster);
             if agent.stop.raised() {
                 return;
             }
@@ -199,7 +182,7 @@ impl HubController<'_> {
                 Ok(_) if Some(index) == joined => return self.settled(),
                 Ok(true) => return self.selected(index, &self.why(state, selected)),
                 Ok(false) => "the hub does not accept the cluster".to_owned(),
-                Err(reason) => reason,
+                Err(error) => error.to_string(),
             };
             reasons.push(format!("{}: {reason}", agent.settings.bootstraps[index]));
         }
@@ -207,18 +190,16 @@ impl HubController<'_> {
         reasons.extend(sources.filter_map(|(index, source)| {
             Some(format!("{source}: {}", agent.source(index)?.err()?))
         }));
-        self.none_selected(reasons.join("; "));
+        self.not_before = Instant::now() + RETRY_INTERVAL.mul_f64(1.0 + fastrand::f64());
+        self.set_error(Some(reasons.join("; ")));
     }
 
     /// The hub that an earlier process joined or used. Only the timeout decides about that: it may be restarting.
     fn hub_before(&self, servers: &[Option<String>]) -> Option<usize> {
         let index = |server: &str| servers.iter().position(|it| it.as_deref() == Some(server));
         self.pending.and_then(index).or_else(|| {
-            let secret = self.agent.credential_secret();
-            let (_, validation) = of_secret(secret.as_deref(), |data| {
-                validate(data, None, self.names, self.agent.clocks())
-            });
-            index(validation.usable()?.hub.url())
+            let data = secret::data(&*self.agent.credential_secret()?).ok()?;
+            index(Hub::of_secret("", &data).ok()?.url())
         })
     }
 
@@ -228,9 +209,7 @@ impl HubController<'_> {
             return String::new();
         };
         match state {
-            HubState::Denied | HubState::Joined { denied: true } => {
-                format!(": hub {before} does not accept the cluster")
-            }
+            HubState::Denied => format!(": hub {before} does not accept the cluster"),
             HubState::Joining => format!(": hub {before} issued no certificate for {seconds} s"),
             _ => format!(": hub {before} took no heartbeat for {seconds} s"),
         }
@@ -249,23 +228,28 @@ impl HubController<'_> {
     /// The selected hub has its time from now on.
     fn settled(&mut self) {
         self.timer.since = Instant::now();
-        self.backoff.succeeded();
-        self.agent.update(|state| state.selection_error = None);
+        self.set_error(None);
     }
 
-    /// Reports once that no hub will do, and puts the next selection off, longer each time.
-    fn none_selected(&mut self, error: String) {
-        let (now, none) = (Instant::now(), Error::Unreachable(String::new()));
-        let wait = self.backoff.failed(&none, now, fastrand::f64()).wait;
-        self.not_before = now + wait;
-        if self.agent.read(|state| state.selection_error.as_ref() != Some(&error)) {
-            let retry_in = seconds(wait);
-            log_object!(Level::Warn, self.agent.credential(), error = error, retry_in = retry_in;
-                "no hub can be selected"
-            );
-            self.agent.update(|state| state.selection_error = Some(error));
+    /// Reports why no hub will do, or that one does.
+    fn set_error(&self, error: Option<String>) {
+        let agent = self.agent;
+        if agent.read(|state| state.selection_error == error) {
+            return;
         }
+        if let Some(error) = &error {
+            log_object!(Level::Warn, agent.credential(), error = error; "no hub can be selected");
+        }
+        agent.update(|state| state.selection_error = error);
     }
+}
+
+/// Asks a hub with its bootstrap identity; returns whether it accepts the cluster or does not know it yet.
+fn accepts(agent: &Agent, config: ClusterConfig, cluster: &str) -> Result<bool> {
+    let client = agent.requester_client("the hub", config)?;
+    let found = store::read(&client, &MANAGED_CLUSTERS.cluster_object(cluster));
+    client.close();
+    Ok(found?.is_none_or(|cluster| accepts_client(&cluster)))
 }
 
 #[cfg(test)]

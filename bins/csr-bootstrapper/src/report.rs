@@ -11,7 +11,10 @@ use sidecar::{
 };
 
 use crate::{
-    agent::Agent, bootstrap::BootstrapError, certificate::ready, duty::Duty,
+    agent::Agent,
+    certificate::validate::{Validation, validate},
+    duty::Duty,
+    identity::in_directory,
     managedcluster::accepted,
 };
 
@@ -62,13 +65,10 @@ impl Report for Reporter {
     fn remarks(&self) -> String {
         let agent = &self.agent;
         let mut remarks = agent.watch_errors();
-        if let Err(BootstrapError::Invalid(Some(why))) = agent.bootstrap() {
-            remarks.push(format!("no valid bootstrap kubeconfig: {why}"));
-        }
+        remarks.extend(agent.bootstrap_error());
         remarks.extend(agent.selected_hub().map(|(_, url)| format!("hub {url} is selected")));
-        remarks.extend(agent.selection_error());
         let status = agent.read(|state| state.status.clone());
-        if let (None, Some(detail)) = (status.trouble, status.detail) {
+        if let (None, Some(detail)) = (status.trouble, status.error.or(status.detail)) {
             remarks.push(format!("the certificate: {detail}"));
         }
         if let Some(session) = agent.session()
@@ -132,6 +132,37 @@ impl Reporter {
     /// The other duty of the process.
     fn duty(&self) -> Option<&dyn Duty> {
         self.agent.program.duty.as_deref()
+    }
+}
+
+/// Returns whether the credential is usable.
+///
+/// # Errors
+/// The reason why it is not, and the progress towards a valid one.
+pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
+    let status = agent.read(|state| state.status.clone());
+    let Some(trouble) = status.trouble else { return check_files(agent) };
+    // An unreadable Secret is left alone.
+    let detail = status.error.or(status.detail).or_else(|| agent.credential.last_error());
+    Err([Some(trouble), detail].into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+fn check_files(agent: &Agent) -> Result<(), String> {
+    let (Some(directory), Some(names)) =
+        (&agent.settings.hub_directory, agent.read(|state| state.names.clone()))
+    else {
+        return Ok(());
+    };
+    let what = directory.display().to_string();
+    let hub = agent.bootstrap().map(|bootstrap| bootstrap.hub.clone());
+    // Its kubeconfig may name other files than ours, such as that of a CA.
+    let secret = agent.credential_secret();
+    let data = secret.as_ref().and_then(|secret| secret["data"].as_object());
+    let files = data.into_iter().flatten().map(|(name, _)| name.as_str());
+    match validate(&in_directory(directory, files), hub.as_ref(), &names, agent.clocks()) {
+        Validation::Usable(_) => Ok(()),
+        Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
+        Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
     addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{CertificateManager, HUB_SERVER, ready, store::RequestStore},
+    certificate::{CertificateManager, HUB_SERVER, store::RequestStore},
     claim,
     duty::{self, Program},
     files,
@@ -40,7 +40,7 @@ use crate::{
     hub_selection,
     identity::{self, AGENT_NAME, AgentNames, CLUSTER_NAME},
     managed_namespace, managedcluster,
-    report::Reporter,
+    report::{Reporter, ready},
     settings::{ANNOTATIONS, Settings},
 };
 
@@ -92,7 +92,7 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let ended = start(agent)?;
     let stopped = agent.stop.wait(if limit.is_zero() { CHECK_TIMEOUT } else { limit });
     let why = || {
-        let detail = || agent.read(|state| state.status.detail.clone());
+        let detail = || agent.read(|state| state.status.error.clone());
         let repair = || format!("{} needs a repair", agent.secret_name());
         ready(agent).err().or_else(detail).unwrap_or_else(repair)
     };
@@ -139,7 +139,7 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
         let server = stored.data().get(HUB_SERVER).map(|value| String::from_utf8(value.to_vec()));
         let (names, pending) = (names.clone(), server.and_then(std::result::Result::ok));
         runtime::spawn_with("hubs", agent, move |agent| {
-            hub_selection::run(agent, &names, pending.as_deref(), timeout);
+            hub_selection::run(agent, &names.cluster, pending.as_deref(), timeout);
         })?;
     }
     if agent.settings.once.is_none() {
@@ -180,7 +180,7 @@ fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
     let mut backoff = Backoff::new(MAX_BACKOFF);
     agent.beat();
     while let Err(error) = stored.refresh() {
-        agent.report(|status| status.detail = Some(error.to_string()));
+        agent.report(|status| status.error = Some(error.to_string()));
         let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
         log_object!(
             retry.level(), agent.credential(), error:% = error, retry_in = seconds(retry.wait);
@@ -191,7 +191,7 @@ fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
         }
         agent.beat();
     }
-    agent.report(|status| status.detail = None);
+    agent.report(|status| status.error = None);
     Some(stored)
 }
 

@@ -9,7 +9,6 @@ use std::{
 
 use apiclient::{
     client::Client,
-    error::Error,
     reflector::{Lookup, Store},
     stop::Stop,
 };
@@ -33,8 +32,8 @@ pub(crate) struct SharedState {
     pub(crate) selection_error: Option<String>,
     /// The agent's names, once they are resolved.
     pub(crate) names: Option<AgentNames>,
-    /// The result of the last rotation for condition ClusterCertificateRotated, once there is one.
-    pub(crate) rotated: Option<Rotated>,
+    /// Condition ClusterCertificateRotated, once there has been a rotation.
+    pub(crate) rotated: Option<Condition>,
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Arc<CsrClient>>,
     pub(crate) status: CertificateStatus,
@@ -88,45 +87,6 @@ impl HubSession {
     }
 }
 
-/// The result of the last rotation, for condition ClusterCertificateRotated.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Rotated {
-    Done(String),
-    /// The hub has too many requests already.
-    Halted,
-    /// No CSR could be created, with the first error of the outage: one outage has one message.
-    NotCreated(String),
-    Failed(String),
-}
-
-impl Rotated {
-    /// `error` kept a CSR from being created.
-    pub(crate) fn not_created(error: &Error) -> Self {
-        Self::NotCreated(format!("Failed to create CSR {error}"))
-    }
-
-    /// A request ended without a certificate, as `sentence` says.
-    pub(crate) fn ended(sentence: &str) -> Self {
-        Self::Failed(format!("Failed to rotated client certificate {sentence}"))
-    }
-
-    pub(crate) fn condition(&self) -> Condition {
-        let (status, reason) = match self {
-            Self::Done(_) => ("True", "ClientCertificateUpdated"),
-            _ => ("False", "ClientCertificateUpdateFailed"),
-        };
-        Condition::new(status, reason, self.message().to_owned())
-    }
-
-    /// In upstream's words.
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Self::Done(message) | Self::NotCreated(message) | Self::Failed(message) => message,
-            Self::Halted => "Stop creating csr since there are too many csr created already on hub",
-        }
-    }
-}
-
 /// The certificate's status on the endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateStatus {
@@ -134,8 +94,10 @@ pub(crate) struct CertificateStatus {
     pub(crate) beat: Option<Instant>,
     /// The reason why the credential in the Secret cannot be used, if it cannot.
     pub(crate) trouble: Option<String>,
-    /// The progress towards a valid one.
+    /// The progress towards the next one.
     pub(crate) detail: Option<String>,
+    /// The failure of the last step.
+    pub(crate) error: Option<String>,
     pub(crate) posted: u64,
     /// Requests that ended, by upstream's reason.
     pub(crate) ended: BTreeMap<&'static str, u64>,
@@ -151,6 +113,7 @@ impl Default for CertificateStatus {
             beat: None,
             trouble: Some("nothing has been checked yet".into()),
             detail: None,
+            error: None,
             posted: 0,
             ended: BTreeMap::new(),
             saved: None,

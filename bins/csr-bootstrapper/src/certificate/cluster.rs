@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{
     csr::CertificateRequest,
     csrs::CsrClient,
-    io::{self, Io, Notice, Requester},
+    io::{self, Io, Requester},
     store::{self, RequestStore, SecretValues, has_changed},
     validate::{self, Validation},
 };
@@ -200,7 +200,7 @@ impl Io for ClusterIo<'_> {
         written
     }
 
-    fn pending(&mut self) -> Result<Vec<String>> {
+    fn pending(&mut self) -> Result<usize> {
         self.csrs()?.pending(&self.names.csr_template())
     }
 
@@ -214,10 +214,7 @@ impl Io for ClusterIo<'_> {
         csrs.get(name)
     }
 
-    /// A certificate that cannot be saved is lost: the Secret must not be immutable.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
-        let credential = self.agent.credential_secret();
-        store::check_mutable(&self.agent.credential(), credential.as_deref())?;
         let expiration = self.agent.settings.expiration;
         self.csrs()?.create(request, &self.names.csr_template(), expiration)
     }
@@ -240,32 +237,30 @@ impl Io for ClusterIo<'_> {
     }
 
     fn clocks(&self) -> Clocks {
-        self.agent.requester_clocks()
+        self.agent.clocks()
     }
 
-    fn notify(&mut self, notice: &Notice) {
-        let Notice { reason, level, is_new, message } = notice;
-        let is_warning = *level == Level::Warn;
-        let is_pending = *reason == io::PENDING && !is_warning;
+    fn notify(&mut self, level: Level, reason: &'static str, message: String) {
+        let (is_warning, is_pending) = (level == Level::Warn, reason == io::PENDING);
+        if is_pending {
+            log_object!(level, self.agent.credential(), event = reason; "{message}");
+        } else {
+            self.agent.record_event(reason, is_warning, &message);
+        }
         self.agent.report(|status| {
-            match *reason {
+            match reason {
                 io::CREATED => status.posted += 1,
-                io::PENDING if is_pending && *is_new => status.pending = Some(SystemTime::now()),
+                io::PENDING => drop(status.pending.get_or_insert_with(SystemTime::now)),
                 io::SAVED => {
                     status.count_end("Issued");
                     status.saved = Some(SystemTime::now());
                 }
-                io::HALTED | io::PENDING | io::REPAIRED => {}
+                io::HALTED | io::REPAIRED => {}
                 ended => status.count_end(ended),
             }
             if is_warning || is_pending {
-                status.detail = Some(message.clone());
+                status.detail = Some(message);
             }
         });
-        if *is_new && is_pending {
-            log_object!(Level::Info, self.agent.credential(), event = reason; "{message}");
-        } else if *is_new {
-            self.agent.record_event(reason, is_warning, message);
-        }
     }
 }

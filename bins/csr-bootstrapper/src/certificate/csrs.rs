@@ -107,19 +107,17 @@ impl CsrClient {
         }
     }
 
-    /// The names of the pending CSRs of `template`, up to the limit; none without the right to list them, as one may still
+    /// The number of pending CSRs of `template`, up to the limit; none without the right to list them, as one may still
     /// post.
-    pub(crate) fn pending(&self, template: &CsrTemplate) -> Result<Vec<String>> {
-        let mut pending = Vec::new();
+    pub(crate) fn pending(&self, template: &CsrTemplate) -> Result<usize> {
+        let mut pending = 0;
         let all = Selection::all(CSRS.everywhere());
         let selection = Selection { labels: &self.labels, ..all };
         let listed = watch::list(&self.client, &selection, &self.stop, &mut |csr| {
-            if let Document::Whole(object) = &csr
-                && is_pending(object, template)
-            {
-                pending.push(csr.name().to_owned());
+            if let Document::Whole(object) = &csr {
+                pending += usize::from(is_pending(object, template));
             }
-            match pending.len() < MAX_PENDING {
+            match pending < MAX_PENDING {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
@@ -127,7 +125,7 @@ impl CsrClient {
         match listed {
             Err(error @ Error::Forbidden(_)) => {
                 log::info!(labels = self.labels, error:% = error; "pending CSRs are not counted");
-                Ok(Vec::new())
+                Ok(0)
             }
             listed => listed.map(|_| pending),
         }

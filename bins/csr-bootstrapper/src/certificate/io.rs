@@ -1,17 +1,16 @@
 //! What [`Certificate::sync`](super::sync::Certificate::sync) needs of the clusters; the model's world implements it too.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use apiclient::{error::Result, resource::valid_name};
+use apiclient::error::Result;
 use log::Level;
 use serde_json::Value;
 
 use super::{
     csr::{CertificateRequest, CsrTemplate},
-    csr_status::{CsrFailure, CsrStatus},
     validate::{Need, Validation},
 };
-use crate::{clocks::Clocks, hub::Hub, state::Rotated};
+use crate::{clocks::Clocks, hub::Hub};
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
@@ -21,8 +20,8 @@ pub(crate) trait Io {
     fn stored(&mut self) -> Result<Option<CertificateRequest>>;
     /// Stores `request`, or nothing. Where another writer was faster this fails, and [`Self::stored`] has its request.
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()>;
-    /// The names of the requester's pending CSRs, up to the limit.
-    fn pending(&mut self) -> Result<Vec<String>>;
+    /// The number of the requester's pending CSRs, up to the limit.
+    fn pending(&mut self) -> Result<usize>;
     /// The CSR of this name on the requester's hub.
     fn csr(&mut self, name: &str) -> Result<Option<Value>>;
     /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
@@ -33,88 +32,16 @@ pub(crate) trait Io {
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
     /// The clocks of the requester's hub, which its last answer has set.
     fn clocks(&self) -> Clocks;
-    fn notify(&mut self, notice: &Notice);
+    /// Reports a step, for Events, logs and metrics; `reason` is the Event's.
+    fn notify(&mut self, level: Level, reason: &'static str, message: String);
 }
 
 pub(super) const HALTED: &str = "ClientCertificateCreationHalted";
 pub(super) const CREATED: &str = "CSRCreated";
 pub(super) const PENDING: &str = "CSRPending";
 pub(super) const SAVED: &str = "ClientCertificateCreated";
-const GONE: &str = "CSRGone";
+pub(super) const GONE: &str = "CSRGone";
 pub(super) const REPAIRED: &str = "SecretSave";
-
-/// A step for Events, logs and metrics.
-pub(crate) struct Notice {
-    /// The Event's reason.
-    pub(crate) reason: &'static str,
-    pub(crate) level: Level,
-    /// `false` repeats a notice about the same wait or halt.
-    pub(crate) is_new: bool,
-    pub(crate) message: String,
-}
-
-impl Notice {
-    fn info(reason: &'static str, message: String) -> Self {
-        Self { reason, level: Level::Info, is_new: true, message }
-    }
-
-    fn warning(reason: &'static str, message: String) -> Self {
-        Self { level: Level::Warn, ..Self::info(reason, message) }
-    }
-
-    pub(super) fn repaired(secret: &str) -> Self {
-        Self::info(REPAIRED, format!("repaired the kubeconfig and the names in {secret}"))
-    }
-
-    /// With the command that approves it, if that is up to a person.
-    pub(super) fn created(name: &str, by_hand: bool) -> Self {
-        let approve = if by_hand { approve(name) } else { String::new() };
-        Self::info(CREATED, format!("CSR {name} was created on the hub{approve}"))
-    }
-
-    pub(super) fn pending(name: &str, status: &CsrStatus, by_hand: bool) -> Self {
-        let what = match (status, by_hand) {
-            (CsrStatus::Approved, _) => "is approved, but the hub's signer has not signed it",
-            (_, true) => &format!("is not approved yet{}", approve(name)),
-            (_, false) => "is not approved by the hub yet",
-        };
-        Self::info(PENDING, format!("CSR {name} {what}"))
-    }
-
-    pub(super) fn saved(name: &str, secret: &str) -> Self {
-        Self::info(SAVED, format!("the certificate of CSR {name} is in {secret}"))
-    }
-
-    pub(super) fn gone(name: &str, rest: Duration) -> Self {
-        let seconds = rest.as_secs();
-        let message = format!(
-            "CSR {name} is gone from the hub without an answer; posting it again in {seconds} s"
-        );
-        Self::warning(GONE, message)
-    }
-
-    pub(super) fn ended(failure: &CsrFailure, sentence: &str, rest: Duration) -> Self {
-        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
-        Self::warning(failure.reason(), message)
-    }
-
-    /// With the command that deletes the pending CSRs.
-    pub(super) fn halted(pending: &[String]) -> Self {
-        let halted = Rotated::Halted.message();
-        // Names come from the hub, and people paste the command into a shell.
-        let names: Vec<&str> =
-            pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
-        let message = match names[..] {
-            [] => halted.to_owned(),
-            _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
-        };
-        Self::warning(HALTED, message)
-    }
-}
-
-fn approve(name: &str) -> String {
-    format!(": kubectl certificate approve {name}")
-}
 
 /// The identity that requests the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,8 +77,6 @@ pub(crate) struct Observation<'a> {
     pub(crate) key: Option<&'a [u8]>,
     /// The requester and its hub.
     pub(crate) requester: Option<(Requester, &'a Hub)>,
-    /// A person or an add-on's manager approves the CSR.
-    pub(crate) approved_by_hand: bool,
     pub(crate) template: &'a CsrTemplate,
     /// The agent's own user.
     pub(crate) agent: &'a str,
@@ -164,6 +89,15 @@ impl Observation<'_> {
     /// Returns whether the Secret has the key of `request`.
     pub(super) fn is_saved(&self, request: &CertificateRequest) -> bool {
         self.key == Some(request.key.as_bytes())
+    }
+
+    /// The command that approves the CSR, at the end of a sentence: the hub does that for the agent, but not for the
+    /// bootstrap identity.
+    pub(super) fn approve(&self, name: &str) -> String {
+        match self.requester {
+            Some((Requester::Bootstrap, _)) => format!(": kubectl certificate approve {name}"),
+            _ => String::new(),
+        }
     }
 }
 

@@ -16,12 +16,12 @@ use log::Level;
 use super::{
     cluster::ClusterIo,
     io::{self, Observation, Requester},
-    session::{self, NewHub, ready},
+    session,
     store::RequestStore,
     sync::Certificate,
-    validate::{self, Need, Validation},
+    validate::{Need, Validation},
 };
-use crate::{agent::Agent, bootstrap::BootstrapError, hub::Hub, identity::AgentNames};
+use crate::{agent::Agent, hub::Hub, identity::AgentNames, report::ready};
 
 /// The longest wait of the loop while a caller waits for its result.
 const ONCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -37,8 +37,8 @@ const REFUSED_AFTER: Duration = Duration::from_secs(30);
 pub(crate) struct CertificateManager<'a> {
     cluster: ClusterIo<'a>,
     certificate: Certificate,
-    /// The last answer of a hub to which the credential has to move.
-    new_hub: Option<NewHub>,
+    /// The answer of the hub to which the credential has to move.
+    knows_agent: Option<bool>,
     errors: Backoff,
     /// The end of the wait after a failure.
     not_before: Instant,
@@ -55,7 +55,7 @@ impl<'a> CertificateManager<'a> {
         Self {
             certificate: Certificate::new(cluster.request()),
             cluster,
-            new_hub: None,
+            knows_agent: None,
             errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
             not_before: Instant::now(),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
@@ -88,11 +88,9 @@ impl<'a> CertificateManager<'a> {
     /// Does what is due, or only looks unless `acts`; returns when to come again.
     fn reconcile(&mut self, acts: bool) -> Instant {
         let agent = self.cluster.agent;
-        let bootstrap = agent.bootstrap();
-        let no_bootstrap = bootstrap.as_ref().err().cloned();
-        if self.cluster.set_bootstrap(bootstrap.ok()) {
+        if self.cluster.set_bootstrap(agent.bootstrap()) {
             self.certificate.pacing.end_rest();
-            self.not_before = Instant::now();
+            (self.knows_agent, self.not_before) = (None, Instant::now());
         }
         let (data, validation) = self.cluster.validated();
         self.cluster.is_good = matches!(&validation, Validation::Usable(usable) if !usable.stale);
@@ -102,16 +100,14 @@ impl<'a> CertificateManager<'a> {
         if self.cluster.requester != requester {
             (self.cluster.requester, self.not_before) = (requester, Instant::now());
         }
-        let acts = acts && Instant::now() >= self.not_before;
-        let need = self.need(&validation, is_refused, acts);
-        self.announce((&validation, need.as_ref().ok()), no_bootstrap.as_ref(), is_refused);
-        if !acts {
+        let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
+        let need = self.certificate.need(&what, &validation, is_refused, time);
+        self.announce(&need, matches!(&validation, Validation::Usable(_)) && !is_refused);
+        if !acts || Instant::now() < self.not_before {
             return self.not_before;
         }
-        if self.errors.failures() > 0 {
-            // The next status says more than the last failure.
-            agent.report(|status| status.detail = None);
-        }
+        let need =
+            self.repaired_by_move(&validation).map(|moves| if moves { Need::Repair } else { need });
         let synced = need.and_then(|need| self.sync(&need, &data, &validation));
         if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
             agent.update(|state| state.rotated = self.certificate.rotated().cloned());
@@ -152,30 +148,22 @@ impl<'a> CertificateManager<'a> {
         requester.map(|(requester, hub)| (requester, hub.clone()))
     }
 
-    /// The need of the credential. For another hub than the bootstrap kubeconfig's it depends on that hub's answer, for
-    /// which this `asks`: a repair if the hub knows the agent, or else another certificate.
+    /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent: then
+    /// its kubeconfig is written anew. That hub is asked once.
     ///
     /// # Errors
     /// As that hub says.
-    fn need(&mut self, validation: &Validation, is_refused: bool, asks: bool) -> Result<Need> {
+    fn repaired_by_move(&mut self, validation: &Validation) -> Result<bool> {
         let ClusterIo { agent, names, bootstrap, .. } = &self.cluster;
-        let (Validation::Moved(usable, word), Some(bootstrap)) = (validation, bootstrap) else {
-            let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
-            return Ok(self.certificate.need(&what, validation, is_refused, time));
+        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, bootstrap) else {
+            return Ok(false);
         };
-        if !asks {
-            return Ok(Need::Nothing(MAX_WAIT));
-        }
-        let known = self.new_hub.take().filter(|known| known.is_of(usable, bootstrap));
-        let answer = match known {
+        let knows_agent = match self.knows_agent {
             Some(known) => known,
-            None => NewHub::ask(agent, names, usable, bootstrap)?,
+            None => session::knows_agent(agent, names, usable, bootstrap)?,
         };
-        let knows_agent = self.new_hub.insert(answer).knows_agent;
-        Ok(match knows_agent {
-            true => Need::Repair,
-            false => Need::Certificate(validate::moved(&agent.secret_name(), word)),
-        })
+        self.knows_agent = Some(knows_agent);
+        Ok(knows_agent)
     }
 
     /// Takes the next step to what the credential needs.
@@ -193,7 +181,6 @@ impl<'a> CertificateManager<'a> {
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
             requester,
-            approved_by_hand: matches!(requester, Some((Requester::Bootstrap, _))),
             template: &names.csr_template(),
             agent: &names.user(),
             now: Instant::now(),
@@ -203,36 +190,21 @@ impl<'a> CertificateManager<'a> {
     }
 
     /// Announces the need, with one Event for each new reason, and reports it on the endpoint.
-    fn announce(
-        &mut self,
-        (validation, need): (&Validation, Option<&Need>),
-        no_bootstrap: Option<&BootstrapError>,
-        is_refused: bool,
-    ) {
+    fn announce(&mut self, need: &Need, is_usable: bool) {
         let agent = self.cluster.agent;
-        let why = match (validation, need) {
-            (Validation::Moved(_, word), _) => Some(validate::moved(&agent.secret_name(), word)),
-            (_, Some(Need::Certificate(why))) => Some(why.clone()),
-            _ => None,
+        let why = if let Need::Certificate(why) = need { Some(why) } else { None };
+        let without = match self.cluster.requester {
+            Some(_) => "",
+            None => ", and there is no bootstrap kubeconfig to request one with",
         };
-        let without = match (&self.cluster.requester, no_bootstrap) {
-            (Some(_), _) => "",
-            (None, Some(BootstrapError::NotSelected(_))) => {
-                ", and no hub is selected to request one from"
-            }
-            (None, _) => ", and there is no bootstrap kubeconfig to request one with",
-        };
-        let sentence = why.as_ref().map(|why| format!("{}{without}", why.sentence));
-        let is_selecting = self.cluster.requester.is_none()
-            && no_bootstrap == Some(&BootstrapError::NotSelected(None));
-        if self.announced != sentence && !is_selecting {
+        let sentence = why.map(|why| format!("{}{without}", why.sentence));
+        if self.announced != sentence {
             agent.report(|status| status.detail = None);
             if let (Some(why), Some(sentence)) = (why, &sentence) {
                 agent.record_event(why.event, false, sentence);
             }
             self.announced.clone_from(&sentence);
         }
-        let is_usable = matches!(validation, Validation::Usable(_)) && !is_refused;
         agent.report(|status| {
             status.trouble = sentence.filter(|_| !is_usable);
             if !self.certificate.is_waiting() {
@@ -246,9 +218,10 @@ impl<'a> CertificateManager<'a> {
         let agent = self.cluster.agent;
         let error = match synced {
             Ok(until) => {
-                let failures = self.errors.succeeded();
-                if failures > 0 {
-                    log_object!(Level::Info, agent.credential(), failures = failures;
+                if self.errors.succeeded() > 0 {
+                    agent.report(|status| status.error = None);
+                    log_object!(
+                        Level::Info, agent.credential();
                         "the certificate is managed again"
                     );
                 }
@@ -259,7 +232,7 @@ impl<'a> CertificateManager<'a> {
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
         self.not_before = now + retry.wait;
-        agent.report(|status| status.detail = Some(error.to_string()));
+        agent.report(|status| status.error = Some(error.to_string()));
         let is_of_secret = match error {
             Error::Immutable(_) => true,
             Error::Forbidden(_) => self.cluster.failed_secret,

@@ -121,25 +121,12 @@ impl RequestStore {
     }
 }
 
-/// Checks that the server lets `secret` change.
-///
-/// # Errors
-/// `Immutable` with what to do.
-pub(super) fn check_mutable(target: &Target<'_>, secret: Option<&Value>) -> Result<()> {
-    match secret.is_some_and(|secret| secret["immutable"] == true) {
-        true => Err(immutable(target)),
-        false => Ok(()),
-    }
-}
-
-fn immutable(target: &Target<'_>) -> Error {
-    Error::Immutable(format!("{target} is immutable: delete it, and apply {SECRETS_BASE} again"))
-}
-
 /// What to do about a refused write of a Secret that `exists`, or does not.
 pub(super) fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
     match error {
-        Error::Immutable(_) => immutable(target),
+        Error::Immutable(_) => Error::Immutable(format!(
+            "{target} is immutable: delete it, and apply {SECRETS_BASE} again"
+        )),
         Error::Forbidden(message) if !exists => {
             let what = format!("{target} does not exist: apply {SECRETS_BASE}");
             Error::Forbidden(format!("{what} ({message})"))

@@ -11,23 +11,24 @@ use apiclient::{
     certificate,
     error::{Error, Result},
 };
-use log::Level;
+use log::Level::{Info, Warn};
 
 use super::{
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
-    io::{Io, Notice, Observation, Requester},
+    io::{self, Io, Observation, Requester},
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     validate::{self, Need, NeedReason, Validation},
 };
-use crate::{clocks::Clocks, hub::Hub, state::Rotated};
+use crate::{clocks::Clocks, conditions::Condition, hub::Hub};
 
-/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
-/// `util/certificate/certificate_manager.go:48-50`).
-const LONG_PENDING: Duration = Duration::from_secs(900);
 /// The time until a hub with too many requests is asked again.
 const HALT: Duration = Duration::from_secs(60);
+
+/// Messages of condition ClusterCertificateRotated, in upstream's words.
+const HALTED: &str = "Stop creating csr since there are too many csr created already on hub";
+const NOT_CREATED: &str = "Failed to create CSR";
 
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,20 +43,12 @@ pub(crate) struct Certificate {
     counted: bool,
     /// This process has seen its CSR there.
     posted: bool,
-    /// The certificate until it is saved: a hub removes its CSR after an hour.
-    issued: Option<Vec<u8>>,
-    waiting: Option<Waiting>,
+    /// What it waits for: approval or signature.
+    waiting: Option<CsrStatus>,
     /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
     pub(super) pacing: Pacing,
-    rotated: Option<Rotated>,
-}
-
-/// A CSR that waits for approval or signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Waiting {
-    since: Instant,
-    is_overdue: bool,
+    rotated: Option<Condition>,
 }
 
 impl Certificate {
@@ -69,8 +62,8 @@ impl Certificate {
         self.request.as_deref()
     }
 
-    /// The result of the last rotation, once there is one.
-    pub(crate) fn rotated(&self) -> Option<&Rotated> {
+    /// Condition ClusterCertificateRotated, once there has been a rotation.
+    pub(crate) fn rotated(&self) -> Option<&Condition> {
         self.rotated.as_ref()
     }
 
@@ -108,7 +101,7 @@ impl Certificate {
     pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
         self.see_requester(seen.requester);
         if !matches!(seen.need, Need::Certificate(_)) {
-            (self.counted, self.issued, self.waiting) = (false, None, None);
+            (self.counted, self.waiting) = (false, None);
         }
         match seen.need {
             Need::Nothing(left) => self.finish(seen, io).map(|()| seen.now + *left),
@@ -130,7 +123,7 @@ impl Certificate {
         } else if known.is_some_and(|(known, _)| *known == requester) {
             return;
         }
-        (self.counted, self.posted, self.issued) = (false, false, None);
+        (self.counted, self.posted) = (false, false);
         self.requester = Some((requester, hub.clone()));
     }
 
@@ -138,7 +131,7 @@ impl Certificate {
     fn finish(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
         if let Some(usable) = seen.validation.usable() {
-            self.rotated = Some(Rotated::Done(deadline::rotated_message(&usable.chain)));
+            self.rotated = Some(updated(deadline::rotated_message(&usable.chain)));
         }
         match self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
             true => self.store(None, io),
@@ -165,7 +158,8 @@ impl Certificate {
         }
         io.save(None)?;
         self.pacing.wrote(false, seen.now);
-        io.notify(&Notice::repaired(seen.secret));
+        let message = format!("repaired the kubeconfig and the names in {}", seen.secret);
+        io.notify(Info, io::REPAIRED, message);
         Ok(seen.now)
     }
 
@@ -177,16 +171,14 @@ impl Certificate {
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Result<Instant> {
-        // A key in use gets no other certificate.
-        let is_open = |request: &&Arc<CertificateRequest>| !self.ended && !seen.is_saved(request);
-        let request = self.request.as_ref().filter(is_open).cloned();
-        if let (Some(request), Some(pem)) = (&request, self.issued.clone()) {
-            return self.save(request, &pem, why, seen, io);
-        }
         if let Some(until) = self.pacing.resting(seen.now) {
             return Ok(until);
         }
-        let Some(request) = request else { return self.begin(seen, io) };
+        // A key in use gets no other certificate.
+        let is_open = |request: &&Arc<CertificateRequest>| !self.ended && !seen.is_saved(request);
+        let Some(request) = self.request.as_ref().filter(is_open).cloned() else {
+            return self.begin(seen, io);
+        };
         let Some(csr) = io.csr(&request.name)? else { return self.post(&request, seen, io) };
         self.posted = true;
         let status = evaluate(
@@ -200,14 +192,8 @@ impl Certificate {
             },
         );
         match status {
-            Ok(CsrStatus::Issued(pem)) => {
-                (self.issued, self.waiting) = (Some(pem), None);
-                Ok(seen.now)
-            }
-            Ok(status) => {
-                let notice = Notice::pending(&request.name, &status, seen.approved_by_hand);
-                Ok(self.wait(notice, seen.now, io))
-            }
+            Ok(CsrStatus::Issued(pem)) => self.save(&request, &pem, why, seen, io),
+            Ok(status) => Ok(self.wait(&request.name, status, seen, io)),
             Err(failure) => {
                 self.end(&request.name, &failure, seen, io);
                 Ok(seen.now)
@@ -217,12 +203,14 @@ impl Certificate {
 
     /// Gives up the request, which ended without a certificate.
     fn end(&mut self, name: &str, failure: &CsrFailure, seen: &Observation<'_>, io: &mut dyn Io) {
-        (self.ended, self.issued, self.waiting) = (true, None, None);
+        (self.ended, self.waiting) = (true, None);
         let rest = self.pacing.ended(rest_after(failure), seen.now, seen.random);
-        let sentence = &*format!("CSR {name} {}", failure.sentence());
-        self.rotated = Some(Rotated::ended(sentence));
+        let sentence = format!("CSR {name} {}", failure.sentence());
+        self.rotated =
+            Some(not_updated(format!("Failed to rotated client certificate {sentence}")));
         io.forget(name);
-        io.notify(&Notice::ended(failure, sentence, rest));
+        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
+        io.notify(Warn, failure.reason(), message);
     }
 
     /// Makes a request and stores it, unless the hub has too many.
@@ -243,12 +231,15 @@ impl Certificate {
     /// another key.
     fn count(&mut self, now: Instant, io: &mut dyn Io) -> Result<Instant> {
         let pending = io.pending().inspect_err(|error| self.not_created(error))?;
-        self.counted = pending.len() < MAX_PENDING;
+        self.counted = pending < MAX_PENDING;
         if self.counted {
             return Ok(now);
         }
-        let is_new = self.rotated.replace(Rotated::Halted) != Some(Rotated::Halted);
-        io.notify(&Notice { is_new, ..Notice::halted(&pending) });
+        let halted = Some(not_updated(HALTED.to_owned()));
+        if self.rotated != halted {
+            io.notify(Warn, io::HALTED, HALTED.to_owned());
+            self.rotated = halted;
+        }
         self.pacing.halted(now + HALT);
         Ok(now + HALT)
     }
@@ -260,16 +251,19 @@ impl Certificate {
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Result<Instant> {
+        let name = &request.name;
         self.waiting = None;
         if std::mem::take(&mut self.posted) {
             let rest = self.pacing.ended(REST_SHORT, seen.now, seen.random);
-            io.notify(&Notice::gone(&request.name, rest));
+            let what = "is gone from the hub without an answer; posting it again";
+            io.notify(Warn, io::GONE, format!("CSR {name} {what} in {} s", rest.as_secs()));
             return Ok(seen.now + rest);
         }
         match io.create_csr(request) {
             Ok(()) => {
                 self.posted = true;
-                io.notify(&Notice::created(&request.name, seen.approved_by_hand));
+                let approve = seen.approve(name);
+                io.notify(Info, io::CREATED, format!("CSR {name} was created on the hub{approve}"));
                 Ok(seen.now)
             }
             Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
@@ -282,20 +276,27 @@ impl Certificate {
 
     /// One outage has one message: that of its first error.
     fn not_created(&mut self, error: &Error) {
-        if !matches!(self.rotated, Some(Rotated::NotCreated(_))) {
-            self.rotated = Some(Rotated::not_created(error));
+        if self.rotated.as_ref().is_none_or(|known| !known.message.starts_with(NOT_CREATED)) {
+            self.rotated = Some(not_updated(format!("{NOT_CREATED} {error}")));
         }
     }
 
-    fn wait(&mut self, notice: Notice, now: Instant, io: &mut dyn Io) -> Instant {
-        let known = self.waiting;
-        let since = known.map_or(now, |waiting| waiting.since);
-        let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
-        let is_new = known.is_none_or(|waiting| waiting.is_overdue != is_overdue);
-        self.waiting = Some(Waiting { since, is_overdue });
-        let level = if is_overdue { Level::Warn } else { Level::Info };
-        io.notify(&Notice { is_new, level, ..notice });
-        now + MAX_BACKOFF
+    fn wait(
+        &mut self,
+        name: &str,
+        status: CsrStatus,
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Instant {
+        if self.waiting.as_ref() != Some(&status) {
+            let what = match status {
+                CsrStatus::Approved => "is approved, but the hub's signer has not signed it",
+                _ => &format!("is not approved yet{}", seen.approve(name)),
+            };
+            io.notify(Info, io::PENDING, format!("CSR {name} {what}"));
+            self.waiting = Some(status);
+        }
+        seen.now + MAX_BACKOFF
     }
 
     fn save(
@@ -316,12 +317,21 @@ impl Certificate {
         self.pacing.saved(why.regular && is_last, seen.now);
         let used = deadline::least_use(pem, &io.clocks());
         self.obtained = Some((pem.to_vec(), seen.now + used));
-        (self.posted, self.issued, self.waiting) = (false, None, None);
+        (self.posted, self.waiting) = (false, None);
         let chain = certificate::chain(pem).unwrap_or_default();
-        self.rotated = Some(Rotated::Done(deadline::rotated_message(&chain)));
-        io.notify(&Notice::saved(&request.name, seen.secret));
+        self.rotated = Some(updated(deadline::rotated_message(&chain)));
+        let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);
+        io.notify(Info, io::SAVED, message);
         Ok(seen.now)
     }
+}
+
+fn updated(message: String) -> Condition {
+    Condition::new("True", "ClientCertificateUpdated", message)
+}
+
+fn not_updated(message: String) -> Condition {
+    Condition::new("False", "ClientCertificateUpdateFailed", message)
 }
 
 #[cfg(test)]

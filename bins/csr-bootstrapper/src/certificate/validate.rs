@@ -108,28 +108,17 @@ pub fn validate(
 
 /// The objection to a certificate, as the predicate of a sentence about it.
 pub fn objection(chain: &[X509Certificate], subject: &Subject, clocks: Clocks) -> Option<String> {
-    let Subject { user, groups, units } = subject;
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
-    let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
-    if leaf.common_name != *user {
-        let later = chain.iter().any(|certificate| certificate.common_name == *user);
+    let (groups, units) = (once(&leaf.organizations), once(&leaf.units));
+    if leaf.common_name != subject.user {
         let name = quoted(&leaf.common_name);
-        return Some(match later {
-            true => "is not the first in its chain".into(),
-            false => format!("is for user {name:?}, not {user:?}"),
-        });
+        return Some(format!("is for user {name:?}, not {:?}", subject.user));
     }
-    if once(&leaf.organizations) != *groups {
-        let found = quoted(&leaf.organizations.join(", "));
-        return Some(format!("is for other groups than {}: {found:?}", groups.join(" and ")));
+    if groups != subject.groups || units != subject.units {
+        let found = quoted(&[groups, units].concat().join(", "));
+        return Some(format!("is for other groups or units: {found:?}"));
     }
-    if once(&leaf.units) != *units {
-        return Some(match units.is_empty() {
-            true => "has organizational units".into(),
-            false => format!("is for other organizational units than {}", units.join(" and ")),
-        });
-    }
-    if let Some(expired) = expired {
+    if let Some(expired) = chain.iter().find(|it| clocks.are_past(it.not_after)) {
         return Some(format!("expired at {}", seconds_time(expired.not_after)));
     }
     let early = clocks.are_before(leaf.not_before, TOLERANCE);
@@ -246,6 +235,11 @@ pub(crate) fn need(
         Validation::Unusable(UnusableCredential { reason, event }) => {
             certificate(event, format!("{what} {reason}"), false)
         }
+        Validation::Moved(_, word) => certificate(
+            OTHER_DATA,
+            format!("{what} is for another hub than the bootstrap kubeconfig: the {word} differs"),
+            false,
+        ),
         _ if refused => certificate(
             "HubKubeConfigUnauthorized",
             format!("the hub does not accept the certificate in {what}"),
@@ -259,13 +253,6 @@ pub(crate) fn need(
         Validation::Usable(usable) if usable.stale => Need::Repair,
         _ => Need::Nothing(due_in.unwrap_or_default()),
     }
-}
-
-/// The reason for another certificate where the hub differs from the bootstrap kubeconfig's in `word`.
-pub(crate) fn moved(what: &str, word: &str) -> NeedReason {
-    let sentence =
-        format!("{what} is for another hub than the bootstrap kubeconfig: the {word} differs");
-    NeedReason { event: OTHER_DATA, sentence, regular: false }
 }
 
 #[cfg(test)]

@@ -62,11 +62,9 @@ impl Probes {
         self.version.as_deref()
     }
 
-    /// The time of the next probe, after `now` if it is not due: each `period`, sooner while the spoke
-    /// fails or the answer is `urgent`.
-    pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
-        let soon = urgent || self.failing_since.is_some();
-        let wait = if soon { period.min(RETRY_INTERVAL) } else { period };
+    /// The time of the next probe, after `now` if it is not due: each `period`, sooner while the spoke fails.
+    pub(crate) fn due(&self, period: Duration, now: Instant) -> Instant {
+        let wait = self.failing_since.map_or(period, |_| period.min(RETRY_INTERVAL));
         self.probed.map_or(now, |probed| probed + wait)
     }
 
@@ -218,13 +216,12 @@ mod tests {
     #[test]
     fn looks_are_a_period_apart_and_closer_when_something_is_wrong() {
         let (mut probes, now) = (Probes::default(), Instant::now());
-        assert_eq!(probes.due(PERIOD, false, now), now);
+        assert_eq!(probes.due(PERIOD, now), now);
         probes.record(200, "ok", now);
-        assert_eq!(probes.due(PERIOD, false, now), now + PERIOD);
-        assert_eq!(probes.due(PERIOD, true, now), now + RETRY_INTERVAL);
+        assert_eq!(probes.due(PERIOD, now), now + PERIOD);
         probes.record(500, "", now);
-        assert_eq!(probes.due(PERIOD, false, now), now + RETRY_INTERVAL);
-        assert_eq!(probes.due(seconds(1), false, now), now + seconds(1));
+        assert_eq!(probes.due(PERIOD, now), now + RETRY_INTERVAL);
+        assert_eq!(probes.due(seconds(1), now), now + seconds(1));
     }
 
     #[test]

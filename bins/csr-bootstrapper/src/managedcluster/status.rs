@@ -28,7 +28,7 @@ use crate::{
     claim,
     conditions::{Condition, changed, has},
     managed_namespace::ManagedNamespaces,
-    state::{HubSession, Rotated},
+    state::HubSession,
 };
 
 pub(super) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
@@ -46,7 +46,6 @@ pub(crate) fn run(agent: &Agent) {
             agent,
             session: &session,
             probes: Probes::default(),
-            reported: false,
             accepted: false,
             clocks_differ: false,
             writer: StatusWriter::default(),
@@ -63,8 +62,6 @@ struct StatusController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     probes: Probes,
-    /// The last probe was reported: if the hub has another opinion since, the next probe decides.
-    reported: bool,
     accepted: bool,
     clocks_differ: bool,
     writer: StatusWriter<&'static str>,
@@ -82,7 +79,7 @@ impl StatusController<'_> {
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
         let target = target_of(cluster);
         self.observe(cluster, &target);
-        let mut until = self.probe(cluster);
+        let mut until = self.probe();
         if let Some(namespaces) = &mut self.namespaces {
             until = until.min(namespaces.reconcile(cluster));
         }
@@ -91,7 +88,6 @@ impl StatusController<'_> {
         if let Some(due) = self.writer.due(&STATUS, !status.is_empty()) {
             if due <= now {
                 let answer = patch_status(client, &target, cluster, &status);
-                self.reported |= answer.is_ok();
                 self.written(STATUS, cluster, (revision, answer));
                 return now;
             }
@@ -116,7 +112,6 @@ impl StatusController<'_> {
         let (accepted, differ) = (accepted(cluster), clocks_differ(cluster));
         if mem::replace(&mut self.accepted, accepted) != accepted {
             // Other rights: waits of the old ones end.
-            self.reported = false;
             self.writer.reset();
         }
         if mem::replace(&mut self.clocks_differ, differ) != differ {
@@ -129,18 +124,15 @@ impl StatusController<'_> {
     }
 
     /// Probes the spoke if that is due and the hub accepts the cluster; returns the time of the next probe.
-    fn probe(&mut self, cluster: &Value) -> Instant {
+    fn probe(&mut self) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
             return now + Stop::SLICE;
         }
-        // The hub has missed this cluster for a while.
-        let urgent = has(cluster, AVAILABLE, "Unknown");
-        if self.probes.due(period, urgent, now) <= now {
+        if self.probes.due(period, now) <= now {
             self.probes.probe(self.agent.spoke());
-            self.reported = false;
         }
-        self.probes.due(period, urgent, now)
+        self.probes.due(period, now)
     }
 
     /// The change of the status, which is written whole so that no part waits for another one's pace.
@@ -151,7 +143,7 @@ impl StatusController<'_> {
         let rotated = self.agent.read(|state| state.rotated.clone());
         let now = SystemTime::now();
         let spoke = SpokeStatus {
-            health: if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() },
+            health: self.probes.health(),
             version: self.probes.version(),
             rotated: rotated.as_ref(),
             claims: claims.as_deref(),
@@ -228,7 +220,7 @@ struct SpokeStatus<'a> {
     health: &'a ApiServerHealth,
     version: Option<&'a str>,
     /// The result of the last rotation.
-    rotated: Option<&'a Rotated>,
+    rotated: Option<&'a Condition>,
     /// The claims to report, while they are known and the spoke is well.
     claims: Option<&'a [Value]>,
     /// The nodes' resources, while they are known and the spoke is well.
@@ -250,7 +242,7 @@ fn differences(cluster: &Value, spoke: SpokeStatus<'_>, now: SystemTime) -> Map<
     let wanted = [
         (JOINED, accepted.then(joined)),
         (AVAILABLE, spoke.health.condition().filter(|_| accepted)),
-        ("ClusterCertificateRotated", spoke.rotated.map(Rotated::condition)),
+        ("ClusterCertificateRotated", spoke.rotated.cloned()),
     ];
     let wanted = wanted.iter().filter_map(|(kind, condition)| Some((*kind, condition.as_ref()?)));
     let mut status = Map::new();

@@ -98,7 +98,7 @@ fn ship(spoke: &Spoke, name: &str) {
 }
 
 #[test]
-fn immutable_secrets_stop_requests_until_replaced() {
+fn immutable_secrets_are_told_until_replaced() {
     if !needs(Need::Embedded, "the spoke has a server of its own") {
         return;
     }
@@ -112,7 +112,6 @@ fn immutable_secrets_stop_requests_until_replaced() {
             spoke.namespace
         );
         is_told(&spoke, &agent, &sentence);
-        assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty());
         ship_again(&spoke, name);
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
         eventually("all is well", || (agent.ask("/readyz").1 == "ok\n").then_some(()));

@@ -12,7 +12,7 @@ use crate::{
     certificate::{
         CsrTemplate,
         csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
-        io::{Io, Notice, Observation, Requester},
+        io::{Io, Observation, Requester},
         store,
         sync::Certificate,
         validate::{
@@ -56,7 +56,6 @@ pub(super) fn sync(
         validation: &validation,
         key: data.get("tls.key").map(|key| key.as_slice()),
         requester: Some((Requester::Agent, &session.hub)),
-        approved_by_hand: true,
         template,
         agent: &session.names.user(),
         now,
@@ -145,7 +144,7 @@ impl Io for AddOnIo<'_> {
         lock(context.store).set(name, addon, request)
     }
 
-    fn pending(&mut self) -> Result<Vec<String>> {
+    fn pending(&mut self) -> Result<usize> {
         self.step.context.session.csrs.pending(self.template)
     }
 
@@ -176,9 +175,7 @@ impl Io for AddOnIo<'_> {
         self.step.context.agent.clocks()
     }
 
-    fn notify(&mut self, notice: &Notice) {
-        if notice.is_new {
-            log_object!(notice.level, self.step.name.target(); "{}", notice.message);
-        }
+    fn notify(&mut self, level: Level, _: &'static str, message: String) {
+        log_object!(level, self.step.name.target(); "{message}");
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     },
     conditions::{Condition, TypedCondition},
     identity::{AGENT_NAME, CLUSTER_NAME, said},
-    state::{HubSession, Rotated},
+    state::HubSession,
 };
 
 /// The reason of the condition, and of the Event, about a Secret that must not be written.
@@ -104,9 +104,7 @@ impl Keeper {
     pub(in crate::addon) fn condition(&self) -> Option<(&str, TypedCondition)> {
         let Registration { addon, credential } = self.desired.as_ref()?;
         let (kind, condition) = match credential {
-            Credential::Certificate { .. } => {
-                (ROTATED, self.certificate.rotated().map(Rotated::condition))
-            }
+            Credential::Certificate { .. } => (ROTATED, self.certificate.rotated().cloned()),
             Credential::Token { .. } => (TOKEN_REFRESHED, self.token.condition()),
         };
         let conflict = self.conflict.clone();

@@ -159,9 +159,9 @@ fn issued_certificate_is_checked() {
             with(&|paper| paper.organizations.push(text("system:masters"))),
             "is for other groups",
         ),
-        ("wrong OU", with(&|paper| paper.units.push(text("unit"))), "has organizational units"),
+        ("wrong OU", with(&|paper| paper.units.push(text("unit"))), "is for other groups or units"),
         ("another key", good.certificate(&another), "is for another key"),
-        ("leaf not first", authority.clone() + &pem, "is not the first in its chain"),
+        ("leaf not first", authority.clone() + &pem, "is for user"),
     ] {
         let Err(CsrFailure::Rejected(what)) = answered(&pem, &request, &csr) else {
             panic!("{case}")

@@ -1,6 +1,7 @@
 //! The world as the certificate's `Io`, in which one call may go wrong.
 
 use apiclient::error::{Error, Result};
+use log::Level;
 use serde_json::Value;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
 use crate::{
     certificate::{
         csr::CertificateRequest,
-        io::{Io, Notice, Requester},
+        io::{Io, Requester},
     },
     clocks::Clocks,
 };
@@ -172,10 +173,10 @@ impl Io for Calls<'_> {
         self.call(name, |calls| calls.replace_stored(key))
     }
 
-    fn pending(&mut self) -> Result<Vec<String>> {
+    fn pending(&mut self) -> Result<usize> {
         self.call("list pending CSRs", |calls| {
             calls.world.process.as_mut().unwrap().is_contacted = true;
-            Ok(Ok(Vec::new()))
+            Ok(Ok(0))
         })
     }
 
@@ -220,5 +221,5 @@ impl Io for Calls<'_> {
         }
     }
 
-    fn notify(&mut self, _notice: &Notice) {}
+    fn notify(&mut self, _: Level, _: &'static str, _: String) {}
 }

@@ -196,7 +196,6 @@ impl Registration {
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
             requester: Some((requester, hub)),
-            approved_by_hand: requester == Requester::Bootstrap,
             template: &names.csr_template(),
             agent: &names.user(),
             now,

@@ -98,10 +98,10 @@ fn available_follows_the_health() {
 fn rotation_is_reported_before_acceptance_and_while_the_clocks_differ() {
     let differ = at(BEFORE, "ManagedClusterConditionClockSynced", "False", "", "");
     let message = "what happened".to_owned();
-    for (rotated, status, reason) in [
-        (Rotated::Done(message.clone()), "True", "ClientCertificateUpdated"),
-        (Rotated::Failed(message.clone()), "False", "ClientCertificateUpdateFailed"),
-    ] {
+    for (status, reason) in
+        [("True", "ClientCertificateUpdated"), ("False", "ClientCertificateUpdateFailed")]
+    {
+        let rotated = Condition::new(status, reason, message.clone());
         let wanted = at(NOW, "ClusterCertificateRotated", status, reason, &message);
         for before in [vec![], vec![hub_accepted(), differ.clone()]] {
             let spoke = SpokeStatus { rotated: Some(&rotated), ..WELL };

@@ -1,20 +1,11 @@
-//! Clients of the endpoint that stall, and a hub whose names are commands.
+//! Clients of the endpoint that stall.
 
 use std::{
     io::{Read, Write},
     net::TcpStream,
 };
 
-use serde_json::json;
-use suite::{
-    needs::{Need, needs},
-    spoke::Spoke,
-};
-
-use crate::{
-    certificate::support::{csr, delete, post_some, said},
-    operator::{alone, healthy, start},
-};
+use crate::operator::{alone, healthy, start};
 
 #[test]
 fn stalled_tls_clients_keep_no_probe_waiting() {
@@ -41,26 +32,4 @@ fn stalled_tls_clients_keep_no_probe_waiting() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     healthy(port);
-}
-
-/// What a name may be is up to the hub, and the command is there to be pasted.
-#[test]
-fn hostile_request_name_is_in_no_command() {
-    if !needs(Need::Embedded, "it gives no such names") {
-        return;
-    }
-    let spoke = Spoke::new("paste");
-    let mut open = post_some(&spoke, 10, &spoke.user());
-    let name = open.pop().expect("one of them");
-    let mut odd = csr(&spoke, &name).expect("the request");
-    delete(&spoke, &name);
-    odd["metadata"]["name"] = json!(format!("{}-;$(id)`id`\u{1b}[2J", spoke.cluster));
-    spoke.hub.cluster.server().put(odd);
-    let sidecar = spoke.start(&[]);
-    let message = said(&spoke, "ClientCertificateCreationHalted");
-    assert!(open.iter().all(|name| message.contains(name)), "{message}");
-    let (_, ready) = sidecar.ask("/readyz");
-    for text in [message, ready, sidecar.log()] {
-        assert!(!text.contains(['$', '`', '\u{1b}']), "{text}");
-    }
 }

@@ -42,6 +42,7 @@ fn what_the_credential_needs() {
         (&usable(true), later, false, "repair"),
         (&usable(true), due, false, "CertificateRotationStarted"),
         (&usable(false), later, true, "HubKubeConfigUnauthorized"),
+        (&Validation::Moved(good(true), "server"), later, false, OTHER_DATA),
         (&unusable(), None, false, "NoValidCertificateFound"),
     ] {
         let found = need(validation, due_in, refused);
