@@ -14,6 +14,9 @@ registration)
         ')
 
 var TestDir = path.Join(os.TempDir(), "suite")'
+    # We read no files of other directories.
+    adapt test/integration/util/authentication.go 'config\.CurrentContext = context\n\n\treturn \K(?=config, nil)' \
+        'config, clientcmdapi.FlattenConfig(config) //'
     # OCM's hub: an add-on manager that is stopped while it reads a ServiceAccount would end the tests by a panic.
     adapt pkg/addon/controllers/addontokeninfra/controller.go \
         'sa, ok := result\.Result\.\(\*corev1\.ServiceAccount\); ok\K' ' && sa != nil'

@@ -24,8 +24,6 @@ func (o *SpokeAgentConfig) RunSpokeAgent(ctx context.Context, controllerContext 
 	driver := options.RegisterDriverOption
 	flags := []string{
 		"-v=2", "-metrics-port=0", "-listen=", "-disable-leader-election",
-		// The tests' kubeconfigs name files of other directories.
-		"-kubeconfig-files-anywhere",
 		"-namespace=" + agent.ComponentNamespace,
 		"-spoke-cluster-name=" + agent.SpokeClusterName,
 		"-hub-kubeconfig-secret=" + options.HubKubeconfigSecret,

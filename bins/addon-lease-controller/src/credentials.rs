@@ -9,7 +9,6 @@ use std::{
 };
 
 use apiclient::{
-    api::Secret,
     backoff::Backoff,
     client::{Client, Reload, Timeouts},
     error::{Error, Result},
@@ -19,8 +18,9 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use kubeconfig::{Reach, config::ClusterConfig};
+use kubeconfig::{config::ClusterConfig, secret};
 use log::Level;
+use serde_json::Value;
 
 use crate::{cluster::LeaseCluster, settings::Settings};
 
@@ -37,7 +37,7 @@ pub(crate) struct HubClient {
 
 #[derive(Clone)]
 pub(crate) enum Source {
-    File(PathBuf, Reach),
+    File(PathBuf),
     /// With the client of its cluster.
     Secret(Client, String, String),
 }
@@ -143,9 +143,9 @@ impl HubClient {
 impl Source {
     fn load(&self) -> Result<ClusterConfig> {
         match self {
-            Self::File(path, reach) => Ok(kubeconfig::from_file(path, *reach)?),
+            Self::File(path) => Ok(kubeconfig::from_file(path)?),
             Self::Secret(cluster, namespace, name) => {
-                config_of(cluster.get_typed(&SECRETS.object(namespace, name))?)
+                config_of(&cluster.get(&SECRETS.object(namespace, name))?)
             }
         }
     }
@@ -161,13 +161,15 @@ impl Source {
     }
 }
 
-fn secret_state(secret: Secret) -> Option<SecretState> {
-    let version = secret.metadata.resource_version.clone();
-    let is_deleted = secret.metadata.deletion_timestamp.is_some();
-    Some((version, (!is_deleted).then(|| config_of(secret))))
+fn secret_state(secret: Value) -> Option<SecretState> {
+    let metadata = &secret["metadata"];
+    let version = metadata["resourceVersion"].as_str().map(str::to_owned);
+    let is_deleted = metadata["deletionTimestamp"].is_string();
+    Some((version, (!is_deleted).then(|| config_of(&secret))))
 }
 
-fn config_of(secret: Secret) -> Result<ClusterConfig> {
-    let name = secret.name();
-    Ok(kubeconfig::from_secret(&name, &secret.data()?)?)
+fn config_of(secret: &Value) -> Result<ClusterConfig> {
+    let part = |key: &str| secret["metadata"][key].as_str().unwrap_or_default();
+    let name = format!("{}/{}", part("namespace"), part("name"));
+    Ok(kubeconfig::from_secret(&name, &secret::data(secret)?)?)
 }

@@ -50,7 +50,7 @@ impl App {
         let (mut hub, mut renewers) = (None, Vec::new());
         if let Some(target) = &settings.hub {
             let source = match &target.credentials {
-                HubCredentials::File(path, reach) => Source::File(path.clone(), *reach),
+                HubCredentials::File(path) => Source::File(path.clone()),
                 HubCredentials::Secret { namespace, name } => {
                     let cluster = managed.clone().map_or_else(own, Ok)?;
                     Source::Secret(cluster, namespace.clone(), name.clone())

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use kubeconfig::{Env, Reach, own_namespace};
+use kubeconfig::{Env, own_namespace};
 use sidecar::{
     flag_rows,
-    flags::{FILES_ANYWHERE, Flag, Flags, Invocation, NO_NAMESPACE, common, object_name},
+    flags::{Flag, Flags, Invocation, NO_NAMESPACE, common, object_name},
 };
 
 use crate::pod::OwnContainer;
@@ -33,7 +33,7 @@ pub(crate) struct HubTarget {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubCredentials {
-    File(PathBuf, Reach),
+    File(PathBuf),
     Secret { namespace: String, name: String },
 }
 
@@ -63,7 +63,6 @@ pub(crate) fn table() -> Vec<Flag> {
             "Renew only as the leader of the replicas that share -lease-name.";
         "startup-delay" Int "10" => "Seconds to wait before the first check.";
     });
-    table.extend(FILES_ANYWHERE);
     table.extend(common("8384"));
     table
 }
@@ -158,7 +157,7 @@ fn hub(
 ) -> Result<HubTarget, String> {
     let namespace = object_name("-lease-namespace", flags.required("lease-namespace")?)?;
     let credentials = match (flags.some("hub-kubeconfig"), flags.some("hub-kubeconfig-secret")) {
-        (Some(file), None) => HubCredentials::File(file.into(), flags.reach()),
+        (Some(file), None) => HubCredentials::File(file.into()),
         (None, Some(name)) => HubCredentials::Secret {
             namespace: object_name("the namespace of the Secret", secret_namespace()?)?,
             name: object_name("-hub-kubeconfig-secret", name)?,

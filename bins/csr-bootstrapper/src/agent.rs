@@ -76,8 +76,7 @@ impl Agent {
     ) -> Result<Self> {
         let management = own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?;
         let spoke = settings.spoke_kubeconfig.clone();
-        let spoke =
-            spoke.map(|file| cluster_of_file("the spoke", file, flags.reach())).transpose()?;
+        let spoke = spoke.map(|file| cluster_of_file("the spoke", file)).transpose()?;
         Ok(Self {
             program,
             settings: settings.clone(),

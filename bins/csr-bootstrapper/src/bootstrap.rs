@@ -28,12 +28,7 @@ pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, Str
 impl BootstrapKubeconfig {
     /// The connection to the hub with the agent's own identity.
     pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
-        ClusterConfig {
-            identity: Some(identity.clone()),
-            auth: Auth::None,
-            impersonate: Vec::new(),
-            ..self.config.clone()
-        }
+        ClusterConfig { identity: Some(identity.clone()), auth: Auth::None, ..self.config.clone() }
     }
 
     fn of_secret(secret: &Value) -> Result<Self> {
@@ -58,7 +53,7 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
     };
     match source {
         BootstrapSource::File(path) => loop {
-            let read = kubeconfig::cluster_from_file(path, agent.settings.reach);
+            let read = kubeconfig::cluster_from_file(path);
             let read = read.map(|(hub, config)| BootstrapKubeconfig { hub: hub.into(), config });
             let revision = store.revision();
             let read = read.map(Arc::new).map_err(|error| error.to_string());

@@ -9,7 +9,7 @@ use apiclient::{
     election::ElectionTiming,
     resource::{valid_label, valid_name},
 };
-use kubeconfig::{Env, Reach, own_namespace};
+use kubeconfig::{Env, own_namespace};
 use sidecar::{flags::Flags, leadership};
 
 use self::table::BOOTSTRAP_SECRET;
@@ -56,7 +56,6 @@ pub struct Settings {
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
     /// The files that a kubeconfig of the hub or the spoke may name.
-    pub(crate) reach: Reach,
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     /// https URLs of the spoke's API server.
     pub(crate) external_urls: Vec<String>,
@@ -144,7 +143,6 @@ impl Settings {
             write_files: flags.switch("write-files") && once.is_none(),
             cluster_name: values::name(flags, "cluster-name", valid_cluster)?,
             agent_id: values::name(flags, "agent-id", valid_agent)?,
-            reach: flags.reach(),
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: values::external_urls(flags)?,
             annotations,

@@ -7,7 +7,6 @@ use std::{
 };
 
 use apiclient::{
-    api::Secret,
     client::{Client, RequestMetrics, Timeouts},
     error::{Error, Result},
     lock::lock,
@@ -17,7 +16,9 @@ use apiclient::{
     stop::Stop,
 };
 use hub_kubeconfig_dumper::{PublishOutcome, Publisher, flatten};
+use kubeconfig::secret;
 use log::Level;
+use serde_json::Value;
 use sidecar::{client::own_cluster, flags::Flags};
 
 use crate::settings::Settings;
@@ -83,10 +84,10 @@ impl Dumper {
 
     /// Reads the Secret and updates the files; also returns the version that was read.
     pub(crate) fn look(&self) -> (Lookup<String>, DumpOutcome) {
-        match self.client.get_typed::<Secret>(&self.target()) {
-            Ok(mut secret) => {
-                let version = secret.metadata.resource_version.take().unwrap_or_default();
-                (Lookup::Object(version), self.publish(secret))
+        match self.client.get(&self.target()) {
+            Ok(secret) => {
+                let version = secret["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+                (Lookup::Object(version.to_owned()), self.publish(&secret))
             }
             Err(Error::NotFound(_)) => {
                 let absent = Error::NotFound("it does not exist".into());
@@ -96,10 +97,10 @@ impl Dumper {
         }
     }
 
-    fn publish(&self, secret: Secret) -> DumpOutcome {
+    fn publish(&self, secret: &Value) -> DumpOutcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
         let flattened = self.settings.flattened.as_deref();
-        let data = secret.data().map_err(Error::from);
+        let data = secret::data(secret).map_err(Error::from);
         let content = match data.and_then(|data| flatten::content(&name, data, flattened)) {
             Ok(content) => content,
             Err(error) => {

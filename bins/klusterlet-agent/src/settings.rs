@@ -8,7 +8,7 @@ use std::{
 
 use apiclient::{election::ElectionTiming, resource::valid_label};
 use csr_bootstrapper::{NAMESPACE, agent_flags, https::HttpsSettings};
-use kubeconfig::{Env, Reach, own_namespace};
+use kubeconfig::{Env, own_namespace};
 use sidecar::{
     flag_rows,
     flags::{Flag, Flags, common},
@@ -33,7 +33,6 @@ pub(crate) struct WorkSettings {
     pub(crate) hub_kubeconfig: PathBuf,
     /// Kubeconfig of the managed cluster, if it is not the local one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
-    pub(crate) reach: Reach,
     pub(crate) evict: Evict,
     pub(crate) grace_period: Duration,
     pub(crate) status_sync_interval: Duration,
@@ -56,7 +55,7 @@ pub(crate) struct AloneSettings {
 const LEFT_OUT: [&str; 2] = ["once", "wait-timeout"];
 
 /// Flags that the work agent has too.
-const SHARED: [&str; 21] = [
+const SHARED: [&str; 20] = [
     "agent-id",
     "cluster-name",
     "config",
@@ -66,7 +65,6 @@ const SHARED: [&str; 21] = [
     "hub-kube-api-qps",
     "kube-api-burst",
     "kube-api-qps",
-    "kubeconfig-files-anywhere",
     "leader-election-lease-duration",
     "leader-election-renew-deadline",
     "leader-election-retry-period",
@@ -171,7 +169,6 @@ impl WorkSettings {
         Ok(Self {
             hub_kubeconfig,
             spoke_kubeconfig: flags.some("spoke-kubeconfig").map(PathBuf::from),
-            reach: flags.reach(),
             evict: evict(flags.text("evict"))?,
             grace_period: flags.duration("appliedmanifestwork-eviction-grace-period"),
             status_sync_interval: flags.period("status-sync-interval")?,

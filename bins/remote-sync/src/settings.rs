@@ -10,7 +10,7 @@ use apiclient::{
     client::Propagation,
     resource::{valid_label, valid_name},
 };
-use kubeconfig::{Env, Reach, own_namespace};
+use kubeconfig::{Env, own_namespace};
 use sidecar::flags::{Flags, object_name};
 
 use self::values::{names, one_of};
@@ -50,8 +50,6 @@ pub(crate) struct Settings {
     pub(crate) namespaces: NamespacePolicy,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
-    /// Files that a remote's kubeconfig file may refer to.
-    pub(crate) reach: Reach,
     /// The namespace and the name of the ConfigMap of known clusters; `None` without a namespace.
     pub(crate) known_clusters: Option<(String, String)>,
     pub(crate) probes: ProbeTiming,
@@ -187,7 +185,6 @@ impl Settings {
             known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
             remotes: values::remotes(flags)?,
             registry: values::registry(flags, namespace.as_deref())?,
-            reach: flags.reach(),
             // At the defaults clustercache's: a lost cluster is tried again after three intervals.
             probes: ProbeTiming { retry: 3 * interval, interval, timeout: timeout / 2 },
             max_objects: number("max-objects", MAX_OBJECTS)?,

@@ -1,13 +1,9 @@
 //! Typed Kubernetes objects: the fields that the programs use. Objects that are written back keep all others, too.
 
-mod secret;
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-
-pub use self::secret::Secret;
 
 /// `object` as a `T`; `None` if it has another shape. The reason would quote it, and it may hold a secret.
 pub fn parse<T: DeserializeOwned>(object: Value) -> Option<T> {

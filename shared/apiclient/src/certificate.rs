@@ -1,17 +1,12 @@
-//! X.509 certificates: subject and validity, use as an authority, and use by a server.
+//! X.509 certificates: subject and validity.
 
 use std::time::SystemTime;
 
-use rustls::{
-    CertificateError,
-    pki_types::{CertificateDer, pem::PemObject},
-};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use x509_cert::{
     Certificate as X509,
     attr::AttributeTypeAndValue,
     der::{Decode, asn1::ObjectIdentifier},
-    ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage},
-    time::{Time, Validity},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,47 +38,6 @@ pub fn chain(pem: &[u8]) -> Result<Vec<X509Certificate>, &'static str> {
 pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     Some(read(&der).ok()?.not_after)
-}
-
-/// Returns whether the certificate in `der` may vouch for others at `now`, in seconds since the epoch (RFC 5280,
-/// 4.2.1.9 and 4.2.1.3).
-pub(crate) fn is_authority(der: &[u8], now: u64) -> bool {
-    let Ok(certificate) = X509::from_der(der) else { return false };
-    let certificate = certificate.tbs_certificate();
-    let constraints = certificate.get_extension::<BasicConstraints>();
-    let usage = certificate.get_extension::<KeyUsage>();
-    matches!(constraints, Ok(Some((_, constraints))) if constraints.ca)
-        && usage.is_ok_and(|usage| usage.is_none_or(|(_, usage)| usage.key_cert_sign()))
-        && check_validity(certificate.validity(), now).is_ok()
-}
-
-const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
-const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
-
-/// Checks that a server may show this certificate at `now`, in seconds since the epoch, whatever its issuer is (Go's
-/// crypto/x509 Certificate.isValid and checkChainForKeyUsage).
-pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
-    let certificate = X509::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
-    let certificate = certificate.tbs_certificate();
-    check_validity(certificate.validity(), now)?;
-    let usage = certificate.get_extension::<ExtendedKeyUsage>();
-    let usage = usage.map_err(|_| CertificateError::BadEncoding)?;
-    let is_server = |usage: &ObjectIdentifier| [SERVER_AUTH, ANY_USAGE].contains(usage);
-    if usage.is_some_and(|(_, usage)| !usage.0.iter().any(is_server)) {
-        return Err(CertificateError::InvalidPurpose);
-    }
-    Ok(())
-}
-
-fn check_validity(validity: &Validity, now: u64) -> Result<(), CertificateError> {
-    let seconds = |time: Time| time.to_unix_duration().as_secs();
-    if now < seconds(validity.not_before) {
-        return Err(CertificateError::NotValidYet);
-    }
-    if now > seconds(validity.not_after) {
-        return Err(CertificateError::Expired);
-    }
-    Ok(())
 }
 
 fn read(der: &[u8]) -> Result<X509Certificate, &'static str> {

@@ -31,7 +31,7 @@ use crate::{
     },
     error::Result,
     lock::lock,
-    memory::{self, Budget},
+    memory::Budget,
     resource::Target,
     watch::encoded,
 };
@@ -102,9 +102,7 @@ struct State {
     /// Its number among all identities, by which a request knows whether a change of identity cut it off.
     generation: u64,
     next_reload: Instant,
-    files_unusable: bool,
     clock: Option<ServerClock>,
-    skew_logged: bool,
     refused: Option<Refused>,
     /// The last byte of a successful answer or of a watch event.
     heard: Option<Instant>,
@@ -133,9 +131,7 @@ impl Client {
             transport: Transport::new(name, config, timeouts.request)?,
             generation: GENERATIONS.fetch_add(1, Relaxed),
             next_reload: Instant::now() + timeouts.files,
-            files_unusable: false,
             clock: None,
-            skew_logged: false,
             refused: None,
             heard: None,
         };
@@ -239,20 +235,13 @@ impl Client {
         if state.transport.config == config {
             return Ok(false);
         }
-        let old = if state.transport.same_connection(&config) {
-            state.transport.set_headers(config)?;
-            None
-        } else {
-            let fresh = Transport::new(self.name(), config, self.inner.timeouts.request)?;
-            Some(std::mem::replace(&mut state.transport, fresh))
-        };
+        let fresh = Transport::new(self.name(), config, self.inner.timeouts.request)?;
+        let old = std::mem::replace(&mut state.transport, fresh);
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
         state.refused = None;
         self.inner.requests.count_for(&state.transport.host());
         drop(state);
-        if let Some(old) = old {
-            old.agent.shutdown();
-        }
+        old.agent.shutdown();
         log::info!(server = self.name(); "credentials rotated");
         Ok(true)
     }
@@ -277,7 +266,6 @@ impl Client {
     pub fn close(&self) {
         let agent = self.state().transport.agent.clone();
         agent.shutdown();
-        memory::end_waits(self.peer());
     }
 
     pub fn config(&self) -> ClusterConfig {
@@ -306,12 +294,8 @@ impl Client {
         &self.inner.name
     }
 
-    fn peer(&self) -> usize {
-        Arc::as_ptr(&self.inner).addr()
-    }
-
     pub(crate) fn budget(&self, request: &ApiRequest<'_>) -> Budget {
-        Budget::for_peer(request.budget(self.largest), self.peer())
+        Budget::new(request.budget(self.largest))
     }
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
@@ -346,7 +330,6 @@ pub(crate) mod tests {
             server_name: None,
             identity: None,
             auth: Auth::None,
-            impersonate: Vec::new(),
             proxy: None,
             namespace: None,
         };

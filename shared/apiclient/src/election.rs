@@ -1,25 +1,21 @@
-//! Leader election on a Lease by client-go's rules (client-go `tools/leaderelection/leaderelection.go`):
+//! Candidate of a leader election by client-go's rules (client-go `tools/leaderelection/leaderelection.go`):
 //! only local observations count, never the other's clock.
 //!
 //! As there, this is no fence: a write that began before leadership was lost may still land.
 
 use std::{
-    fs, mem,
+    fs,
+    sync::Mutex,
     time::{Duration, Instant, SystemTime},
 };
 
-use log::Level;
-
 use crate::{
     api::Lease,
-    backoff::Backoff,
     client::Client,
     error::{Error, Result},
     lease,
-    log_line::seconds,
-    log_object,
+    lock::lock,
     resource::{Target, valid_name},
-    stop::Stop,
     time::micro_time,
 };
 
@@ -59,8 +55,13 @@ impl Candidate {
     }
 
     /// Until when this candidate is certain to be the leader; `None` if it is not.
-    pub fn leads_until(&self) -> Option<Instant> {
-        self.renewed.map(|renewed| renewed + self.timing.renew)
+    pub fn leads_until(&self, now: Instant) -> Option<Instant> {
+        self.renewed.map(|renewed| renewed + self.timing.renew).filter(|until| now < *until)
+    }
+
+    /// Returns whether its last attempt left it in the lead.
+    pub fn leads(&self) -> bool {
+        self.renewed.is_some()
     }
 
     pub fn holder(&self) -> &str {
@@ -123,12 +124,11 @@ impl Candidate {
     /// Records an attempt that began at `before`: whether the Lease is ours, or an error. Uncertainty ends
     /// leadership only when its time is over.
     fn tried(&mut self, result: &Result<bool>, before: Instant, now: Instant) {
-        let until = self.leads_until();
-        self.renewed = match result {
-            Ok(true) => Some(before),
-            Ok(false) => None,
-            Err(_) => self.renewed.filter(|_| until.is_some_and(|until| now < until)),
-        };
+        match result {
+            Ok(true) => self.renewed = Some(before),
+            Err(_) if self.leads_until(now).is_some() => {}
+            Ok(false) | Err(_) => self.renewed = None,
+        }
     }
 }
 
@@ -139,91 +139,59 @@ pub fn identity() -> String {
     format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }
 
-/// Takes part in the election until `stop` is raised, then releases the Lease if it is ours. `on` is called
-/// after every attempt. Requests should take at most half of `ElectionTiming::renew`, so that one that
-/// hangs does not cost the lead.
-pub fn run(
+/// Makes one attempt to lead, and records it. Requests should take at most half of [`ElectionTiming::renew`], so that one
+/// that hangs does not cost the lead.
+pub fn attempt(client: &Client, target: &Target<'_>, candidate: &Mutex<Candidate>) -> Result<bool> {
+    let before = Instant::now();
+    let result = acquire_or_renew(client, target, candidate);
+    lock(candidate).tried(&result, before, Instant::now());
+    result
+}
+
+/// Returns whether the Lease is ours now. An undisturbed leader renews from memory, with one request: client-go's fast
+/// path.
+fn acquire_or_renew(
     client: &Client,
     target: &Target<'_>,
-    mut candidate: Candidate,
-    stop: &Stop,
-    on: &dyn Fn(&Candidate),
-) {
-    let retry = candidate.timing.retry;
-    let mut backoff = Backoff::new(retry);
-    while !stop.raised() {
-        let before = Instant::now();
-        let result = attempt(client, target, &mut candidate);
-        candidate.tried(&result, before, Instant::now());
-        on(&candidate);
-        // A leader keeps its pace.
-        let jitter = if candidate.renewed.is_some() { 0.0 } else { JITTER * fastrand::f64() };
-        let mut wait = retry + retry.mul_f64(jitter);
-        match result {
-            Ok(_) => {
-                let failures = backoff.succeeded();
-                if failures > 0 {
-                    log_object!(
-                        Level::Info, target, failures = failures;
-                        "leader election recovered"
-                    );
-                }
-            }
-            Err(error) => {
-                let retry = backoff.failed(&error, Instant::now(), 0.0);
-                wait = wait.max(retry.wait);
-                let level = retry.level();
-                let retry_in = seconds(wait);
-                log_object!(
-                    level, target, error:% = error, retry_in = retry_in;
-                    "leader election is failing"
-                );
+    candidate: &Mutex<Candidate>,
+) -> Result<bool> {
+    let claim = || lock(candidate).claim(target, Instant::now(), SystemTime::now());
+    let is_known = lock(candidate).leads();
+    if is_known && let Some(lease) = claim() {
+        match client.write_typed(target, &lease) {
+            // Another writer was faster: read before the next step.
+            Err(Error::Conflict(_)) => {}
+            written => {
+                lock(candidate).observe(Some(written?), Instant::now());
+                return Ok(true);
             }
         }
-        stop.wait(wait);
     }
-    if let Err(error) = release(client, target, &mut candidate) {
-        log_object!(Level::Debug, target, error:% = error; "the Lease is not released");
-    }
+    let lease = match client.get_typed(target) {
+        Err(Error::NotFound(_)) => None,
+        other => Some(other?),
+    };
+    lock(candidate).observe(lease, Instant::now());
+    let Some(lease) = claim() else { return Ok(false) };
+    let written = client.write_typed(target, &lease)?;
+    lock(candidate).observe(Some(written), Instant::now());
+    Ok(true)
 }
 
 /// Releases the Lease if it is ours; a second attempt follows a conflict, as other candidates would wait
 /// for the end of the Lease.
-fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<()> {
-    for last in [false, true] {
-        let Some(lease) = candidate.released(SystemTime::now()) else { return Ok(()) };
-        match client.write_typed(target, &lease) {
-            Err(Error::Conflict(_)) if !last => {
-                candidate.observe(Some(client.get_typed(target)?), Instant::now());
-            }
-            other => return other.map(drop),
+pub fn release(client: &Client, target: &Target<'_>, candidate: &Mutex<Candidate>) -> Result<()> {
+    let write = || {
+        let released = lock(candidate).released(SystemTime::now());
+        released.map_or(Ok(()), |lease| client.write_typed(target, &lease).map(drop))
+    };
+    match write() {
+        Err(Error::Conflict(_)) => {
+            let lease = client.get_typed(target)?;
+            lock(candidate).observe(Some(lease), Instant::now());
+            write()
         }
-    }
-    Ok(())
-}
-
-/// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader renews from memory, with one
-/// request: client-go's fast path.
-fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
-    let mut is_known = candidate.renewed.is_some() && candidate.seen.is_some();
-    loop {
-        if !is_known {
-            let lease = match client.get_typed(target) {
-                Err(Error::NotFound(_)) => None,
-                other => Some(other?),
-            };
-            candidate.observe(lease, Instant::now());
-        }
-        let now = (Instant::now(), SystemTime::now());
-        let Some(lease) = candidate.claim(target, now.0, now.1) else { return Ok(false) };
-        match client.write_typed(target, &lease) {
-            // Another writer was faster: read before the next step.
-            Err(Error::Conflict(_)) if mem::take(&mut is_known) => {}
-            written => {
-                candidate.observe(Some(written?), Instant::now());
-                return Ok(true);
-            }
-        }
+        result => result,
     }
 }
 

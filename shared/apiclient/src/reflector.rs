@@ -48,8 +48,8 @@ struct Objects<T> {
     weight: usize,
     /// More objects exist than the limit.
     truncated: bool,
-    /// The weight of the lightest one that was left out.
-    left_out: Option<usize>,
+    /// Some were left out as the heaviest.
+    left_out: bool,
 }
 
 #[derive(Debug)]
@@ -173,9 +173,7 @@ impl<T: Clone + PartialEq> Store<T> {
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
-                // While a list is on its way, or fails, another one would only delay it.
-                let is_listed =
-                    matches!(&event, Event::Apply(_) | Event::Delete(_) | Event::Watching);
+                let is_deletion = matches!(&event, Event::Delete(_));
                 match event {
                     Event::Init { rewound } => {
                         listed = self.empty();
@@ -200,9 +198,9 @@ impl<T: Clone + PartialEq> Store<T> {
                 if (self.revision(), self.last_error()) != before {
                     on_change();
                 }
-                // Only a list brings objects that were left out, once there is room.
-                let has_room = lock(&self.0).has_room();
-                if is_listed && has_room || stop.raised() {
+                // Only a list brings objects that were left out, once others make room.
+                let is_cut = is_deletion && lock(&self.0).objects.is_cut();
+                if is_cut || stop.raised() {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
@@ -255,7 +253,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
 impl<T: PartialEq> Objects<T> {
     fn within(limits: Limits<T>) -> Self {
-        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: None }
+        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: false }
     }
 
     /// Inserts an object, and leaves out the heaviest ones until the others are within the limit; returns whether
@@ -277,9 +275,8 @@ impl<T: PartialEq> Objects<T> {
             let objects = self.by_name.values_mut().filter(|object| object.is_some());
             let heaviest = objects.max_by_key(|object| object.as_ref().map_or(0, weigh));
             let Some(heaviest) = heaviest.and_then(Option::take) else { break };
-            let weight = weigh(&heaviest);
-            self.weight -= weight;
-            self.left_out = Some(self.left_out.map_or(weight, |least| least.min(weight)));
+            self.weight -= weigh(&heaviest);
+            self.left_out = true;
         }
         true
     }
@@ -294,11 +291,9 @@ impl<T: PartialEq> Objects<T> {
         object.map_or(0, self.limits.2)
     }
 
-    /// Whether there is room for an object that was left out.
-    fn has_room(&self) -> bool {
-        let (count, most, _) = self.limits;
-        let fits = self.left_out.is_some_and(|weight| self.weight + weight <= most);
-        fits || self.truncated && self.by_name.len() < count
+    /// Whether the limits leave out objects.
+    fn is_cut(&self) -> bool {
+        self.truncated || self.left_out
     }
 }
 
@@ -320,10 +315,6 @@ impl<T: PartialEq> Content<T> {
     fn remove(&mut self, name: &str) {
         self.invalid = None;
         self.revision += u64::from(self.objects.remove(name));
-    }
-
-    fn has_room(&self) -> bool {
-        self.synced && self.objects.has_room()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Cluster of a context: server, proxy and trust.
 
-use std::{mem, slice};
+use std::mem;
 
 use http::Uri;
 use rustls::{
@@ -11,8 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::Trust,
-    current_context,
-    document::{Kubeconfig, NamedEntry},
+    document::{Entry, Kubeconfig},
     error::{ConfigError, Result},
     types::Cluster,
 };
@@ -27,12 +26,9 @@ pub struct CurrentCluster {
 
 impl CurrentCluster {
     pub(crate) fn of(document: &Kubeconfig<'_>) -> Result<Self> {
-        let nothing = || document.nothing();
-        let name = current_context(slice::from_ref(document))?.value.cluster;
-        if name.is_empty() {
-            return Err(nothing());
-        }
-        let mut cluster = document.entry::<Cluster>("cluster", &name).ok_or_else(nothing)??;
+        let name = document.context()?.cluster;
+        let cluster = if name.is_empty() { None } else { document.cluster(&name)? };
+        let mut cluster = cluster.ok_or_else(|| document.nothing())?;
         server(&cluster, None)?;
         cluster.value.proxy_url = proxy(&cluster)?.unwrap_or_default();
         let authority = match authority(&cluster) {
@@ -44,7 +40,7 @@ impl CurrentCluster {
     }
 }
 
-pub(crate) fn server(cluster: &NamedEntry<'_, Cluster>, master: Option<&str>) -> Result<String> {
+pub(crate) fn server(cluster: &Entry<'_, Cluster>, master: Option<&str>) -> Result<String> {
     // The URL itself may hold a password.
     const BAD: &str = "is not an http or https URL of a host, without a user name";
     match (master, &*cluster.value.server) {
@@ -73,7 +69,7 @@ pub fn server_url(text: &str) -> Option<String> {
     (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))
 }
 
-pub(crate) fn proxy(cluster: &NamedEntry<'_, Cluster>) -> Result<Option<String>> {
+pub(crate) fn proxy(cluster: &Entry<'_, Cluster>) -> Result<Option<String>> {
     let url = &*cluster.value.proxy_url;
     if url.is_empty() {
         return Ok(None);
@@ -88,12 +84,12 @@ pub(crate) fn proxy(cluster: &NamedEntry<'_, Cluster>) -> Result<Option<String>>
     }
 }
 
-fn authority(cluster: &NamedEntry<'_, Cluster>) -> Result<Option<Zeroizing<Vec<u8>>>> {
+fn authority(cluster: &Entry<'_, Cluster>) -> Result<Option<Zeroizing<Vec<u8>>>> {
     let Cluster { certificate_authority, certificate_authority_data, .. } = &cluster.value;
     cluster.content("certificate-authority", certificate_authority, certificate_authority_data)
 }
 
-pub(crate) fn trust(cluster: &NamedEntry<'_, Cluster>) -> Result<Trust> {
+pub(crate) fn trust(cluster: &Entry<'_, Cluster>) -> Result<Trust> {
     let insecure = cluster.value.insecure_skip_tls_verify;
     match authority(cluster)? {
         Some(_) if insecure => {

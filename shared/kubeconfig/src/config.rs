@@ -13,7 +13,6 @@ pub struct ClusterConfig {
     pub server_name: Option<String>,
     pub identity: Option<KeyPair>,
     pub auth: Auth,
-    pub impersonate: Vec<(String, String)>,
     /// `proxy-url` of the kubeconfig; `None` leaves the choice to the environment.
     pub proxy: Option<String>,
     /// The namespace of the context, or the pod's own.
@@ -41,7 +40,6 @@ pub struct KeyPair {
 pub enum Auth {
     None,
     Token(Zeroizing<String>),
-    Basic(String, Zeroizing<String>),
 }
 
 /// Server and identity only: a proxy's URL may hold a password.
@@ -62,7 +60,6 @@ impl fmt::Debug for Auth {
         match self {
             Self::None => f.write_str("None"),
             Self::Token(_) => f.write_str("Token(***)"),
-            Self::Basic(user, _) => write!(f, "Basic({user}, ***)"),
         }
     }
 }

@@ -1,6 +1,11 @@
-//! Kubeconfig document: its text and its named entries.
+//! Kubeconfig document: its source, its text and its named entries.
 
-use std::{collections::BTreeMap, io::ErrorKind, path::Path, result};
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    result,
+};
 
 use base64::{
     Engine, alphabet,
@@ -12,8 +17,9 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{ConfigError, Result},
-    files::{NamedFiles, Reach, read_limited},
+    files::{NamedFiles, read_limited},
     secret::Data,
+    types::{AuthInfo, Cluster, Config, Context, NamedEntry},
     yaml,
 };
 
@@ -23,25 +29,30 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// One kubeconfig. Its entries get their types when they are used: those of other contexts may be anything.
+/// One kubeconfig.
 pub(crate) struct Kubeconfig<'a> {
     source: String,
     files: NamedFiles<'a>,
-    pub(crate) current_context: String,
-    /// By kind (`cluster`, `context` or `user`) and name.
-    entries: BTreeMap<(&'static str, String), Map<String, Value>>,
+    config: Config,
 }
 
 impl Kubeconfig<'static> {
-    pub(crate) fn read(path: &Path, reach: Reach) -> Result<Option<Self>> {
+    pub(crate) fn empty() -> Self {
+        let (source, files) = ("kubeconfig".to_owned(), NamedFiles::Anywhere(PathBuf::new()));
+        Self { source, files, config: Config::default() }
+    }
+
+    /// Reads a file, which names other ones as `files` allows; `None` if there is none.
+    pub(crate) fn read(
+        path: &Path,
+        files: fn(PathBuf) -> NamedFiles<'static>,
+    ) -> Result<Option<Self>> {
         let source = format!("kubeconfig {}", path.display());
         let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
         match read_limited(path) {
-            Ok(bytes) => {
-                Self::parse(source, &bytes, NamedFiles::Directory(directory, reach)).map(Some)
-            }
+            Ok(bytes) => Self::parse(source, &bytes, files(directory)).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(ConfigError::of(&source, format!("cannot be read: {error}"))),
+            Err(error) => Err(ConfigError::of(&source, &format!("cannot be read: {error}"))),
         }
     }
 }
@@ -51,63 +62,60 @@ impl<'a> Kubeconfig<'a> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
             Some(bytes) => Self::parse(source, bytes, NamedFiles::Keys(data)),
-            None => Err(ConfigError::of(&source, "has no key \"kubeconfig\"".into())),
+            None => Err(ConfigError::of(&source, "has no key \"kubeconfig\"")),
         }
     }
 
     fn parse(source: String, bytes: &[u8], files: NamedFiles<'a>) -> Result<Self> {
-        let (current_context, entries) = (String::new(), BTreeMap::new());
-        let mut document = Self { source, files, current_context, entries };
-        match yaml::parse(bytes).and_then(|root| document.fill(root)) {
-            Ok(()) => Ok(document),
-            Err(what) => Err(document.fail(&what)),
+        match config(bytes) {
+            Ok(config) => Ok(Self { source, files, config }),
+            Err(what) => Err(ConfigError::of(&source, &what)),
         }
     }
 
-    fn fill(&mut self, root: Value) -> result::Result<(), String> {
-        let mut root = map(Some(root)).ok_or("is not a map of fields")?;
-        for (field, known) in [("apiVersion", "v1"), ("kind", "Config")] {
-            if !text(root.remove(field)).is_some_and(|found| found.is_empty() || found == known) {
-                return Err(format!("is not a kubeconfig: its {field} is not {known}"));
-            }
+    /// The current context; without one the empty context.
+    pub(crate) fn context(&self) -> Result<Context> {
+        let name = &self.config.current_context;
+        if name.is_empty() {
+            return Ok(Context::default());
         }
-        self.current_context =
-            text(root.remove("current-context")).ok_or("has a current-context that is not text")?;
-        for kind in ["cluster", "context", "user"] {
-            let items = match root.remove(&format!("{kind}s")) {
-                None => Vec::new(),
-                Some(Value::Array(items)) => items,
-                Some(_) => return Err(format!("has {kind}s that are not a list")),
-            };
-            for item in items {
-                let (name, fields) = entry(kind, item).ok_or_else(|| {
-                    format!("has a {kind} that is not a name and a map of fields")
-                })?;
-                // client-go refuses a name twice, used or not (api/v1/conversion.go:39).
-                if self.entries.insert((kind, name.clone()), fields).is_some() {
-                    return Err(format!("has two {kind}s named {name:?}"));
-                }
-            }
-        }
-        Ok(())
+        let missing = || self.fail(&format!("has no context {name:?}, which is its current one"));
+        let context = self.entry("context", &self.config.contexts, name)?.ok_or_else(missing)?;
+        Ok(context.value)
     }
 
-    pub(crate) fn entry<T: Default + DeserializeOwned>(
-        &'a self,
+    pub(crate) fn cluster(&self, name: &str) -> Result<Option<Entry<'_, Cluster>>> {
+        self.entry("cluster", &self.config.clusters, name)
+    }
+
+    /// A missing user is anonymous, not an error (client_config.go:510-519).
+    pub(crate) fn user(&self, name: &str) -> Result<Entry<'_, AuthInfo>> {
+        let user = self.entry("user", &self.config.users, name)?;
+        Ok(user.unwrap_or_else(|| self.missing()))
+    }
+
+    /// An entry that is not there: without fields.
+    pub(crate) fn missing<T: Default>(&self) -> Entry<'_, T> {
+        Entry { document: self, kind: "entry", name: "", value: T::default() }
+    }
+
+    fn entry<'b, T: Default + DeserializeOwned>(
+        &'b self,
         kind: &'static str,
+        entries: &'b [NamedEntry],
         name: &str,
-    ) -> Option<Result<NamedEntry<'a, T>>> {
-        let ((kind, name), fields) = self.entries.get_key_value(&(kind, name.to_owned()))?;
-        let mut entry = NamedEntry { document: Some(self), kind, name, value: T::default() };
-        match typed(fields) {
-            Ok(value) => entry.value = value,
-            Err(what) => return Some(Err(entry.fail(&what))),
-        }
-        Some(Ok(entry))
+    ) -> Result<Option<Entry<'b, T>>> {
+        let Some(NamedEntry { name, fields }) = entries.iter().find(|entry| entry.name == name)
+        else {
+            return Ok(None);
+        };
+        let mut entry = Entry { document: self, kind, name, value: T::default() };
+        entry.value = typed(fields).map_err(|what| entry.fail(&format!("is unusable: {what}")))?;
+        Ok(Some(entry))
     }
 
-    pub(crate) fn fail(&self, what: &str) -> ConfigError {
-        ConfigError::of(&self.source, what.to_owned())
+    fn fail(&self, what: &str) -> ConfigError {
+        ConfigError::of(&self.source, what)
     }
 
     pub(crate) fn nothing(&self) -> ConfigError {
@@ -115,19 +123,57 @@ impl<'a> Kubeconfig<'a> {
     }
 }
 
-/// A cluster, context or user; the default is a missing one, without fields.
-#[derive(Default)]
-pub(crate) struct NamedEntry<'a, T> {
-    document: Option<&'a Kubeconfig<'a>>,
+fn config(bytes: &[u8]) -> result::Result<Config, String> {
+    let fields = match yaml::parse(bytes)? {
+        Value::Null => Map::new(),
+        Value::Object(fields) => fields,
+        _ => return Err("is not a map of fields".into()),
+    };
+    let config: Config = typed(&fields).map_err(|what| format!("is not a kubeconfig: {what}"))?;
+    let Config { api_version, kind, clusters, contexts, users, .. } = &config;
+    for (field, found, known) in [("apiVersion", api_version, "v1"), ("kind", kind, "Config")] {
+        if !found.is_empty() && found != known {
+            return Err(format!("is not a kubeconfig: its {field} is not {known}"));
+        }
+    }
+    for (kind, entries) in [("clusters", clusters), ("contexts", contexts), ("users", users)] {
+        // client-go refuses a name twice, used or not (api/v1/conversion.go:39).
+        let mut names = BTreeSet::new();
+        if let Some(entry) = entries.iter().find(|entry| !names.insert(&entry.name)) {
+            return Err(format!("has two {kind} named {:?}", entry.name));
+        }
+    }
+    Ok(config)
+}
+
+/// The typed form of `fields`, or the sentence about a field of another type: serde's would quote the value.
+fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, String> {
+    T::deserialize(fields).map_err(|_| {
+        let alone =
+            |(key, value): (&String, &Value)| Map::from_iter([(key.clone(), value.clone())]);
+        let wrong = fields.iter().find(|field| T::deserialize(&alone(*field)).is_err());
+        let field = wrong.map_or("a field", |(field, _)| field);
+        let kind = match field {
+            "insecure-skip-tls-verify" => "true or false",
+            "clusters" | "contexts" | "users" => "a list of names with their fields",
+            _ => "text",
+        };
+        format!("{field} is not {kind}")
+    })
+}
+
+/// A cluster, context or user of a kubeconfig.
+pub(crate) struct Entry<'a, T> {
+    document: &'a Kubeconfig<'a>,
     kind: &'static str,
-    pub(crate) name: &'a str,
+    name: &'a str,
     pub(crate) value: T,
 }
 
-impl<T> NamedEntry<'_, T> {
+impl<T> Entry<'_, T> {
     pub(crate) fn fail(&self, what: &str) -> ConfigError {
-        let source = self.document.map_or("kubeconfig", |document| &document.source);
-        ConfigError::of_entry(source, &format!("{} {:?}", self.kind, self.name), what)
+        let entry = format!("{}: {} {:?}", self.document.source, self.kind, self.name);
+        ConfigError::of(&entry, what)
     }
 
     /// The bytes of `data`, the field `field-data`, or of the file `name`, that of `field`. A BOM before PEM
@@ -154,55 +200,11 @@ impl<T> NamedEntry<'_, T> {
 
     /// The content of the file or key `name`, the value of `field`.
     pub(crate) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
-        let bytes = match self.document {
-            Some(document) => document.files.read(field, name),
-            None => Err("there is no such entry".into()),
-        };
         // A value that does not look like a path may be a key or token in the wrong field.
         let is_path = name.len() <= 100 && name.contains(['/', '.']) && !name.contains(['\n', '~']);
         let shown = if is_path { name } else { "(not shown)" };
-        bytes.map_err(|why| {
+        self.document.files.read(field, name).map_err(|why| {
             self.fail(&format!("has a {field} {shown:?} that cannot be read: {why}"))
         })
-    }
-}
-
-/// The typed form of `fields`, or the sentence about a field of another type: serde's would quote the value.
-fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, String> {
-    T::deserialize(fields).map_err(|_| {
-        let alone =
-            |(key, value): (&String, &Value)| Map::from_iter([(key.clone(), value.clone())]);
-        let wrong = fields.iter().find(|field| T::deserialize(&alone(*field)).is_err());
-        let field = wrong.map_or("a field", |(field, _)| field);
-        let kind = match field {
-            "insecure-skip-tls-verify" => "true or false",
-            "as-groups" => "a list of texts",
-            "as-user-extra" => "a map of lists of texts",
-            _ => "text",
-        };
-        format!("is unusable: {field} is not {kind}")
-    })
-}
-
-fn entry(kind: &str, item: Value) -> Option<(String, Map<String, Value>)> {
-    let mut item = map(Some(item))?;
-    Some((text(item.remove("name"))?, map(item.remove(kind))?))
-}
-
-/// A map or nothing, which is the empty map.
-fn map(value: Option<Value>) -> Option<Map<String, Value>> {
-    match value {
-        None | Some(Value::Null) => Some(Map::new()),
-        Some(Value::Object(map)) => Some(map),
-        Some(_) => None,
-    }
-}
-
-/// A text or nothing, which is the empty text.
-fn text(value: Option<Value>) -> Option<String> {
-    match value {
-        None => Some(String::new()),
-        Some(Value::String(text)) => Some(text),
-        Some(_) => None,
     }
 }

@@ -14,20 +14,15 @@ use crate::secret::Data;
 /// The size limit of a kubeconfig, which has a few KiB, and of each file that it names.
 const MAX_BYTES: usize = 1 << 20;
 
+/// Relative paths begin at the directory of the kubeconfig (loader.go:606-631).
 pub(crate) enum NamedFiles<'a> {
-    /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
-    Directory(PathBuf, Reach),
-    Keys(&'a Data),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
     /// Any file: the kubeconfig is the administrator's own.
-    Anywhere,
+    Anywhere(PathBuf),
     /// Files of its own directory. The kubeconfig may come from a Secret, whose writer chooses the server
     /// and must not get the pod's own token, for example. Only the authority of the pod's own cluster,
     /// which is no secret, may be named elsewhere.
-    Beside,
+    Beside(PathBuf),
+    Keys(&'a Data),
 }
 
 /// The authority of its cluster in every pod (kubernetes `plugin/pkg/admission/serviceaccount`,
@@ -52,29 +47,25 @@ impl NamedFiles<'_> {
                 None if of_cluster => from_disk(Path::new(name)),
                 None => Err("the Secret has no such key".into()),
             },
-            Self::Directory(directory, reach) => {
-                let path = directory.join(name);
-                let own = || is_beside(name, directory) && !is_of_account(&path);
-                match of_cluster || *reach == Reach::Anywhere || own() {
-                    true => from_disk(&path),
-                    false => Err("it is not in the directory of the kubeconfig, see \
-                        -kubeconfig-files-anywhere"
-                        .into()),
-                }
+            Self::Beside(directory) if !of_cluster && !is_beside(name, directory) => {
+                Err("it is not in the directory of the kubeconfig".into())
             }
+            Self::Beside(directory) | Self::Anywhere(directory) => from_disk(&directory.join(name)),
         }
     }
 }
 
-/// Returns whether `name` leads to a file in `directory` or below, by its components alone: links there are
-/// the directory owner's.
+/// Returns whether `name` leads to a file in `directory` or below that is not the pod's own identity. Components count:
+/// links there are the directory owner's.
 fn is_beside(name: &str, directory: &Path) -> bool {
     let (Ok(path), Ok(directory)) = (absolute(directory.join(name)), absolute(directory)) else {
         return false;
     };
     let is_inside = |rest: &Path| rest.components().all(|it| matches!(it, Component::Normal(_)));
     // Everything is below the root.
-    directory.parent().is_some() && path.strip_prefix(&directory).is_ok_and(is_inside)
+    directory.parent().is_some()
+        && path.strip_prefix(&directory).is_ok_and(is_inside)
+        && !is_of_account(&path)
 }
 
 /// Returns whether a file belongs to the pod's own identity, wherever the kubeconfig is.

@@ -1,6 +1,6 @@
 //! Service account of the pod as a configuration (client-go rest/config.go:546-583).
 
-use std::{ffi::OsString, sync::Once};
+use std::ffi::OsString;
 
 use crate::{
     Env,
@@ -20,11 +20,10 @@ pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
     let first = file_token(&bytes).ok_or_else(|| unusable("holds no usable token"))?;
     Ok(ClusterConfig {
         server,
-        trust: trust(env),
+        trust: trust(env)?,
         server_name: None,
         identity: None,
         auth: Auth::Token(first),
-        impersonate: Vec::new(),
         proxy: None,
         namespace: namespace(env),
     })
@@ -43,20 +42,10 @@ fn server(env: &Env<'_>) -> Result<String> {
     })
 }
 
-/// The trust in the cluster's authority; without one the system's roots, as in client-go.
-fn trust(env: &Env<'_>) -> Trust {
+fn trust(env: &Env<'_>) -> Result<Trust> {
     let path = env.service_account.join("ca.crt");
-    read_limited(&path).ok().and_then(bundle).unwrap_or_else(|| {
-        static WARNED: Once = Once::new();
-        // The file is read again every minute.
-        WARNED.call_once(|| {
-            log::warn!(
-                path:% = path.display();
-                "the file has no certificate, trusting the system's roots"
-            );
-        });
-        Trust::System
-    })
+    let trust = read_limited(&path).ok().and_then(bundle);
+    trust.ok_or_else(|| fail(&format!("{} holds no certificate", path.display())))
 }
 
 /// clientcmd/client_config.go:646-661.

@@ -1,5 +1,5 @@
-//! kubeconfig: its sources, the merge of several files, and the entries that count. The yardstick is
-//! client-go v0.34.3, `tools/clientcmd`; intended differences are noted.
+//! kubeconfig: its sources, and the entries that count. The yardstick is client-go v0.34.3, `tools/clientcmd`; intended
+//! differences are noted.
 
 mod cluster;
 pub mod config;
@@ -14,30 +14,26 @@ mod yaml;
 
 use std::{
     env::split_paths,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
 };
 
-use serde::de::DeserializeOwned;
-
 pub use self::{
     cluster::{CurrentCluster, server_url},
-    files::{Reach, referenced_key},
+    files::referenced_key,
     incluster::in_cluster,
     types::Cluster,
     user::check_pair,
     yaml::{parse, quoted},
 };
 use self::{
-    document::{Kubeconfig, NamedEntry},
-    types::{AuthInfo, Context},
-};
-
-use crate::{
     config::{Auth, ClusterConfig, Trust},
+    document::Kubeconfig,
     error::{ConfigError, Result},
+    files::NamedFiles,
     secret::Data,
+    types::Context,
 };
 
 /// Tests bring their own.
@@ -62,12 +58,12 @@ impl Env<'_> {
     }
 }
 
-/// Looks where controller-runtime looks: `-kubeconfig`, the files of `KUBECONFIG`, the pod's service
+/// Looks where controller-runtime looks: `-kubeconfig`, the file of `KUBECONFIG`, the pod's service
 /// account, `$HOME/.kube/config`. `master` replaces the server of a file, never that of the pod.
 pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<ClusterConfig> {
     let master = master.filter(|url| !url.is_empty());
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
-        return settled(path, || only(existing(path, Reach::Anywhere)?, master));
+        return settled(path, || only(&existing(path, NamedFiles::Anywhere)?, master));
     }
     let listed = env.get("KUBECONFIG");
     if listed.is_none()
@@ -75,33 +71,42 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
     {
         return Ok(config);
     }
-    let paths: Vec<PathBuf> = match (listed, env.get("HOME")) {
-        (Some(list), _) => split_paths(&list).collect(),
-        (None, Some(home)) => vec![Path::new(&home).join(".kube/config")],
-        (None, None) => Vec::new(),
+    let path = match listed {
+        Some(list) => Some(single_path(&list)?),
+        None => env.get("HOME").map(|home| Path::new(&home).join(".kube/config")),
     };
-    let documents = paths.iter().filter(|path| !path.as_os_str().is_empty());
-    let documents =
-        documents.filter_map(|path| Kubeconfig::read(path, Reach::Anywhere).transpose());
-    if let Some(config) = resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
+    let document = path.as_ref().map(|path| Kubeconfig::read(path, NamedFiles::Anywhere));
+    let document = document.transpose()?.flatten().unwrap_or_else(Kubeconfig::empty);
+    if let Some(config) = resolve(&document, master)? {
         return Ok(config);
     }
-    // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
-    in_cluster(env)
-        .map_err(|why| format!("no configuration: none in kubeconfig {paths:?}; {why}").into())
+    // client-go too tries the pod when a file holds nothing (merged_client_builder.go:114-126).
+    in_cluster(env).map_err(|why| {
+        let path = path.unwrap_or_default();
+        format!("no configuration: none in kubeconfig {path:?}; {why}").into()
+    })
 }
 
-/// Reads exactly this file, and those that it names within its `reach`. Without configuration in it there is
+/// Unlike client-go, which merges several.
+fn single_path(list: &OsStr) -> Result<PathBuf> {
+    let paths: Vec<_> = split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
+    let count = paths.len();
+    let single = <[_; 1]>::try_from(paths).ok();
+    let [path] = single.ok_or_else(|| format!("KUBECONFIG must name one file, got {count}"))?;
+    Ok(path)
+}
+
+/// Reads exactly this file, and those beside it that it names. Without configuration in it there is
 /// no second place to look, unlike client-go: a client of the hub must not end up at its own cluster.
-pub fn from_file(path: &Path, reach: Reach) -> Result<ClusterConfig> {
-    settled(path, || only(existing(path, reach)?, None))
+pub fn from_file(path: &Path) -> Result<ClusterConfig> {
+    settled(path, || only(&existing(path, NamedFiles::Beside)?, None))
 }
 
 /// As [`from_file`], with the cluster as it is written there.
-pub fn cluster_from_file(path: &Path, reach: Reach) -> Result<(CurrentCluster, ClusterConfig)> {
+pub fn cluster_from_file(path: &Path) -> Result<(CurrentCluster, ClusterConfig)> {
     settled(path, || {
-        let document = existing(path, reach)?;
-        Ok((CurrentCluster::of(&document)?, only(document, None)?))
+        let document = existing(path, NamedFiles::Beside)?;
+        Ok((CurrentCluster::of(&document)?, only(&document, None)?))
     })
 }
 
@@ -114,22 +119,21 @@ pub fn cluster_from_secret(name: &str, data: &Data) -> Result<CurrentCluster> {
 /// authority of the pod's own cluster, if that is named and is not a key: the kubeconfig of a hub that
 /// manages itself has it.
 pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
-    only(Kubeconfig::of_secret(name, data)?, None)
+    only(&Kubeconfig::of_secret(name, data)?, None)
 }
 
 /// Checks the key `kubeconfig` of the Secret `name` for programs that only pass it on: it parses, it names
 /// a server, and the other keys that it names are there and fit. Other credentials of its readers, such as
 /// `exec` or files of their own, are not checked.
 pub fn check_secret(name: &str, data: &Data) -> Result<()> {
-    let documents = [Kubeconfig::of_secret(name, data)?];
-    let context = current_context(&documents)?.value;
-    let cluster = find::<Cluster>(&documents, "cluster", &context.cluster)?;
-    let cluster = cluster.ok_or_else(|| documents[0].nothing())?;
+    let document = Kubeconfig::of_secret(name, data)?;
+    let context = document.context()?;
+    let cluster = document.cluster(&context.cluster)?.ok_or_else(|| document.nothing())?;
     cluster::server(&cluster, None)?;
     if !Path::new(&cluster.value.certificate_authority).is_absolute() {
         cluster::trust(&cluster)?;
     }
-    user::check(&find::<AuthInfo>(&documents, "user", &context.user)?.unwrap_or_default())
+    user::check(&document.user(&context.user)?)
 }
 
 /// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account.
@@ -153,34 +157,32 @@ fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
 /// More swaps than this during one read are no rotation.
 const MAX_SWAPS: u32 = 5;
 
-fn existing(path: &Path, reach: Reach) -> Result<Kubeconfig<'static>> {
+fn existing(path: &Path, files: fn(PathBuf) -> NamedFiles<'static>) -> Result<Kubeconfig<'static>> {
     let missing = || ConfigError::from(format!("kubeconfig {} does not exist", path.display()));
-    Kubeconfig::read(path, reach)?.ok_or_else(missing)
+    Kubeconfig::read(path, files)?.ok_or_else(missing)
 }
 
-fn only(document: Kubeconfig<'_>, master: Option<&str>) -> Result<ClusterConfig> {
-    let nothing = document.nothing();
-    resolve(&[document], master)?.ok_or(nothing)
+fn only(document: &Kubeconfig<'_>, master: Option<&str>) -> Result<ClusterConfig> {
+    resolve(document, master)?.ok_or_else(|| document.nothing())
 }
 
 /// Reads only the entries of the current context. `None` means that there is no cluster to talk to, which
 /// client-go distinguishes from a wrong one (client_config.go:459-478).
-fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<ClusterConfig>> {
-    let Context { cluster, user, namespace } = current_context(documents)?.value;
-    let cluster = find::<Cluster>(documents, "cluster", &cluster)?;
-    if cluster.is_none() && master.is_none() {
-        return Ok(None);
-    }
-    let cluster = cluster.unwrap_or_default();
-    // A missing user is anonymous, not an error (client_config.go:510-519).
-    let user = find::<AuthInfo>(documents, "user", &user)?.unwrap_or_default();
+fn resolve(document: &Kubeconfig<'_>, master: Option<&str>) -> Result<Option<ClusterConfig>> {
+    let Context { cluster, user, namespace } = document.context()?;
+    let cluster = match document.cluster(&cluster)? {
+        Some(cluster) => cluster,
+        None if master.is_some() => document.missing(),
+        None => return Ok(None),
+    };
+    let user = document.user(&user)?;
+    user::check_supported(&user)?;
     let mut config = ClusterConfig {
         server: cluster::server(&cluster, master)?,
         trust: Trust::System,
         server_name: None,
         identity: None,
         auth: Auth::None,
-        impersonate: user::impersonation(&user)?,
         proxy: cluster::proxy(&cluster)?,
         namespace: Some(namespace).filter(|name| !name.is_empty()),
     };
@@ -193,24 +195,6 @@ fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<
         config.server_name = name.filter(|name| master.is_none() && !name.is_empty());
     }
     Ok(Some(config))
-}
-
-/// The first `current-context` counts, and its context has to exist.
-fn current_context<'a>(documents: &'a [Kubeconfig<'a>]) -> Result<NamedEntry<'a, Context>> {
-    let named = documents.iter().find(|document| !document.current_context.is_empty());
-    let Some(document) = named else { return Ok(NamedEntry::default()) };
-    let name = &document.current_context;
-    find(documents, "context", name)?
-        .ok_or_else(|| document.fail(&format!("has no context {name:?}, which is its current one")))
-}
-
-/// The first file that defines a name defines all of it (loader.go:193-196).
-fn find<'a, T: Default + DeserializeOwned>(
-    documents: &'a [Kubeconfig<'a>],
-    kind: &'static str,
-    name: &str,
-) -> Result<Option<NamedEntry<'a, T>>> {
-    documents.iter().find_map(|document| document.entry(kind, name)).transpose()
 }
 
 #[cfg(test)]

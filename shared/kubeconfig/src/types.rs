@@ -1,9 +1,29 @@
 //! Fields of a kubeconfig that count, as in client-go's `tools/clientcmd/api/v1/types.go`. Empty means absent.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct Config {
+    #[serde(rename = "apiVersion")]
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) current_context: String,
+    pub(crate) clusters: Vec<NamedEntry>,
+    pub(crate) contexts: Vec<NamedEntry>,
+    pub(crate) users: Vec<NamedEntry>,
+}
+
+/// NamedCluster, NamedContext or NamedAuthInfo. Its fields get their types when it is used: those of other contexts may
+/// be anything.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NamedEntry {
+    pub(crate) name: String,
+    #[serde(alias = "cluster", alias = "context", alias = "user")]
+    pub(crate) fields: Map<String, Value>,
+}
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
@@ -27,15 +47,15 @@ pub(crate) struct AuthInfo {
     #[serde(rename = "tokenFile")]
     pub(crate) token_file: String,
     #[serde(rename = "as")]
-    pub(crate) impersonate: String,
+    pub(crate) impersonate: Value,
     #[serde(rename = "as-uid")]
-    pub(crate) impersonate_uid: String,
+    pub(crate) impersonate_uid: Value,
     #[serde(rename = "as-groups")]
-    pub(crate) impersonate_groups: Vec<String>,
+    pub(crate) impersonate_groups: Value,
     #[serde(rename = "as-user-extra")]
-    pub(crate) impersonate_user_extra: BTreeMap<String, Option<Vec<String>>>,
-    pub(crate) username: String,
-    pub(crate) password: String,
+    pub(crate) impersonate_user_extra: Value,
+    pub(crate) username: Value,
+    pub(crate) password: Value,
     pub(crate) auth_provider: Value,
     pub(crate) exec: Value,
 }

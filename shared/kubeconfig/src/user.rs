@@ -1,6 +1,6 @@
-//! User of a context: its credentials and the impersonation headers.
+//! User of a context: its credentials.
 
-use std::{fmt::Write, mem, result};
+use std::{mem, result};
 
 use rustls::{
     CertificateError, InconsistentKeys,
@@ -12,72 +12,60 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::{Auth, KeyPair},
-    document::NamedEntry,
+    document::Entry,
     error::Result,
     types::AuthInfo,
 };
 
-/// Token or password, and client certificate. Programs are not run: `auth-provider` is refused, and
-/// `exec` where client-go would run it (plugin/pkg/client/auth/exec/exec.go:320).
-pub(crate) fn credentials(user: &NamedEntry<'_, AuthInfo>) -> Result<(Auth, Option<KeyPair>)> {
+/// Token and client certificate. Programs are not run: `exec` is refused where client-go would run it
+/// (plugin/pkg/client/auth/exec/exec.go:320).
+pub(crate) fn credentials(user: &Entry<'_, AuthInfo>) -> Result<(Auth, Option<KeyPair>)> {
     let (auth, identity) = (auth(user)?, identity(user)?);
-    let AuthInfo { auth_provider, exec, .. } = &user.value;
-    let needed = auth == Auth::None && identity.is_none();
-    for (field, helper, name, refused) in
-        [("auth-provider", auth_provider, "name", true), ("exec", exec, "command", needed)]
-    {
-        if refused && !helper.is_null() {
-            let name = helper[name].as_str().unwrap_or_default();
-            let what = format!("gets credentials from {name:?} ({field}), which is not supported");
-            return Err(user.fail(&what));
-        }
+    let exec = &user.value.exec;
+    if auth == Auth::None && identity.is_none() && !exec.is_null() {
+        let name = exec["command"].as_str().unwrap_or_default();
+        let what = format!("gets credentials from {name:?} (exec), which is not supported");
+        return Err(user.fail(&what));
     }
     Ok((auth, identity))
 }
 
+/// Refuses what would act as somebody else without it.
+pub(crate) fn check_supported(user: &Entry<'_, AuthInfo>) -> Result<()> {
+    let info = &user.value;
+    let refused = [
+        ("as", &info.impersonate),
+        ("as-uid", &info.impersonate_uid),
+        ("as-groups", &info.impersonate_groups),
+        ("as-user-extra", &info.impersonate_user_extra),
+        ("auth-provider", &info.auth_provider),
+        ("username", &info.username),
+        ("password", &info.password),
+    ];
+    match refused.iter().find(|(_, value)| !value.is_null()) {
+        Some((field, _)) => Err(user.fail(&format!("has {field}, which is not supported"))),
+        None => Ok(()),
+    }
+}
+
 /// Checks that the credentials that the user names itself are there and fit.
-pub(crate) fn check(user: &NamedEntry<'_, AuthInfo>) -> Result<()> {
+pub(crate) fn check(user: &Entry<'_, AuthInfo>) -> Result<()> {
     auth(user)?;
     identity(user).map(drop)
 }
 
-pub(crate) fn impersonation(user: &NamedEntry<'_, AuthInfo>) -> Result<Vec<(String, String)>> {
-    let AuthInfo { impersonate, impersonate_uid: uid, .. } = &user.value;
-    let AuthInfo { impersonate_groups: groups, impersonate_user_extra: extra, .. } = &user.value;
-    if impersonate.is_empty() && !(uid.is_empty() && groups.is_empty() && extra.is_empty()) {
-        return Err(user.fail("has as-uid, as-groups or as-user-extra without as"));
+/// A file wins over a token beside it, which serves while the file cannot be read (transport/round_trippers.go,
+/// bearerAuthRoundTripper).
+fn auth(user: &Entry<'_, AuthInfo>) -> Result<Auth> {
+    let AuthInfo { token, token_file, .. } = &user.value;
+    let inline = || (!token.is_empty()).then(|| Auth::Token(token.clone().into()));
+    if token_file.is_empty() {
+        return Ok(inline().unwrap_or(Auth::None));
     }
-    let named = [("Impersonate-User", impersonate), ("Impersonate-Uid", uid)];
-    let named = named.into_iter().filter(|(_, value)| !value.is_empty());
-    let groups = groups.iter().map(|group| ("Impersonate-Group", group));
-    let mut headers: Vec<_> =
-        named.chain(groups).map(|(header, value)| (header.to_owned(), value.clone())).collect();
-    for (key, values) in extra {
-        let header = format!("Impersonate-Extra-{}", header_key(key));
-        headers.extend(values.iter().flatten().map(|value| (header.clone(), value.clone())));
-    }
-    Ok(headers)
-}
-
-/// At most one of token and password (validation.go:339; rest/transport.go for a tokenFile).
-fn auth(user: &NamedEntry<'_, AuthInfo>) -> Result<Auth> {
-    let AuthInfo { username, password, token, token_file, .. } = &user.value;
-    let basic = !(username.is_empty() && password.is_empty());
-    match (&**token, &**token_file) {
-        ("", "") if basic => Ok(Auth::Basic(username.clone(), password.clone().into())),
-        ("", "") => Ok(Auth::None),
-        _ if basic => Err(user.fail("has both a token and a user name or password")),
-        (token, "") => Ok(Auth::Token(token.to_owned().into())),
-        // The file wins over a token beside it, which serves while the file cannot be read
-        // (transport/round_trippers.go, bearerAuthRoundTripper).
-        (token, file) => {
-            let read = user.read("tokenFile", file).and_then(|bytes| {
-                file_token(&bytes).ok_or_else(|| user.fail("has a tokenFile that holds no token"))
-            });
-            let inline = (!token.is_empty()).then(|| token.to_owned().into());
-            read.or_else(|error| inline.ok_or(error)).map(Auth::Token)
-        }
-    }
+    let read = user.read("tokenFile", token_file).and_then(|bytes| {
+        file_token(&bytes).ok_or_else(|| user.fail("has a tokenFile that holds no token"))
+    });
+    read.map(Auth::Token).or_else(|error| inline().ok_or(error))
 }
 
 pub(crate) fn file_token(bytes: &[u8]) -> Option<Zeroizing<String>> {
@@ -86,7 +74,7 @@ pub(crate) fn file_token(bytes: &[u8]) -> Option<Zeroizing<String>> {
 }
 
 /// A key without a certificate is ignored, as in client_config.go:289.
-fn identity(user: &NamedEntry<'_, AuthInfo>) -> Result<Option<KeyPair>> {
+fn identity(user: &Entry<'_, AuthInfo>) -> Result<Option<KeyPair>> {
     let info = &user.value;
     let certificate = user.content(
         "client-certificate",
@@ -127,16 +115,4 @@ pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static
         // A certificate that webpki does not know, such as X.509 v1, is left to the connection.
         _ => Ok(()),
     }
-}
-
-/// `%XX` for characters that a header's name must not have (transport/round_trippers.go, headerKeyEscape).
-fn header_key(key: &str) -> String {
-    key.bytes().fold(String::new(), |mut escaped, byte| {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => escaped.push(byte.into()),
-            _ if b"!#$&'*+-.^_`|~".contains(&byte) => escaped.push(byte.into()),
-            _ => drop(write!(escaped, "%{byte:02X}")),
-        }
-        escaped
-    })
 }

@@ -1,16 +1,14 @@
 //! YAML of peers, and with it JSON, read within a budget of memory and so of time.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
-use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
 /// Some 1,000 clusters, contexts and users, or one large authority.
 const MAX_MEMORY: usize = 3 << 20;
 /// Nothing that people write is nested deeper.
 const MAX_DEPTH: usize = 64;
-/// Lines that begin with `%`: one says the version, others name tags, which are refused.
-const MAX_DIRECTIVES: usize = 8;
 
 /// Charged for each event, which takes time too. It covers an item of a list with room for twice as many; those of
 /// a key and its value cover an entry of a `BTreeMap` whose nodes are half empty.
@@ -18,21 +16,20 @@ const EVENT: usize = 96;
 /// The first node of a `BTreeMap`, with room for eleven entries.
 const MAP: usize = 672;
 
-const UNUSUAL: &str = "is not one YAML document of maps, lists and texts, without tags";
+const UNUSUAL: &str = "is not one YAML document of maps, lists and texts, without tags, anchors, aliases and directives";
 
-/// Parses the text of a kubeconfig, YAML 1.2 without tags and merge keys. Entries that are null are absent. The error,
-/// a predicate, has only the place: a parser's own words may quote a credential.
+/// Parses the text of a kubeconfig, YAML 1.2 without tags, anchors and directives. Entries that are null are absent. The
+/// error, a predicate, has only the place: a parser's own words may quote a credential.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.contains('\0') {
         return Err("has a NUL byte".into());
     }
-    if text.lines().filter(|line| line.starts_with('%')).count() > MAX_DIRECTIVES {
+    if text.lines().any(|line| line.starts_with('%')) {
         return Err(UNUSUAL.into());
     }
-    let (parser, anchors) = (Parser::new_from_str(text), BTreeMap::new());
-    let mut reader = Reader { parser, left: MAX_MEMORY, anchors };
+    let mut reader = Reader { parser: Parser::new_from_str(text), left: MAX_MEMORY };
     let mut root = None;
     loop {
         match reader.event()? {
@@ -48,8 +45,6 @@ struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     /// What is left of the budget. Memory is charged before it is taken.
     left: usize,
-    /// By the number that the parser gives them, with what was charged for them.
-    anchors: BTreeMap<usize, (Value, usize)>,
 }
 
 impl<'a> Reader<'a> {
@@ -71,34 +66,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The value that begins with `event`. An anchor has a number above 0.
     fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, String> {
-        let before = self.left;
-        let (value, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
+        match event {
+            Event::Scalar(text, style, 0, None) => {
                 // The allocator rounds it up.
                 self.charge(16 + text.len() + text.len() / 4)?;
-                (scalar(&text, style, tag.as_deref())?, anchor)
+                Ok(scalar(&text, style))
             }
-            Event::Alias(anchor) => {
-                let cost = self.anchors.get(&anchor).ok_or(UNUSUAL)?.1;
-                self.charge(cost)?;
-                (self.anchors[&anchor].0.clone(), 0)
-            }
-            _ if depth >= MAX_DEPTH => return Err(UNUSUAL.into()),
-            Event::SequenceStart(_, anchor, tag) if is_known(tag.as_deref()) => {
-                (self.list(depth)?, anchor)
-            }
-            Event::MappingStart(_, anchor, tag) if is_known(tag.as_deref()) => {
-                (self.map(depth)?, anchor)
-            }
-            _ => return Err(UNUSUAL.into()),
-        };
-        if anchor != 0 {
-            let cost = EVENT + before - self.left;
-            self.charge(MAP + cost)?;
-            self.anchors.insert(anchor, (value.clone(), cost));
+            Event::SequenceStart(_, 0, None) if depth < MAX_DEPTH => self.list(depth),
+            Event::MappingStart(_, 0, None) if depth < MAX_DEPTH => self.map(depth),
+            _ => Err(UNUSUAL.into()),
         }
-        Ok(value)
     }
 
     fn list(&mut self, depth: usize) -> Result<Value, String> {
@@ -119,10 +98,6 @@ impl<'a> Reader<'a> {
                 Event::MappingEnd => return Ok(Value::Object(map)),
                 event => text_of(self.value(event, depth + 1)?).ok_or(UNUSUAL)?,
             };
-            if key == "<<" {
-                // To ignore it would silently lose fields.
-                return Err("has a merge key (<<), which is not supported".into());
-            }
             let event = self.event()?;
             match self.value(event, depth + 1)? {
                 Value::Null => drop(map.remove(&key)),
@@ -132,25 +107,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn is_known(tag: Option<&Tag>) -> bool {
-    tag.is_none_or(Tag::is_yaml_core_schema)
-}
-
 /// The value of a scalar, if plain one of the core schema (YAML 1.2.2, 10.3.2).
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
-    let is_text = match tag {
-        _ if !is_known(tag) => return Err(UNUSUAL.into()),
-        None => style != ScalarStyle::Plain,
-        Some(tag) => tag.is_yaml_core_schema_tag("str"),
-    };
-    Ok(match text {
-        _ if is_text => text.into(),
+fn scalar(text: &str, style: ScalarStyle) -> Value {
+    match text {
+        _ if style != ScalarStyle::Plain => text.into(),
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => true.into(),
         "false" | "False" | "FALSE" => false.into(),
         // A number is what JSON calls one: no field that counts is a number.
         text => serde_json::from_str(text).map_or_else(|_| text.into(), Value::Number),
-    })
+    }
 }
 
 /// A key, as texts that are not quoted may look like something else.

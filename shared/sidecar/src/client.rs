@@ -6,7 +6,7 @@ use apiclient::{
     client::{Client, Reload, RequestMetrics, Timeouts},
     error::Result,
 };
-use kubeconfig::{Env, Reach, config::ClusterConfig};
+use kubeconfig::{Env, config::ClusterConfig};
 
 use crate::flags::Flags;
 
@@ -28,8 +28,8 @@ pub fn own_cluster(flags: &Flags, request: Duration, requests: RequestMetrics) -
 
 /// A client for the cluster that a kubeconfig file leads to, which is read again as files are; `name` is its server in
 /// messages.
-pub fn cluster_of_file(name: &str, file: PathBuf, reach: Reach) -> Result<Client> {
-    let load = move || Ok(kubeconfig::from_file(&file, reach)?);
+pub fn cluster_of_file(name: &str, file: PathBuf) -> Result<Client> {
+    let load = move || Ok(kubeconfig::from_file(&file)?);
     let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
     Client::new(name, config, reload, Timeouts::default())
 }

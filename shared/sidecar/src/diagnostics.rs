@@ -1,13 +1,13 @@
 //! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint, one
 //! request a connection, a thread for each connection.
 
-mod connection;
 mod http;
 mod listener;
 
 use std::{
+    collections::VecDeque,
     io,
-    sync::{Arc, Condvar, Mutex, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -15,11 +15,8 @@ use apiclient::{error::Result, lock::lock};
 
 use crate::{flags::Flags, runtime};
 
-use self::connection::Stream;
-pub use self::{
-    connection::{ClientSocket, Respond},
-    listener::HttpListener,
-};
+use self::listener::Stream;
+pub use self::listener::{ClientSocket, HttpListener, Respond};
 
 pub trait Report: Send + 'static {
     /// `Err` with the reason when the process is broken and must be restarted; never because a
@@ -47,10 +44,9 @@ pub fn stuck(beat: Option<Instant>, timeout: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > timeout)
 }
 
-/// Beyond it, the oldest connection is closed: silent clients do not keep the kubelet waiting.
-const MAX_CONNECTIONS: usize = 64;
-/// Bytes of responses that clients are slow to read, all together.
-const MAX_UNSENT: usize = 2 << 20;
+/// Beyond it, the oldest connection is closed: silent clients do not keep the kubelet waiting, and slow readers hold no
+/// more responses than these.
+const MAX_CONNECTIONS: usize = 16;
 
 /// Serves `report` where -metrics-host and -metrics-port say, and at `more`, until the end of the process.
 pub fn serve(flags: &Flags, more: Option<HttpListener>, report: impl Report) -> Result<()> {
@@ -64,7 +60,7 @@ pub fn serve(flags: &Flags, more: Option<HttpListener>, report: impl Report) -> 
 
 fn start(listeners: Vec<HttpListener>, report: impl Report) -> Result<()> {
     let report = Mutex::new(Box::new(report) as Box<dyn Report>);
-    let server = Arc::new(Server { report, open: Mutex::default(), closed: Condvar::new() });
+    let server = Arc::new(Server { report, open: Mutex::default() });
     listeners.into_iter().try_for_each(|listener| {
         let server = server.clone();
         runtime::spawn("endpoint", move || listener.run(&server))
@@ -75,57 +71,29 @@ struct Server {
     /// Locked while a response is made: clients that wait for one cost no memory.
     report: Mutex<Box<dyn Report>>,
     /// The oldest first.
-    open: Mutex<Vec<Arc<ClientSocket>>>,
-    closed: Condvar,
+    open: Mutex<VecDeque<Arc<ClientSocket>>>,
 }
 
 impl Server {
-    fn admit(self: &Arc<Self>, connection: ClientSocket) -> Client {
-        let connection = Arc::new(connection);
+    fn admit(&self, client: &Arc<ClientSocket>) {
         let mut open = lock(&self.open);
-        while open.len() >= MAX_CONNECTIONS {
-            open[0].close();
-            open = self.closed.wait(open).unwrap_or_else(|e| e.into_inner());
-        }
-        open.push(connection.clone());
-        Client { server: self.clone(), connection }
-    }
-
-    fn response(&self, request: &str, connection: &ClientSocket) -> Vec<u8> {
-        let report = lock(&self.report);
-        let response = http::response(request, &**report);
-        connection.unsent.store(response.len(), Relaxed);
-        let open = lock(&self.open);
-        let mut unsent: usize = open.iter().map(|it| it.unsent.load(Relaxed)).sum();
-        for oldest in open.iter().filter(|it| it.unsent.load(Relaxed) > 0) {
-            if unsent <= MAX_UNSENT {
-                break;
-            }
-            unsent -= oldest.unsent.swap(0, Relaxed);
+        open.push_back(client.clone());
+        if open.len() > MAX_CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
             oldest.close();
         }
-        response
     }
-}
 
-/// A client, until the end of its connection.
-struct Client {
-    server: Arc<Server>,
-    connection: Arc<ClientSocket>,
-}
+    fn dismiss(&self, client: &Arc<ClientSocket>) {
+        lock(&self.open).retain(|it| !Arc::ptr_eq(it, client));
+    }
 
-impl Client {
     fn answer(&self, stream: &mut dyn Stream) -> io::Result<()> {
         let request = http::read_request(stream)?;
-        stream.write_all(&self.server.response(&request, &self.connection))?;
+        let response = http::response(&request, &**lock(&self.report));
+        stream.write_all(&response)?;
         stream.flush()
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        lock(&self.server.open).retain(|it| !Arc::ptr_eq(it, &self.connection));
-        self.server.closed.notify_all();
     }
 }
 

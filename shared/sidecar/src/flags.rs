@@ -8,8 +8,6 @@ mod tests;
 use std::{collections::BTreeMap, ffi::OsString, ops::RangeInclusive, time::Duration};
 
 use apiclient::resource::valid_name;
-use kubeconfig::Reach;
-use lexopt::Parser;
 
 use self::duration::seconds;
 pub use self::{duration::duration, help::help};
@@ -76,8 +74,6 @@ pub struct Flags {
 
 /// Anything longer is a typo.
 const MAX_PERIOD: Duration = Duration::from_secs(86_400);
-/// The least similarity for a "did you mean" suggestion.
-const MIN_SIMILARITY: f64 = 0.8;
 
 /// Rows of a table under the headings of their groups: name, kind and default of each flag, and its help.
 #[macro_export]
@@ -116,13 +112,6 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     }
 }
 
-/// The flag of programs that read kubeconfigs of the hub or of remotes from files.
-pub const FILES_ANYWHERE: [Flag; 1] = flag_rows! {
-    ["Connections"]
-    "kubeconfig-files-anywhere" Bool "false" =>
-        "Let kubeconfigs of other clusters refer to files outside their own directory.";
-};
-
 /// The time limit of programs that wait for the hub's credential with `-once`.
 pub const WAIT_TIMEOUT: [Flag; 1] = flag_rows! {
     ["Single run"]
@@ -135,43 +124,26 @@ pub fn parse(
     table: &[Flag],
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Invocation<Flags>, String> {
-    let mut values: BTreeMap<_, _> =
-        table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
-    let (mut given, mut ignored) = (Vec::new(), BTreeMap::new());
-    let mut parser = Parser::from_args(arguments);
-    // lexopt takes `-name` for a bundle of short flags, hence the raw arguments.
-    let mut next = move || {
-        let argument = parser.raw_args().map_err(|e| e.to_string())?.next();
-        let argument = argument.map(OsString::into_string).transpose();
-        argument.map_err(|it| format!("argument {it:?} is not UTF-8"))
-    };
-    while let Some(argument) = next()? {
-        let stray = |text| format!("unexpected argument {text:?}; booleans are set as -x=true");
+    let values = table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
+    let mut flags = Flags { values, given: Vec::new(), ignored: BTreeMap::new() };
+    let mut arguments = arguments.into_iter().map(|argument| {
+        argument.into_string().map_err(|it| format!("argument {it:?} is not UTF-8"))
+    });
+    while let Some(argument) = arguments.next().transpose()? {
         let name = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
-        let (name, inline) = match name.filter(|name| !name.is_empty()) {
-            Some(name) => {
-                name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)))
-            }
-            // Flags end here.
-            None if argument == "--" => match next()? {
-                Some(text) => return Err(stray(text)),
-                None => break,
-            },
-            None => return Err(stray(argument)),
-        };
-        let flag = find(table, name).ok_or_else(|| unknown(table, name))?;
-        match flag.kind {
-            FlagKind::Refused => {
-                return Err(format!("-{name} has no meaning here: {}", flag.help));
-            }
-            FlagKind::Ignored => drop(ignored.insert(flag.name, flag.help)),
-            _ => {}
-        }
+        let name = name.filter(|name| !name.is_empty()).ok_or_else(|| {
+            format!("unexpected argument {argument:?}; booleans are set as -x=true")
+        })?;
+        let (name, inline) =
+            name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
+        let flag =
+            find(table, name).ok_or_else(|| format!("flag provided but not defined: -{name}"))?;
         let value = match (inline, flag.kind) {
             (Some(value), _) => value.to_owned(),
             (None, FlagKind::Bool) => "true".to_owned(),
             (None, kind) => {
                 // Also where it begins with a dash, as in Go.
+                let mut next = || arguments.next().transpose();
                 let value = next()?.ok_or_else(|| format!("flag needs an argument: -{name}"))?;
                 match kind {
                     FlagKind::Pair => value + &next()?.map_or(String::new(), |it| format!(" {it}")),
@@ -179,14 +151,8 @@ pub fn parse(
                 }
             }
         };
-        let mut value = checked(flag, value)?;
-        if flag.kind == FlagKind::List && given.contains(&flag.name) {
-            value = format!("{},{value}", values[flag.name]);
-        }
-        values.insert(flag.name, value);
-        given.push(flag.name);
+        flags.set(flag, value)?;
     }
-    let flags = Flags { values, given, ignored };
     Ok(if flags.switch("help") {
         Invocation::Print(help(program, table))
     } else if flags.switch("version") {
@@ -211,6 +177,18 @@ pub fn object_name(what: &str, name: impl Into<String>) -> Result<String, String
 }
 
 impl Flags {
+    fn set(&mut self, flag: &Flag, value: String) -> Result<(), String> {
+        check(flag, &value)?;
+        if flag.kind == FlagKind::Ignored {
+            self.ignored.insert(flag.name, flag.help);
+        }
+        let is_repeated = flag.kind == FlagKind::List && self.is_given(flag.name);
+        let before = if is_repeated { format!("{},", self.text(flag.name)) } else { String::new() };
+        self.values.insert(flag.name, before + &value);
+        self.given.push(flag.name);
+        Ok(())
+    }
+
     /// The flags that were given and have no effect, each with the reason.
     pub fn ignored(&self) -> &BTreeMap<&'static str, &'static str> {
         &self.ignored
@@ -264,11 +242,6 @@ impl Flags {
         truth(self.text(name)) == Some(true)
     }
 
-    /// The files that kubeconfigs of other clusters may name, by `kubeconfig-files-anywhere`.
-    pub fn reach(&self) -> Reach {
-        if self.switch("kubeconfig-files-anywhere") { Reach::Anywhere } else { Reach::Beside }
-    }
-
     /// The flags `once` and `wait-timeout` together: a single pass and its time limit.
     pub fn once(&self) -> Result<Option<Duration>, String> {
         match self.switch("once") {
@@ -299,38 +272,25 @@ fn find<'a>(table: &'a [Flag], name: &str) -> Option<&'a Flag> {
     if found.kind == FlagKind::Alias { find(table, found.default) } else { Some(found) }
 }
 
-fn unknown(table: &[Flag], name: &str) -> String {
-    let known = table.iter().filter(|flag| flag.is_listed()).map(|flag| flag.name);
-    let likeness = |known: &str| strsim::jaro_winkler(known, name);
-    let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match nearest.filter(|nearest| likeness(nearest) >= MIN_SIMILARITY) {
-        Some(nearest) => {
-            format!("flag provided but not defined: -{name}; did you mean -{nearest}?")
-        }
-        None => format!("flag provided but not defined: -{name}"),
-    }
-}
-
-fn checked(flag: &Flag, value: String) -> Result<String, String> {
+fn check(flag: &Flag, value: &str) -> Result<(), String> {
     let (fits, wanted) = match flag.kind {
-        FlagKind::Bool => (truth(&value).is_some(), "true or false"),
-        FlagKind::Duration => (duration(&value).is_some(), "a duration such as 30s or 1m30s"),
+        FlagKind::Bool => (truth(value).is_some(), "true or false"),
+        FlagKind::Duration => (duration(value).is_some(), "a duration such as 30s or 1m30s"),
         FlagKind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
-        FlagKind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
-        FlagKind::Seconds => {
-            (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
-        }
-        FlagKind::Alias
-        | FlagKind::Ignored
-        | FlagKind::List
-        | FlagKind::Refused
-        | FlagKind::String => (true, ""),
         FlagKind::Pair => (value.contains(' '), "two values"),
+        FlagKind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
+        FlagKind::Refused => {
+            return Err(format!("-{} has no meaning here: {}", flag.name, flag.help));
+        }
+        FlagKind::Seconds => {
+            (seconds(value).is_some(), "a duration such as 30s, or a number of seconds")
+        }
+        FlagKind::Alias | FlagKind::Ignored | FlagKind::List | FlagKind::String => (true, ""),
     };
-    if fits {
-        return Ok(value);
+    match fits {
+        true => Ok(()),
+        false => Err(format!("invalid value {value:?} for flag -{}: it takes {wanted}", flag.name)),
     }
-    Err(format!("invalid value {value:?} for flag -{}: it takes {wanted}", flag.name))
 }
 
 /// strconv.ParseBool.

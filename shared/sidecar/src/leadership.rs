@@ -12,11 +12,13 @@ use std::{
 use log::Level;
 
 use apiclient::{
+    backoff::Backoff,
     client::{Client, RequestMetrics},
     controller,
     election::{self, Candidate, ElectionTiming, JITTER},
     error::{Error, Result},
     lock::lock,
+    log_line::seconds,
     log_object,
     resource::{LEASES, Target},
     stop::Stop,
@@ -32,19 +34,19 @@ use crate::{
 
 /// The lead, as far as this replica can be sure of it.
 pub struct Leadership {
-    state: Mutex<LeaderState>,
     stop: Stop,
-    /// The name of the Lease, and the client; `None` for a single replica.
-    election: Option<(String, Client)>,
-    /// Closed when the thread of the election has ended.
-    ended: Mutex<Receiver<()>>,
+    /// `None` for a single replica.
+    election: Option<Election>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LeaderState {
-    Unknown,
-    Follows,
-    Leads(Instant),
+struct Election {
+    /// Of the Lease.
+    name: String,
+    client: Client,
+    timing: ElectionTiming,
+    candidate: Mutex<Candidate>,
+    /// Closed when its thread has ended.
+    ended: Mutex<Receiver<()>>,
 }
 
 /// As in client-go.
@@ -52,8 +54,6 @@ const LEADER: Family = Family::gauge(
     "leader_election_master_status",
     "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
 );
-
-const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Rows for the times of an election, with these defaults for the duration of the Lease, the deadline and the interval.
 pub fn flags([lease, renew, retry]: [&'static str; 3]) -> [Flag; 3] {
@@ -99,7 +99,7 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
 
 impl Leadership {
     pub fn without_election(stop: &Stop) -> Arc<Self> {
-        Self::new(LeaderState::Leads(Instant::now() + FOREVER), None, stop, channel().1)
+        Arc::new(Self { stop: stop.clone(), election: None })
     }
 
     /// Starts the election by the Lease `namespace/name` after `delay`, until `stop` is raised; `log_loss` logs what
@@ -114,40 +114,30 @@ impl Leadership {
     ) -> Result<Arc<Self>> {
         // Half of the deadline for a request leaves time for another one.
         let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
+        let candidate = Mutex::new(Candidate::new(election::identity(), timing));
         let (end, ended) = channel();
-        let election = Some((name.to_owned(), client.clone()));
-        let leadership = Self::new(LeaderState::Unknown, election, stop, ended);
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let (name, ended) = (name.to_owned(), Mutex::new(ended));
+        let election = Some(Election { name, client, timing, candidate, ended });
+        let leadership = Arc::new(Self { stop: stop.clone(), election });
+        let namespace = namespace.to_owned();
         runtime::spawn_with("election", &leadership, move |leadership| {
             leadership.stop.wait(delay);
-            let target = LEASES.object(&namespace, &name);
-            let candidate = Candidate::new(election::identity(), timing);
-            election::run(&client, &target, candidate, &leadership.stop, &|candidate| {
-                let (before, after) = leadership.record(candidate, Instant::now());
-                log_change((before, after), candidate.holder(), &target, log_loss);
-            });
+            if let Some(election) = &leadership.election {
+                let target = LEASES.object(&namespace, &election.name);
+                election.run(&target, &leadership.stop, log_loss);
+            }
             drop(end);
         })?;
         Ok(leadership)
     }
 
-    fn new(
-        state: LeaderState,
-        election: Option<(String, Client)>,
-        stop: &Stop,
-        ended: Receiver<()>,
-    ) -> Arc<Self> {
-        let (state, ended) = (Mutex::new(state), Mutex::new(ended));
-        Arc::new(Self { state, stop: stop.clone(), election, ended })
-    }
-
     pub fn client(&self) -> Option<&Client> {
-        self.election.as_ref().map(|(_, client)| client)
+        self.election.as_ref().map(|election| &election.client)
     }
 
     pub fn add_to(&self, metrics: &mut Metrics) {
-        if let Some((name, _)) = &self.election {
-            metrics.add(LEADER, &[("name", name)], u8::from(self.leads()));
+        if let Some(election) = &self.election {
+            metrics.add(LEADER, &[("name", &election.name)], u8::from(self.leads()));
         }
     }
 
@@ -156,8 +146,10 @@ impl Leadership {
         self.leads_until().is_some()
     }
 
+    /// Returns whether another replica is known to lead.
     pub fn follows(&self) -> bool {
-        *lock(&self.state) == LeaderState::Follows
+        let stands_by = |election: &Election| lock(&election.candidate).stands_by(Instant::now());
+        self.election.as_ref().is_some_and(stands_by)
     }
 
     /// Waits for the lead; `false` at the end of the process.
@@ -180,110 +172,96 @@ impl Leadership {
 
     /// Waits briefly for the Lease to be released, after `stop` was raised.
     pub fn wait_for_release(&self) {
-        let left = Stop::GRACE_PERIOD.saturating_sub(self.stop.raised_for());
-        let _ = lock(&self.ended).recv_timeout(left);
+        if let Some(election) = &self.election {
+            let left = Stop::GRACE_PERIOD.saturating_sub(self.stop.raised_for());
+            let _ = lock(&election.ended).recv_timeout(left);
+        }
     }
 
     fn leads_until(&self) -> Option<Instant> {
-        lock(&self.state).leads_until(Instant::now())
-    }
-
-    /// Records the result of an attempt; returns the state before it and after it. The beginning and the
-    /// end of the lead wake all waiting threads, a renewal does not.
-    fn record(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
-        let after = match candidate.leads_until() {
-            Some(until) => LeaderState::Leads(until),
-            None if candidate.stands_by(now) => LeaderState::Follows,
-            None => LeaderState::Unknown,
-        };
-        let before = std::mem::replace(&mut *lock(&self.state), after);
-        if before.leads_until(now).is_some() != after.leads_until(now).is_some() {
-            self.stop.wake();
+        let now = Instant::now();
+        match &self.election {
+            Some(election) => lock(&election.candidate).leads_until(now),
+            None => Some(now + Stop::SLICE),
         }
-        (before, after)
     }
 }
 
-fn log_change(
-    (before, after): (LeaderState, LeaderState),
-    holder: &str,
+impl Election {
+    /// Takes part until `stop` is raised, then releases the Lease if it is ours.
+    fn run(&self, target: &Target<'_>, stop: &Stop, log_loss: fn(&Target<'_>)) {
+        let retry = self.timing.retry;
+        let (mut backoff, mut stands_by) = (Backoff::new(retry), false);
+        while !stop.raised() {
+            let led = lock(&self.candidate).leads();
+            let result = election::attempt(&self.client, target, &self.candidate);
+            let candidate = lock(&self.candidate);
+            let leads = candidate.leads();
+            let stood_by = std::mem::replace(&mut stands_by, candidate.stands_by(Instant::now()));
+            match (led, leads) {
+                (false, true) => log_object!(Level::Info, target; "became the leader"),
+                (true, false) => log_loss(target),
+                _ => {}
+            }
+            if stands_by && !stood_by {
+                log_object!(Level::Info, target, leader = candidate.holder(); "standing by");
+            }
+            drop(candidate);
+            // A renewal wakes nobody.
+            if led != leads {
+                stop.wake();
+            }
+            // A leader keeps its pace.
+            let jitter = if leads { 0.0 } else { JITTER * fastrand::f64() };
+            stop.wait(pause(&mut backoff, target, result, retry + retry.mul_f64(jitter)));
+        }
+        if let Err(error) = election::release(&self.client, target, &self.candidate) {
+            log_object!(Level::Debug, target, error:% = error; "the Lease is not released");
+        }
+    }
+}
+
+/// Logs the result of an attempt; returns the time until the next one, `wait` unless the server asks for more.
+fn pause(
+    backoff: &mut Backoff,
     target: &Target<'_>,
-    log_loss: fn(&Target<'_>),
-) {
-    match (before, after) {
-        (LeaderState::Leads(_), LeaderState::Leads(_)) => return,
-        (_, LeaderState::Leads(_)) => log_object!(Level::Info, target; "became the leader"),
-        (LeaderState::Leads(_), _) => log_loss(target),
-        _ => {}
-    }
-    if after == LeaderState::Follows && before != LeaderState::Follows {
-        log_object!(Level::Info, target, leader = holder; "standing by");
-    }
-}
-
-impl LeaderState {
-    fn leads_until(self, now: Instant) -> Option<Instant> {
-        match self {
-            Self::Leads(until) => Some(until).filter(|until| now < *until),
-            Self::Unknown | Self::Follows => None,
+    result: Result<bool>,
+    wait: Duration,
+) -> Duration {
+    match result {
+        Ok(_) => {
+            let failures = backoff.succeeded();
+            if failures > 0 {
+                log_object!(
+                    Level::Info, target, failures = failures;
+                    "leader election recovered"
+                );
+            }
+            wait
+        }
+        Err(error) => {
+            let retry = backoff.failed(&error, Instant::now(), 0.0);
+            let (level, wait) = (retry.level(), wait.max(retry.wait));
+            log_object!(
+                level, target, error:% = error, retry_in = seconds(wait);
+                "leader election is failing"
+            );
+            wait
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn leading(until: Instant) -> Arc<Leadership> {
-        Leadership::new(LeaderState::Leads(until), None, &Stop::default(), channel().1)
-    }
-
-    #[test]
-    fn the_lead_ends_with_its_time_whoever_is_busy() {
-        let now = Instant::now();
-        let leadership = leading(now + Duration::from_millis(50));
-        assert!(leadership.leads() && leadership.wait_until_leading());
-        let lost = leadership.wait_until_lost().unwrap_err();
-        assert_eq!(
-            lost.to_string(),
-            "lost leader election: the Lease could not be renewed in time"
-        );
-        assert!(now.elapsed() >= Duration::from_millis(50) && !leadership.leads());
-    }
-
-    #[test]
-    fn the_lead_of_another_ends_it_at_once() {
-        let leadership = leading(Instant::now() + Duration::from_secs(3600));
-        let other = leadership.clone();
-        let thread = std::thread::spawn(move || other.wait_until_lost());
-        *lock(&leadership.state) = LeaderState::Follows;
-        leadership.stop.wake();
-        let lost = thread.join().unwrap().unwrap_err();
-        assert_eq!(lost.to_string(), "lost leader election: another replica is the leader");
-        assert!(leadership.follows());
-    }
 
     #[test]
     fn one_that_is_alone_leads_until_it_is_asked_to_end() {
         let stop = Stop::default();
         let leadership = Leadership::without_election(&stop);
-        assert!(leadership.leads() && leadership.wait_until_leading());
+        assert!(leadership.leads() && !leadership.follows() && leadership.wait_until_leading());
         stop.raise();
         assert_eq!(leadership.wait_until_lost(), Ok(()));
         leadership.wait_for_release();
-    }
-
-    #[test]
-    fn only_a_change_wakes_those_who_wait() {
-        let stop = Stop::default();
-        let leadership = Leadership::new(LeaderState::Unknown, None, &stop, channel().1);
-        let candidate = Candidate::new("a".to_owned(), election::TIMING);
-        leadership.record(&candidate, Instant::now());
-        assert_eq!(stop.wakes(), 0);
-        *lock(&leadership.state) = LeaderState::Leads(Instant::now() + FOREVER);
-        leadership.record(&candidate, Instant::now());
-        assert_eq!(stop.wakes(), 1);
     }
 }

@@ -63,7 +63,6 @@ fn client() -> Client {
         server_name: None,
         identity: None,
         auth: Auth::None,
-        impersonate: Vec::new(),
         proxy: None,
         namespace: None,
     };

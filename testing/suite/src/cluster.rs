@@ -15,7 +15,6 @@ use apiclient::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Faults, Options, Request, Server};
-use kubeconfig::{self, Reach};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -77,8 +76,7 @@ impl Cluster {
         embedded: Option<Server>,
         directory: Option<TempDir>,
     ) -> Self {
-        let access = kubeconfig::from_file(&kubeconfig, Reach::Anywhere)
-            .expect("the administrator's kubeconfig");
+        let access = kubeconfig::from_file(&kubeconfig).expect("the administrator's kubeconfig");
         let address = access.server.trim_start_matches("https://").to_owned();
         let timeout = Duration::from_secs(30);
         let client = Client::new(name, access, Reload::Never, Timeouts::with_request(timeout))

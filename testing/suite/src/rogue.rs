@@ -29,11 +29,6 @@ impl Authority {
         Self::with(name, |_| {})
     }
 
-    /// One that says of itself that it is none: a server's.
-    pub fn leaf(name: &str) -> Self {
-        Self::with(name, |params| params.is_ca = IsCa::ExplicitNoCa)
-    }
-
     pub fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();

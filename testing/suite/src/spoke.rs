@@ -19,7 +19,6 @@ use apiclient::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
-use kubeconfig::{self, Reach};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -259,8 +258,7 @@ impl Spoke {
         for (key, value) in self.credential().expect("the Secret") {
             fs::write(self.directory.path().join(key), value).expect("the file is written");
         }
-        let access =
-            kubeconfig::from_file(&self.directory.path().join("kubeconfig"), Reach::Beside);
+        let access = kubeconfig::from_file(&self.directory.path().join("kubeconfig"));
         let timing = Timeouts::with_request(Duration::from_secs(10));
         Client::new("hub", access.expect("the kubeconfig"), Reload::Never, timing)
             .expect("a client")

@@ -4,7 +4,7 @@
 
 use sidecar::{
     flag_rows,
-    flags::{FILES_ANYWHERE, Flag, WAIT_TIMEOUT, common},
+    flags::{Flag, WAIT_TIMEOUT, common},
     leadership,
 };
 
@@ -16,7 +16,6 @@ pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));
     table.extend(WAIT_TIMEOUT);
-    table.extend(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
     if is_agent {

@@ -77,7 +77,7 @@ impl WorkDuty {
     pub(crate) fn new(settings: &WorkSettings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let managed = match settings.spoke_kubeconfig.clone() {
             None => own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
-            Some(file) => cluster_of_file("the managed cluster", file, settings.reach)?,
+            Some(file) => cluster_of_file("the managed cluster", file)?,
         };
         Ok(Self {
             settings: settings.clone(),
@@ -168,12 +168,12 @@ impl WorkDuty {
         agent_id: Option<&str>,
         requests: &RequestMetrics,
     ) -> Result<(Client, WorkAgent)> {
-        let (file, reach) = (self.settings.hub_kubeconfig.clone(), self.settings.reach);
-        let (current, config) = kubeconfig::cluster_from_file(&file, reach)?;
+        let file = self.settings.hub_kubeconfig.clone();
+        let (current, config) = kubeconfig::cluster_from_file(&file)?;
         // Of the URL as it is written: the slash at its end counts (ocm `helpers.go:339-343`).
         let hub_hash = sha256(current.cluster.server.as_bytes());
         let agent_id = agent_id.unwrap_or(&hub_hash).to_owned();
-        let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file, reach)?)));
+        let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file)?)));
         let (timeouts, requests) = (Timeouts::default(), requests.clone());
         let client = Client::counting("the hub", config, reload, timeouts, requests)?;
         let (cluster, raw_limit) = (cluster.to_owned(), self.settings.raw_limit);

@@ -67,7 +67,7 @@ mod tests {
     fn programs_that_would_get_credentials_are_not_run() {
         for (user, field) in [
             (r#""exec": {"command": "aws"}"#, "aws"),
-            (r#""auth-provider": {"name": "oidc"}"#, "oidc"),
+            (r#""auth-provider": {"name": "oidc"}"#, "auth-provider"),
         ] {
             let error = secret_config("ns/x", &secret(&[("value", "s", user)]), None).unwrap_err();
             let text = error.to_string();

@@ -124,7 +124,6 @@ fn config(server: &Server, user: &str) -> ClusterConfig {
         server_name: None,
         identity: None,
         auth: Auth::Token(server.token(user, &["system:masters"]).into()),
-        impersonate: Vec::new(),
         proxy: None,
         namespace: None,
     }

@@ -63,9 +63,7 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     for Remote { name, source } in &settings.remotes {
         let remote = match source.clone() {
             RemoteSource::File(path) => {
-                let reach = settings.reach;
-                let load: LoadCredentials =
-                    Arc::new(move || Ok(kubeconfig::from_file(&path, reach)?));
+                let load: LoadCredentials = Arc::new(move || Ok(kubeconfig::from_file(&path)?));
                 let remote = add_remote(controller, name, Some(load.clone()))?;
                 (remote.cluster.clone(), Box::new(move || Some(load())) as _)
             }

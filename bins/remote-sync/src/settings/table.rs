@@ -2,13 +2,12 @@
 
 use sidecar::{
     flag_rows,
-    flags::{FILES_ANYWHERE, Flag, common},
+    flags::{Flag, common},
 };
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = own();
-    table.extend(FILES_ANYWHERE);
     // Each program has its own port: they may share a pod.
     table.extend(common("8387"));
     table

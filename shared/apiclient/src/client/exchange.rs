@@ -1,7 +1,7 @@
 //! Exchange of a request for its answer: repeated if that is safe, counted, and read in its form.
 
 use std::{
-    io, mem,
+    io,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -26,11 +26,8 @@ use crate::{
 
 use super::{Client, LIST_TIMEOUT, Load, Refused, Reload, ServerClock};
 
-/// The wait after unusable files (half of a rotated pair, say).
-const FILES_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// A clock that is off by more seconds is logged, and counts as right again by less.
+/// A clock that is off by more seconds is logged.
 const MAX_SKEW: i64 = 10;
-const SETTLED_SKEW: i64 = 5;
 /// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -175,15 +172,8 @@ impl Client {
             }
             state.next_reload = Instant::now() + self.inner.timeouts.files;
         }
-        let result = self.load_credentials(load);
-        let mut state = self.state();
-        let was_unusable = mem::replace(&mut state.files_unusable, result.is_err());
-        if let Err(e) = result {
-            state.next_reload =
-                Instant::now() + FILES_RETRY_INTERVAL.min(self.inner.timeouts.files);
-            if !was_unusable {
-                log::warn!(server = self.name(), error:% = e; "keeping the current credentials");
-            }
+        if let Err(e) = self.load_credentials(load) {
+            log::warn!(server = self.name(), error:% = e; "keeping the current credentials");
         }
     }
 
@@ -194,10 +184,8 @@ impl Client {
         state.refused = (code == 401).then_some(Refused { since, last });
         let Some(time) = date.and_then(|date| time::date(&date)) else { return };
         let ahead = time::skew(time, SystemTime::now());
-        state.clock = Some(ServerClock { ahead, time, last });
-        if ahead.abs() < SETTLED_SKEW {
-            state.skew_logged = false;
-        } else if ahead.abs() > MAX_SKEW && !mem::replace(&mut state.skew_logged, true) {
+        let before = state.clock.replace(ServerClock { ahead, time, last });
+        if ahead.abs() > MAX_SKEW && before.is_none_or(|clock| clock.ahead.abs() <= MAX_SKEW) {
             log::warn!(server = self.name(), skew = ahead; "the server's clock differs from ours");
         }
     }

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use ureq::{
     Agent,
-    http::{HeaderName, HeaderValue, Request, Uri, header},
+    http::{HeaderValue, Request, Uri, header},
     unversioned::transport::{ConnectProxyConnector, Connector, SocksConnector},
 };
 use zeroize::Zeroizing;
@@ -35,7 +34,7 @@ pub(crate) struct Transport {
     /// The server's host and port, and the proxy's if there is one, for network errors.
     pub(crate) address: String,
     server: Uri,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    authorization: Option<HeaderValue>,
 }
 
 impl Transport {
@@ -73,31 +72,15 @@ impl Transport {
             .timeout_global(Some(timeout))
             .build();
         let agent = Agent::with_parts(agent_config, connector, LazyResolver);
-        let headers = headers(&config)?;
-        Ok(Self { config, server, address, agent, headers })
+        let authorization = authorization(&config.auth)?;
+        Ok(Self { config, server, address, agent, authorization })
     }
 
     pub(crate) fn host(&self) -> String {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Returns whether `other` differs only in headers, so that connections can be kept.
-    pub(crate) fn same_connection(&self, other: &ClusterConfig) -> bool {
-        let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.config;
-        *server == other.server
-            && *trust == other.trust
-            && *server_name == other.server_name
-            && *identity == other.identity
-            && *proxy == other.proxy
-    }
-
-    pub(crate) fn set_headers(&mut self, config: ClusterConfig) -> Result<()> {
-        self.headers = headers(&config)?;
-        self.config = config;
-        Ok(())
-    }
-
-    /// The message for a request; `impersonated` replaces the user of the config and any impersonation in it.
+    /// The message for a request, with the rights of `impersonated` alone if that is given.
     pub(crate) fn request(
         &self,
         request: &ApiRequest<'_>,
@@ -107,10 +90,8 @@ impl Transport {
             .method(request.method.clone())
             .uri(format!("{}{}", self.config.server, request.path()))
             .header(header::ACCEPT, request.accept);
-        let is_replaced =
-            |name: &HeaderName| impersonated.is_some() && name.as_str().starts_with("impersonate-");
-        for (name, value) in self.headers.iter().filter(|(name, _)| !is_replaced(name)) {
-            builder = builder.header(name, value);
+        if let Some(authorization) = &self.authorization {
+            builder = builder.header(header::AUTHORIZATION, authorization);
         }
         if let Some(user) = impersonated {
             builder = builder.header("Impersonate-User", user);
@@ -150,28 +131,13 @@ fn warn(name: &str, config: &ClusterConfig) {
     }
 }
 
-fn headers(config: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
-    let mut headers = Vec::new();
-    let authorization = match &config.auth {
-        Auth::None => None,
-        Auth::Token(token) => Some(format!("Bearer {}", **token)),
-        Auth::Basic(user, password) => {
-            Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{}", **password))))
-        }
-    };
-    let authorization = authorization.map(Zeroizing::new);
-    if let Some(authorization) = authorization {
-        let mut value = HeaderValue::from_str(&authorization)
-            .map_err(|_| Error::bad_config("the token holds characters that no header can"))?;
-        value.set_sensitive(true);
-        headers.push((header::AUTHORIZATION, value));
-    }
-    for (name, value) in &config.impersonate {
-        let unusable = || Error::bad_config(format!("impersonation header {name} cannot be sent"));
-        let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
-        headers.push((name.parse().map_err(|_| unusable())?, value));
-    }
-    Ok(headers)
+fn authorization(auth: &Auth) -> Result<Option<HeaderValue>> {
+    let Auth::Token(token) = auth else { return Ok(None) };
+    let text = Zeroizing::new(format!("Bearer {}", **token));
+    let mut value = HeaderValue::from_str(&text)
+        .map_err(|_| Error::bad_config("the token holds characters that no header can"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }
 
 fn user_agent() -> String {

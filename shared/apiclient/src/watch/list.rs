@@ -1,26 +1,175 @@
-//! Page of a list, read from the connection object by object: never the whole of it in memory.
+//! Selection that is listed and watched, and its lists: page by page, object by object, never the whole in memory.
 
-use std::{cell::RefCell, io::Read, ops::ControlFlow};
+use std::{cell::RefCell, io::Read, ops::ControlFlow, time::Instant};
 
 use crate::{
-    client::{Client, request::ApiRequest},
-    error::Result,
+    client::{
+        Client, LIST_TIMEOUT,
+        request::{ApiRequest, JSON, METADATA, METADATA_LIST, joined},
+    },
+    error::{Error, Result},
     json::{self, Document},
+    resource::Target,
+    stop::Stop,
 };
 
+use super::{Event, On, Step};
+
+/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
+const PAGE: u32 = 500;
+
+/// The objects to list and watch.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    /// A collection, or one object of it if it has a name.
+    pub target: Target<'a>,
+    /// A label selector, or empty.
+    pub labels: &'a str,
+    /// Of each object nothing but its metadata is sent.
+    pub metadata_only: bool,
+    /// The most objects in a page of a list.
+    pub page: u32,
+    /// A list follows each loss of the connection: a server that was restored accepts a watch from its future, and
+    /// stays silent for minutes.
+    pub list_after_loss: bool,
+}
+
+impl<'a> Selection<'a> {
+    /// Whole objects, whatever their labels are.
+    pub fn all(target: Target<'a>) -> Self {
+        Self { target, labels: "", metadata_only: false, page: PAGE, list_after_loss: false }
+    }
+
+    /// Returns whether a list of it is a request as any other. A name without a namespace may be in all of them.
+    pub(super) fn is_one(&self) -> bool {
+        self.target.namespace.is_some() && self.target.name.is_some()
+    }
+
+    /// The query of the first of a list's pages.
+    pub(super) fn first_page(&self, step: &Step) -> String {
+        let limit = match step {
+            Step::List(_) if !self.is_one() => format!("limit={}", self.page),
+            _ => String::new(),
+        };
+        match step {
+            Step::List(version) if !version.is_empty() => {
+                let since = format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan");
+                joined(&[&limit, &since])
+            }
+            _ => limit,
+        }
+    }
+
+    fn list(&self, query: &str) -> ApiRequest<'a> {
+        let accept = if self.metadata_only { METADATA_LIST } else { JSON };
+        ApiRequest { accept, ..ApiRequest::list(self.target, &self.query(query)) }
+    }
+
+    pub(super) fn watch(&self, version: &str, seconds: u64) -> ApiRequest<'a> {
+        let query = format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
+        );
+        let accept = if self.metadata_only { METADATA } else { JSON };
+        ApiRequest { accept, ..ApiRequest::watch(self.target, &self.query(&query)) }
+    }
+
+    /// A server or proxy that ignores the field selector must not pass another object off.
+    pub(super) fn check(&self, client: &Client, object: &Document) -> Result<()> {
+        if self.target.name.is_none_or(|name| object.name() == name) {
+            return Ok(());
+        }
+        let (target, server) = (self.target, client.name());
+        Err(Error::BadPeer(format!(
+            "watch {target} on {server}: the answer is about another object"
+        )))
+    }
+
+    fn query(&self, query: &str) -> String {
+        match self.labels {
+            "" => query.to_owned(),
+            labels => joined(&[&format!("labelSelector={}", encoded(labels)), query]),
+        }
+    }
+}
+
+/// Reads the selection once, in its present state, until `each` breaks or `stop` is raised. After an
+/// error, the items so far were not all.
+pub fn list(
+    client: &Client,
+    selection: &Selection<'_>,
+    stop: &Stop,
+    each: &mut dyn FnMut(Document) -> ControlFlow<()>,
+) -> Result<()> {
+    let newest = Step::List(String::new());
+    let ended = read_list(client, selection, stop, (&newest, false), &mut |event| match event {
+        Event::InitApply(document) => each(document),
+        _ => ControlFlow::Continue(()),
+    });
+    ended.map(drop)
+}
+
+/// Reads a list; returns its resourceVersion, or breaks before its end. The client's files may lead elsewhere meanwhile: a
+/// list is of the server that it began on, or none.
+pub(super) fn read_list(
+    client: &Client,
+    selection: &Selection<'_>,
+    stop: &Stop,
+    (step, rewound): (&Step, bool),
+    on: &mut On<'_>,
+) -> Result<ControlFlow<(), String>> {
+    let (mut query, mut begun) = (selection.first_page(step), false);
+    let (deadline, server) = (Instant::now() + LIST_TIMEOUT, client.host());
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let request = selection.list(&query);
+        let answer = if selection.is_one() {
+            client.send(&request)?
+        } else {
+            client.within(left).send(&request)?
+        };
+        if !begun && on(Event::Init { rewound }).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        begun = true;
+        let body = answer.into_body().into_reader();
+        let read =
+            read_page(client, &request, body, &mut |item| match selection.check(client, &item) {
+                Ok(()) => on(Event::InitApply(item)).map_break(Ok),
+                Err(error) => ControlFlow::Break(Err(error)),
+            })?;
+        let ControlFlow::Continue(Page { version, next }) = read else {
+            return Ok(ControlFlow::Break(()));
+        };
+        client.mark_heard();
+        if client.host() != server {
+            let what = client.describe(&request);
+            return Err(Error::TooNew(format!("{what}: it is another server than before")));
+        }
+        let Some(token) = next else { return Ok(ControlFlow::Continue(version)) };
+        if stop.raised() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if Instant::now() >= deadline {
+            let what = client.describe(&request);
+            return Err(Error::Gone(format!("{what}: the list took too long")));
+        }
+        query = format!("limit={}&continue={token}", selection.page);
+    }
+}
+
 #[derive(Debug, PartialEq)]
-pub(super) struct Page {
+struct Page {
     /// Empty if the server gave no usable one.
-    pub(super) version: String,
+    version: String,
     /// The token of the next page, encoded for a query.
-    pub(super) next: Option<String>,
+    next: Option<String>,
 }
 
 type Each<'a> = dyn FnMut(Document) -> ControlFlow<Result<()>> + 'a;
 
 /// Hands over each item as soon as it has arrived. A body that is not a list, or is cut short, is a failure,
 /// so that missing items do not count as gone.
-pub(super) fn read_page(
+fn read_page(
     client: &Client,
     request: &ApiRequest<'_>,
     body: impl Read,
@@ -69,7 +218,11 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::{client::tests::client, error::Error, resource::LEASES};
+    use crate::{
+        client::tests::client,
+        error::Error,
+        resource::{LEASES, SECRETS},
+    };
 
     /// The items reported until the end, and the end.
     fn read(body: impl Read, most: usize) -> (usize, Result<ControlFlow<(), Page>>) {
@@ -180,5 +333,20 @@ mod tests {
         }
         let body = br#"{"kind":"LeaseList","items":[{},"#.chain(Lost);
         assert!(matches!(read(body, 9), (1, Err(Error::Unreachable(_)))));
+    }
+
+    #[test]
+    fn first_page_asks_for_the_newest_state_or_no_older_one() {
+        let one = Selection::all(SECRETS.object("ns", "token"));
+        let all = [SECRETS.named_everywhere("token"), SECRETS.collection("ns")].map(Selection::all);
+        let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
+        for (step, of_one, of_all) in [
+            (Step::List(String::new()), "", "limit=500".to_owned()),
+            (Step::List("7".into()), not_older, format!("limit=500&{not_older}")),
+            (Step::FullList, "", String::new()),
+        ] {
+            assert_eq!(one.first_page(&step), of_one);
+            assert!(all.iter().all(|all| all.first_page(&step) == of_all), "{step:?}");
+        }
     }
 }

@@ -39,13 +39,12 @@ fn the_server_is_normalised_as_client_go_does() {
 fn without_tls_credentials_and_ca_are_ignored() {
     for server in ["http://h", "h:6443"] {
         let ca = "certificate-authority: nowhere, tls-server-name: x, proxy-url: 'http://p'";
-        let user = "{token: t, exec: {command: aws}, as: joe}";
+        let user = "{token: t, exec: {command: aws}}";
         let access = accepted(config(&format!("{{server: '{server}', {ca}}}"), user));
         assert_eq!(
             (access.trust, access.server_name, access.auth, access.identity),
             (Trust::System, None, Auth::None, None)
         );
-        assert_eq!(access.impersonate, [("Impersonate-User".into(), "joe".into())]);
         assert_eq!(access.proxy.as_deref(), Some("http://p"));
     }
 }

@@ -1,4 +1,4 @@
-//! Contexts, entries and the merging of files.
+//! Contexts and entries.
 
 use super::*;
 
@@ -36,28 +36,4 @@ fn unknown_context_is_refused_and_missing_user_anonymous() {
     rejected_with(text.replace("cluster: k,", "cluster: zz,"), "has no configuration");
     rejected_with(text.replace("current-context: c\n", ""), "has no configuration");
     rejected_with(config("{tls-server-name: x}", "{}"), "cluster \"k\" has no server");
-}
-
-#[test]
-fn the_first_file_wins_for_each_entry() {
-    let dir = Dir::new("first");
-    let one = dir.write("one/config", "users: [{name: u, user: {tokenFile: token}}]\n");
-    dir.write("one/token", "from-one");
-    let two = dir.write("two/config", with_user("username: a, password: b"));
-    dir.write("two/token", "from-two");
-    let missing = dir.0.join("missing");
-    let load = |paths: &[&Path]| load_with(None, None, &[("KUBECONFIG", listed(paths))], &dir.0);
-
-    // The second user `u` is ignored entirely, and the token file is found next to the first kubeconfig.
-    let access = load(&[Path::new(""), &missing, &one, &two, &one]).unwrap();
-    assert_eq!(access.auth, token("from-one"));
-    assert_eq!(load(&[&two, &one]).unwrap().auth, basic("a", "b"));
-
-    let other =
-        dir.write("other", "current-context: d\ncontexts: [{name: d, context: {cluster: k}}]");
-    assert_eq!(load(&[&one, &other, &two]).unwrap().auth, Auth::None);
-
-    let bad = dir.write("bad", "a: [");
-    let error = load(&[&two, &bad]).unwrap_err();
-    assert!(error.message().contains("bad is not YAML"), "{error}");
 }

@@ -20,6 +20,9 @@ fn flag_then_variable_then_pod_then_home() {
     assert_eq!(server(Some(Path::new("")), &all).unwrap(), "https://listed");
     assert_eq!(server(None, &all[1..]).unwrap(), "https://10.0.0.1:443");
     assert_eq!(server(None, &all[3..]).unwrap(), "https://home");
+    let two = [("KUBECONFIG", OsString::from("/a:/b"))];
+    let error = server(None, &two).unwrap_err();
+    assert_eq!(error.message(), "KUBECONFIG must name one file, got 2");
     // KUBECONFIG names no existing file: the pod wins, not the home directory.
     let nothing = [("KUBECONFIG", OsString::from("/nowhere::")), host, port, home];
     assert_eq!(server(None, &nothing).unwrap(), "https://10.0.0.1:443");
@@ -73,7 +76,6 @@ fn in_cluster_uses_the_service_account() {
         server_name: None,
         identity: None,
         auth: token("sa-token"),
-        impersonate: vec![],
         proxy: None,
         namespace: Some("sa-namespace".into()),
     };
@@ -90,11 +92,13 @@ fn in_cluster_uses_the_service_account() {
     assert!(load(&pod("a b", "443")).is_err());
     assert!(load(&pod("10.0.0.1", "tcp://1")).is_err());
 
-    // A bad CA or a missing namespace is accepted; a bad token is not.
-    fs::write(account.join("ca.crt"), "junk").unwrap();
+    // A missing namespace is accepted; a bad token or CA is not.
     fs::remove_file(account.join("namespace")).unwrap();
-    let access = load(&pod("10.0.0.1", "443")).unwrap();
-    assert_eq!((access.trust, access.namespace), (Trust::System, None));
+    assert_eq!(load(&pod("10.0.0.1", "443")).unwrap().namespace, None);
+    fs::write(account.join("ca.crt"), "junk").unwrap();
+    let error = load(&pod("10.0.0.1", "443")).unwrap_err();
+    assert!(error.message().ends_with("ca.crt holds no certificate"), "{error}");
+    fs::write(account.join("ca.crt"), CA).unwrap();
     fs::write(account.join("token"), "\n").unwrap();
     assert!(load(&pod("10.0.0.1", "443")).unwrap_err().message().contains("holds no usable token"));
     fs::remove_file(account.join("token")).unwrap();

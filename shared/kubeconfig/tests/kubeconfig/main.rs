@@ -22,7 +22,7 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::{
-    self, Env, Reach,
+    self, Env,
     config::{Auth, ClusterConfig, Trust},
     error::Result,
     from_secret, in_cluster, load,
@@ -111,13 +111,9 @@ fn token(text: &str) -> Auth {
     Auth::Token(text.to_owned().into())
 }
 
-fn basic(name: &str, password: &str) -> Auth {
-    Auth::Basic(name.to_owned(), password.to_owned().into())
-}
-
 /// Reads a kubeconfig that may refer to any file.
 fn from_file(path: &Path) -> Result<ClusterConfig> {
-    kubeconfig::from_file(path, Reach::Anywhere)
+    load_with(Some(path), None, &[], Path::new("/nowhere"))
 }
 
 /// A private directory, removed at the end of the test.
@@ -154,10 +150,6 @@ fn load_with(
     let variable =
         |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
     load(flag, master, &Env { variable: &variable, service_account: account })
-}
-
-fn listed(paths: &[&Path]) -> OsString {
-    std::env::join_paths(paths).unwrap()
 }
 
 fn pod(host: &str, port: &str) -> [(&'static str, OsString); 2] {

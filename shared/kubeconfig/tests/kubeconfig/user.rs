@@ -1,9 +1,9 @@
-//! The user: tokens, certificates, impersonation and what is refused.
+//! The user: tokens, certificates and what is refused.
 
 use super::*;
 
 #[test]
-fn token_and_password() {
+fn token_or_its_file() {
     let tok = token;
     for (user, expected) in [
         ("", Auth::None),
@@ -16,21 +16,14 @@ fn token_and_password() {
         ("token: a, tokenFile: token", tok("tok-file")),
         ("token: a, tokenFile: nowhere", tok("a")),
         ("token: a, tokenFile: blank", tok("a")),
-        ("username: a, password: b", basic("a", "b")),
-        ("username: a", basic("a", "")),
-        ("password: b", basic("", "b")),
     ] {
         assert_eq!(accepted(with_user(user)).auth, expected, "{user}");
     }
     for (user, part) in [
-        ("token: a, username: b", "both a token and"),
-        ("token: a, password: b", "both a token and"),
-        ("tokenFile: token, username: b", "both a token and"),
         ("tokenFile: nowhere", "no such key"),
         ("tokenFile: blank", "tokenFile that holds no token"),
         ("token: 123", "token is not text"),
         ("token: {a: b}", "token is not text"),
-        ("username: [a]", "username is not text"),
     ] {
         rejected_with(with_user(user), part);
     }
@@ -80,32 +73,19 @@ fn certificate_and_key_must_match() {
 }
 
 #[test]
-fn impersonation_becomes_headers() {
-    let access = accepted(with_user(
-        "as: joe, as-uid: '7', as-groups: [g1, g2], as-user-extra: {'sco pe/%ä': [a, b], none: null}",
-    ));
-    let expected = [
-        ("Impersonate-User", "joe"),
-        ("Impersonate-Uid", "7"),
-        ("Impersonate-Group", "g1"),
-        ("Impersonate-Group", "g2"),
-        ("Impersonate-Extra-sco%20pe%2F%25%C3%A4", "a"),
-        ("Impersonate-Extra-sco%20pe%2F%25%C3%A4", "b"),
-    ];
-    assert_eq!(
-        access.impersonate,
-        expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
-    );
-    assert_eq!(accepted(with_user("as-groups: [], as-user-extra: {}")).impersonate, []);
-    for (user, part) in [
-        ("as-uid: '7'", "without as"),
-        ("as-groups: [g]", "without as"),
-        ("as-user-extra: {a: []}", "without as"),
-        ("as: j, as-groups: g", "as-groups is not a list of texts"),
-        ("as: j, as-groups: [1]", "as-groups is not a list of texts"),
-        ("as: j, as-user-extra: {a: b}", "as-user-extra is not a map of lists"),
+fn what_would_make_another_user_of_it_is_refused() {
+    for (user, field) in [
+        ("as: joe", "as"),
+        ("as-uid: '7'", "as-uid"),
+        ("as-groups: [g]", "as-groups"),
+        ("as-user-extra: {a: [b]}", "as-user-extra"),
+        ("username: a", "username"),
+        ("password: b", "password"),
+        ("auth-provider: {name: gcp}", "auth-provider"),
     ] {
-        rejected_with(with_user(user), part);
+        let refused = format!("user \"u\" has {field}, which is not supported");
+        rejected_with(with_user(&format!("token: t, {user}")), &refused);
+        rejected_with(config("{server: 'http://h'}", &format!("{{{user}}}")), &refused);
     }
 }
 
@@ -118,12 +98,8 @@ fn exec_plugins_are_rejected_where_they_would_run() {
     assert!(!sentence.contains("secret-marker"));
     rejected_with(with_user("exec: {}"), "(exec), which is not supported");
     rejected_with(with_user("exec: text"), "(exec), which is not supported");
-    for other in ["token: t", "username: a", "client-certificate: tls.crt, client-key: tls.key"] {
+    for other in ["token: t", "client-certificate: tls.crt, client-key: tls.key"] {
         accepted(with_user(&format!("{other}, {exec}")));
     }
     accepted(with_user("exec: null"));
-    rejected_with(
-        with_user("token: t, auth-provider: {name: gcp}"),
-        "from \"gcp\" (auth-provider)",
-    );
 }

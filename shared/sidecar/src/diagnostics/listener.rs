@@ -1,11 +1,11 @@
-//! Listening socket of the endpoint: on both versions of IP unless one is named.
+//! Listening socket of the endpoint, on both versions of IP unless one is named, and the sockets of its clients.
 
 use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    io::{self, ErrorKind, Read, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::Arc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use apiclient::{
@@ -13,11 +13,20 @@ use apiclient::{
     thread::start_thread,
 };
 
-use super::{ClientSocket, Respond, Server};
+use super::Server;
+
+pub trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Answers the request that comes over a stream.
+pub type Respond<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
 
 /// Passes a client's stream, its socket or TLS over it, to the function that answers.
 type Session = dyn Fn(&ClientSocket, &mut Respond<'_>) -> io::Result<()> + Send + Sync;
 
+/// For the TLS handshake, if there is one, the request and the response: Prometheus' scrape_timeout.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Out of memory or descriptors: no reason to spin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -63,12 +72,51 @@ impl HttpListener {
     }
 
     fn accept(&self, server: &Arc<Server>) -> io::Result<()> {
-        let client = server.admit(ClientSocket::new(self.socket.accept()?.0));
-        let session = self.session.clone();
+        let (socket, deadline) = (self.socket.accept()?.0, Instant::now() + CONNECTION_TIMEOUT);
+        let client = Arc::new(ClientSocket { socket, deadline });
+        server.admit(&client);
+        let (session, server) = (self.session.clone(), server.clone());
         start_thread("client", move || {
             // An error ends the connection, as success does.
-            let _ = session(&client.connection, &mut |stream| client.answer(stream));
+            let _ = session(&client, &mut |stream| server.answer(stream));
+            server.dismiss(&client);
         })
+    }
+}
+
+/// The socket of a client, with one deadline for all that is read and written.
+pub struct ClientSocket {
+    socket: TcpStream,
+    deadline: Instant,
+}
+
+impl ClientSocket {
+    /// Ends the thread that reads or writes here.
+    pub(super) fn close(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn time_left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for &ClientSocket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.time_left()?)?;
+        (&self.socket).read(buffer)
+    }
+}
+
+impl Write for &ClientSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.time_left()?)?;
+        (&self.socket).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -32,7 +32,7 @@ impl Report for Open {
         "watch pods ns/x: 403\n".into()
     }
     fn metrics(&self) -> String {
-        "x".repeat(MAX_UNSENT)
+        "x".repeat(8 << 20)
     }
     fn state(&self) -> Option<String> {
         Some("{}".into())

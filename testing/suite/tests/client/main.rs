@@ -38,7 +38,6 @@ fn access(server: &Server, user: &str) -> ClusterConfig {
             key: key.into_bytes().into(),
         }),
         auth: Auth::None,
-        impersonate: Vec::new(),
         proxy: None,
         namespace: None,
     }

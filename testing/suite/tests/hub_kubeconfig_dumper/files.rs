@@ -10,7 +10,6 @@ use std::{
     time::Instant,
 };
 
-use kubeconfig::{self, Reach};
 use suite::{
     dumper::{Stage, hidden, set},
     eventually,
@@ -93,10 +92,8 @@ fn names_are_written_before_there_is_a_kubeconfig() {
 fn both_kubeconfigs_can_be_used_as_they_are() {
     let (stage, data) = Stage::with_secret("flattened");
     let _sidecar = stage.start_ready(&["-flattened-kubeconfig", "hub.kubeconfig"]);
-    let whole = kubeconfig::from_file(&stage.path().join("hub.kubeconfig"), Reach::Beside)
-        .expect("a kubeconfig");
-    let parts = kubeconfig::from_file(&stage.path().join("kubeconfig"), Reach::Beside)
-        .expect("a kubeconfig");
+    let whole = kubeconfig::from_file(&stage.path().join("hub.kubeconfig")).expect("a kubeconfig");
+    let parts = kubeconfig::from_file(&stage.path().join("kubeconfig")).expect("a kubeconfig");
     assert!(whole == parts);
     assert_eq!(*whole.identity.expect("a pair").key, data["tls.key"]);
 }

@@ -299,7 +299,7 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
         ),
         (
             fixture.kubeconfig("client-key: tls.key", "client-key: x.key"),
-            "has a kubeconfig whose user \"default-auth\" has a client-key \"x.key\" that cannot be read: the Secret has no such key",
+            "has a client-key \"x.key\" that cannot be read: the Secret has no such key",
         ),
     ] {
         let validation = validate(&data, None, &names(), at(now()));

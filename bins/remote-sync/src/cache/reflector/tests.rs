@@ -8,7 +8,6 @@ use apiclient::{
     resource::CONFIGMAPS,
 };
 use dev_apiserver::{Options, Server};
-use kubeconfig::Reach;
 use serde_json::{Value, json};
 
 use super::*;
@@ -48,7 +47,7 @@ fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     fs::write(&file, server.kubeconfig()).unwrap();
-    connection.offer(Ok(kubeconfig::from_file(&file, Reach::Anywhere).unwrap()));
+    connection.offer(Ok(kubeconfig::from_file(&file).unwrap()));
     wait_until(|| connection.is_connected());
     let session = connection.session().unwrap();
     (connection, session)

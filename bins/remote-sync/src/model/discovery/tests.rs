@@ -7,7 +7,6 @@ use apiclient::{
     resource::Resource,
 };
 use dev_apiserver::{Action, Options, Resource as Registered, Rule, Server};
-use kubeconfig::Reach;
 use serde_json::json;
 
 use super::*;
@@ -55,7 +54,7 @@ fn client(kubeconfig: &str) -> Client {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     fs::write(&file, kubeconfig).unwrap();
-    let access = kubeconfig::from_file(&file, Reach::Anywhere).unwrap();
+    let access = kubeconfig::from_file(&file).unwrap();
     let timing = Timeouts::with_request(Duration::from_secs(5));
     Client::new("the hub", access, Reload::Never, timing).unwrap()
 }

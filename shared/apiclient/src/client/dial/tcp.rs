@@ -59,28 +59,9 @@ pub(crate) struct TcpTransport {
     /// Shared with the one who may have to cut it off.
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
-    connect: Connect,
-}
-
-/// The time limit for the connection. ureq's link for CONNECT gives a proxy all of it again for each byte.
-struct Connect {
-    time: ureq::unversioned::transport::time::Duration,
-    until: Option<Instant>,
-}
-
-impl Connect {
-    fn new(details: &ConnectionDetails) -> Self {
-        let until = left_of(details).not_zero().map(|left| Instant::now() + *left);
-        Self { time: details.timeout.after, until }
-    }
-
-    /// `timeout`, or what is left of it if it is that time.
-    fn left_of(&self, mut timeout: NextTimeout) -> NextTimeout {
-        if let Some(until) = self.until.filter(|_| timeout.after == self.time) {
-            timeout.after = until.saturating_duration_since(Instant::now()).into();
-        }
-        timeout
-    }
+    /// The time limit for the connection and its end, while it is made: ureq's link for CONNECT gives a proxy all of it
+    /// again for each byte.
+    connecting: Option<(ureq::unversioned::transport::time::Duration, Instant)>,
 }
 
 impl TcpTransport {
@@ -88,15 +69,19 @@ impl TcpTransport {
         let stream = Arc::new(stream);
         let handle = Arc::downgrade(&stream);
         (details.register_shutdown)(handle as Weak<dyn ShutdownHandle>)?;
-        let connect = Connect::new(details);
+        let left = left_of(details).not_zero();
+        let connecting = left.map(|left| (details.timeout.after, Instant::now() + *left));
         let config = &details.config;
-        // TLS reads parts of 4 KiB; beside it, only a proxy's response to CONNECT is read from here.
-        let input = match details.needs_tls() && config.proxy().is_none() {
-            true => 4 << 10,
-            false => config.input_buffer_size(),
-        };
-        let buffers = LazyBuffers::new(input, config.output_buffer_size());
-        Ok(Self { stream, buffers, connect })
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        Ok(Self { stream, buffers, connecting })
+    }
+
+    /// `timeout`, or what is left of the time to connect if it is that.
+    fn left_of(&self, mut timeout: NextTimeout) -> NextTimeout {
+        if let Some((_, until)) = self.connecting.filter(|(time, _)| timeout.after == *time) {
+            timeout.after = until.saturating_duration_since(Instant::now()).into();
+        }
+        timeout
     }
 }
 
@@ -106,14 +91,14 @@ impl Transport for TcpTransport {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let timeout = self.connect.left_of(timeout).for_write();
+        let timeout = self.left_of(timeout).for_write();
         self.stream.set_write_timeout(remaining(timeout)?)?;
         let written = (&*self.stream).write_all(&self.buffers.output()[..amount]);
         written.map_err(|error| named(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let timeout = self.connect.left_of(timeout).for_read();
+        let timeout = self.left_of(timeout).for_read();
         self.stream.set_read_timeout(remaining(timeout)?)?;
         let buffer = self.buffers.input_append_buf();
         let amount = loop {
@@ -130,7 +115,7 @@ impl Transport for TcpTransport {
     /// No bytes may be readable between two requests: they would be no answer.
     fn is_open(&mut self) -> bool {
         // It is connected: a request's time may equal that of connecting by chance.
-        self.connect.until = None;
+        self.connecting = None;
         let quiet = self.stream.set_nonblocking(true).is_ok()
             && matches!(self.stream.peek(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock);
         self.stream.set_nonblocking(false).is_ok() && quiet
@@ -229,9 +214,8 @@ mod tests {
         let (_listener, open) = listening("127.0.0.1:0");
         let stream = Arc::new(TcpStream::connect(open).unwrap());
         let time = Duration::from_secs(10).into();
-        let connect = Connect { time, until: Some(Instant::now()) };
-        let buffers = LazyBuffers::new(16, 16);
-        let mut transport = TcpTransport { stream, buffers, connect };
+        let (connecting, buffers) = (Some((time, Instant::now())), LazyBuffers::new(16, 16));
+        let mut transport = TcpTransport { stream, buffers, connecting };
         let timeout = NextTimeout {
             after: time,
             reason: ureq::Timeout::Global,

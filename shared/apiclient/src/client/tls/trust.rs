@@ -1,77 +1,80 @@
-//! Trust in servers: by an authority as usual, and by Go's additional rules.
+//! Trust in servers: by an authority as usual, or because the bundle holds the server's own certificate.
 
 use std::{fs, sync::Arc};
 
 use rustls::{
-    DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
     client::{
+        WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_cert_signed_by_trust_anchor, verify_server_name,
+        verify_server_name,
     },
-    crypto::{
-        CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 
 use kubeconfig::config::Trust;
 
-use crate::{
-    certificate,
-    error::{Error, Result},
-};
+use crate::error::{Error, Result};
 
 /// The verifier of a server's certificate.
-pub(super) fn verifier(
-    trust: &Trust,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>> {
-    let bundle = match trust {
+pub(super) fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<Verifier>> {
+    let authorities = match trust {
         Trust::Anything => None,
-        Trust::Bundle(pem) => Some(certificates(pem, "the kubeconfig's CA bundle")?),
-        Trust::System => Some(system_roots()?),
+        Trust::Bundle(pem) => Some(Authorities::new(pem, "the kubeconfig's CA bundle", provider)?),
+        Trust::System => Some(system_roots(provider)?),
     };
-    Ok(Arc::new(Verifier { bundle, provider: provider.clone() }))
+    Ok(Arc::new(Verifier { authorities, provider: provider.clone() }))
 }
 
-/// The usable certificates of a bundle; `origin` is its source, for an error.
-fn certificates(pem: &[u8], origin: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let all: Vec<_> = CertificateDer::pem_slice_iter(pem)
-        .flatten()
-        .filter(|der| ParsedCertificate::try_from(der).is_ok())
-        .collect();
-    if all.is_empty() {
-        return Err(Error::bad_config(format!("{origin} holds no usable certificate")));
-    }
-    Ok(all)
-}
-
-/// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
-/// bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or a
-/// pinned self-made one.
 #[derive(Debug)]
-struct Verifier {
+pub(super) struct Verifier {
     /// `None` trusts everybody (`insecure-skip-tls-verify`).
-    bundle: Option<Vec<CertificateDer<'static>>>,
+    authorities: Option<Authorities>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Verifier {
-    fn algorithms(&self) -> &WebPkiSupportedAlgorithms {
-        &self.provider.signature_verification_algorithms
-    }
+#[derive(Debug)]
+struct Authorities {
+    webpki: Arc<WebPkiServerVerifier>,
+    bundle: Vec<CertificateDer<'static>>,
 }
 
-/// The authorities of `bundle`. webpki asks of an anchor neither what it may do nor until when, Go does both
-/// (crypto/x509 Certificate.isValid and CheckSignatureFrom).
-fn authorities(bundle: &[CertificateDer<'static>], now: UnixTime) -> RootCertStore {
-    let mut store = RootCertStore::empty();
-    for der in bundle.iter().filter(|der| certificate::is_authority(der, now.as_secs())) {
-        // Skip anchors that rustls cannot use; the others still serve.
-        let _ = store.add(der.clone());
+impl Authorities {
+    /// The usable certificates of a bundle; `origin` is its source, for an error.
+    fn new(pem: &[u8], origin: &str, provider: &Arc<CryptoProvider>) -> Result<Self> {
+        let unusable = || Error::bad_config(format!("{origin} holds no usable certificate"));
+        let bundle: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(bundle.iter().cloned());
+        let webpki =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+        Ok(Self { webpki: webpki.map_err(|_| unusable())?, bundle })
     }
-    store
+
+    /// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
+    /// bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or a
+    /// pinned self-made one. webpki looks at validity before it looks for an authority.
+    fn verify(
+        &self,
+        server: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> std::result::Result<(), TlsError> {
+        match self.webpki.verify_server_cert(server, between, name, &[], now) {
+            // `Other` is an authority's certificate that a server presents as its own.
+            Err(TlsError::InvalidCertificate(
+                CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::Other(_),
+            )) if self.bundle.contains(server) => {
+                verify_server_name(&ParsedCertificate::try_from(server)?, name)
+            }
+            verdict => verdict.map(drop),
+        }
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -82,18 +85,10 @@ impl ServerCertVerifier for Verifier {
         name: &ServerName<'_>,
         _ocsp: &[u8],
         now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        let Some(bundle) = &self.bundle else {
-            return Ok(ServerCertVerified::assertion());
-        };
-        let (parsed, roots) = (ParsedCertificate::try_from(server)?, authorities(bundle, now));
-        let signers = self.algorithms().all;
-        match verify_server_cert_signed_by_trust_anchor(&parsed, &roots, between, now, signers) {
-            Err(_) if bundle.contains(server) => certificate::may_serve(server, now.as_secs())
-                .map_err(rustls::Error::InvalidCertificate)?,
-            verdict => verdict?,
+    ) -> std::result::Result<ServerCertVerified, TlsError> {
+        if let Some(authorities) = &self.authorities {
+            authorities.verify(server, between, name, now)?;
         }
-        verify_server_name(&parsed, name)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -103,8 +98,9 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         server: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, server, signature, self.algorithms())
+    ) -> std::result::Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, server, signature, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -112,12 +108,13 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         server: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, server, signature, self.algorithms())
+    ) -> std::result::Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, server, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms().supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -131,16 +128,16 @@ const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-fn system_roots() -> Result<Vec<CertificateDer<'static>>> {
+fn system_roots(provider: &Arc<CryptoProvider>) -> Result<Authorities> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
     if let Some(file) = named {
         let pem = fs::read(&file)
             .map_err(|e| Error::bad_config(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
-        return certificates(&pem, &format!("SSL_CERT_FILE {file}"));
+        return Authorities::new(&pem, &format!("SSL_CERT_FILE {file}"), provider);
     }
     for file in SYSTEM_ROOTS {
         if let Ok(pem) = fs::read(file) {
-            return certificates(&pem, file);
+            return Authorities::new(&pem, file, provider);
         }
     }
     Err(Error::bad_config(

@@ -14,7 +14,6 @@ use apiclient::{
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
-use kubeconfig::{self, Reach};
 use suite::{cluster::Cluster, sync::WIDGETS};
 
 /// Which number of which object, and when it was first told of.
@@ -36,8 +35,7 @@ pub(crate) enum What {
 
 impl Echo {
     pub(crate) fn of(cluster: &Cluster, what: What) -> Self {
-        let access =
-            kubeconfig::from_file(&cluster.kubeconfig, Reach::Anywhere).expect("a kubeconfig");
+        let access = kubeconfig::from_file(&cluster.kubeconfig).expect("a kubeconfig");
         let timing = Timeouts::with_request(Duration::from_secs(10));
         let client = Client::new("a witness", access, Reload::Never, timing).expect("a client");
         let echo = Self { seen: Arc::default(), client, stop: Stop::default() };

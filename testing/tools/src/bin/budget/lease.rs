@@ -17,7 +17,6 @@ use apiclient::{
     lease,
     resource::LEASES,
 };
-use kubeconfig::{self, Reach};
 use suite::{
     cluster::Cluster,
     eventually, pause,
@@ -145,7 +144,7 @@ impl Table {
 /// What the program does in its steady state, without the waiting; prints the least and the largest
 /// memory in KiB and the seconds it took.
 pub(crate) fn renew_many(kubeconfig: &Path) {
-    let access = kubeconfig::from_file(kubeconfig, Reach::Anywhere).expect("the kubeconfig");
+    let access = kubeconfig::from_file(kubeconfig).expect("the kubeconfig");
     let client = Client::new(
         "the hub",
         access,
