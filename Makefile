@@ -85,7 +85,7 @@ E2E := $(TEST) $(SCENARIOS) --test kubernetes
 
 e2e-smoke: controlplane ## The smoke scenarios on the real control plane, audits of their rights
 	cargo build --locked --workspace
-	$(REAL) sh -ec '$(E2E) -- smoke::; $(E2E) -- --ignored audit:: --skip right_is_used --skip five_add_ons'
+	$(REAL) sh -ec '$(E2E) -- smoke::; $(E2E) -- --ignored audit:: --skip right_is_used'
 
 # Each of these needs a control plane and a node to itself. MORE_PODS are those that take too long for each change.
 PODS := $(MORE_PODS) quick_starts_of_each_program quick_start_of_all each_base_and_component

@@ -4,25 +4,17 @@
 //! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test csr_bootstrapper; cargo test
 //! -p suite --test csr_bootstrapper -- --ignored'`
 
-use std::{
-    collections::BTreeSet,
-    env,
-    time::{Instant, SystemTime},
-};
+use std::collections::BTreeSet;
 
-use apiclient::{resource::LEASES, time::micro_time};
-use serde_json::{Value, json};
+use serde_json::Value;
 use suite::{
     audit::{
         self, assert_none_is_missing, assert_used, granted, is_in_group, is_of_account, text, user,
         words,
     },
-    ocm::{AVAILABLE, Bootstrap, HEARTBEAT, PREFIX, SYNCED},
-    pause,
-    spoke::{Spoke, addon_rights, cluster_rights, rights},
+    ocm::{HEARTBEAT, PREFIX},
+    spoke::{addon_rights, cluster_rights, rights},
 };
-
-use crate::support::beats_again;
 
 /// The program's requests on "hub" or "managed" of which `is_ours` is true. The Go agent's are no business of ours;
 /// nor those of tests that play an agent by hand.
@@ -136,82 +128,4 @@ fn audit_hub_sees_no_request_for_foreign_objects() {
             assert_eq!(name, HEARTBEAT, "{verb} {uri}");
         }
     }
-}
-
-/// Both agents side by side, with five add-ons each: what they ask the hub for while nothing happens, for SECONDS (60 by
-/// default; the README has what was seen in 600).
-#[test]
-#[ignore = "needs the real control plane's audit log"]
-fn audit_five_add_ons_cost_less_than_with_the_go_agent() {
-    let seconds: u64 = env::var("SECONDS").map_or(60, |text| text.parse().expect("seconds"));
-    let go = Spoke::for_go("go-five", Bootstrap::Auto);
-    let _go_agent = go.start_go_agent(&GO_FLAGS);
-    let ours = Spoke::auto("five");
-    let _agent = ours.start(&["-cluster-healthcheck-period", "60s", "-v", "0"]);
-    let both = [(&go, ours.addon_namespace()), (&ours, ours.addon_namespace())];
-    for (spoke, namespace) in &both {
-        spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-        (1..=5).for_each(|number| spoke.register_addon(namespace, &format!("addon{number}")));
-    }
-    for (spoke, _) in &both {
-        (1..=5).for_each(|number| spoke.wait_until_registered(&format!("addon{number}")));
-    }
-    pause(5000);
-    let mut asked = both.each_ref().map(|(spoke, _)| requests_of(&spoke.user()));
-    for _ in 0..seconds {
-        pause(1000);
-        both.iter().for_each(|(spoke, namespace)| renew_all(spoke, namespace));
-    }
-    for ((spoke, _), asked) in both.iter().zip(&mut asked) {
-        *asked = requests_of(&spoke.user()).split_off(asked.len());
-    }
-    for (name, asked) in ["Go agent", "csr-bootstrapper"].iter().zip(&asked) {
-        let kinds: BTreeSet<_> = asked.iter().collect();
-        println!("{name}: {} in {seconds} s", asked.len());
-        for kind in kinds {
-            println!("  {kind}: {}", asked.iter().filter(|it| *it == kind).count());
-        }
-    }
-    assert!(asked[1].len() < asked[0].len(), "{asked:?}");
-}
-
-/// As an operator starts it: gates and the period of its health checks.
-const GO_FLAGS: [&str; 2] =
-    ["--feature-gates=AddonManagement=true", "--cluster-healthcheck-period=60s"];
-
-/// What a user has asked the hub for so far.
-fn requests_of(agent: &str) -> Vec<String> {
-    audit::requests("hub", |event| user(event) == agent).iter().map(words).collect()
-}
-
-fn renew_all(spoke: &Spoke, namespace: &str) {
-    for number in 1..=5 {
-        let name = format!("addon{number}");
-        let time = json!({"spec": {"renewTime": micro_time(SystemTime::now())}});
-        spoke.managed.merge(&LEASES.object(namespace, &name), &time);
-    }
-}
-
-/// No test of the past but of now: this one runs an agent.
-#[test]
-#[ignore = "needs the real control plane's audit log"]
-fn audit_steady_state_sends_only_the_heartbeat() {
-    let (spoke, agent) = crate::support::beating("audited", &[]);
-    spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
-    pause(3000);
-    let ours = || {
-        let agent = spoke.user();
-        requests("hub", |event| user(event) == agent).iter().map(words).collect::<Vec<_>>()
-    };
-    // Taken first: reading the whole log takes seconds, and the agent beats on meanwhile.
-    let begun = Instant::now();
-    let before = ours().len();
-    beats_again(&agent, 10);
-    // A line may come a moment after the answer.
-    pause(500);
-    let after = ours().split_off(before);
-    // One each second, however slow this machine is.
-    let most = begun.elapsed().as_secs() + 2;
-    assert!(after.len() >= 9 && after.len() as u64 <= most, "{most}: {after:?}");
-    assert!(after.iter().all(|words| words == "update leases"), "{after:?}");
 }
