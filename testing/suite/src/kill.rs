@@ -32,3 +32,10 @@ pub fn hold(faults: &Faults, user: Option<&str>, verb: &str, nth: u32, moment: M
         Moment::Late => faults.add(rule(Action::Delay { milliseconds: 150 }).times(1)),
     }
 }
+
+/// Kills at each write, the nth of each verb, until `killed_at` says that the work was done before it came to that.
+/// Returns how often.
+pub fn at_every_write(killed_at: impl Fn(&str, u32) -> bool) -> usize {
+    let killed = |verb| (1..).take_while(|nth| killed_at(verb, *nth)).count();
+    ["create", "update", "patch", "delete"].into_iter().map(killed).sum()
+}

@@ -255,13 +255,18 @@ impl Spoke {
 
     /// A client for the hub with what the Secret holds, as any consumer of it would make.
     pub fn as_agent(&self) -> Client {
-        for (key, value) in self.credential().expect("the Secret") {
-            fs::write(self.directory.path().join(key), value).expect("the file is written");
-        }
-        let access = kubeconfig::from_file(&self.directory.path().join("kubeconfig"));
+        let access = kubeconfig::from_file(&self.credential_files());
         let timing = Timeouts::with_request(Duration::from_secs(10));
         Client::new("hub", access.expect("the kubeconfig"), Reload::Never, timing)
             .expect("a client")
+    }
+
+    /// The kubeconfig among files with what the Secret holds, as the dumper would write them.
+    pub fn credential_files(&self) -> PathBuf {
+        for (key, value) in self.credential().expect("the Secret") {
+            fs::write(self.directory.path().join(key), value).expect("the file is written");
+        }
+        self.directory.path().join("kubeconfig")
     }
 
     // --- Events ---

@@ -32,15 +32,6 @@ pub fn bindings() -> Resource {
     Resource { version: "v1beta2".into(), ..resource(GROUP, "managedclustersetbindings", kind) }
 }
 
-pub fn placements() -> Resource {
-    Resource { version: "v1beta1".into(), ..resource(GROUP, "placements", "Placement") }
-}
-
-pub fn decisions() -> Resource {
-    let version = "v1beta1".into();
-    Resource { version, ..resource(GROUP, "placementdecisions", "PlacementDecision") }
-}
-
 /// Templates of add-ons.
 pub fn templates() -> Resource {
     let version = ADDONS.1.into();

@@ -4,20 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use apiclient::{resource::LEASES, time::micro_time};
 use serde_json::{Value, json};
-use suite::{
-    cluster::Cluster,
-    eventually,
-    needs::{Need, needs},
-    ocm::HOSTING_CLUSTER,
-    pause,
-    rights::revoke,
-    sidecar::Sidecar,
-    spoke::Spoke,
-};
+use suite::{cluster::Cluster, eventually, pause, rights::revoke, sidecar::Sidecar, spoke::Spoke};
 
-use crate::support::{joined, joins};
+use crate::support::joined;
 
-const ADDON: &str = "addon1";
+pub(crate) const ADDON: &str = "addon1";
 
 /// A cluster with an add-on, whose agent is in a namespace of its own.
 fn with_addon(name: &str) -> (Spoke, Sidecar, String) {
@@ -48,7 +39,7 @@ pub(crate) fn renew(cluster: &Cluster, namespace: &str, time: &Value) {
 
 /// Reason and message of the condition, once it has this status.
 #[track_caller]
-fn told(spoke: &Spoke, status: &str) -> (String, String) {
+pub(crate) fn told(spoke: &Spoke, status: &str) -> (String, String) {
     let condition = spoke.hub.wait_for_addon(&spoke.cluster, ADDON, status);
     let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
@@ -99,33 +90,6 @@ fn addon_lease_what_somebody_else_writes_is_put_right() {
     spoke.hub.set_addon_status(&spoke.cluster, ADDON, &json!({"namespace": other}));
     told(&spoke, "Unknown");
     renew(&spoke.managed, &other, &seconds_ago(0));
-    told(&spoke, "True");
-}
-
-#[test]
-fn addon_lease_hosted_is_on_the_management_cluster() {
-    if !needs(Need::Embedded, "a third server is the spoke") {
-        return;
-    }
-    let other = Cluster::embedded("spoke");
-    let spoke = Spoke::auto("addon-hosted");
-    let _agent = joins(&spoke, &["-spoke-kubeconfig", other.kubeconfig.to_str().expect("a path")]);
-    let namespace = spoke.addon_namespace();
-    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
-    spoke.hub.add_annotated_addon(&spoke.cluster, ADDON, &namespace, &annotations);
-    let message = "The status of addon1 add-on is unknown. No lease found on hosting cluster \
-                   \"hosting1\"; verify it matches the cluster where this managed cluster's \
-                   klusterlet actually runs.";
-    let unknown = texts("ManagedClusterAddOnLeaseNotFound", message);
-    assert_eq!(told(&spoke, "Unknown"), unknown);
-    renew(&spoke.managed, &namespace, &seconds_ago(0));
-    told(&spoke, "True");
-    // The one that runs on the spoke has its Lease there.
-    spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
-    told(&spoke, "Unknown");
-    other.create_namespace(&namespace);
-    renew(&other, &namespace, &seconds_ago(0));
     told(&spoke, "True");
 }
 

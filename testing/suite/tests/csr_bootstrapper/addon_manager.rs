@@ -1,27 +1,23 @@
 //! OCM's addon-manager on the hub: it says what an add-on of a template needs, and approves and signs what is asked
 //! for; the program gives the add-on its credentials.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, path::PathBuf, process::Command};
 
-use apiclient::{
-    client::{Client, Reload, Timeouts},
-    resource::Resource,
-};
+use apiclient::resource::Resource;
 use serde_json::{Value, json};
 use suite::{
     clock::Clock,
     eventually,
     identity::Data,
-    listing::list,
     needs::{Need, needs},
-    ocm::{AVAILABLE, managements, reasons, templates, works},
+    ocm::{AVAILABLE, managements, reasons, templates},
     scene::{ADDON, Scene},
     spoke::Spoke,
     stays, within,
 };
 
 use crate::{
-    addon_registration::support::{CUSTOM, KUBE_CLIENT, certificate, data},
+    addon_registration::support::{CUSTOM, KUBE_CLIENT, certificate, code, data},
     support::joined,
 };
 
@@ -113,36 +109,11 @@ impl<'a> Addon<'a> {
         });
     }
 
-    /// What its manager wants to have done on the cluster, once the work agent says how that went.
-    fn work(&self, status: &str) {
-        let (kind, hub) = (works(), &self.spoke.hub.cluster);
-        let labels = format!("open-cluster-management.io/addon-name={}", self.name);
-        let name = eventually("there is a ManifestWork", || {
-            let all = list(&hub.client, &kind.collection(&self.spoke.cluster), &labels).ok()?;
-            Some(all.first()?["metadata"]["name"].as_str()?.to_owned())
-        });
-        let condition = |kind: &str, status: &str| {
-            json!({"type": kind, "status": status, "reason": "Played", "message": "by the suite",
-                "lastTransitionTime": "2026-11-23T00:00:00Z"})
-        };
-        let conditions = [condition("Applied", "True"), condition("Available", status)];
-        let patch = json!({"status": {"conditions": conditions}});
-        hub.merge(&kind.object(&self.spoke.cluster, &name).status(), &patch);
-    }
-
-    /// What the hub answers to the add-on about its cluster's ConfigMaps, which its template grants it.
-    fn reads(&self, data: &Data) -> u16 {
-        let data = data.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
-        let config = kubeconfig::from_secret("ns/x", &data).expect("the kubeconfig");
-        let timing = Timeouts::with_request(Duration::from_secs(10));
-        let client = Client::new("hub", config, Reload::Never, timing).expect("a client");
-        let path = format!("/api/v1/namespaces/{}/configmaps", self.spoke.cluster);
-        client.text(&path).expect("an answer").0
-    }
-
+    /// Waits until the hub lets it read its cluster's ConfigMaps, as its template says.
     #[track_caller]
     fn may_read(&self, data: &Data) {
-        within(60, "it has its rights", || self.reads(data) == 200);
+        let path = format!("/api/v1/namespaces/{}/configmaps", self.spoke.cluster);
+        within(60, "it has its rights", || code(data, &path) == 200);
     }
 }
 
@@ -199,17 +170,7 @@ fn template_add_on_gets_certificates_by_addon_manager() {
     addon.told("ClusterCertificateRotated", "True");
     assert_eq!(addon.object()["status"]["kubeClientDriver"], "csr");
 
-    // Its availability is what the work agent says, whether or not it has a Lease.
-    addon.work("True");
-    addon.told("Available", "True");
-    addon.labelled("available");
-    addon.work("False");
-    addon.told("Available", "False");
-    addon.labelled("unhealthy");
-    addon.work("True");
-    addon.told("Available", "True");
-    addon.labelled("available");
-    stays("nobody else writes it", || {
+    stays("its availability is the work agent's to tell", || {
         let conditions = addon.object()["status"]["conditions"].to_string();
         csrs(&addon).len() == 2 && !conditions.contains("ManagedClusterAddOnLease")
     });

@@ -40,7 +40,7 @@ fn install(spoke: &Spoke, count: usize) {
     spoke.hub.add_addon(&spoke.cluster, "last", &namespace);
     let status = json!({"registrations": [{"signerName": CUSTOM}]});
     spoke.hub.set_addon_status(&spoke.cluster, "last", &status);
-    eventually("a CSR is posted for the last one", || has_csr(spoke, "last").then_some(()));
+    eventually("a CSR is posted for the last one", || has_csr(spoke, "last"));
 }
 
 fn fits(agent: &Sidecar) {
@@ -87,12 +87,10 @@ fn addon_left_out_as_longest_follows_when_another_goes() {
     install_long(&spoke, "longest", &namespace, (14 << 10) + 256);
     // Installed after it, and served.
     install_long(&spoke, "short", &namespace, 1);
-    eventually("the others have CSRs", || {
-        (has_csr(&spoke, "short") && has_csr(&spoke, "a0")).then_some(())
-    });
+    eventually("the others have CSRs", || has_csr(&spoke, "short") && has_csr(&spoke, "a0"));
     assert!(!has_csr(&spoke, "longest"), "{}", agent.log());
     for number in 0..2 {
         spoke.hub.delete_addon(&spoke.cluster, &format!("a{number}"));
     }
-    eventually("it has a CSR", || has_csr(&spoke, "longest").then_some(()));
+    eventually("it has a CSR", || has_csr(&spoke, "longest"));
 }

@@ -5,7 +5,6 @@ pub(crate) mod certificate;
 mod conflict;
 mod crash;
 mod hosted;
-mod subject;
 pub(crate) mod support;
 mod switched;
 mod takeover;

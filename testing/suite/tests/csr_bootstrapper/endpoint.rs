@@ -2,26 +2,9 @@
 
 use std::time::SystemTime;
 
-use suite::{eventually, ocm::AVAILABLE, relay::Way, sidecar::families, spoke::Spoke, stays};
+use suite::{eventually, relay::Way, sidecar::families, spoke::Spoke};
 
 use crate::support::{beats, beats_again, joins};
-
-#[test]
-fn healthy_without_any_server_from_the_start() {
-    for way in [Way::Closed, Way::Silent] {
-        let spoke = Spoke::auto("nowhere");
-        spoke.hub_relay.set(way);
-        spoke.managed_relay.set(way);
-        let agent = spoke.start(&[]);
-        let body = agent.wait_for_code("/readyz", 503);
-        assert!(body.len() > 5, "{body}");
-        stays("healthy", || agent.ask("/healthz").0 == 200);
-        spoke.hub_relay.set(Way::Open);
-        spoke.managed_relay.set(Way::Open);
-        agent.wait_for_code("/readyz", 200);
-        spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    }
-}
 
 #[test]
 fn metrics_count_what_happened() {

@@ -1,8 +1,7 @@
 //! manifests/hub: the hub's API server puts heartbeats of a joined cluster into their own flow, and nothing else.
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
@@ -36,14 +35,6 @@ fn apply(spoke: &Spoke) -> String {
     schema["metadata"]["uid"].as_str().expect("its uid").to_owned()
 }
 
-/// The cluster's credential, in files as the dumper would write them.
-fn credential(spoke: &Spoke) -> PathBuf {
-    for (key, value) in spoke.credential().expect("the Secret") {
-        fs::write(spoke.directory.path().join(key), value).expect("the file is written");
-    }
-    spoke.directory.path().join("kubeconfig")
-}
-
 #[test]
 fn flow_of_heartbeats_has_only_heartbeats() {
     if !needs(Need::Real, "flows of its API server") {
@@ -54,7 +45,7 @@ fn flow_of_heartbeats_has_only_heartbeats() {
     if !needs(Need::Found(is_served), "FlowSchemas of v1 are there as of Kubernetes 1.29") {
         return;
     }
-    let (flow, credential) = (apply(&spoke), credential(&spoke));
+    let (flow, credential) = (apply(&spoke), spoke.credential_files());
     // The server names the flow in a header, which kubectl shows.
     let is_in_flow = |arguments: &[&str]| {
         let told = kubectl(&credential, &[&["-v=8"], arguments].concat()).stderr;

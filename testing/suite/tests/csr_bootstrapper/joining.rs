@@ -5,10 +5,8 @@
 
 mod moved;
 mod proxy;
-mod rebootstrap;
 mod recovery;
 mod restart;
-mod rights;
 pub(crate) mod support;
 mod switch_hub;
 pub(crate) mod two_hubs;

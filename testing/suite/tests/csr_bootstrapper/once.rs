@@ -6,24 +6,16 @@ use suite::{
     ocm::{HEARTBEAT, JOINED},
     pause,
     relay::Way,
-    sidecar::{Sidecar, free_port},
     spoke::Spoke,
     throughout,
 };
 
 use crate::support::{joins, sent};
 
-/// Starts it with `-once`; its endpoint would be on its port.
-fn once(spoke: &Spoke, more: &[&str]) -> Sidecar {
-    let mut command = spoke.command(free_port());
-    command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap, "-once"]).args(more);
-    Sidecar::spawn(command, 0)
-}
-
 /// Runs it to its end: the exit code, and the log's last line.
 #[track_caller]
 fn ends(spoke: &Spoke, more: &[&str], code: i32) -> String {
-    let mut agent = once(spoke, more);
+    let mut agent = spoke.start(&[&["-once"], more].concat());
     assert_eq!(agent.wait().code(), Some(code), "{}", agent.log());
     // At -v=2 a watch that is being ended may still tell of its retry.
     let log = agent.log();
@@ -88,7 +80,7 @@ fn once_leaves_its_request_to_the_next_start() {
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
     // Whoever goes on removes it.
     let _agent = spoke.start(&[]);
-    eventually("the stored request is removed", || spoke.pending().is_none().then_some(()));
+    eventually("the stored request is removed", || spoke.pending().is_none());
 }
 
 #[test]
@@ -106,7 +98,7 @@ fn once_says_last_why_there_is_no_credential() {
 #[test]
 fn once_stopped_early_is_no_success() {
     let spoke = Spoke::new("stopped-once");
-    let mut agent = once(&spoke, &["-wait-timeout", "3600"]);
+    let mut agent = spoke.start(&["-once", "-wait-timeout", "3600"]);
     spoke.hub.next_csr(&spoke.cluster);
     pause(200);
     let (code, time) = agent.terminate();

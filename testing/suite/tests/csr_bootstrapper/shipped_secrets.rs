@@ -49,7 +49,7 @@ fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
     let before = uids(&spoke);
     let mut agent = spoke.start(&[]);
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    eventually("the stored request is emptied", || spoke.pending().is_none().then_some(()));
+    eventually("the stored request is emptied", || spoke.pending().is_none());
     let namespace = spoke.addon_namespace();
     spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
     let status = json!({"registrations": [{"signerName": KUBE_CLIENT}]});
@@ -59,7 +59,7 @@ fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
     assert!(spoke.read_secret(STORE).is_some());
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
     gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    eventually("nothing is stored", || spoke.read_secret(STORE).is_none().then_some(()));
+    eventually("nothing is stored", || spoke.read_secret(STORE).is_none());
     agent.stops_as_asked();
     // What is left of one certificate is used for the next.
     spoke.managed.merge(
@@ -75,46 +75,43 @@ fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
 
 /// Waits until /readyz says `what`, and an Event too.
 fn is_told(spoke: &Spoke, agent: &Sidecar, what: &str) {
-    eventually(&format!("/readyz says {what}"), || {
-        agent.ask("/readyz").1.contains(what).then_some(())
-    });
+    eventually(&format!("/readyz says {what}"), || agent.ask("/readyz").1.contains(what));
     eventually(&format!("an Event says {what}"), || {
-        let says = |event: &Value| {
+        spoke.events().iter().any(|event| {
             event["reason"] == "SecretSaveFailed" && event["message"].to_string().contains(what)
-        };
-        spoke.events().iter().any(says).then_some(())
+        })
     });
 }
 
-/// Deletes the Secret and applies secrets/ again, as the sentence says.
+/// Deletes the Secret, if it is there, and applies secrets/ again, as the sentence says.
 fn ship_again(spoke: &Spoke, name: &str) {
     spoke.delete_secret(name);
-    ship(spoke, name);
-}
-
-fn ship(spoke: &Spoke, name: &str) {
     let secret = shipped_secrets().into_iter().find(|it| it["metadata"]["name"] == name);
     spoke.managed.create(&SECRETS.collection(&spoke.namespace), &secret.expect("it is shipped"));
 }
 
 #[test]
-fn immutable_secrets_are_told_until_replaced() {
+fn unwritable_secrets_are_told_until_applied_again() {
     if !needs(Need::Embedded, "the spoke has a server of its own") {
         return;
     }
-    for name in [SECRET, PENDING] {
-        let spoke = stage("immutable", Bootstrap::Auto);
+    const AGAIN: &str =
+        "is immutable: delete it, and apply manifests/csr-bootstrapper/secrets again";
+    const MISSING: &str = "does not exist: apply manifests/csr-bootstrapper/secrets";
+    for (name, what) in [(SECRET, AGAIN), (PENDING, AGAIN), (PENDING, MISSING)] {
+        let spoke = stage("unwritable", Bootstrap::Auto);
         let target = SECRETS.object(&spoke.namespace, name);
-        spoke.managed.merge(&target, &json!({"immutable": true}));
+        match what {
+            MISSING => spoke.managed.delete(&target),
+            _ => drop(spoke.managed.merge(&target, &json!({"immutable": true}))),
+        }
         let agent = spoke.start(&[]);
-        let sentence = format!(
-            "secrets {}/{name} is immutable: delete it, and apply manifests/csr-bootstrapper/secrets again",
-            spoke.namespace
-        );
-        is_told(&spoke, &agent, &sentence);
+        is_told(&spoke, &agent, &format!("secrets {}/{name} {what}", spoke.namespace));
+        let requests = usize::from(name == SECRET);
+        assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), requests, "no key without its Secret");
         ship_again(&spoke, name);
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-        eventually("all is well", || (agent.ask("/readyz").1 == "ok\n").then_some(()));
+        eventually("all is well", || agent.ask("/readyz").1 == "ok\n");
     }
 }
 
@@ -132,23 +129,5 @@ fn request_that_cannot_be_emptied_is_told_while_ready() {
     is_told(&spoke, &agent, &format!("{PENDING} is immutable: delete it"));
     assert_eq!(agent.ask("/readyz").0, 200);
     ship_again(&spoke, PENDING);
-    eventually("it is over", || (!agent.ask("/readyz").1.contains("immutable")).then_some(()));
-}
-
-#[test]
-fn missing_pending_secret_is_told_until_applied() {
-    if !needs(Need::Embedded, "the spoke has a server of its own") {
-        return;
-    }
-    let spoke = stage("upgraded", Bootstrap::Auto);
-    spoke.delete_secret(PENDING);
-    let agent = spoke.start(&[]);
-    let sentence = format!(
-        "secrets {}/{PENDING} does not exist: apply manifests/csr-bootstrapper/secrets",
-        spoke.namespace
-    );
-    is_told(&spoke, &agent, &sentence);
-    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty());
-    ship(&spoke, PENDING);
-    spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
+    eventually("it is over", || !agent.ask("/readyz").1.contains("immutable"));
 }

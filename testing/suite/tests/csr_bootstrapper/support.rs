@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use dev_apiserver::Request;
 use serde_json::{Value, json};
 use suite::{
-    PATIENCE, eventually,
+    PATIENCE,
+    cluster::Cluster,
+    eventually,
     ocm::{AVAILABLE, clusters},
     pause,
     sidecar::Sidecar,
@@ -13,6 +15,15 @@ use suite::{
 };
 
 // --- a cluster that has joined ---
+
+/// A cluster that waits for its first certificate, its agent, and the name of the request.
+#[track_caller]
+pub(crate) fn asking(name: &str) -> (Spoke, Sidecar, String) {
+    let spoke = Spoke::new(name);
+    let agent = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    (spoke, agent, request)
+}
 
 /// A cluster that the hub accepted and finds available, and its agent.
 pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
@@ -59,6 +70,27 @@ pub(crate) fn make_cluster(spoke: &Spoke, accepted: bool) {
     spoke.hub.cluster.create(&clusters.everywhere(), &cluster);
 }
 
+/// Gives a user or a group these rights in a namespace, by a Role of this name.
+pub(crate) fn grant(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    (kind, subject): (&str, &str),
+    rules: &Value,
+) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    for mut object in [
+        json!({"kind": "Role", "rules": rules}),
+        json!({
+            "kind": "RoleBinding", "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": name},
+            "subjects": [{"apiGroup": GROUP, "kind": kind, "name": subject}],
+        }),
+    ] {
+        object["apiVersion"] = json!(format!("{GROUP}/v1"));
+        object["metadata"] = json!({"name": name});
+        cluster.apply(&object, namespace);
+    }
+}
+
 /// The agent's user on its own cluster.
 pub(crate) fn account(spoke: &Spoke) -> String {
     format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
@@ -75,7 +107,7 @@ pub(crate) fn beats(agent: &Sidecar) -> f64 {
 #[track_caller]
 pub(crate) fn beats_again(agent: &Sidecar, times: u32) {
     let goal = beats(agent) + f64::from(times);
-    eventually("the heartbeat goes on", || (beats(agent) >= goal).then_some(()));
+    eventually("the heartbeat goes on", || beats(agent) >= goal);
 }
 
 /// The heartbeat's time on the hub.

@@ -7,12 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::json;
+use apiclient::resource::Resource;
+use serde_json::{Value, json};
 use suite::{
     cluster::resource,
     eventually, identity,
     needs::{Need, needs},
-    ocm::{is_true, replica_sets, serve_applied_works, works},
+    ocm::{SET_LABEL, bindings, is_true, replica_sets, serve_applied_works, sets, works},
     sidecar::VERBOSE,
     spoke::{
         Spoke,
@@ -21,24 +22,39 @@ use suite::{
     within,
 };
 
-use crate::{placement::Chooser, support::joined};
+use crate::support::joined;
 
 /// The name of the replica set, and of its ManifestWorks.
 const NAME: &str = "klusterlet-image";
 const IMAGE: &str = "example.com/spoke-sidecars:v1";
 
-/// Applies the example of manifests/, for the clusters of the chooser's set and the spoke's own Klusterlet.
-fn apply(spoke: &Spoke, chooser: &Chooser<'_>) {
+/// Puts the cluster into a set of its own, and binds a namespace of the hub to that, which it returns.
+fn bound_namespace(spoke: &Spoke) -> String {
+    let (hub, name) = (&spoke.hub.cluster, &spoke.namespace);
+    let namespace = hub.new_namespace("works");
+    let object = |kind: &Resource, spec: Value| {
+        json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"name": name}, "spec": spec,
+        })
+    };
+    let (sets, bindings) = (sets(), bindings());
+    hub.create(&sets.everywhere(), &object(&sets, json!({})));
+    let binding = object(&bindings, json!({"clusterSet": name}));
+    hub.create(&bindings.collection(&namespace), &binding);
+    spoke.hub.change(&spoke.cluster, &json!({"metadata": {"labels": {SET_LABEL: name}}}));
+    namespace
+}
+
+/// Applies the example of manifests/ in this namespace, for the clusters of the set and the spoke's own Klusterlet.
+fn apply(spoke: &Spoke, namespace: &str) {
     let file = "../../manifests/hub/manifestworkreplicaset.yaml";
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
-    let text = text.expect("the manifest").replace("global", chooser.set());
+    let text = text.expect("the manifest").replace("global", &spoke.namespace);
     let text = text.replace("name: klusterlet\n", &format!("name: {}\n", spoke.klusterlet()));
     let text = text.replace("[klusterlet]", &format!("[{}]", spoke.klusterlet()));
     let text = ["name", "namespace"].iter().fold(text, |text, field| {
-        text.replace(
-            &format!("{field}: spoke-sidecars\n"),
-            &format!("{field}: {}\n", chooser.namespace),
-        )
+        text.replace(&format!("{field}: spoke-sidecars\n"), &format!("{field}: {}\n", namespace))
     });
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(&spoke.hub.cluster.kubeconfig).args(["apply", "-f", "-"]);
@@ -78,12 +94,12 @@ fn replica_set_changes_one_field_of_the_klusterlet() {
     let local = identity::kubeconfig_of_account(&spoke.managed, way, &namespace, &account);
     let file = spoke.write("work.kubeconfig", &local);
     let _agent = spoke.start_work_agent_as(&file, &kubeconfig);
-    let chooser = Chooser::new(&spoke);
-    apply(&spoke, &chooser);
+    let bound = bound_namespace(&spoke);
+    apply(&spoke, &bound);
     spoke.hub.change(&spoke.cluster, &json!({"metadata": {"labels": {"spoke-sidecars": "true"}}}));
 
     let (works, sets) = (works(), replica_sets());
-    let (work, set) = (works.object(&spoke.cluster, NAME), sets.object(&chooser.namespace, NAME));
+    let (work, set) = (works.object(&spoke.cluster, NAME), sets.object(&bound, NAME));
     let hub = &spoke.hub.cluster;
     // The controllers may only just have started.
     within(60, "there is a ManifestWork for the cluster", || hub.get(&work).is_some());

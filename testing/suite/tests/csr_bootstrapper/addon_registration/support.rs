@@ -34,6 +34,16 @@ pub(crate) fn stage(name: &str, more: &[&str]) -> (Spoke, Sidecar, String) {
     (spoke, agent, namespace)
 }
 
+/// The same with an add-on that has its certificate for the hub's API server; what is in its Secret.
+#[track_caller]
+pub(crate) fn registered(name: &str) -> (Spoke, Sidecar, String, Data) {
+    let (spoke, agent, namespace) = stage(name, &[]);
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    spoke.hub.approve_next(&spoke.cluster);
+    let (data, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    (spoke, agent, namespace, data)
+}
+
 /// Installs the add-on, whose manager wants these registrations.
 pub(crate) fn add(spoke: &Spoke, namespace: &str, registrations: &Value) {
     spoke.hub.add_addon(&spoke.cluster, ADDON, namespace);
@@ -129,11 +139,17 @@ pub(crate) fn has_driver(spoke: &Spoke, driver: &str) {
     });
 }
 
-/// What the hub answers to whoever has the content of this Secret: anything but 401 knows it.
-pub(crate) fn code(data: &Data) -> u16 {
+/// What the hub answers to whoever has the content of this Secret.
+pub(crate) fn code(data: &Data, path: &str) -> u16 {
     let data = data.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
     let config = kubeconfig::from_secret("ns/x", &data).expect("the kubeconfig");
     let timing = Timeouts::with_request(Duration::from_secs(10));
     let client = Client::new("hub", config, Reload::Never, timing).expect("a client");
-    client.text("/api/v1/namespaces/default/secrets").expect("an answer").0
+    client.text(path).expect("an answer").0
+}
+
+/// The hub knows whoever has it, whatever he may do.
+#[track_caller]
+pub(crate) fn is_known(data: &Data) {
+    assert_ne!(code(data, "/api/v1/namespaces/default/secrets"), 401);
 }

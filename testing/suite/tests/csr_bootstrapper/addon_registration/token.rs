@@ -6,6 +6,7 @@ use serde_json::json;
 use suite::{cluster::resource, eventually, identity::Data, real, spoke::Spoke, stays, within};
 
 use super::{certificate::keys, support::*};
+use crate::support::grant;
 
 const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
@@ -29,28 +30,18 @@ fn wait_for_infrastructure(spoke: &Spoke) {
 
 /// What it does (ocm `pkg/addon/controllers/addontokeninfra`).
 fn play_infrastructure(spoke: &Spoke) {
-    const RBAC: &str = "rbac.authorization.k8s.io";
     let (hub, cluster, name) = (&spoke.hub.cluster, &spoke.cluster, format!("{ADDON}-agent"));
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
     let account = hub.create(&accounts.collection(cluster), &account);
-    let roles = resource(RBAC, "roles", "Role");
+    let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
     if hub.get(&roles.object(cluster, &name)).is_none() {
+        let rules = json!([{
+            "apiGroups": [""], "resources": ["serviceaccounts/token"],
+            "resourceNames": [name], "verbs": ["create"],
+        }]);
         let group = format!("system:open-cluster-management:{cluster}");
-        for mut object in [
-            json!({"kind": "Role", "rules": [{
-                "apiGroups": [""], "resources": ["serviceaccounts/token"],
-                "resourceNames": [name], "verbs": ["create"],
-            }]}),
-            json!({
-                "kind": "RoleBinding", "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-                "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group}],
-            }),
-        ] {
-            object["apiVersion"] = json!(format!("{RBAC}/v1"));
-            object["metadata"] = json!({"name": name});
-            hub.apply(&object, cluster);
-        }
+        grant(hub, (cluster, &name), ("Group", &group), &rules);
     }
     let uid = account["metadata"]["uid"].as_str().expect("a uid");
     let condition = json!({
@@ -128,10 +119,7 @@ fn addon_token_registration_repairs_its_secret() {
 /// Of both kinds there is nothing left of the other.
 #[test]
 fn addon_token_registration_after_a_certificate_and_back() {
-    let (spoke, mut agent, namespace) = stage("addon-switch", &[]);
-    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    spoke.hub.approve_next(&spoke.cluster);
-    certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    let (spoke, mut agent, namespace, _) = registered("addon-switch");
     agent.stops_as_asked();
     let mut agent = spoke.start(TOKENS);
     has_driver(&spoke, "token");

@@ -2,12 +2,7 @@
 
 use std::process::Command;
 
-use suite::{
-    clock::Clock,
-    needs::{Need, needs},
-    spoke::Spoke,
-    throughout,
-};
+use suite::{clock::Clock, spoke::Spoke, throughout};
 
 use crate::certificate::{
     forge,
@@ -53,29 +48,11 @@ fn own_wrong_clock_does_not_judge_the_hubs_certificates() {
             command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]);
             clock.give(command);
         });
-        is_taken(&spoke, &sidecar, from, until);
+        let name = spoke.hub.next_csr(&spoke.cluster);
+        let request = pem(&csr(&spoke, &name).expect("the request"));
+        issue(&spoke, &name, forge::certificate(&request, &subject(&spoke, from, until)));
+        spoke.wait_for_certificate();
+        nothing_more(&spoke, 3000);
+        assert_eq!((names(&spoke).len(), ended(&sidecar, "Issued")), (1, 1.0), "{}", sidecar.log());
     }
-}
-
-/// By the hub's clock, which is behind, a tenth of its life is left.
-#[test]
-fn hub_behind_issues_expired_certificate_which_is_taken() {
-    if !needs(Need::Embedded, "its clock is right") {
-        return;
-    }
-    let spoke = Spoke::new("behind");
-    spoke.hub.cluster.faults().set_date_offset(-600);
-    let sidecar = spoke.start(&[]);
-    is_taken(&spoke, &sidecar, -3600, -60);
-}
-
-/// The certificate that the hub issues for these seconds from now is saved, and used for a while.
-#[track_caller]
-fn is_taken(spoke: &Spoke, sidecar: &suite::sidecar::Sidecar, from: i64, until: i64) {
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    let request = pem(&csr(spoke, &name).expect("the request"));
-    issue(spoke, &name, forge::certificate(&request, &subject(spoke, from, until)));
-    spoke.wait_for_certificate();
-    nothing_more(spoke, 3000);
-    assert_eq!((names(spoke).len(), ended(sidecar, "Issued")), (1, 1.0), "{}", sidecar.log());
 }

@@ -2,16 +2,22 @@
 
 use std::time::Instant;
 
-use dev_apiserver::Rule;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::{Rule, signing_request};
+use serde_json::json;
 use suite::{
     faults::code,
     needs::{Need, needs},
+    ocm::{self, CLUSTER_LABEL},
     spoke::Spoke,
     within,
 };
 
-use crate::certificate::support::{
-    another, csr, delete, due, joined_by, names, nothing_more, post_some, rotated, said, uid,
+use crate::{
+    certificate::support::{
+        another, csr, delete, due, groups, joined_by, name, names, nothing_more, rotated, said, uid,
+    },
+    support::asking,
 };
 
 const HALTED: &str = "Stop creating csr since there are too many csr created already on hub";
@@ -19,9 +25,7 @@ const CSRS: &str = "certificatesigningrequests";
 
 #[test]
 fn vanished_request_is_posted_again_under_its_name() {
-    let spoke = Spoke::new("vanished");
-    let _sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, _sidecar, name) = asking("vanished");
     for _ in 0..2 {
         let before = uid(&csr(&spoke, &name).expect("the request"));
         delete(&spoke, &name);
@@ -55,11 +59,34 @@ fn denied_renewal_leaves_the_old_certificate() {
     assert_eq!(sidecar.ask("/readyz").0, 200, "the old one is good still");
 }
 
+/// Ten requests, as so many restarts of a forgetful agent leave them.
+fn post_ten(spoke: &Spoke) -> Vec<String> {
+    let (all, groups) = (ocm::requests(), groups(spoke));
+    let post = |_| {
+        let groups = groups.each_ref().map(String::as_str);
+        let (request, _) = signing_request(&spoke.user(), &groups);
+        let body = json!({
+            "apiVersion": all.api_version(), "kind": all.kind,
+            "metadata": {
+                "generateName": format!("{}-", spoke.cluster),
+                "labels": {CLUSTER_LABEL: spoke.cluster},
+            },
+            "spec": {
+                "request": BASE64_STANDARD.encode(request),
+                "signerName": "kubernetes.io/kube-apiserver-client",
+                "usages": ["digital signature", "key encipherment", "client auth"],
+            },
+        });
+        name(&spoke.hub.cluster.create(&all.everywhere(), &body))
+    };
+    (0..10).map(post).collect()
+}
+
 /// About a minute: that is how often a halted agent looks.
 #[test]
 fn ten_own_open_requests_halt_it_until_there_is_room() {
     let spoke = Spoke::new("halted");
-    let open = post_some(&spoke, 10, &spoke.user());
+    let open = post_ten(&spoke);
     let start = Instant::now();
     let sidecar = spoke.start(&[]);
     let message = said(&spoke, "ClientCertificateCreationHalted");
@@ -90,9 +117,7 @@ fn unreadable_request_is_not_taken_for_absent() {
         return;
     }
     for with in [403, 503] {
-        let spoke = Spoke::new("hidden");
-        let mut sidecar = spoke.start(&[]);
-        let name = spoke.hub.next_csr(&spoke.cluster);
+        let (spoke, mut sidecar, name) = asking("hidden");
         let before = uid(&csr(&spoke, &name).expect("the request"));
         hide(&spoke, with);
         sidecar.wait_for(&format!(": {with}: "));

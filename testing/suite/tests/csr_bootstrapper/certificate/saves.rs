@@ -8,13 +8,12 @@ use suite::{
     faults::code,
     needs::{Need, needs},
     ocm,
-    spoke::Spoke,
 };
 
 use crate::{
     certificate::support::{csr, due, joined_by, names, no_key_alone, saves},
     joining::support::settled,
-    support::account,
+    support::{account, asking},
 };
 
 #[test]
@@ -22,9 +21,7 @@ fn refused_save_is_repeated_without_a_second_request() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
-    let spoke = Spoke::new("unsaved");
-    let sidecar = spoke.start(&[]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, sidecar, request) = asking("unsaved");
     let key = spoke.pending().expect("the stored request")["tls.key"].clone();
     let faults = spoke.managed.faults();
     let rule = Rule::new(code(403)).verb("create").resource("secrets").user(&account(&spoke));

@@ -4,20 +4,18 @@ use std::time::{Duration, SystemTime};
 
 use apiclient::{error::Error, resource::Target};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Request, signing_request};
+use dev_apiserver::Request;
 use serde_json::{Value, json};
 use suite::{
     eventually,
     identity::{Data, hub_secret},
-    ocm::{self, CLUSTER_LABEL, PREFIX, ROTATED, clusters, global},
+    ocm::{self, PREFIX, ROTATED, clusters, global},
     sidecar::Sidecar,
     spoke::{AGENT, Spoke},
     throughout, within,
 };
 
 use crate::{certificate::forge::Subject, support::make_cluster};
-
-pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 // --- stages ---
 
@@ -96,27 +94,6 @@ pub(crate) fn another(spoke: &Spoke, known: &[String]) -> String {
     })
 }
 
-/// Requests for `user` of this cluster, as so many restarts of a forgetful agent leave them.
-pub(crate) fn post_some(spoke: &Spoke, count: usize, user: &str) -> Vec<String> {
-    let (all, groups) = (ocm::requests(), groups(spoke));
-    let post = |_| {
-        let (request, _) = signing_request(user, &groups.each_ref().map(String::as_str));
-        let body = json!({
-            "apiVersion": all.api_version(), "kind": all.kind,
-            "metadata": {
-                "generateName": format!("{}-", spoke.cluster),
-                "labels": {CLUSTER_LABEL: spoke.cluster},
-            },
-            "spec": {
-                "request": BASE64_STANDARD.encode(request), "signerName": SIGNER,
-                "usages": ["digital signature", "key encipherment", "client auth"],
-            },
-        });
-        name(&spoke.hub.cluster.create(&all.everywhere(), &body))
-    };
-    (0..count).map(post).collect()
-}
-
 /// Answers a request with this certificate, whatever it is, as a signer does.
 pub(crate) fn issue(spoke: &Spoke, name: &str, pem: impl AsRef<[u8]>) {
     let all = ocm::requests();
@@ -156,7 +133,7 @@ pub(crate) fn joined_by(spoke: &Spoke, name: &str) {
         (spoke.credential()?.get("tls.crt")? == issued.as_bytes()).then_some(())
     });
     works(spoke);
-    eventually("the stored request is removed", || spoke.pending().is_none().then_some(()));
+    eventually("the stored request is removed", || spoke.pending().is_none());
 }
 
 /// Any consumer of the Secret can use the hub with it.

@@ -11,8 +11,11 @@ use suite::{
     throughout,
 };
 
-use crate::joining::support::{
-    bootstrap_unknown, joined, kubeconfig, let_in, roles, settled, stays_as_it_is,
+use crate::{
+    joining::support::{
+        bootstrap_unknown, joined, kubeconfig, let_in, roles, settled, stays_as_it_is,
+    },
+    support::asking,
 };
 
 #[test]
@@ -20,9 +23,7 @@ fn another_hub_while_a_request_waits_at_the_first() {
     if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
-    let mut spoke = Spoke::new("moved-waiting");
-    let sidecar = spoke.start(&[]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
+    let (mut spoke, sidecar, request) = asking("moved-waiting");
     let hub = Hub::new();
     spoke.put_bootstrap(&hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual));
     let old = std::mem::replace(&mut spoke.hub, hub);

@@ -2,19 +2,19 @@
 
 use apiclient::resource::SECRETS;
 use kubeconfig::secret;
-use serde_json::json;
+use serde_json::{Value, json};
 use suite::{eventually, proxy::Proxy, spoke::Spoke};
 
-use crate::joining::support::{bootstrap_with, kubeconfig, settled};
+use crate::joining::support::{kubeconfig, settled};
 
 // ocm spokecluster_joining_test.go:135
 #[test]
 fn cluster_and_its_add_ons_join_through_an_http_proxy() {
     let spoke = Spoke::auto("join-http-proxy");
     let proxy = Proxy::to(&spoke.hub_relay.address.to_string());
-    spoke.put_bootstrap(&bootstrap_with(&spoke, |cluster| {
-        cluster["proxy-url"] = json!(proxy.url());
-    }));
+    let mut bootstrap: Value = serde_json::from_str(&spoke.bootstrap_kubeconfig()).expect("JSON");
+    bootstrap["clusters"][0]["cluster"]["proxy-url"] = json!(proxy.url());
+    spoke.put_bootstrap(&bootstrap.to_string());
     let sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
     let line = format!("\n    proxy-url: {}\n", proxy.url());

@@ -1,13 +1,23 @@
-//! Startup with unusable input, which is repaired later: the process goes on and works then.
+//! Input that is unusable, and credentials that are lost: the process goes on, and works once it can.
 
+use std::time::{Duration, Instant};
+
+use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
-    identity::token_in,
+    identity::{Data, token_in},
     needs::{Need, needs},
     spoke::Spoke,
+    within,
 };
 
-use crate::joining::support::{bootstrap_unknown, joined, roles, settled, waits};
+use crate::{
+    joining::support::{
+        bootstrap_unknown, is_seen, joined, roles, settled, stays_as_it_is, version,
+        wait_for_another, waits,
+    },
+    support::make_cluster,
+};
 
 // ocm spokeagent_recovery_test.go:25
 #[test]
@@ -66,4 +76,75 @@ fn good_credential_needs_no_bootstrap_kubeconfig() {
         settled(&spoke, &sidecar);
         assert_eq!((spoke.credential(), roles(&spoke)), (before.clone(), vec!["bootstrap"]));
     }
+}
+
+/// Neither list nor watch requests, which are looked up every 15 s; nor create the cluster, which somebody else does.
+#[test]
+fn bootstrap_identity_that_may_only_post_and_get_joins() {
+    if !needs(Need::Embedded, "rights can be taken away at once") {
+        return;
+    }
+    let spoke = Spoke::new("only-get");
+    let (faults, user) = (spoke.hub.cluster.faults(), spoke.how.user());
+    let forbid = || Rule::new(Action::Forbid).user(&user);
+    faults.add(forbid().resource("managedclusters"));
+    for verb in ["list", "watch"] {
+        faults.add(forbid().verb(verb).resource("certificatesigningrequests"));
+    }
+    let sidecar = spoke.start(&[]);
+    spoke.hub.approve_next(&spoke.cluster);
+    within(60, "the certificate is saved", || spoke.certificate());
+    sidecar.wait_for_code("/readyz", 200);
+    assert_eq!(roles(&spoke), ["bootstrap"], "{}", sidecar.log());
+    assert!(spoke.hub.managed_cluster(&spoke.cluster).is_none());
+    make_cluster(&spoke, true);
+    is_seen(&spoke.hub, &spoke.cluster);
+}
+
+/// The program remembers the hub.
+#[test]
+fn emptied_secret_comes_back_without_bootstrap_kubeconfig() {
+    let (spoke, sidecar) = joined("emptied");
+    let before = spoke.credential().expect("the Secret");
+    spoke.delete_secret(&spoke.bootstrap);
+    sidecar.wait_for("no valid bootstrap kubeconfig");
+    let foreign: Data = [("theirs".to_owned(), b"stays".to_vec())].into();
+    spoke.put_secret(&spoke.secret, &foreign);
+    let now = wait_for_another(&spoke, &before);
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["agent", "bootstrap"], "{}", sidecar.log());
+    assert_eq!(now["theirs"], b"stays");
+    for key in ["kubeconfig", "cluster-name"] {
+        assert_eq!(now[key], before[key], "{key}");
+    }
+}
+
+/// Longer than the others: 30 to 60 s tell a refusal from a hub that restarts, and the loop looks every 15 s.
+#[test]
+fn refused_certificate_is_replaced_after_its_patience() {
+    if !needs(Need::Embedded, "401 can be asked for") {
+        return;
+    }
+    let (spoke, sidecar) = joined("refused");
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    let (before, written) = (spoke.credential().expect("the Secret"), version(&spoke));
+    let faults = spoke.hub.cluster.faults();
+    let unauthorized = Action::Answer { code: 401, body: None, retry_after: None };
+    let rule = faults.add(Rule::new(unauthorized).user(&spoke.user()));
+    spoke.hub_relay.cut();
+    let start = Instant::now();
+    within(100, "the bootstrap identity asks", || {
+        assert_eq!(version(&spoke), written, "it stays until it is replaced");
+        roles(&spoke).len() > 1
+    });
+    assert!(start.elapsed() > Duration::from_secs(30), "{:?}", start.elapsed());
+    let why = sidecar.wait_for_code("/readyz", 503);
+    assert!(why.contains("does not accept the certificate"), "{why}");
+    // Accepted again, the old certificate would need no other one.
+    spoke.hub.approve_next(&spoke.cluster);
+    wait_for_another(&spoke, &before);
+    faults.remove(rule);
+    settled(&spoke, &sidecar);
+    stays_as_it_is(&spoke, &mut { sidecar });
+    assert_eq!(roles(&spoke), ["bootstrap", "bootstrap"]);
 }

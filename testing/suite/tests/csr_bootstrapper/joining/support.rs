@@ -1,7 +1,4 @@
-//! Helpers of these tests: a cluster that has joined, who requested its certificates, what its Secret holds,
-//! and the program without some of its flags.
-
-use std::process::{Command, Stdio};
+//! Helpers of these tests: a cluster that has joined, who requested its certificates, and what its Secret holds.
 
 use apiclient::resource::SECRETS;
 use serde_json::{Value, json};
@@ -9,7 +6,7 @@ use suite::{
     eventually,
     identity::{self, Data},
     ocm::{ACCEPTED, AVAILABLE, Hub, JOINED},
-    sidecar::{Sidecar, free_port},
+    sidecar::Sidecar,
     spoke::Spoke,
     throughout,
 };
@@ -38,7 +35,7 @@ pub(crate) fn let_in(spoke: &Spoke) {
 pub(crate) fn settled(spoke: &Spoke, sidecar: &Sidecar) {
     spoke.wait_for_certificate();
     is_seen(&spoke.hub, &spoke.cluster);
-    eventually("the stored request is removed", || spoke.pending().is_none().then_some(()));
+    eventually("the stored request is removed", || spoke.pending().is_none());
     sidecar.wait_for_code("/readyz", 200);
 }
 
@@ -50,9 +47,10 @@ pub(crate) fn is_seen(hub: &Hub, cluster: &str) {
     }
 }
 
-/// Waits for two signs of life.
+/// Has the heartbeat's Lease renewed each second, and waits for that twice: the first time may be another agent's.
 #[track_caller]
 pub(crate) fn gives_signs(spoke: &Spoke) {
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
     for _ in 0..2 {
         crate::support::renews(spoke);
     }
@@ -71,22 +69,14 @@ pub(crate) fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
 
 // --- requests ---
 
-/// Who asked for the cluster's certificates, sorted.
-pub(crate) fn askers(spoke: &Spoke) -> Vec<String> {
-    let user = |request: &Value| request["spec"]["username"].as_str().map(str::to_owned);
-    let mut users: Vec<_> = spoke.hub.csrs_of(&spoke.cluster).iter().filter_map(user).collect();
-    users.sort();
-    users
-}
-
-/// The same by roles: the agent's own certificate, or the bootstrap identity.
+/// Who asked for the cluster's certificates, sorted: the agent's own certificate, or the bootstrap identity.
 pub(crate) fn roles(spoke: &Spoke) -> Vec<&'static str> {
-    let name = |user: &String| match *user == spoke.user() {
-        true => "agent",
-        false if *user == spoke.how.user() => "bootstrap",
-        false => "another",
+    let role = |request: &Value| match request["spec"]["username"].as_str() {
+        Some(user) if user == spoke.user() => "agent",
+        Some(user) if user == spoke.how.user() => "bootstrap",
+        _ => "another",
     };
-    let mut roles: Vec<_> = askers(spoke).iter().map(name).collect();
+    let mut roles: Vec<_> = spoke.hub.csrs_of(&spoke.cluster).iter().map(role).collect();
     roles.sort_unstable();
     roles
 }
@@ -99,16 +89,6 @@ pub(crate) fn wait_for_another(spoke: &Spoke, before: &Data) -> Data {
         let other = now.get("tls.crt")? != before.get("tls.crt")?;
         other.then_some(now)
     })
-}
-
-/// The same, and that it was a renewal: asked for by the agent itself, with no person in between.
-#[track_caller]
-pub(crate) fn renewed_alone(spoke: &Spoke, sidecar: &mut Sidecar, before: &Data) -> Data {
-    let now = wait_for_another(spoke, before);
-    assert_eq!(roles(spoke), ["agent", "bootstrap"], "{}", sidecar.log());
-    settled(spoke, sidecar);
-    assert!(sidecar.alive(), "{}", sidecar.log());
-    now
 }
 
 /// Waits until the kubeconfig in the Secret is another one, next to the same certificate, with no request for that.
@@ -137,9 +117,9 @@ pub(crate) fn version(spoke: &Spoke) -> String {
 /// Checks that for a second and a half nothing is written, nothing asked, and the program is content.
 #[track_caller]
 pub(crate) fn stays_as_it_is(spoke: &Spoke, sidecar: &mut Sidecar) {
-    let before = (version(spoke), askers(spoke));
+    let before = (version(spoke), roles(spoke));
     throughout(1500, "Secret and requests stay as they are", || {
-        (version(spoke), askers(spoke)) == before
+        (version(spoke), roles(spoke)) == before
     });
     assert!(spoke.pending().is_none(), "no request is stored");
     assert_eq!(sidecar.ask("/readyz").0, 200, "{:?}", sidecar.ask("/readyz"));
@@ -147,13 +127,6 @@ pub(crate) fn stays_as_it_is(spoke: &Spoke, sidecar: &mut Sidecar) {
 }
 
 // --- bootstrap kubeconfigs ---
-
-/// A new bootstrap kubeconfig with `change` made to the cluster in it.
-pub(crate) fn bootstrap_with(spoke: &Spoke, change: impl FnOnce(&mut Value)) -> String {
-    let mut config: Value = serde_json::from_str(&spoke.bootstrap_kubeconfig()).expect("JSON");
-    change(&mut config["clusters"][0]["cluster"]);
-    config.to_string()
-}
 
 /// A bootstrap kubeconfig whose token nobody knows.
 pub(crate) fn bootstrap_unknown(spoke: &Spoke) -> String {
@@ -165,35 +138,4 @@ pub(crate) fn bootstrap_unknown(spoke: &Spoke) -> String {
 /// What the Secret's kubeconfig says, in one string.
 pub(crate) fn kubeconfig(data: &Data) -> String {
     String::from_utf8(data["kubeconfig"].clone()).expect("UTF-8")
-}
-
-// --- the program ---
-
-/// Starts the program with the bootstrap Secret, `more` flags, and without those in `left_out`.
-pub(crate) fn start_without(spoke: &Spoke, left_out: &[&str], more: &[&str]) -> Sidecar {
-    let port = free_port();
-    let command = without(&spoke.command(port), left_out);
-    let mut command = command;
-    command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]).args(more);
-    Sidecar::spawn(command, port)
-}
-
-/// `command` without some switches, or flags with their values.
-fn without(command: &Command, left_out: &[&str]) -> Command {
-    let mut other = Command::new(command.get_program());
-    let mut words = command.get_args().peekable();
-    while let Some(word) = words.next() {
-        let named = left_out.iter().any(|flag| word == *flag);
-        match named {
-            false => {
-                other.arg(word);
-            }
-            true => {
-                words.next_if(|value| !value.to_string_lossy().starts_with('-'));
-            }
-        }
-    }
-    other.env_clear().stdin(Stdio::null()).stdout(Stdio::null());
-    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    other
 }

@@ -14,13 +14,12 @@ use suite::{
 };
 
 use super::support::{is_seen, kubeconfig};
-use crate::support::{account, beats_again, renews};
+use crate::support::{account, beats_again, grant, renews};
 
 /// A switch takes two checks, some patience with the first hub, and some with its certificate on the second.
 pub(crate) const SECONDS: u64 = 60;
 /// The Secret with the bootstrap kubeconfig of the second one.
 const SECOND: &str = "bootstrap-hub2";
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// A cluster and two hubs; the first is that of `spoke`, until the agent has moved on.
 pub(crate) struct TwoHubs {
@@ -38,19 +37,15 @@ impl TwoHubs {
         let second = Hub::on(Cluster::embedded("hub2"));
         let way = Relay::to(&second.cluster.address);
         let first = spoke.write("hub1.kubeconfig", &spoke.bootstrap_kubeconfig());
-        let files = [first, spoke.directory.path().join("hub2.kubeconfig")];
-        let stage = Self { spoke, second, way, files };
-        stage.write_second();
-        stage
+        let address = way.address.to_string();
+        let kubeconfig = second.bootstrap_kubeconfig(&address, how);
+        let files = [first, spoke.write("hub2.kubeconfig", &kubeconfig)];
+        Self { spoke, second, way, files }
     }
 
+    /// The bootstrap kubeconfig for the second hub, with a new token.
     pub(crate) fn second_kubeconfig(&self) -> String {
         self.second.bootstrap_kubeconfig(&self.way.address.to_string(), self.spoke.how)
-    }
-
-    /// Writes the file for the second hub, with a new token.
-    pub(crate) fn write_second(&self) {
-        self.spoke.write("hub2.kubeconfig", &self.second_kubeconfig());
     }
 
     /// Starts the program with both files, and `more` flags.
@@ -64,23 +59,15 @@ impl TwoHubs {
     }
 
     /// The same with Secrets; that of the second hub does not exist yet.
-    pub(crate) fn start_with_secrets(&self, more: &[&str]) -> Sidecar {
-        for mut object in [
-            json!({"kind": "Role", "rules": [{
-                "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECOND], "verbs": ["list", "watch"],
-            }]}),
-            json!({
-                "kind": "RoleBinding", "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": SECOND},
-                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": account(&self.spoke)}],
-            }),
-        ] {
-            object["apiVersion"] = json!(format!("{RBAC}/v1"));
-            object["metadata"] = json!({"name": SECOND});
-            self.spoke.managed.apply(&object, &self.spoke.namespace);
-        }
+    pub(crate) fn start_with_secrets(&self) -> Sidecar {
+        let rules = json!([{
+            "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECOND], "verbs": ["list", "watch"],
+        }]);
+        let Spoke { managed, namespace, .. } = &self.spoke;
+        grant(managed, (namespace, SECOND), ("User", &account(&self.spoke)), &rules);
         let secrets = format!("{BOOTSTRAP},{SECOND}");
         self.spoke.start_as(|command| {
-            command.args(["-feature-gates", "MultipleHubs=true"]).args(more);
+            command.args(["-feature-gates", "MultipleHubs=true"]);
             command.args(["-bootstrap-kubeconfig-secret", &secrets]);
         })
     }
@@ -120,9 +107,7 @@ impl TwoHubs {
         is_seen(&self.spoke.hub, &self.spoke.cluster);
         self.spoke.hub.set_lease_duration(&self.spoke.cluster, 1);
         renews(&self.spoke);
-        eventually("the stored request is removed", || {
-            self.spoke.pending().is_none().then_some(())
-        });
+        eventually("the stored request is removed", || self.spoke.pending().is_none());
         agent.wait_for_code("/readyz", 200);
         old
     }

@@ -4,17 +4,16 @@
 
 use std::{
     fs,
-    io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use apiclient::resource::SECRETS;
+use rustls::DEFAULT_VERSIONS;
 use serde_json::Value;
 use suite::{
-    identity, pause,
+    https, identity,
     sidecar::{Sidecar, bare},
     spoke::Spoke,
     within,
@@ -170,22 +169,8 @@ impl<'a> Container<'a> {
         let get = &self.container()[probe]["httpGet"];
         assert_eq!(get["scheme"], "HTTPS");
         let path = get["path"].as_str().expect("a path");
-        let mut client = Command::new("openssl")
-            .args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{}", self.port(probe))])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("openssl");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let mut stdin = client.stdin.take().expect("its stdin");
         // Nobody may listen yet.
-        let _ = stdin.write_all(request.as_bytes());
-        pause(200);
-        drop(stdin);
-        let output = client.wait_with_output().expect("its output");
-        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
-        answer.strip_prefix("HTTP/1.1 ")?.split(' ').next()?.parse().ok()
+        Some(https::get(self.port(probe), path, DEFAULT_VERSIONS).ok()?.0)
     }
 }
 

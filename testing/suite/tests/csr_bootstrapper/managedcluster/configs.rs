@@ -1,15 +1,16 @@
-//! Client configs and annotations of the ManagedCluster.
+//! Client configs, annotations and version of the ManagedCluster.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use suite::{
     eventually,
     needs::{Need, needs},
+    ocm::clusters,
     spoke::Spoke,
     throughout,
 };
 
-use crate::support::{arrived, cluster, joins};
+use crate::support::{arrived, cluster, joined, joins};
 
 const URL: &str = "https://spoke.example.com:6443";
 const FLAG: &str = "-spoke-external-server-urls";
@@ -73,10 +74,19 @@ fn annotations_without_the_agents_prefix_are_dropped() {
     let patch = json!({"metadata": {"annotations": {&a: "other", "theirs": "1", &b: null}}});
     spoke.hub.change(&spoke.cluster, &patch);
     throughout(1500, "it stays", || seen()[&a] == "other" && seen()[&b].is_null());
-    drop(agent);
-    let agent = spoke.start(&["-cluster-annotations", &given]);
-    agent.wait_for_code("/readyz", 200);
-    throughout(1500, "it stays", || seen()[&a] == "other" && seen()[&b].is_null());
     assert_eq!(seen()["theirs"], "1");
     assert!(seen()["open-cluster-management.io/automatically-accepted-on"].is_string());
+}
+
+#[test]
+fn the_version_of_kubernetes_is_reported_and_corrected() {
+    let (spoke, _agent) = joined("version", &[]);
+    let answer = spoke.managed.client.text("/version").expect("the version").1;
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let told = || cluster(&spoke)["status"]["version"]["kubernetes"].clone();
+    eventually("the version is told", || told() == answer["gitVersion"]);
+    let clusters = clusters();
+    let status = clusters.cluster_object(&spoke.cluster).status();
+    spoke.hub.cluster.merge(&status, &json!({"status": {"version": {"kubernetes": "v0.0.1"}}}));
+    eventually("the version is told again", || told() == answer["gitVersion"]);
 }

@@ -8,57 +8,37 @@ use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays, throughout};
 
 use crate::{
     addon_registration::support::*,
-    support::{beats, beats_again},
+    support::{beats, beats_again, joins},
 };
-
-fn registered(spoke: &Spoke, namespace: &str) {
-    add(spoke, namespace, &of_signer(KUBE_CLIENT));
-    spoke.hub.approve_next(&spoke.cluster);
-    certificate(&spoke.managed, namespace, KUBE_CLIENT_SECRET, None);
-}
 
 #[track_caller]
 fn store_is_gone(spoke: &Spoke) {
-    eventually("nothing is stored", || spoke.read_secret(STORE).is_none().then_some(()));
+    eventually("nothing is stored", || spoke.read_secret(STORE).is_none());
 }
 
 #[test]
-fn addon_credential_goes_with_its_add_on() {
-    let (spoke, _agent, namespace) = stage("addon-gone", &[]);
-    registered(&spoke, &namespace);
-    spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    store_is_gone(&spoke);
-}
-
-#[test]
-fn addon_credential_of_another_signer_replaces_the_old_one() {
-    let (spoke, _agent, namespace) = stage("addon-signer", &[]);
-    registered(&spoke, &namespace);
-    register(&spoke, &of_signer(CUSTOM));
-    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    let name = spoke.hub.approve_next(&spoke.cluster);
-    sign(&spoke, &name, &user(&spoke));
-    certificate(&spoke.managed, &namespace, CUSTOM_SECRET, None);
-    has_driver(&spoke, "");
-}
-
-#[test]
-fn addon_credential_moves_with_the_install_namespace() {
-    let (spoke, _agent, namespace) = stage("addon-moved", &[]);
-    registered(&spoke, &namespace);
+fn addon_credential_follows_signer_and_namespace_and_goes() {
+    let (spoke, _agent, namespace, _) = registered("addon-gone");
     let other = spoke.addon_namespace();
     spoke.hub.set_addon_status(&spoke.cluster, ADDON, &json!({"namespace": other}));
     gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
     spoke.hub.approve_next(&spoke.cluster);
     certificate(&spoke.managed, &other, KUBE_CLIENT_SECRET, None);
+    register(&spoke, &of_signer(CUSTOM));
+    gone(&spoke.managed, &other, KUBE_CLIENT_SECRET);
+    let name = spoke.hub.approve_next(&spoke.cluster);
+    sign(&spoke, &name, &user(&spoke));
+    certificate(&spoke.managed, &other, CUSTOM_SECRET, None);
+    has_driver(&spoke, "");
+    spoke.hub.delete_addon(&spoke.cluster, ADDON);
+    gone(&spoke.managed, &other, CUSTOM_SECRET);
+    store_is_gone(&spoke);
 }
 
 /// Upstream forgets them.
 #[test]
 fn addon_credential_goes_though_nobody_ran() {
-    let (spoke, mut agent, namespace) = stage("addon-orphan", &[]);
-    registered(&spoke, &namespace);
+    let (spoke, mut agent, namespace, _) = registered("addon-orphan");
     agent.stops_as_asked();
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
     let _agent = spoke.start(&[]);
@@ -69,8 +49,7 @@ fn addon_credential_goes_though_nobody_ran() {
 /// Its agent may need the credential to clean up.
 #[test]
 fn addon_credential_stays_while_the_add_on_is_being_deleted() {
-    let (spoke, mut agent, namespace) = stage("addon-deleting", &[]);
-    registered(&spoke, &namespace);
+    let (spoke, mut agent, namespace, _) = registered("addon-deleting");
     let target = addons();
     let target = target.object(&spoke.cluster, ADDON);
     spoke.hub.cluster.hold(&target);
@@ -88,8 +67,7 @@ fn addon_credential_stays_while_the_add_on_is_being_deleted() {
 /// Somebody took the name for something else.
 #[test]
 fn addon_secret_of_another_cluster_is_left_alone() {
-    let (spoke, agent, namespace) = stage("addon-foreign", &[]);
-    registered(&spoke, &namespace);
+    let (spoke, agent, namespace, _) = registered("addon-foreign");
     let other = BASE64_STANDARD.encode("another-cluster");
     let mut agent = agent;
     agent.stops_as_asked();
@@ -104,8 +82,7 @@ fn addon_secret_of_another_cluster_is_left_alone() {
 
 #[test]
 fn addon_secret_keeps_what_others_put_into_it() {
-    let (spoke, _agent, namespace) = stage("addon-more", &[]);
-    registered(&spoke, &namespace);
+    let (spoke, _agent, namespace, _) = registered("addon-more");
     let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     spoke.managed.merge(&secret, &json!({"data": {"theirs": "eA=="}}));
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
@@ -117,8 +94,7 @@ fn addon_secret_keeps_what_others_put_into_it() {
 /// A hub that no longer accepts the cluster says nothing about its add-ons.
 #[test]
 fn addon_credential_survives_a_denied_cluster() {
-    let (spoke, _agent, namespace) = stage("addon-kept", &[]);
-    registered(&spoke, &namespace);
+    let (spoke, _agent, namespace, _) = registered("addon-kept");
     spoke.hub.deny(&spoke.cluster);
     pause(1500);
     let is_there = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
@@ -129,7 +105,7 @@ fn addon_credential_survives_a_denied_cluster() {
 #[test]
 fn deleted_managed_cluster_is_not_made_again() {
     let spoke = Spoke::auto("removed");
-    let agent = crate::support::joins(&spoke, &[]);
+    let agent = joins(&spoke, &[]);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     beats_again(&agent, 1);
     spoke.hub.delete(&spoke.cluster);

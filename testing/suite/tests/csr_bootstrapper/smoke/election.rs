@@ -6,19 +6,20 @@ use apiclient::{resource::LEASES, time::micro_time};
 use serde_json::json;
 use suite::{sidecar::Sidecar, spoke::Spoke};
 
-use crate::joining::support::{roles, settled, start_without};
+use crate::joining::support::{roles, settled};
 
 /// Upstream's (ocm `pkg/common/options/options.go`).
 const LOCK: &str = "registration-agent-lock";
 
 /// A replica as it is by default, but in a hurry.
 fn replica(spoke: &Spoke) -> Sidecar {
-    let hurry = [
+    let flags = [
+        "-disable-leader-election=false",
         "-leader-election-lease-duration=4s",
         "-leader-election-renew-deadline=3s",
         "-leader-election-retry-period=1s",
     ];
-    start_without(spoke, &["-disable-leader-election"], &hurry)
+    spoke.start(&flags)
 }
 
 #[test]

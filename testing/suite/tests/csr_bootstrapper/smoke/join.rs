@@ -6,10 +6,13 @@ use dev_apiserver::Request;
 use suite::{
     needs::{Need, needs},
     ocm,
-    spoke::{AGENT, Spoke},
+    spoke::{AGENT, PENDING, Spoke},
 };
 
-use crate::joining::support::{let_in, roles, settled};
+use crate::{
+    joining::support::{roles, settled},
+    support::asking,
+};
 
 const KEYS: [&str; 5] = ["agent-name", "cluster-name", "kubeconfig", "tls.crt", "tls.key"];
 
@@ -32,13 +35,14 @@ fn cluster_joins_once_a_person_approves_and_accepts() {
     let of_the_secret =
         |reason| events.iter().any(|e| e["reason"] == reason && e["involvedObject"]["uid"] == *uid);
     assert!(uid.is_string() && of_the_secret("HubClientConfigReady"), "{events:?}");
+    if needs(Need::Embedded, "requests are logged") {
+        secret_is_written_once_and_whole(&spoke);
+    }
 }
 
 #[test]
 fn cluster_accepted_before_approval_joins() {
-    let spoke = Spoke::new("join-order");
-    let sidecar = spoke.start(&[]);
-    let csr = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, sidecar, csr) = asking("join-order");
     spoke.hub.accept(&spoke.cluster);
     spoke.hub.wait_for_condition(&spoke.cluster, "HubAcceptedManagedCluster", "True");
     assert!(spoke.credential().is_none(), "nothing is saved while the request waits");
@@ -46,17 +50,6 @@ fn cluster_accepted_before_approval_joins() {
     assert!(code == 503 && why.contains(&spoke.secret), "{code} {why}");
     spoke.hub.approve_csr(&csr);
     settled(&spoke, &sidecar);
-}
-
-// ocm spokecluster_autoapproval_test.go:26
-#[test]
-fn trusted_cluster_joins_alone() {
-    let spoke = Spoke::auto("join");
-    let sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    let requests = spoke.hub.csrs_of(&spoke.cluster);
-    assert_eq!(requests.len(), 1, "{requests:?}");
-    assert_eq!(ocm::reasons(&requests[0]), ["AutoApprovedByHubCSRApprovingController"]);
 }
 
 #[test]
@@ -68,9 +61,9 @@ fn cluster_joins_with_a_bootstrap_kubeconfig_file() {
     assert_eq!(roles(&spoke), ["bootstrap"]);
 }
 
-/// ocm `pkg/registration/register/common.go:37-64` and `secret_controller.go:176-184`.
+// ocm spokecluster_autoapproval_test.go:26; `pkg/registration/register/common.go:37-64` and `secret_controller.go:176-184`
 #[test]
-fn secret_is_what_the_go_agent_writes() {
+fn trusted_cluster_joins_alone_with_the_go_agents_secret() {
     let spoke = Spoke::auto("join-secret");
     let sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
@@ -80,6 +73,8 @@ fn secret_is_what_the_go_agent_writes() {
     assert_eq!((text("cluster-name"), text("agent-name")), (spoke.cluster.clone(), AGENT.into()));
     assert_eq!(text("kubeconfig"), expected_kubeconfig(&spoke));
     let requests = spoke.hub.csrs_of(&spoke.cluster);
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert_eq!(ocm::reasons(&requests[0]), ["AutoApprovedByHubCSRApprovingController"]);
     assert_eq!(Some(text("tls.crt")), ocm::certificate(&requests[0]), "as the hub gave it");
     // PKCS #8 where the Go agent writes SEC 1; Go, OpenSSL and rustls read either.
     assert!(text("tls.key").starts_with("-----BEGIN PRIVATE KEY-----\n"), "the key");
@@ -120,26 +115,16 @@ users:
     )
 }
 
-#[test]
-fn secret_is_written_once_and_whole() {
-    if !needs(Need::Embedded, "requests are logged") {
-        return;
-    }
-    let spoke = Spoke::new("join-once");
-    let sidecar = spoke.start(&[]);
-    let_in(&spoke);
-    settled(&spoke, &sidecar);
-    let written = writes(&spoke, &spoke.secret);
+fn secret_is_written_once_and_whole(spoke: &Spoke) {
+    let written = writes(spoke, &spoke.secret);
     assert_eq!(verbs(&written), ["create"]);
     let data = written[0].json()["data"].as_object().cloned().expect("data");
     assert_eq!(data.keys().collect::<Vec<_>>(), KEYS);
     // The key was safe before the hub heard of it.
-    let pending = writes(&spoke, suite::spoke::PENDING);
+    let pending = writes(spoke, PENDING);
     assert_eq!(verbs(&pending), ["create", "patch"], "emptied");
-    let posted = spoke.hub.cluster.server().requests();
-    let posted = posted.iter().filter(|request| request.verb == "create");
-    let posted: Vec<_> =
-        posted.filter(|request| request.resource == "certificatesigningrequests").collect();
+    let mut posted = spoke.hub.cluster.server().requests();
+    posted.retain(|it| it.verb == "create" && it.resource == "certificatesigningrequests");
     assert_eq!(posted.len(), 1, "one request");
     assert!(posted[0].time > pending[0].time, "stored first, then posted");
 }

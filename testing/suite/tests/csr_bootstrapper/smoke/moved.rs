@@ -28,7 +28,6 @@ fn hub_at_another_port_is_followed() {
     sidecar.wait_for("the server differs");
     // The old way is not used any more.
     spoke.hub_relay.set(Way::Closed);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
     gives_signs(&spoke);
 }
 
@@ -50,7 +49,6 @@ fn another_hub_in_the_bootstrap_kubeconfig_is_joined() {
         "the credential stays until there is another"
     );
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1, "the old hub is asked for nothing");
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
     gives_signs(&spoke);
     hub.approve_csr(&request);
     hub.accept(&spoke.cluster);
@@ -62,7 +60,6 @@ fn another_hub_in_the_bootstrap_kubeconfig_is_joined() {
     assert!(kubeconfig(&now).contains(&spoke.hub.cluster.address), "{}", kubeconfig(&now));
     assert!(sidecar.alive(), "{}", sidecar.log());
     // It serves the new one, and leaves the old one alone.
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
     gives_signs(&spoke);
     let user = spoke.user();
     old.cluster.server().clear_requests();
@@ -81,7 +78,6 @@ fn move_that_is_taken_back_changes_nothing() {
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(&address, spoke.how));
     sidecar.wait_for("at its new address");
     assert_eq!(spoke.credential(), before);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
     gives_signs(&spoke);
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
     sidecar.wait_for_code("/readyz", 200);

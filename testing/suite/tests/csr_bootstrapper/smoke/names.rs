@@ -2,12 +2,8 @@
 
 use suite::{eventually, identity::Data, sidecar::Sidecar, spoke::Spoke};
 
-use crate::joining::support::start_without;
-
-const NAMES: [&str; 2] = ["-cluster-name", "-agent-id"];
-
-fn start_nameless(spoke: &Spoke, more: &[&str]) -> Sidecar {
-    start_without(spoke, &NAMES, more)
+fn start_nameless(spoke: &Spoke) -> Sidecar {
+    spoke.start(&["-cluster-name", "", "-agent-id", ""])
 }
 
 fn text(data: &Data, key: &str) -> String {
@@ -21,19 +17,19 @@ fn wait_for_pending(spoke: &Spoke) -> Data {
 #[test]
 fn generated_names_survive_a_crash_before_anybody_approved() {
     let mut spoke = Spoke::new("names-crash");
-    let mut sidecar = start_nameless(&spoke, &[]);
+    let mut sidecar = start_nameless(&spoke);
     let first = wait_for_pending(&spoke);
     sidecar.kill();
     let (cluster, agent) = (text(&first, "cluster-name"), text(&first, "agent-name"));
 
     spoke.cluster = cluster;
     for _ in 0..2 {
-        let mut sidecar = start_nameless(&spoke, &[]);
+        let mut sidecar = start_nameless(&spoke);
         spoke.hub.next_csr(&spoke.cluster);
         sidecar.kill();
         assert_eq!(wait_for_pending(&spoke), first, "names, key and request are the same");
     }
-    let sidecar = start_nameless(&spoke, &[]);
+    let sidecar = start_nameless(&spoke);
     sidecar.wait_for(&format!("cluster={} agent={agent}", spoke.cluster));
     let csr = spoke.hub.approve_next(&spoke.cluster);
     assert_eq!(csr, text(&first, "csr-name"));

@@ -47,9 +47,7 @@ fn files_follow_the_secret_and_stay_on_a_restart() {
             .credential()
             .filter(|data| data.get("tls.crt").is_some_and(|it| *it != first["tls.crt"]))
     });
-    eventually("the files of the next one", || {
-        (dumper::set(&files(&spoke)) == second).then_some(())
-    });
+    eventually("the files of the next one", || dumper::set(&files(&spoke)) == second);
     // A restart writes nothing that is there.
     let before = fs::read_link(files(&spoke).join("..data")).expect("a generation");
     agent.terminate();

@@ -1,31 +1,22 @@
 //! A request that is denied, or answered with a wrong certificate.
 
-use suite::{
-    needs::{Need, needs},
-    sidecar::Sidecar,
-    spoke::Spoke,
-};
+use suite::needs::{Need, needs};
 
-use crate::certificate::{
-    forge,
-    support::{another, csr, ended, issue, joined_by, nothing_more, pem, said, subject},
+use crate::{
+    certificate::{
+        forge,
+        support::{another, csr, ended, issue, joined_by, nothing_more, pem, said, subject},
+    },
+    support::asking,
 };
 
 const DAY: i64 = 24 * 3600;
 
-/// A cluster that waits for its certificate: the agent, the name and the PEM of its request.
-fn asking(name: &str) -> (Spoke, Sidecar, String, Vec<u8>) {
-    let spoke = Spoke::new(name);
-    let sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    let request = pem(&csr(&spoke, &name).expect("the request"));
-    (spoke, sidecar, name, request)
-}
-
 /// It is told, and nothing is saved.
 #[test]
 fn certificate_for_another_user_is_refused() {
-    let (spoke, mut sidecar, name, request) = asking("other-user");
+    let (spoke, mut sidecar, name) = asking("other-user");
+    let request = pem(&csr(&spoke, &name).expect("the request"));
     let mut subject = subject(&spoke, -300, DAY);
     subject.user += "2";
     issue(&spoke, &name, forge::certificate(&request, &subject));
@@ -49,7 +40,7 @@ fn certificate_that_is_not_base64_is_refused() {
     if !needs(Need::Embedded, "its validation refuses it") {
         return;
     }
-    let (spoke, mut sidecar, name, _) = asking("not-text");
+    let (spoke, mut sidecar, name) = asking("not-text");
     let server = spoke.hub.cluster.server();
     let all = ("certificates.k8s.io/v1", "certificatesigningrequests");
     server.alter(all.0, all.1, "", &name, |csr| {
@@ -63,9 +54,7 @@ fn certificate_that_is_not_base64_is_refused() {
 /// Neither soon nor by another process, until somebody gives it another bootstrap kubeconfig.
 #[test]
 fn denied_request_is_reported_and_followed_by_no_other() {
-    let spoke = Spoke::new("denied");
-    let sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, sidecar, name) = asking("denied");
     spoke.hub.deny_csr(&name);
     let message = said(&spoke, "CSRDenied");
     let words = format!("CSR {name} was denied: Suite: by a person; requesting another one in ");

@@ -2,13 +2,11 @@
 
 use suite::{eventually, pause, relay::Way, spoke::Spoke};
 
-use crate::support::{beating, beats, beats_again};
+use crate::support::{asking, beating, beats, beats_again, joins};
 
 #[test]
 fn sigterm_while_the_request_is_pending_keeps_it() {
-    let spoke = Spoke::new("pending");
-    let mut agent = spoke.start(&[]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, mut agent, request) = asking("pending");
     pause(300);
     agent.stops_as_asked();
     let stored = spoke.pending().expect("the request is stored");
@@ -30,7 +28,7 @@ const LEADS: &str = "leader_election_master_status{name=\"registration-agent-loc
 fn sigterm_of_the_leader_hands_over_the_lead() {
     let spoke = Spoke::auto("standby");
     let elect = ["-disable-leader-election=false"];
-    let mut leader = crate::support::joins(&spoke, &elect);
+    let mut leader = joins(&spoke, &elect);
     assert_eq!(leader.metric(LEADS), Some(1.0));
     let mut standby = spoke.start(&elect);
     standby.wait_for_code("/readyz", 200);
@@ -42,5 +40,5 @@ fn sigterm_of_the_leader_hands_over_the_lead() {
     next.wait_for_code("/readyz", 200);
     leader.stops_as_asked();
     next.wait_for("became the leader");
-    eventually("the next one beats", || (beats(&next) >= 1.0).then_some(()));
+    eventually("the next one beats", || beats(&next) >= 1.0);
 }

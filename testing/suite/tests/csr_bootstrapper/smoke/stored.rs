@@ -8,13 +8,14 @@ use suite::{
     spoke::{PENDING, Spoke},
 };
 
-use crate::certificate::support::{another, joined_by, names, no_key_alone, nothing_more};
+use crate::{
+    certificate::support::{another, joined_by, names, no_key_alone, nothing_more},
+    support::asking,
+};
 
 #[test]
 fn deleted_stored_request_is_not_missed() {
-    let spoke = Spoke::new("stored-deleted");
-    let _sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, _sidecar, name) = asking("stored-deleted");
     let key = eventually("the key is stored", || spoke.pending())["tls.key"].clone();
     spoke.delete_secret(PENDING);
     nothing_more(&spoke, 500);
@@ -26,9 +27,7 @@ fn deleted_stored_request_is_not_missed() {
 /// It is spoiled while nobody runs: the next start makes another key, and asks with that.
 #[test]
 fn stored_request_with_half_a_key_is_replaced() {
-    let spoke = Spoke::new("stored-half");
-    let first = spoke.start(&[]);
-    let before = spoke.hub.next_csr(&spoke.cluster);
+    let (spoke, first, before) = asking("stored-half");
     drop(first);
     let mut data = spoke.pending().expect("the stored request");
     data.get_mut("tls.key").expect("a key").truncate(80);

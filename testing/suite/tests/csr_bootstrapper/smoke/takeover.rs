@@ -7,8 +7,7 @@ use suite::{
     spoke::Spoke,
 };
 
-use crate::joining::support::{is_seen, roles, settled, stays_as_it_is, version};
-use crate::support::renews;
+use crate::joining::support::{gives_signs, is_seen, roles, settled, stays_as_it_is, version};
 
 /// A stage for each of them, for one cluster on the hub and by one way.
 pub(crate) fn stages(name: &str) -> Option<(Spoke, Spoke)> {
@@ -20,14 +19,6 @@ pub(crate) fn stages(name: &str) -> Option<(Spoke, Spoke)> {
     ours.cluster.clone_from(&go.cluster);
     ours.put_bootstrap(&go.bootstrap_kubeconfig());
     Some((go, ours))
-}
-
-/// The agent renews the heartbeat's Lease twice: the first time may have been another's.
-#[track_caller]
-pub(crate) fn gives_signs_of_life(spoke: &Spoke) {
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    renews(spoke);
-    renews(spoke);
 }
 
 #[test]
@@ -64,7 +55,7 @@ fn go_agent_uses_our_credential_unchanged() {
     go.put_secret(&go.secret, &written);
     let before = version(&go);
     let mut agent = go.start_go_agent(&[]);
-    gives_signs_of_life(&go);
+    gives_signs(&go);
     assert!(agent.alive(), "{}", agent.log());
     assert_eq!((version(&go), go.credential()), (before, Some(written)));
     assert_eq!(roles(&go), ["bootstrap"], "our request");
