@@ -144,16 +144,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let (budget, mut map) = (self.budget, Map::new());
-        // An object costs the same wherever it is read.
-        let is_free = matches!(self.place, Position::Event | Position::List);
-        while let Some(key) = fields.next_key::<String>()? {
-            let place = self.place.of(&key);
-            if place != Position::LeftOut && !is_free {
-                budget.charge(entry_cost(map.len()) + text_cost(key.len()));
-            }
+        let (budget, parent, mut map) = (self.budget, self.place, Map::new());
+        while let Some((place, key)) =
+            fields.next_key_seed(Key { budget, parent, entries: map.len() })?
+        {
             let value = fields.next_value_seed(self.at(place))?;
-            if place.is_kept() || place != Position::LeftOut && !budget.is_exceeded() {
+            if let Some(key) = key.filter(|_| place.is_kept() || !budget.is_exceeded()) {
                 map.insert(key, value);
             }
         }
@@ -183,5 +179,41 @@ fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
     let growth = if list.len() < list.capacity() { 0 } else { list.capacity().max(4) };
     if budget.charge(growth * VALUE) {
         list.push(item);
+    }
+}
+
+/// The key of the next entry of a map that has `entries`, charged before it is copied; `None` if nothing is kept
+/// of the entry. Also returns the place of its value.
+struct Key<'a> {
+    budget: &'a Budget,
+    parent: Position,
+    entries: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = (Position, Option<String>);
+
+    fn deserialize<D: de::Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = (Position, Option<String>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        let place = self.parent.of(key);
+        if place == Position::LeftOut {
+            return Ok((place, None));
+        }
+        // An object costs the same wherever it is read.
+        let is_kept = matches!(self.parent, Position::Event | Position::List)
+            || self.budget.charge(entry_cost(self.entries))
+                && self.budget.charge(text_cost(key.len()));
+        Ok((place, (is_kept || place.is_kept()).then(|| key.to_owned())))
     }
 }
