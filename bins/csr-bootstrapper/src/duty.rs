@@ -30,15 +30,11 @@ pub trait Duty: Send + Sync {
 }
 
 /// Runs the duty once the files hold a valid credential: those of another hub would mislead it.
-pub(crate) fn run(agent: &Agent) {
+pub(crate) fn run(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
     while ready(agent).is_err() {
         if agent.stop.wait(READY_INTERVAL) {
             return;
         }
     }
-    if let (Some(duty), Some(names)) =
-        (agent.program.duty.clone(), agent.read(|state| state.names.clone()))
-    {
-        duty.run(&names, &agent.session_requests);
-    }
+    duty.run(names, &agent.session_requests);
 }

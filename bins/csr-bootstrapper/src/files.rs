@@ -16,11 +16,11 @@ pub(crate) fn keep(agent: &Agent) {
     let Some(path) = agent.settings.hub_directory.clone() else { return };
     let publisher = Publisher { path, modes: Modes::default() };
     let mut pace = WritePace::default();
-    let (mut published, mut resync) = (None, Instant::now());
+    let mut resync = Instant::now();
     controller::run(&agent.stop, || {
         let now = Instant::now();
         let Some(secret) = agent.credential_secret() else { return Some(now + Stop::SLICE) };
-        let is_due = now >= resync || published.as_ref() != Some(&secret);
+        let is_due = now >= resync || !is_published(agent);
         pace.needed(is_due, now);
         if !is_due || now < pace.not_before {
             return Some(if is_due { pace.not_before } else { resync });
@@ -28,7 +28,8 @@ pub(crate) fn keep(agent: &Agent) {
         match publish(agent, &publisher, &secret) {
             Ok(()) => {
                 pace.wrote(now);
-                (published, resync) = (Some(secret), now + RESYNC_INTERVAL);
+                agent.update(|state| state.published = Some(secret));
+                resync = now + RESYNC_INTERVAL;
             }
             Err(error) => {
                 let (level, path) = (pace.failed(&error, now), publisher.path.display());
@@ -40,6 +41,11 @@ pub(crate) fn keep(agent: &Agent) {
         }
         Some(now)
     });
+}
+
+/// Returns whether the files are those of the Secret as it is.
+pub(crate) fn is_published(agent: &Agent) -> bool {
+    agent.read(|state| state.published.clone()) == agent.credential_secret()
 }
 
 fn publish(agent: &Agent, publisher: &Publisher, secret: &Value) -> Result<()> {

@@ -1,12 +1,6 @@
 //! Identity of the agent: the two names that make up its user on the hub, from the first source that has
 //! them.
 
-use std::{
-    fs::{self, File, Metadata},
-    io::Read,
-    path::Path,
-};
-
 use apiclient::{
     error::{Error, Result},
     resource::valid_label,
@@ -20,13 +14,11 @@ use crate::certificate::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject, csr::CLUS
 const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
 const ALL_CLUSTERS: &str = "system:open-cluster-management:managed-clusters";
-/// The keys of the Secrets and the files, as upstream writes them.
+/// The keys of the Secrets, as upstream writes them.
 pub const CLUSTER_NAME: &str = "cluster-name";
 pub const AGENT_NAME: &str = "agent-name";
 /// Letters of upstream's agent names (apimachinery `util/rand`).
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Size limit of a file: that of a Secret.
-const MAX_FILE: u64 = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentNames {
@@ -137,20 +129,6 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
     let shown: String = name.chars().take(64).collect();
     check(name).map_err(|what| format!("is {shown:?}, which {what}"))?;
     Ok(name.to_owned())
-}
-
-/// The files of these names in `directory`; unreadable ones are left out.
-pub fn in_directory<'a>(directory: &Path, names: impl IntoIterator<Item = &'a str>) -> Data {
-    let content = |name: &str| Some((name.to_owned(), read(&directory.join(name))?.into()));
-    names.into_iter().filter_map(content).collect()
-}
-
-fn read(path: &Path) -> Option<Vec<u8>> {
-    // Opening a pipe would wait for a writer.
-    fs::metadata(path).ok().filter(Metadata::is_file)?;
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_FILE + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= MAX_FILE).then_some(bytes)
 }
 
 /// A UUID of version 4 (RFC 9562).

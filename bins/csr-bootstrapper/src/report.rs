@@ -10,13 +10,7 @@ use sidecar::{
     metrics::{CERTIFICATE_EXPIRES, Family, Metrics, timestamp},
 };
 
-use crate::{
-    agent::Agent,
-    certificate::validate::{Validation, validate},
-    duty::Duty,
-    identity::in_directory,
-    managedcluster::accepted,
-};
+use crate::{agent::Agent, duty::Duty, files::is_published, managedcluster::accepted};
 
 const POSTED: Family =
     Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests posted.");
@@ -141,29 +135,15 @@ impl Reporter {
 /// The reason why it is not, and the progress towards a valid one.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let status = agent.read(|state| state.status.clone());
-    let Some(trouble) = status.trouble else { return check_files(agent) };
+    let Some(trouble) = status.trouble else {
+        return match agent.settings.write_files && !is_published(agent) {
+            true => Err("the files of -hub-kubeconfig-dir are not written yet".into()),
+            false => Ok(()),
+        };
+    };
     // An unreadable Secret is left alone.
     let detail = status.error.or(status.detail).or_else(|| agent.credential.last_error());
     Err([Some(trouble), detail].into_iter().flatten().collect::<Vec<_>>().join("; "))
-}
-
-fn check_files(agent: &Agent) -> Result<(), String> {
-    let (Some(directory), Some(names)) =
-        (&agent.settings.hub_directory, agent.read(|state| state.names.clone()))
-    else {
-        return Ok(());
-    };
-    let what = directory.display().to_string();
-    let hub = agent.bootstrap().map(|bootstrap| bootstrap.hub.clone());
-    // Its kubeconfig may name other files than ours, such as that of a CA.
-    let secret = agent.credential_secret();
-    let data = secret.as_ref().and_then(|secret| secret["data"].as_object());
-    let files = data.into_iter().flatten().map(|(name, _)| name.as_str());
-    match validate(&in_directory(directory, files), hub.as_ref(), &names, agent.clocks()) {
-        Validation::Usable(_) => Ok(()),
-        Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
-        Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
-    }
 }
 
 /// The expiry of the certificate in use, or of the one in the Secret while none is valid.

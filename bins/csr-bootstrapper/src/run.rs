@@ -2,21 +2,12 @@
 //! that report to the hub. Only the leader of the replicas works.
 
 use std::{
-    sync::{
-        Arc,
-        mpsc::{Receiver, channel},
-    },
+    sync::{Arc, mpsc::channel},
     time::{Duration, Instant},
 };
 
 use apiclient::{
-    backoff::Backoff,
-    client::Timeouts,
-    controller,
-    error::{Error, Result},
-    log_line::seconds,
-    log_object,
-    reflector::Lookup,
+    backoff::Backoff, controller, error::Result, log_line::seconds, log_object, reflector::Lookup,
     stop::Stop,
 };
 use kubeconfig::secret;
@@ -38,31 +29,22 @@ use crate::{
     files,
     https::HttpsSettings,
     hub_selection,
-    identity::{self, AGENT_NAME, AgentNames, CLUSTER_NAME},
+    identity::{self, AgentNames},
     managed_namespace, managedcluster,
-    report::{Reporter, ready},
-    settings::{ANNOTATIONS, Settings},
+    report::Reporter,
+    settings::Settings,
 };
 
-/// A single check has time for one request to fail and another to succeed.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
 /// The longest wait between two attempts at the start.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Works until `stop` is raised, or with `-once` until the credential is there.
+/// Works until `stop` is raised.
 ///
 /// # Errors
-/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the
-/// lead, and with `-once` the reason why there is no credential.
+/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), and the loss of the lead.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
-    for key in &settings.dropped_annotations {
-        log::warn!("-cluster-annotations: {key} is dropped, it does not start with {ANNOTATIONS}");
-    }
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);
-    if let Some(limit) = settings.once {
-        return once(&agent, limit);
-    }
     let leadership = match settings.election {
         Some(timing) => Leadership::campaign(lease, timing, Duration::ZERO, flags, stop, |_| {})?,
         None => Leadership::without_election(stop),
@@ -82,57 +64,27 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    let ended = start(agent)?;
-    leadership.wait_until_lost()?;
-    ended.try_recv().map_or(Ok(()), |result| result.map(drop))
-}
-
-/// Obtains a credential and exits, within `limit`.
-fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
-    let ended = start(agent)?;
-    let stopped = agent.stop.wait(if limit.is_zero() { CHECK_TIMEOUT } else { limit });
-    let why = || {
-        let detail = || agent.read(|state| state.status.error.clone());
-        let repair = || format!("{} needs a repair", agent.secret_name());
-        ready(agent).err().or_else(detail).unwrap_or_else(repair)
-    };
-    match (ended.try_recv().ok().transpose()?, stopped) {
-        (Some(true), _) => Ok(End::Done),
-        (None, true) => {
-            Err(Error::bad_config(format!("stopped before there was a credential: {}", why())))
-        }
-        _ => Err(Error::bad_config(match limit.as_secs() {
-            0 => format!("there is no credential: {}", why()),
-            seconds => format!("no credential after {seconds} s: {}", why()),
-        })),
-    }
-}
-
-/// Starts the sources and the credential's thread. When that ends before the process, the receiver gets whether the
-/// credential is usable, and `stop` is raised.
-fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<bool>>> {
     for index in 0..agent.settings.bootstraps.len() {
         runtime::spawn_with("bootstrap", agent, move |agent| bootstrap::follow(agent, index))?;
     }
     let (end, ended) = channel();
-    let agent = agent.clone();
+    let working = agent.clone();
     runtime::spawn("credential", move || {
-        if let Some(result) = work(&agent).transpose() {
-            // After the deadline nobody listens.
-            let _ = end.send(result);
-            agent.stop.raise();
-        }
+        // It ends before the process only with an error.
+        let _ = end.send(work(&working));
+        working.stop.raise();
     })?;
-    Ok(ended)
+    leadership.wait_until_lost()?;
+    ended.try_recv().unwrap_or(Ok(()))
 }
 
-/// Resolves the names, starts all other threads, and manages the certificate; `None` at the end of the process.
-fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
-    let Some(stored) = wait_for_request(agent) else { return Ok(None) };
+/// Resolves the names, starts all other threads, and manages the certificate until the end of the process.
+fn work(agent: &Arc<Agent>) -> Result<()> {
+    let Some(stored) = wait_for_request(agent) else { return Ok(()) };
     // In this order: a credential that is saved meanwhile has the names of its request.
     runtime::spawn_with("secret", agent, agent::follow_credential)?;
     if !wait_for_credential(agent) {
-        return Ok(None);
+        return Ok(());
     }
     let names = resolve_names(agent, &stored)?;
     if let Some(timeout) = agent.settings.hub_connection_timeout {
@@ -142,21 +94,19 @@ fn work(agent: &Arc<Agent>) -> Result<Option<bool>> {
             hub_selection::run(agent, &names.cluster, pending.as_deref(), timeout);
         })?;
     }
-    if agent.settings.once.is_none() {
-        report_to_hub(agent)?;
-    }
-    Ok(CertificateManager::new(agent, names, stored).run())
+    report_to_hub(agent, &names)?;
+    CertificateManager::new(agent, names, stored).run();
+    Ok(())
 }
 
 /// Starts the threads that use the credential.
-fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
+fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
     let settings = &agent.settings;
-    let threads: [(_, _, fn(&Agent)); 7] = [
+    let threads: [(_, _, fn(&Agent)); 6] = [
         ("files", settings.write_files, files::keep),
         ("cluster", true, managedcluster::follow),
         ("nodes", settings.report_capacity, capacity::follow),
         ("namespaces", settings.managed_namespaces, managed_namespace::follow),
-        ("duty", agent.program.duty.is_some(), duty::run),
         ("heartbeat", true, managedcluster::run_heartbeat),
         ("status", true, managedcluster::run_status),
     ];
@@ -164,6 +114,10 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
         if is_wanted {
             runtime::spawn_with(name, agent, run)?;
         }
+    }
+    if let Some(duty) = agent.program.duty.clone() {
+        let names = names.clone();
+        runtime::spawn_with("duty", agent, move |agent| duty::run(agent, duty, &names))?;
     }
     for &kind in agent.claims.keys() {
         runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
@@ -178,9 +132,11 @@ fn report_to_hub(agent: &Arc<Agent>) -> Result<()> {
 fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
     let mut stored = RequestStore::new(agent, agent.settings.pending_secret());
     let mut backoff = Backoff::new(MAX_BACKOFF);
-    agent.beat();
-    while let Err(error) = stored.refresh() {
-        agent.report(|status| status.error = Some(error.to_string()));
+    loop {
+        agent.beat();
+        let read = stored.refresh();
+        agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
+        let Err(error) = read else { return Some(stored) };
         let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
         log_object!(
             retry.level(), agent.credential(), error:% = error, retry_in = seconds(retry.wait);
@@ -189,10 +145,7 @@ fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
         if agent.stop.wait(retry.wait) {
             return None;
         }
-        agent.beat();
     }
-    agent.report(|status| status.error = None);
-    Some(stored)
 }
 
 /// Waits until the credential's Secret was read, or its absence; `false` at the end of the process.
@@ -211,19 +164,12 @@ fn wait_for_credential(agent: &Agent) -> bool {
 fn resolve_names(agent: &Agent, stored: &RequestStore) -> Result<AgentNames> {
     let settings = &agent.settings;
     let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());
-    let directory = settings.hub_directory.as_deref();
-    let directory = directory.map(|path| identity::in_directory(path, [CLUSTER_NAME, AGENT_NAME]));
     let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
-    let stored = [
-        ("the Secret", secret.as_ref()),
-        ("the directory", directory.as_ref()),
-        ("the pending request", Some(stored.data())),
-    ];
+    let stored = [("the Secret", secret.as_ref()), ("the pending request", Some(stored.data()))];
     let (names, ignored) = identity::resolve(flags, &stored, &identity::random()?);
     for ignored in &ignored {
         log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
     }
     log::info!(cluster = names.cluster, agent = names.agent; "the agent's names are known");
-    agent.update(|state| state.names = Some(names.clone()));
     Ok(names)
 }

@@ -13,7 +13,7 @@ use kubeconfig::{Env, own_namespace};
 use sidecar::{flags::Flags, leadership};
 
 use self::table::BOOTSTRAP_SECRET;
-pub(crate) use self::{table::table, values::ANNOTATIONS};
+pub(crate) use self::table::table;
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
@@ -50,7 +50,7 @@ pub struct Settings {
     pub(crate) hub_connection_timeout: Option<Duration>,
     /// The Secret for the hub's credential.
     pub(crate) hub_secret: String,
-    /// The directory with the Secret's files, if readiness includes them.
+    /// The directory for the Secret's files.
     pub(crate) hub_directory: Option<PathBuf>,
     pub(crate) write_files: bool,
     pub(crate) cluster_name: Option<String>,
@@ -59,10 +59,8 @@ pub struct Settings {
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     /// https URLs of the spoke's API server.
     pub(crate) external_urls: Vec<String>,
-    /// For the ManagedCluster; all keys are Open Cluster Management's.
+    /// For the ManagedCluster: all keys are Open Cluster Management's, others are dropped as in upstream.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// The other keys: dropped as in upstream, and logged once there is a log.
-    pub(crate) dropped_annotations: Vec<String>,
     /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
@@ -75,8 +73,6 @@ pub struct Settings {
     /// The endpoint by HTTPS, if there is one.
     pub(crate) https: Option<HttpsSettings>,
     pub(crate) election: Option<ElectionTiming>,
-    /// The time limit, if the credential is obtained once and not kept; zero is a single check.
-    pub(crate) once: Option<Duration>,
 }
 
 /// The source of a bootstrap kubeconfig.
@@ -126,11 +122,9 @@ impl Settings {
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         values::check_registration_auth(flags.text("registration-auth"))?;
-        let once = flags.once()?;
         let election = leadership::timing(flags)?;
         let enabled = values::feature_gates(flags)?;
         let several_hubs = enabled["MultipleHubs"];
-        let (annotations, dropped_annotations) = values::annotations(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -140,13 +134,12 @@ impl Settings {
                 .transpose()?,
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
-            write_files: flags.switch("write-files") && once.is_none(),
+            write_files: flags.switch("write-files"),
             cluster_name: values::name(flags, "cluster-name", valid_cluster)?,
             agent_id: values::name(flags, "agent-id", valid_agent)?,
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: values::external_urls(flags)?,
-            annotations,
-            dropped_annotations,
+            annotations: values::annotations(flags)?,
             expiration: values::expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: enabled["AddonManagement"],
@@ -156,10 +149,7 @@ impl Settings {
             claim_kinds: values::claim_kinds(&enabled),
             claim_rules: values::claim_rules(flags)?,
             https: HttpsSettings::of(flags)?,
-            // A caller waits for the exit, and two instances that request a certificate do no harm.
-            election: (once.is_none() && !flags.switch("disable-leader-election"))
-                .then_some(election),
-            once,
+            election: (!flags.switch("disable-leader-election")).then_some(election),
         };
         settings.check_names()?;
         Ok(settings)

@@ -30,12 +30,12 @@ pub(crate) struct SharedState {
     pub(crate) selected_hub: Option<(usize, String)>,
     /// The reason why the last selection found none.
     pub(crate) selection_error: Option<String>,
-    /// The agent's names, once they are resolved.
-    pub(crate) names: Option<AgentNames>,
     /// Condition ClusterCertificateRotated, once there has been a rotation.
     pub(crate) rotated: Option<Condition>,
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Arc<CsrClient>>,
+    /// The credential's Secret as the files have it.
+    pub(crate) published: Option<Arc<Value>>,
     pub(crate) status: CertificateStatus,
     pub(crate) session: Option<Arc<HubSession>>,
 }

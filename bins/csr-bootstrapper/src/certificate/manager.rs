@@ -8,7 +8,6 @@ use apiclient::{
     error::{Error, Result},
     log_line::seconds,
     log_object,
-    stop::Stop,
 };
 use kubeconfig::secret::Data;
 use log::Level;
@@ -21,10 +20,8 @@ use super::{
     sync::Certificate,
     validate::{Need, Validation},
 };
-use crate::{agent::Agent, hub::Hub, identity::AgentNames, report::ready};
+use crate::{agent::Agent, hub::Hub, identity::AgentNames};
 
-/// The longest wait of the loop while a caller waits for its result.
-const ONCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait that a hub can ask for.
@@ -63,30 +60,17 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Manages the certificate until the end of the process (`None`), or with `-once` until the credential is usable or
-    /// was checked once: whether it is.
-    pub(crate) fn run(mut self) -> Option<bool> {
+    /// Manages the certificate until the end of the process.
+    pub(crate) fn run(mut self) {
         let agent = self.cluster.agent;
-        let once = agent.settings.once;
-        let is_check = once == Some(Duration::ZERO);
-        let mut result = None;
         controller::run(&agent.stop, || {
             agent.beat();
-            let until = self.reconcile(!is_check);
-            let is_usable = once.is_some() && self.cluster.is_good && ready(agent).is_ok();
-            if is_usable || is_check {
-                result = Some(is_usable);
-                return None;
-            }
-            // No event tells this loop of changed files in -hub-kubeconfig-dir.
-            let slice = if once.is_some() { ONCE_INTERVAL } else { Stop::SLICE };
-            Some(until.min(Instant::now() + slice))
+            Some(self.reconcile())
         });
-        result
     }
 
-    /// Does what is due, or only looks unless `acts`; returns when to come again.
-    fn reconcile(&mut self, acts: bool) -> Instant {
+    /// Does what is due; returns when to come again.
+    fn reconcile(&mut self) -> Instant {
         let agent = self.cluster.agent;
         if self.cluster.set_bootstrap(agent.bootstrap()) {
             self.certificate.pacing.end_rest();
@@ -103,7 +87,7 @@ impl<'a> CertificateManager<'a> {
         let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
         let need = self.certificate.need(&what, &validation, is_refused, time);
         self.announce(&need, matches!(&validation, Validation::Usable(_)) && !is_refused);
-        if !acts || Instant::now() < self.not_before {
+        if Instant::now() < self.not_before {
             return self.not_before;
         }
         let need =
@@ -233,12 +217,8 @@ impl<'a> CertificateManager<'a> {
         let retry = self.errors.failed(&error, now, fastrand::f64());
         self.not_before = now + retry.wait;
         agent.report(|status| status.error = Some(error.to_string()));
-        let is_of_secret = match error {
-            Error::Immutable(_) => true,
-            Error::Forbidden(_) => self.cluster.failed_secret,
-            _ => false,
-        };
-        if retry.should_log && is_of_secret {
+        let is_refused = matches!(error, Error::Immutable(_) | Error::Forbidden(_));
+        if retry.should_log && is_refused && self.cluster.failed_secret {
             agent.record_event("SecretSaveFailed", true, error.message());
         }
         let is_routine = matches!(error, Error::Conflict(_));

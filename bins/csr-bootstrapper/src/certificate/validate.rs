@@ -31,15 +31,15 @@ pub(crate) fn of_secret(
     secret: Option<&Value>,
     validate: impl FnOnce(&Data) -> Validation,
 ) -> (Data, Validation) {
-    let unusable = |event, reason| Validation::Unusable(UnusableCredential { reason, event });
-    match secret.map(secret::data) {
-        None => (Data::new(), unusable(NOT_VALID, "does not exist".into())),
+    let unusable = match secret.map(secret::data) {
         Some(Ok(data)) => {
             let validation = validate(&data);
-            (data, validation)
+            return (data, validation);
         }
-        Some(Err(error)) => (Data::new(), unusable(UNREADABLE, format!("cannot be read: {error}"))),
-    }
+        Some(Err(error)) => unusable(UNREADABLE, format!("cannot be read: {error}")),
+        None => unusable(NOT_VALID, "does not exist"),
+    };
+    (Data::new(), Validation::Unusable(unusable))
 }
 
 /// The result of a validation.
@@ -83,6 +83,10 @@ pub struct UnusableCredential {
     pub event: &'static str,
 }
 
+fn unusable(event: &'static str, reason: impl Into<String>) -> UnusableCredential {
+    UnusableCredential { reason: reason.into(), event }
+}
+
 /// Subject of the kubeconfig's errors, of which only the predicate is used.
 const SUBJECT: &str = "";
 const UNREADABLE: &str = "CertificateValidationFailed";
@@ -101,9 +105,7 @@ pub fn validate(
 ) -> Validation {
     let certificate = certificate(data, &names.subject(), clocks);
     let validation = certificate.and_then(|good| hub(data, bootstrap, names, good));
-    validation.unwrap_or_else(|(event, reason)| {
-        Validation::Unusable(UnusableCredential { reason, event })
-    })
+    validation.unwrap_or_else(Validation::Unusable)
 }
 
 /// The objection to a certificate, as the predicate of a sentence about it.
@@ -132,9 +134,6 @@ fn once(sorted: &[String]) -> Vec<String> {
     texts
 }
 
-/// The Event's reason, and the problem.
-pub type CredentialDefect = (&'static str, String);
-
 /// A valid certificate, with its key and its chain.
 pub type Good = (KeyPair, Vec<X509Certificate>);
 
@@ -143,19 +142,19 @@ pub fn certificate(
     data: &Data,
     subject: &Subject,
     clocks: Clocks,
-) -> Result<Good, CredentialDefect> {
+) -> Result<Good, UnusableCredential> {
     if data.is_empty() {
-        return Err((NOT_VALID, "is empty".into()));
+        return Err(unusable(NOT_VALID, "is empty"));
     }
     let file = |name: &str| data.get(name).filter(|bytes| !bytes.is_empty()).cloned();
-    let certificate = file("tls.crt").ok_or_else(|| (UNREADABLE, "has no tls.crt".into()))?;
-    let key = file("tls.key").ok_or_else(|| (NOT_VALID, "has no tls.key".into()))?;
+    let certificate = file("tls.crt").ok_or_else(|| unusable(UNREADABLE, "has no tls.crt"))?;
+    let key = file("tls.key").ok_or_else(|| unusable(NOT_VALID, "has no tls.key"))?;
     let chain = certificate::chain(&certificate)
-        .map_err(|what| (UNREADABLE, format!("has a tls.crt that {what}")))?;
+        .map_err(|what| unusable(UNREADABLE, format!("has a tls.crt that {what}")))?;
     if let Some(what) = objection(&chain, subject, clocks) {
-        return Err((NOT_VALID, format!("has a certificate that {what}")));
+        return Err(unusable(NOT_VALID, format!("has a certificate that {what}")));
     }
-    check_pair(&certificate, &key).map_err(|what| (NOT_VALID, what.to_owned()))?;
+    check_pair(&certificate, &key).map_err(|what| unusable(NOT_VALID, what))?;
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
@@ -165,14 +164,14 @@ fn hub(
     bootstrap: Option<&Hub>,
     names: &AgentNames,
     (identity, chain): Good,
-) -> Result<Validation, CredentialDefect> {
+) -> Result<Validation, UnusableCredential> {
     let hub =
-        Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, error.problem().to_owned()))?;
+        Hub::of_secret(SUBJECT, data).map_err(|error| unusable(OTHER_DATA, error.problem()))?;
     let config = match config(data, &identity) {
         Ok(config) => Some(config),
         // The bootstrap kubeconfig's is written in its place.
         Err(_) if bootstrap.is_some() => None,
-        Err(reason) => return Err((OTHER_DATA, reason)),
+        Err(reason) => return Err(unusable(OTHER_DATA, reason)),
     };
     let reached =
         bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);

@@ -1,25 +1,6 @@
 //! Sources of the names. Rows of upstream's tables are named by its test.
 
-use std::{env, path::PathBuf, process};
-
 use super::*;
-
-/// A new directory; it is removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("csr-bootstrapper-{name}-{}", process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn data(cluster: &str, agent: &str) -> Data {
     [(CLUSTER_NAME, cluster), (AGENT_NAME, agent)]
@@ -28,7 +9,6 @@ fn data(cluster: &str, agent: &str) -> Data {
 }
 
 const NONE: [Option<&str>; 2] = [None; 2];
-const NAMES: [&str; 2] = [CLUSTER_NAME, AGENT_NAME];
 
 /// The resolved names with these flags and places; generated ones are `_`.
 fn found(flags: [Option<&str>; 2], stored: Vec<Option<Data>>) -> (String, String) {
@@ -51,6 +31,9 @@ fn upstreams_rows_of_complete() {
     // Specify cluster name.
     let flags = [Some("cluster1"), None];
     assert_eq!(found(flags, vec![None]), pair("cluster1", "_"));
+    // From options (ocm `pkg/common/options/agent_test.go:135`).
+    let both = [Some("cluster1"), Some("agent1")];
+    assert_eq!(found(both, vec![Some(data("x", "y"))]), pair("cluster1", "agent1"));
     // Override cluster name in secret with specified value.
     let secret = Some(data("cluster2", "agent2"));
     assert_eq!(found(flags, vec![secret.clone()]), pair("cluster1", "agent2"));
@@ -58,47 +41,29 @@ fn upstreams_rows_of_complete() {
     assert_eq!(found(NONE, vec![secret]), pair("cluster2", "agent2"));
 }
 
-/// ocm `pkg/common/options/agent_test.go:135`.
-#[test]
-fn upstreams_rows_of_get_or_generate() {
-    let Scratch(path) = &Scratch::new("complete");
-    for (file, name) in [(CLUSTER_NAME, "cluster-from-file"), (AGENT_NAME, "agent-from-file")] {
-        fs::write(path.join(file), name).unwrap();
-    }
-    let files = || vec![None, Some(in_directory(path, NAMES))];
-    // From options.
-    let flags = [Some("cluster-from-options"), Some("agent-from-options")];
-    assert_eq!(found(flags, files()), pair("cluster-from-options", "agent-from-options"));
-    // From file.
-    assert_eq!(found(NONE, files()), pair("cluster-from-file", "agent-from-file"));
-    // Generate.
-    let none = in_directory(Path::new("/non-exist-dir"), NAMES);
-    assert_eq!(found(NONE, vec![Some(none)]), pair("_", "_"));
-}
-
 #[test]
 fn each_name_is_that_of_the_first_place_that_has_one() {
     let only = |key: &str, value: &str| {
         Some(Data::from([(key.to_owned(), value.as_bytes().to_vec().into())]))
     };
-    let (secret, directory) = (only(AGENT_NAME, "a-secret"), only(CLUSTER_NAME, "c-directory"));
+    let (agent, cluster) = (only(AGENT_NAME, "a-secret"), only(CLUSTER_NAME, "c-secret"));
     let pending = || Some(data("\tc-pending\r\n", " a-pending\n"));
-    let expected = pair("c-directory", "a-secret");
-    assert_eq!(found(NONE, vec![secret.clone(), directory, pending()]), expected);
-    assert_eq!(found(NONE, vec![secret, None, pending()]), pair("c-pending", "a-secret"));
+    assert_eq!(found(NONE, vec![agent, pending()]), pair("c-pending", "a-secret"));
+    assert_eq!(found(NONE, vec![cluster, pending()]), pair("c-secret", "a-pending"));
+    assert_eq!(found(NONE, vec![None, pending()]), pair("c-pending", "a-pending"));
 }
 
 #[test]
 fn stored_value_that_cannot_be_a_name_is_ignored() {
     let secret = data("test-cluster-!@#", "a:b");
-    let directory = data(" \n", "");
-    let stored = [("the Secret", Some(&secret)), ("the directory", Some(&directory)), ("x", None)];
+    let pending = data(" \n", "");
+    let stored = [("the Secret", Some(&secret)), ("the pending request", Some(&pending))];
     let (_, ignored) = resolve(NONE, &stored, &RandomBytes::default());
     let starts = [
         "cluster-name of the Secret is \"test-cluster-!@#\", which is not the name of a namespace",
-        "cluster-name of the directory is empty",
+        "cluster-name of the pending request is empty",
         "agent-name of the Secret is \"a:b\", which is not an agent's name",
-        "agent-name of the directory is empty",
+        "agent-name of the pending request is empty",
     ];
     assert_eq!(ignored.len(), starts.len(), "{ignored:?}");
     for (ignored, start) in ignored.iter().zip(starts) {
@@ -108,19 +73,6 @@ fn stored_value_that_cannot_be_a_name_is_ignored() {
     odd.insert(CLUSTER_NAME.into(), vec![0xff].into());
     let places = vec![Some(odd), Some(data("cluster1", "agent1"))];
     assert_eq!(found(NONE, places), pair("cluster1", "agent1"));
-}
-
-#[test]
-fn only_small_files_are_read() {
-    let Scratch(path) = &Scratch::new("small");
-    fs::create_dir(path.join(CLUSTER_NAME)).unwrap();
-    let agent = path.join(AGENT_NAME);
-    fs::write(&agent, vec![b'a'; (1 << 20) + 1]).unwrap();
-    assert!(in_directory(path, NAMES).is_empty());
-    fs::write(&agent, "agent1").unwrap();
-    fs::write(path.join("hub-ca.crt"), "a CA").unwrap();
-    assert_eq!(in_directory(path, NAMES).len(), 1);
-    assert_eq!(in_directory(path, ["hub-ca.crt"])["hub-ca.crt"][..], *b"a CA");
 }
 
 #[test]

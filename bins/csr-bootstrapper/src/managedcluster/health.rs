@@ -70,7 +70,8 @@ impl Probes {
 
     /// Probes now, and reads the version.
     pub(crate) fn probe(&mut self, spoke: &Client) {
-        let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
+        // Code 0 stands for no answer.
+        let (code, text) = spoke.text("/livez").unwrap_or_else(|error| (0, error.to_string()));
         self.record(code, &text, Instant::now());
         if code == 200
             && let Ok(answer) = spoke.document("/version")
@@ -107,16 +108,6 @@ impl Probes {
     }
 }
 
-/// Reads `/livez`, or `/healthz` of a server that does not have it (older than Kubernetes 1.16) or does not
-/// show it; code 0 stands for no answer.
-fn get_livez(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, String) {
-    let answer = match get("/livez") {
-        Ok((403 | 404, _)) => get("/healthz"),
-        other => other,
-    };
-    answer.unwrap_or_else(|error| (0, error))
-}
-
 fn git_version(answer: &Value) -> Option<String> {
     let version = quoted(answer["gitVersion"].as_str()?);
     (!version.is_empty()).then_some(version)
@@ -124,8 +115,6 @@ fn git_version(answer: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use serde_json::json;
 
     use super::*;
@@ -134,34 +123,6 @@ mod tests {
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
-    }
-
-    /// The result of these answers, and the paths that were read.
-    fn asked(livez: Result<u16, &str>, healthz: Result<u16, &str>) -> (u16, String, usize) {
-        let paths = RefCell::new(Vec::new());
-        let (code, text) = get_livez(&|path| {
-            paths.borrow_mut().push(path);
-            let answer = if path == "/livez" { livez } else { healthz };
-            answer.map(|code| (code, format!("{path} said"))).map_err(str::to_owned)
-        });
-        (code, text, paths.into_inner().len())
-    }
-
-    #[test]
-    fn available_livez() {
-        assert_eq!(asked(Ok(200), Ok(500)), (200, "/livez said".into(), 1));
-        assert_eq!(asked(Ok(500), Ok(200)), (500, "/livez said".into(), 1));
-        assert_eq!(asked(Ok(401), Ok(200)), (401, "/livez said".into(), 1));
-        assert_eq!(asked(Err("no answer"), Ok(200)), (0, "no answer".into(), 1));
-    }
-
-    #[test]
-    fn available_fallback_404_403() {
-        for code in [404, 403] {
-            assert_eq!(asked(Ok(code), Ok(200)), (200, "/healthz said".into(), 2));
-            assert_eq!(asked(Ok(code), Ok(403)), (403, "/healthz said".into(), 2));
-            assert_eq!(asked(Ok(code), Err("no answer")), (0, "no answer".into(), 2));
-        }
     }
 
     #[test]

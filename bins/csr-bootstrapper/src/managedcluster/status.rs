@@ -47,7 +47,6 @@ pub(crate) fn run(agent: &Agent) {
             session: &session,
             probes: Probes::default(),
             accepted: false,
-            clocks_differ: false,
             writer: StatusWriter::default(),
             namespaces: namespaces.then(|| ManagedNamespaces::new(agent, &session)),
             claims_left_out: 0,
@@ -63,7 +62,6 @@ struct StatusController<'a> {
     session: &'a HubSession,
     probes: Probes,
     accepted: bool,
-    clocks_differ: bool,
     writer: StatusWriter<&'static str>,
     /// If they are managed.
     namespaces: Option<ManagedNamespaces<'a>>,
@@ -78,7 +76,10 @@ impl StatusController<'_> {
     fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
         let target = target_of(cluster);
-        self.observe(cluster, &target);
+        if mem::replace(&mut self.accepted, accepted(cluster)) != accepted(cluster) {
+            // Other rights: waits of the old ones end.
+            self.writer.reset();
+        }
         let mut until = self.probe();
         if let Some(namespaces) = &mut self.namespaces {
             until = until.min(namespaces.reconcile(cluster));
@@ -105,22 +106,6 @@ impl StatusController<'_> {
             until = until.min(due);
         }
         until
-    }
-
-    /// Records the hub's view of the cluster.
-    fn observe(&mut self, cluster: &Value, target: &Target<'_>) {
-        let (accepted, differ) = (accepted(cluster), clocks_differ(cluster));
-        if mem::replace(&mut self.accepted, accepted) != accepted {
-            // Other rights: waits of the old ones end.
-            self.writer.reset();
-        }
-        if mem::replace(&mut self.clocks_differ, differ) != differ {
-            let (level, how) = match differ {
-                true => (Level::Warn, "differ: the spoke's health is not reported"),
-                false => (Level::Info, "agree again"),
-            };
-            log_object!(level, target; "the hub finds that the clocks {how}");
-        }
     }
 
     /// Probes the spoke if that is due and the hub accepts the cluster; returns the time of the next probe.

@@ -4,7 +4,7 @@
 
 use sidecar::{
     flag_rows,
-    flags::{Flag, WAIT_TIMEOUT, common},
+    flags::{Flag, common},
     leadership,
 };
 
@@ -15,7 +15,6 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(leadership::flags(["137s", "107s", "26s"]));
-    table.extend(WAIT_TIMEOUT);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
     if is_agent {
@@ -73,22 +72,18 @@ fn own() -> Vec<Flag> {
         "hub-connection-timeout-seconds" Int "600" =>
             "With MultipleHubs: seconds without a heartbeat on the hub before another one is selected.";
         "hub-kubeconfig-dir" String "" =>
-            "Directory of the Secret's files, which -write-files or hub-kubeconfig-dumper write; /readyz waits for them.";
+            "Directory of the Secret's files, which -write-files writes.";
         "hub-kubeconfig-secret" String "hub-kubeconfig-secret" =>
             "Secret for the hub kubeconfig, certificate and key, in the program's namespace.";
         "registration-auth" String "csr" => "How to register; only csr is supported.";
         "write-files" Bool "false" =>
-            "Write the files of -hub-kubeconfig-dir while this replica leads.";
+            "Write the files of -hub-kubeconfig-dir while this replica leads; /readyz waits for them.";
 
         ["Add-ons"]
         "addon-kubeclient-registration-auth" String "csr" =>
             "How agents of add-ons authenticate to the hub's API server: csr or token.";
         "addon-token-expiration-seconds" Int "31536000" =>
             "Lifetime of the tokens to request for add-ons, at least 600.";
-
-        ["Single run"]
-        "once" Bool "false" =>
-            "Exit once the Secret holds a valid certificate, for an init container; no leader election.";
 
         ["Replicas"]
         "disable-leader-election" Bool "false" => "Do not elect a leader (single replica).";

@@ -10,7 +10,7 @@ use super::{BootstrapSource, KubeClientDriver};
 use crate::claim::{ClaimKind, ClaimRules};
 
 /// The prefix of the annotations that an agent gives to its ManagedCluster.
-pub(crate) const ANNOTATIONS: &str = "agent.open-cluster-management.io";
+const ANNOTATIONS: &str = "agent.open-cluster-management.io";
 /// The registration agent's feature gates and their defaults (ocm v1.2.0, its api module, `feature/feature.go`,
 /// DefaultSpokeRegistrationFeatureGates; v1.3.0 has the same). V1beta1CSRAPICompatibility changes nothing: each
 /// Kubernetes from 1.19 has v1. The last two are the work agent's: in mode Singleton the operator passes the gates of
@@ -117,25 +117,23 @@ pub(super) fn is_https(url: &str) -> bool {
     url.contains("://") && server_url(url).is_some_and(|url| url.starts_with("https://"))
 }
 
-/// Annotations for the ManagedCluster, and the keys of the others.
-pub(super) type Annotations = (BTreeMap<String, String>, Vec<String>);
-
-pub(super) fn annotations(flags: &Flags) -> Result<Annotations, String> {
-    let (mut annotations, mut dropped) = Annotations::default();
+/// The agent's annotations for the ManagedCluster.
+pub(super) fn annotations(flags: &Flags) -> Result<BTreeMap<String, String>, String> {
+    let mut annotations = BTreeMap::new();
     for pair in flags.list("cluster-annotations") {
         let split = pair.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         let (key, value) =
             split.ok_or_else(|| format!("-cluster-annotations: {pair:?} is not key=value"))?;
         if !key.starts_with(ANNOTATIONS) {
-            dropped.push(key.to_owned());
-        } else if !valid_key(key) {
-            // An invalid key would cause the whole ManagedCluster to be rejected.
-            return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
-        } else {
-            annotations.insert(key.to_owned(), value.to_owned());
+            continue;
         }
+        // An invalid key would cause the whole ManagedCluster to be rejected.
+        if !valid_key(key) {
+            return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
+        }
+        annotations.insert(key.to_owned(), value.to_owned());
     }
-    Ok((annotations, dropped))
+    Ok(annotations)
 }
 
 pub(super) fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {

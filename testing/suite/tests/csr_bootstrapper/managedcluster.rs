@@ -3,4 +3,3 @@
 mod configs;
 mod health;
 mod heartbeat;
-mod together;

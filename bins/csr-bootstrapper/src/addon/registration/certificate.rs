@@ -101,16 +101,16 @@ fn validate(
     hub: &Hub,
     clocks: Clocks,
 ) -> Validation {
-    let unusable = |(event, reason)| Validation::Unusable(UnusableCredential { reason, event });
     let (identity, chain) = match certificate(data, &template.subject, clocks) {
         Ok(good) => good,
-        Err(defect) => return unusable(defect),
+        Err(unusable) => return Validation::Unusable(unusable),
     };
     let mut stale = !said(data, CLUSTER_NAME, cluster);
     if template.signer == KUBE_API_SERVER_CLIENT {
         let known = Hub::of_secret("", data).ok();
         if let Some(word) = known.and_then(|known| known.differs_from(hub)) {
-            return unusable((OTHER_DATA, format!("is for another hub: the {word} differs")));
+            let reason = format!("is for another hub: the {word} differs");
+            return Validation::Unusable(UnusableCredential { reason, event: OTHER_DATA });
         }
         stale |= config(data, &identity).is_err();
     }

@@ -13,7 +13,7 @@ use suite::{
 
 use crate::{
     joining::{
-        support::{gives_signs, kubeconfig, roles},
+        support::{gives_signs, roles},
         two_hubs::{SECONDS, TwoHubs},
     },
     support::beats_again,
@@ -125,14 +125,13 @@ fn none_is_valid_and_the_reasons_are_told_until_one_is() {
 
 /// The packets to the first one vanish, which holds up nobody.
 #[test]
-fn an_init_container_joins_the_first_hub_that_will_do() {
-    let mut stage = TwoHubs::new("switch-once", Bootstrap::Auto);
+fn the_first_hub_that_will_do_is_joined_and_kept() {
+    let mut stage = TwoHubs::new("switch-first", Bootstrap::Auto);
     stage.spoke.hub_relay.set(Way::Hole);
-    let mut agent = stage.start(&["-once", "-metrics-port", "0"]);
-    assert!(agent.wait().success(), "{}", agent.log());
-    let credential = stage.spoke.credential().expect("the Secret");
-    assert!(kubeconfig(&credential).contains(&stage.way.address.to_string()));
-    // The hub that it is on now is kept by the container proper, though the first one is back.
+    let mut agent = stage.start(&[]);
+    stage.is_on_second(&agent);
+    agent.kill();
+    // After a restart too, though the first one is back.
     stage.spoke.hub_relay.set(Way::Open);
     let agent = stage.start(&[]);
     stage.is_on_second(&agent);
