@@ -18,15 +18,13 @@ use super::{
     csr::CertificateRequest,
     csrs::CsrClient,
     io::{self, Io, Requester},
-    store::{self, RequestStore, SecretValues, has_changed},
+    manager::CertificateManager,
+    store::{self, SecretValues, has_changed},
     validate::{self, Validation},
 };
 use crate::{
-    agent::Agent,
-    bootstrap::BootstrapKubeconfig,
     clocks::Clocks,
-    hub::Hub,
-    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+    identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
 };
 
@@ -36,51 +34,7 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 /// `pkg/registration/spoke/registration/creating_controller.go:46` takes an hour).
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Requests and stores the cluster's own certificate.
-pub(super) struct ClusterIo<'a> {
-    pub(super) agent: &'a Agent,
-    pub(super) names: AgentNames,
-    pub(super) store: RequestStore,
-    /// The last bootstrap kubeconfig.
-    pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
-    /// Who requests now, and at which hub.
-    pub(super) requester: Option<(Requester, Hub)>,
-    /// The credential in the Secret is valid, and needs no repair.
-    pub(super) is_good: bool,
-    /// The last failure is about a Secret.
-    pub(super) failed_secret: bool,
-    introduce_at: Option<Instant>,
-}
-
-impl<'a> ClusterIo<'a> {
-    pub(super) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
-        Self {
-            agent,
-            names,
-            store,
-            bootstrap: None,
-            requester: None,
-            is_good: false,
-            failed_secret: false,
-            introduce_at: None,
-        }
-    }
-
-    /// The stored request; `None` also for an unreadable one, which is replaced.
-    pub(super) fn request(&self) -> Option<CertificateRequest> {
-        CertificateRequest::of_secret(self.store.data(), &self.names)
-    }
-
-    /// Takes the bootstrap kubeconfig; returns whether it is another one. Then it may lead to a hub that does not know the
-    /// cluster.
-    pub(super) fn set_bootstrap(&mut self, bootstrap: Option<Arc<BootstrapKubeconfig>>) -> bool {
-        let is_other = self.bootstrap != bootstrap;
-        if is_other {
-            (self.bootstrap, self.introduce_at) = (bootstrap, None);
-        }
-        is_other
-    }
-
+impl CertificateManager<'_> {
     /// The content of the credential's Secret, and its validation.
     pub(super) fn validated(&self) -> (Data, Validation) {
         let hub = self.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
@@ -168,6 +122,7 @@ impl<'a> ClusterIo<'a> {
     fn write_credential(&self, values: &SecretValues) -> Result<()> {
         let (agent, target) = (self.agent, self.agent.credential());
         let (revision, seen) = (agent.credential.revision(), agent.credential_secret());
+        let values = values.iter().map(|(key, value)| (*key, value));
         match store::save(&agent.management, &target, seen.as_deref(), values, &[]) {
             Ok(secret) => {
                 agent.set_credential(revision, Some(secret));
@@ -184,14 +139,14 @@ impl<'a> ClusterIo<'a> {
     }
 }
 
-impl Io for ClusterIo<'_> {
+impl Io for CertificateManager<'_> {
     fn new_request(&mut self) -> Result<CertificateRequest> {
         CertificateRequest::new(&self.names.csr_template())
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
         self.store.refresh()?;
-        Ok(self.request())
+        Ok(CertificateRequest::of_secret(self.store.data(), &self.names))
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {

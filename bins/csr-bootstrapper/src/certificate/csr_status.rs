@@ -29,36 +29,24 @@ pub enum CsrStatus {
     Issued(Vec<u8>),
 }
 
-/// A request's end without a certificate; texts are predicates of sentences about "CSR <name>".
+/// Reasons of Events and metrics about a request that ended without a certificate.
+pub const DENIED: &str = "CSRDenied";
+pub const FAILED: &str = "CSRFailed";
+pub const REJECTED: &str = "CertificateRejected";
+/// An object of this name has another signer or requester.
+pub const FOREIGN: &str = "CSRForeign";
+
+/// A request's end without a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum CsrFailure {
-    /// With the hub's reason.
-    Denied(String),
-    /// With the hub's reason.
-    Failed(String),
-    /// With the problem of the certificate.
-    Rejected(String),
-    /// An object of this name with another signer or requester.
-    Foreign,
+pub struct CsrFailure {
+    pub reason: &'static str,
+    /// The predicate of a sentence about "CSR <name>".
+    pub sentence: String,
 }
 
 impl CsrFailure {
-    /// The reason for the Event and the metric.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Denied(_) => "CSRDenied",
-            Self::Failed(_) => "CSRFailed",
-            Self::Rejected(_) => "CertificateRejected",
-            Self::Foreign => "CSRForeign",
-        }
-    }
-
-    /// The predicate of a sentence about "CSR x".
-    pub fn sentence(&self) -> &str {
-        match self {
-            Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
-            Self::Foreign => "is not what this agent asks for now",
-        }
+    fn new(reason: &'static str, sentence: impl Into<String>) -> Self {
+        Self { reason, sentence: sentence.into() }
     }
 }
 
@@ -80,19 +68,22 @@ pub struct Judge<'a> {
 pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure> {
     let Judge { request, template, agent, by_agent, clocks } = *judge;
     let spec = &csr["spec"];
+    let foreign = || CsrFailure::new(FOREIGN, "is not what this agent asks for now");
     if spec["signerName"] != *template.signer {
-        return Err(CsrFailure::Foreign);
+        return Err(foreign());
     }
     // The requester decides whether a person has to approve; it does not matter after the signature.
     let of_other = (spec["username"] == *agent) != by_agent;
     let quoted = |kind| condition(csr, kind).map(words);
     match (quoted("Denied"), quoted("Failed"), issued(csr)) {
-        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => Err(CsrFailure::Foreign),
-        (Some(why), ..) => Err(CsrFailure::Denied(format!("was denied{why}"))),
-        (_, Some(why), _) => Err(CsrFailure::Failed(format!("was approved but not signed{why}"))),
+        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => Err(foreign()),
+        (Some(why), ..) => Err(CsrFailure::new(DENIED, format!("was denied{why}"))),
+        (_, Some(why), _) => {
+            Err(CsrFailure::new(FAILED, format!("was approved but not signed{why}")))
+        }
         (.., Some(text)) => accept(text, request, &template.subject, clocks)
             .map(CsrStatus::Issued)
-            .map_err(CsrFailure::Rejected),
+            .map_err(|why| CsrFailure::new(REJECTED, why)),
         _ if condition(csr, "Approved").is_some() => Ok(CsrStatus::Approved),
         _ => Ok(CsrStatus::Pending),
     }

@@ -71,7 +71,7 @@ impl CsrClient {
         let now = Instant::now();
         let version = {
             let mut awaited = lock(&self.awaited);
-            let version = self.version(&mut awaited, name);
+            let version = self.version(&mut awaited, name)?;
             let read = awaited.reads.get(name);
             if let Some(read) = read.filter(|read| read.is_fresh(&version, now)) {
                 return Ok(read.csr.clone());
@@ -143,23 +143,21 @@ impl CsrClient {
     }
 
     /// The version of a CSR by the watch, which is opened if it is not.
-    fn version(&self, awaited: &mut Awaited, name: &str) -> Lookup<String> {
-        if awaited.watch.is_none() {
-            awaited.watch = self.open();
-        }
-        match &awaited.watch {
-            Some((versions, _)) if versions.last_error().is_none() => versions.get(name),
-            _ => Lookup::Unknown,
-        }
+    fn version(&self, awaited: &mut Awaited, name: &str) -> Result<Lookup<String>> {
+        let (versions, _) = match awaited.watch.take() {
+            Some(open) => awaited.watch.insert(open),
+            None => awaited.watch.insert(self.open()?),
+        };
+        let is_open = versions.last_error().is_none();
+        Ok(if is_open { versions.get(name) } else { Lookup::Unknown })
     }
 
-    /// Opens the watch; `None` when the system gives no thread.
-    fn open(&self) -> Option<(Store<String>, Stop)> {
+    fn open(&self) -> Result<(Store<String>, Stop)> {
         let (versions, stop) = (Store::new(MAX_CSRS), self.stop.child());
         let watch = (versions.clone(), stop.clone());
         let (client, labels) = (self.client.clone(), self.labels.clone());
         let wakes = self.wakes.clone();
-        let started = runtime::spawn("csrs", move || {
+        runtime::spawn("csrs", move || {
             let all = Selection::all(CSRS.everywhere());
             let selection = Selection { labels: &labels, metadata_only: true, ..all };
             let version = |csr: Value| {
@@ -167,14 +165,8 @@ impl CsrClient {
                 (version.len() <= MAX_VERSION).then(|| version.to_owned())
             };
             versions.run(&client, &selection, &stop, &mut { version }, &mut || wakes.wake());
-        });
-        match started {
-            Ok(()) => Some(watch),
-            Err(error) => {
-                log::debug!(error:% = error; "CSRs are not watched");
-                None
-            }
-        }
+        })?;
+        Ok(watch)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Certificate manager: the loop that keeps the cluster's certificate.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use apiclient::{
     backoff::Backoff,
@@ -13,14 +16,13 @@ use kubeconfig::secret::Data;
 use log::Level;
 
 use super::{
-    cluster::ClusterIo,
+    csr::CertificateRequest,
     io::{self, Observation, Requester},
-    session,
     store::RequestStore,
     sync::Certificate,
     validate::{Need, Validation},
 };
-use crate::{agent::Agent, hub::Hub, identity::AgentNames};
+use crate::{agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames};
 
 /// The longest wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -32,8 +34,20 @@ const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
 /// Keeps a certificate for the hub in the Secret.
 pub(crate) struct CertificateManager<'a> {
-    cluster: ClusterIo<'a>,
+    pub(super) agent: &'a Agent,
+    pub(super) names: AgentNames,
+    pub(super) store: RequestStore,
     certificate: Certificate,
+    /// The last bootstrap kubeconfig.
+    pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
+    /// Who requests now, and at which hub.
+    pub(super) requester: Option<(Requester, Hub)>,
+    /// The credential in the Secret is valid, and needs no repair.
+    pub(super) is_good: bool,
+    /// The last failure is about a Secret.
+    pub(super) failed_secret: bool,
+    /// When the hub has to have the ManagedCluster, while bootstrapping.
+    pub(super) introduce_at: Option<Instant>,
     /// The answer of the hub to which the credential has to move.
     knows_agent: Option<bool>,
     errors: Backoff,
@@ -48,10 +62,16 @@ pub(crate) struct CertificateManager<'a> {
 impl<'a> CertificateManager<'a> {
     /// Starts with the request that an earlier process stored.
     pub(crate) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
-        let cluster = ClusterIo::new(agent, names, store);
         Self {
-            certificate: Certificate::new(cluster.request()),
-            cluster,
+            certificate: Certificate::new(CertificateRequest::of_secret(store.data(), &names)),
+            agent,
+            names,
+            store,
+            bootstrap: None,
+            requester: None,
+            is_good: false,
+            failed_secret: false,
+            introduce_at: None,
             knows_agent: None,
             errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
             not_before: Instant::now(),
@@ -62,7 +82,7 @@ impl<'a> CertificateManager<'a> {
 
     /// Manages the certificate until the end of the process.
     pub(crate) fn run(mut self) {
-        let agent = self.cluster.agent;
+        let agent = self.agent;
         controller::run(&agent.stop, || {
             agent.beat();
             Some(self.reconcile())
@@ -71,18 +91,20 @@ impl<'a> CertificateManager<'a> {
 
     /// Does what is due; returns when to come again.
     fn reconcile(&mut self) -> Instant {
-        let agent = self.cluster.agent;
-        if self.cluster.set_bootstrap(agent.bootstrap()) {
+        let (agent, bootstrap) = (self.agent, self.agent.bootstrap());
+        if self.bootstrap != bootstrap {
+            // It may lead to a hub that does not know the cluster.
+            (self.bootstrap, self.introduce_at, self.knows_agent) = (bootstrap, None, None);
             self.certificate.pacing.end_rest();
-            (self.knows_agent, self.not_before) = (None, Instant::now());
+            self.not_before = Instant::now();
         }
-        let (data, validation) = self.cluster.validated();
-        self.cluster.is_good = matches!(&validation, Validation::Usable(usable) if !usable.stale);
+        let (data, validation) = self.validated();
+        self.is_good = matches!(&validation, Validation::Usable(usable) if !usable.stale);
         self.follow(&validation);
         let is_refused = self.is_refused();
         let requester = self.requester(is_refused);
-        if self.cluster.requester != requester {
-            (self.cluster.requester, self.not_before) = (requester, Instant::now());
+        if self.requester != requester {
+            (self.requester, self.not_before) = (requester, Instant::now());
         }
         let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
         let need = self.certificate.need(&what, &validation, is_refused, time);
@@ -91,7 +113,7 @@ impl<'a> CertificateManager<'a> {
             return self.not_before;
         }
         let need =
-            self.repaired_by_move(&validation).map(|moves| if moves { Need::Repair } else { need });
+            self.is_known_after_move(&validation).map(|it| if it { Need::Repair } else { need });
         let synced = need.and_then(|need| self.sync(&need, &data, &validation));
         if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
             agent.update(|state| state.rotated = self.certificate.rotated().cloned());
@@ -99,30 +121,16 @@ impl<'a> CertificateManager<'a> {
         self.conclude(synced)
     }
 
-    /// Uses the credential for the session.
-    fn follow(&self, validation: &Validation) {
-        let ClusterIo { agent, names, bootstrap, .. } = &self.cluster;
-        match session::follow(agent, names, validation, bootstrap.as_deref()) {
-            // The watch and the client may belong to the ended session.
-            Ok(true) => self.cluster.close(None),
-            Ok(false) => {}
-            Err(error) => log_object!(
-                Level::Warn, agent.credential(), error:% = error;
-                "keeping the current credentials"
-            ),
-        }
-    }
-
     /// Returns whether the hub refuses the credential permanently: only a recent answer shows the current one.
     fn is_refused(&self) -> bool {
-        let session = self.cluster.agent.session();
+        let session = self.agent.session();
         let refused = session.and_then(|session| session.client.refused());
         refused.is_some_and(|refused| refused.last >= refused.since + self.patience)
     }
 
     /// The requester of the next certificate, and its hub.
     fn requester(&self, is_refused: bool) -> Option<(Requester, Hub)> {
-        let ClusterIo { agent, bootstrap, .. } = &self.cluster;
+        let Self { agent, bootstrap, .. } = self;
         let session = agent.session().filter(|session| {
             let end = session.client.certificate_expiry();
             !is_refused && end.is_some_and(|end| !agent.clocks().are_past(end))
@@ -137,14 +145,13 @@ impl<'a> CertificateManager<'a> {
     ///
     /// # Errors
     /// As that hub says.
-    fn repaired_by_move(&mut self, validation: &Validation) -> Result<bool> {
-        let ClusterIo { agent, names, bootstrap, .. } = &self.cluster;
-        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, bootstrap) else {
+    fn is_known_after_move(&mut self, validation: &Validation) -> Result<bool> {
+        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, &self.bootstrap) else {
             return Ok(false);
         };
         let knows_agent = match self.knows_agent {
             Some(known) => known,
-            None => session::knows_agent(agent, names, usable, bootstrap)?,
+            None => self.is_known_at(bootstrap, usable)?,
         };
         self.knows_agent = Some(knows_agent);
         Ok(knows_agent)
@@ -153,31 +160,32 @@ impl<'a> CertificateManager<'a> {
     /// Takes the next step to what the credential needs.
     fn sync(&mut self, need: &Need, data: &Data, validation: &Validation) -> Result<Instant> {
         if !matches!(need, Need::Certificate(_)) {
-            self.cluster.close(self.certificate.request().map(|request| &*request.name));
+            self.close(self.certificate.request().map(|request| &*request.name));
         }
-        self.cluster.failed_secret = false;
-        let requester = self.cluster.requester.clone();
-        let requester = requester.as_ref().map(|(requester, hub)| (*requester, hub));
-        let names = &self.cluster.names;
+        self.failed_secret = false;
+        let requester = self.requester.clone();
         let seen = Observation {
-            secret: &self.cluster.agent.secret_name(),
+            secret: &self.agent.secret_name(),
             need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
-            requester,
-            template: &names.csr_template(),
-            agent: &names.user(),
+            requester: requester.as_ref().map(|(requester, hub)| (*requester, hub)),
+            template: &self.names.csr_template(),
+            agent: &self.names.user(),
             now: Instant::now(),
             random: fastrand::f64(),
         };
-        self.certificate.sync(&seen, &mut self.cluster)
+        let mut certificate = std::mem::take(&mut self.certificate);
+        let synced = certificate.sync(&seen, self);
+        self.certificate = certificate;
+        synced
     }
 
     /// Announces the need, with one Event for each new reason, and reports it on the endpoint.
     fn announce(&mut self, need: &Need, is_usable: bool) {
-        let agent = self.cluster.agent;
+        let agent = self.agent;
         let why = if let Need::Certificate(why) = need { Some(why) } else { None };
-        let without = match self.cluster.requester {
+        let without = match self.requester {
             Some(_) => "",
             None => ", and there is no bootstrap kubeconfig to request one with",
         };
@@ -199,7 +207,7 @@ impl<'a> CertificateManager<'a> {
 
     /// Logs the result of a step, and backs off after a failure; returns when to come again.
     fn conclude(&mut self, synced: Result<Instant>) -> Instant {
-        let agent = self.cluster.agent;
+        let agent = self.agent;
         let error = match synced {
             Ok(until) => {
                 if self.errors.succeeded() > 0 {
@@ -218,7 +226,7 @@ impl<'a> CertificateManager<'a> {
         self.not_before = now + retry.wait;
         agent.report(|status| status.error = Some(error.to_string()));
         let is_refused = matches!(error, Error::Immutable(_) | Error::Forbidden(_));
-        if retry.should_log && is_refused && self.cluster.failed_secret {
+        if retry.should_log && is_refused && self.failed_secret {
             agent.record_event("SecretSaveFailed", true, error.message());
         }
         let is_routine = matches!(error, Error::Conflict(_));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::csr_status::CsrFailure;
+use super::csr_status::{CsrFailure, DENIED, FAILED};
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
 const REST_REFUSED: Duration = Duration::from_secs(300);
@@ -76,9 +76,9 @@ impl Pacing {
 
 /// The rest after the first such failure.
 pub(super) fn rest_after(failure: &CsrFailure) -> Duration {
-    match failure {
-        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
-        CsrFailure::Rejected(_) | CsrFailure::Foreign => REST_SHORT,
+    match failure.reason {
+        DENIED | FAILED => REST_REFUSED,
+        _ => REST_SHORT,
     }
 }
 

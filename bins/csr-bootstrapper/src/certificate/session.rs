@@ -9,92 +9,89 @@ use apiclient::{
 use kubeconfig::config::ClusterConfig;
 use log::Level;
 
-use super::validate::{UsableCredential, Validation};
+use super::{
+    manager::CertificateManager,
+    validate::{UsableCredential, Validation},
+};
 use crate::{
-    agent::{Agent, hub_client},
-    bootstrap::BootstrapKubeconfig,
-    hub::Hub,
-    identity::AgentNames,
-    managedcluster::MANAGED_CLUSTERS,
+    agent::hub_client, bootstrap::BootstrapKubeconfig, hub::Hub, managedcluster::MANAGED_CLUSTERS,
     state::HubSession,
 };
 
-/// Makes the session use the credential; `true` if another one has begun or the last one has ended. A credential that
-/// is no longer usable ends the session only when the certificate in use has expired too, by every clock, and there is
-/// another identity to go on with.
-///
-/// # Errors
-/// `BadConfig` if the credential cannot be used; the current one stays.
-pub(super) fn follow(
-    agent: &Agent,
-    names: &AgentNames,
-    validation: &Validation,
-    bootstrap: Option<&BootstrapKubeconfig>,
-) -> Result<bool> {
-    let session = agent.session();
-    let usable = validation.usable().and_then(|it| Some((config(it, bootstrap)?, &it.hub)));
-    let Some((config, hub)) = usable else {
-        let is_over = bootstrap.is_some()
-            && session.is_some_and(|session| {
+impl CertificateManager<'_> {
+    /// Makes the session use the credential. One that is no longer usable ends the session only when the certificate in use
+    /// has expired too, by every clock, and there is another identity to go on with.
+    pub(super) fn follow(&self, validation: &Validation) {
+        let (agent, session) = (self.agent, self.agent.session());
+        let usable = validation.usable().and_then(|it| Some((self.config(it)?, &it.hub)));
+        let Some((config, hub)) = usable else {
+            let is_over = session.is_some_and(|session| {
                 let end = session.client.certificate_expiry();
                 end.is_none_or(|end| agent.clocks().are_past(end))
             });
-        if is_over {
+            if is_over && self.bootstrap.is_some() {
+                log_object!(
+                    Level::Warn, agent.credential();
+                    "the certificate for the hub has expired"
+                );
+                agent.set_session(None);
+                // The watch and the client belong to the ended session.
+                self.close(None);
+            }
+            return;
+        };
+        // Nothing observed on one hub counts for another, not even the position of its watches.
+        let used = match session.filter(|session| session.hub == *hub) {
+            Some(session) => session.client.swap(config).map(drop),
+            None => self.open(config, hub),
+        };
+        if let Err(error) = used {
             log_object!(
-                Level::Warn, agent.credential();
-                "the certificate for the hub has expired"
+                Level::Warn, agent.credential(), error:% = error;
+                "keeping the current credentials"
             );
-            agent.set_session(None);
         }
-        return Ok(is_over);
-    };
-    // Nothing observed on one hub counts for another, not even the position of its watches.
-    match session.filter(|session| session.hub == *hub) {
-        Some(session) => session.client.swap(config).map(|_| false),
-        None => open(agent, names, config, hub).map(|()| true),
     }
-}
 
-fn open(agent: &Agent, names: &AgentNames, config: ClusterConfig, hub: &Hub) -> Result<()> {
-    let client = hub_client("the hub", config, &agent.session_requests)?;
-    let session =
-        HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
-    // The one before ends first: its cluster must not appear in the new one.
-    agent.set_session(None);
-    agent.set_session(Some(Arc::new(session)));
-    let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
-    agent.record_event("HubClientConfigReady", false, &message);
-    Ok(())
-}
+    fn open(&self, config: ClusterConfig, hub: &Hub) -> Result<()> {
+        let (agent, names) = (self.agent, &self.names);
+        let client = hub_client("the hub", config, &agent.session_requests)?;
+        let session =
+            HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
+        // The one before ends first: its cluster must not appear in the new one.
+        agent.set_session(None);
+        agent.set_session(Some(Arc::new(session)));
+        self.close(None);
+        let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
+        agent.record_event("HubClientConfigReady", false, &message);
+        Ok(())
+    }
 
-/// The connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
-fn config(
-    usable: &UsableCredential,
-    bootstrap: Option<&BootstrapKubeconfig>,
-) -> Option<ClusterConfig> {
-    let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
-    usable.config.clone().or_else(other)
-}
+    /// The connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
+    fn config(&self, usable: &UsableCredential) -> Option<ClusterConfig> {
+        let other = || self.bootstrap.as_ref().map(|it| it.as_agent(&usable.identity));
+        usable.config.clone().or_else(other)
+    }
 
-/// Returns whether the bootstrap kubeconfig's hub knows the agent, whose credential is for another one: reads the
-/// ManagedCluster there, as the agent.
-///
-/// # Errors
-/// As the hub says, unless it refuses the agent.
-pub(super) fn knows_agent(
-    agent: &Agent,
-    names: &AgentNames,
-    usable: &UsableCredential,
-    bootstrap: &BootstrapKubeconfig,
-) -> Result<bool> {
-    let config = bootstrap.as_agent(&usable.identity);
-    let client = agent.requester_client("the hub (at its new address)", config)?;
-    match client.get(&MANAGED_CLUSTERS.cluster_object(&names.cluster)) {
-        Ok(_) => Ok(true),
-        Err(Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_)) => {
-            log::debug!("the hub at the new address does not know this agent");
-            Ok(false)
+    /// Returns whether the hub of `bootstrap` knows the agent, whose credential is for another one: reads the
+    /// ManagedCluster there, as the agent.
+    ///
+    /// # Errors
+    /// As the hub says, unless it refuses the agent.
+    pub(super) fn is_known_at(
+        &self,
+        bootstrap: &BootstrapKubeconfig,
+        usable: &UsableCredential,
+    ) -> Result<bool> {
+        let config = bootstrap.as_agent(&usable.identity);
+        let client = self.agent.requester_client("the hub (at its new address)", config)?;
+        match client.get(&MANAGED_CLUSTERS.cluster_object(&self.names.cluster)) {
+            Ok(_) => Ok(true),
+            Err(Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_)) => {
+                log::debug!("the hub at the new address does not know this agent");
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
-        Err(error) => Err(error),
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use apiclient::{
-    client::{Client, Patch},
+    client::Client,
     error::{Error, Result},
     resource::{SECRETS, Target},
-    status_writer::guard,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::{self, Data};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::csr::CertificateRequest;
@@ -41,8 +40,8 @@ pub(crate) struct RequestStore {
     client: Client,
     namespace: String,
     name: String,
-    /// uid and resourceVersion, if there is such a Secret.
-    version: Option<Value>,
+    /// As it was last read or written.
+    secret: Option<Value>,
     data: Data,
     /// It was not read yet, or a write failed that may have arrived all the same.
     is_stale: bool,
@@ -55,7 +54,7 @@ impl RequestStore {
             client: agent.management.clone(),
             namespace: agent.settings.namespace.clone(),
             name,
-            version: None,
+            secret: None,
             data: Data::new(),
             is_stale: true,
         }
@@ -65,11 +64,14 @@ impl RequestStore {
     pub(crate) fn refresh(&mut self) -> Result<()> {
         if self.is_stale {
             let secret = read(&self.client, &self.target())?;
-            let data = secret.as_ref().map(secret::data).transpose()?;
-            self.version = secret.as_ref().and_then(guard);
-            self.data = data.unwrap_or_default();
-            self.is_stale = false;
+            self.set(secret)?;
         }
+        Ok(())
+    }
+
+    fn set(&mut self, secret: Option<Value>) -> Result<()> {
+        let data = secret.as_ref().map(secret::data).transpose()?;
+        (self.secret, self.data, self.is_stale) = (secret, data.unwrap_or_default(), false);
         Ok(())
     }
 
@@ -87,33 +89,15 @@ impl RequestStore {
         &mut self,
         values: Vec<(String, Option<Zeroizing<Vec<u8>>>)>,
     ) -> Result<()> {
-        let encode = |value: &Zeroizing<Vec<u8>>| json!(BASE64_STANDARD.encode(value));
-        let encoded = values.iter().map(|(key, value)| (key.clone(), value.as_ref().map(encode)));
+        let removed: Vec<_> =
+            values.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| &**key).collect();
+        let kept = values.iter().filter_map(|(key, value)| Some((&**key, value.as_ref()?)));
         // A write may arrive without an answer.
         self.is_stale = true;
-        let target = self.target();
-        let written = match &self.version {
-            Some(version) => {
-                let data: Map<_, _> =
-                    encoded.map(|(key, value)| (key, value.unwrap_or_default())).collect();
-                let patch = json!({"metadata": version, "data": data});
-                self.client.patch(&target, Patch::Merge, &patch)
-            }
-            None => {
-                let data = encoded.filter_map(|(key, value)| Some((key, value?))).collect();
-                self.client.create(&target, &new(&target, data))
-            }
-        };
-        let secret =
-            written.map_err(|error| with_remedy(&target, self.version.is_some(), error))?;
-        (self.version, self.is_stale) = (guard(&secret), false);
-        for (key, value) in values {
-            match value {
-                Some(value) => drop(self.data.insert(key, value)),
-                None => drop(self.data.remove(&key)),
-            }
-        }
-        Ok(())
+        let (target, known) = (self.target(), self.secret.as_ref());
+        let secret = save(&self.client, &target, known, kept, &removed)
+            .map_err(|error| with_remedy(&target, known.is_some(), error))?;
+        self.set(Some(secret))
     }
 
     fn target(&self) -> Target<'_> {
@@ -144,32 +128,35 @@ pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretV
 
 /// Saves `values` in a Secret with a single write, if it still is as it was `seen`; `removed` keys go, others stay. Returns
 /// what was saved.
-pub(crate) fn save(
+pub(crate) fn save<'a>(
     client: &Client,
     target: &Target<'_>,
     seen: Option<&Value>,
-    values: &SecretValues,
+    values: impl IntoIterator<Item = (&'a str, &'a Zeroizing<Vec<u8>>)>,
     removed: &[&str],
 ) -> Result<Value> {
     match seen {
         Some(secret) => client.replace(target, &merged(secret.clone(), values, removed)),
-        None => client.create(target, &merged(new(target, Map::new()), values, removed)),
+        None => {
+            let metadata = json!({"name": target.name, "namespace": target.namespace});
+            let new = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+            client.create(target, &merged(new, values, removed))
+        }
     }
 }
 
-fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
-    let metadata = json!({"name": target.name, "namespace": target.namespace});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
-}
-
-fn merged(mut secret: Value, values: &SecretValues, removed: &[&str]) -> Value {
+fn merged<'a>(
+    mut secret: Value,
+    values: impl IntoIterator<Item = (&'a str, &'a Zeroizing<Vec<u8>>)>,
+    removed: &[&str],
+) -> Value {
     if !secret["data"].is_object() {
         secret["data"] = json!({});
     }
     if let Some(data) = secret["data"].as_object_mut() {
         data.retain(|key, _| !removed.contains(&key.as_str()));
         let encoded = |value| json!(BASE64_STANDARD.encode(value));
-        data.extend(values.iter().map(|(key, value)| ((*key).to_owned(), encoded(value))));
+        data.extend(values.into_iter().map(|(key, value)| (key.to_owned(), encoded(value))));
     }
     secret
 }
@@ -181,7 +168,7 @@ mod tests {
     #[test]
     fn a_save_keeps_what_is_not_its_own() {
         let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
-        let values = SecretValues::from([("tls.crt", b"new".to_vec().into())]);
+        let new = b"new".to_vec().into();
         for (before, after) in [
             (
                 json!({"theirs": "aGk=", "tls.crt": "b2xk", "old": ""}),
@@ -192,7 +179,7 @@ mod tests {
         ] {
             let secret = json!({"metadata": metadata, "data": before, "type": "Opaque"});
             let expected = json!({"metadata": metadata, "data": after, "type": "Opaque"});
-            assert_eq!(merged(secret, &values, &["old"]), expected);
+            assert_eq!(merged(secret, [("tls.crt", &new)], &["old"]), expected);
         }
     }
 }

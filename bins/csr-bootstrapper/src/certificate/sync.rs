@@ -205,12 +205,12 @@ impl Certificate {
     fn end(&mut self, name: &str, failure: &CsrFailure, seen: &Observation<'_>, io: &mut dyn Io) {
         (self.ended, self.waiting) = (true, None);
         let rest = self.pacing.ended(rest_after(failure), seen.now, seen.random);
-        let sentence = format!("CSR {name} {}", failure.sentence());
+        let sentence = format!("CSR {name} {}", failure.sentence);
         self.rotated =
             Some(not_updated(format!("Failed to rotated client certificate {sentence}")));
         io.forget(name);
         let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
-        io.notify(Warn, failure.reason(), message);
+        io.notify(Warn, failure.reason, message);
     }
 
     /// Makes a request and stores it, unless the hub has too many.

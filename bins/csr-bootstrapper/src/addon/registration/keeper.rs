@@ -239,6 +239,7 @@ impl SecretCache {
         removed: &[&str],
     ) -> Result<()> {
         let (client, seen) = (cluster_of(agent, &secret.namespace), self.seen.as_ref());
+        let values = values.iter().map(|(key, value)| (*key, value));
         let saved = store::save(client, &secret.target(), seen, values, removed);
         self.seen = Some(saved.inspect_err(|_| self.next_read = None)?);
         Ok(())

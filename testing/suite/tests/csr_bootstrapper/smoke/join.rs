@@ -122,7 +122,7 @@ fn secret_is_written_once_and_whole(spoke: &Spoke) {
     assert_eq!(data.keys().collect::<Vec<_>>(), KEYS);
     // The key was safe before the hub heard of it.
     let pending = writes(spoke, PENDING);
-    assert_eq!(verbs(&pending), ["create", "patch"], "emptied");
+    assert_eq!(verbs(&pending), ["create", "update"], "emptied");
     let mut posted = spoke.hub.cluster.server().requests();
     posted.retain(|it| it.verb == "create" && it.resource == "certificatesigningrequests");
     assert_eq!(posted.len(), 1, "one request");
