@@ -43,9 +43,11 @@ pub(crate) fn keep(agent: &Agent) {
     });
 }
 
-/// Returns whether the files are those of the Secret as it is.
+/// Returns whether the files are those of the Secret.
 pub(crate) fn is_published(agent: &Agent) -> bool {
-    agent.read(|state| state.published.clone()) == agent.credential_secret()
+    let published = agent.read(|state| state.published.clone());
+    let both = published.zip(agent.credential_secret());
+    both.is_some_and(|(published, secret)| published["data"] == secret["data"])
 }
 
 fn publish(agent: &Agent, publisher: &Publisher, secret: &Value) -> Result<()> {

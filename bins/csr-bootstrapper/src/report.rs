@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use apiclient::{certificate, client::LIST_TIMEOUT};
+use apiclient::{certificate, client::LIST_TIMEOUT, reflector::Lookup};
 use kubeconfig::secret;
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
@@ -65,14 +65,16 @@ impl Report for Reporter {
         if let (None, Some(detail)) = (status.trouble, status.error.or(status.detail)) {
             remarks.push(format!("the certificate: {detail}"));
         }
-        if let Some(session) = agent.session()
-            && session.managed_cluster().is_some_and(|cluster| !accepted(&cluster))
-        {
+        if let Some(session) = agent.session() {
             let name = &session.names.cluster;
-            remarks.push(format!(
-                "the hub has not accepted the cluster: kubectl patch managedcluster {name} --type merge \
-                 -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
-            ));
+            remarks.extend(match session.managed_cluster.get(name) {
+                Lookup::Object(cluster) if !accepted(&cluster) => Some(format!(
+                    "the hub has not accepted the cluster: kubectl patch managedcluster {name} --type merge \
+                     -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
+                )),
+                Lookup::Absent => Some(format!("the hub has no ManagedCluster {name}")),
+                _ => None,
+            });
         }
         let failing = self.agent.heartbeat().failing();
         remarks.extend(failing.map(|why| format!("the heartbeat fails: {why}")));

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use apiclient::{
     client::Client,
     error::{Error, Result},
-    log_object,
-    reflector::Lookup,
     resource::Resource,
     watch::Selection,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::config::Trust;
-use log::Level;
 use serde_json::{Value, json};
 
 use crate::{agent::Agent, certificate::store, conditions::has, identity::AgentNames};
@@ -109,23 +106,9 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
 /// Watches the ManagedCluster in each session.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let target = MANAGED_CLUSTERS.cluster_object(&session.names.cluster);
-        let store = &session.managed_cluster;
-        let mut was_missing = false;
-        let mut on_change = || {
-            let is_missing = store.get(&session.names.cluster) == Lookup::Absent;
-            if is_missing && !was_missing {
-                log_object!(
-                    Level::Warn, target;
-                    "the hub has no such ManagedCluster: nothing is reported to it"
-                );
-            }
-            was_missing = is_missing;
-            agent.stop.wake();
-        };
-        let selection = Selection::all(target);
-        let mut parse = |cluster: Value| Some(Arc::new(cluster));
-        store.run(&session.client, &selection, &session.stop, &mut parse, &mut on_change);
+        let selection = Selection::all(MANAGED_CLUSTERS.cluster_object(&session.names.cluster));
+        let parse = |cluster: Value| Some(Arc::new(cluster));
+        agent.reflect(&session.managed_cluster, &session.client, &selection, &session.stop, parse);
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
     agent::Agent,
     capacity::Capacity,
     claim,
-    conditions::{Condition, changed, has},
+    conditions::{Condition, changed},
     managed_namespace::ManagedNamespaces,
     state::HubSession,
 };
@@ -178,9 +178,6 @@ impl StatusController<'_> {
                 let failures = self.writer.wrote(&part);
                 let level = if failures == 0 { Level::Debug } else { Level::Info };
                 log_object!(level, target, failures = failures; "{part} was written");
-                if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
-                    log_object!(Level::Info, target; "the cluster has joined the hub");
-                }
                 event::write(client, &names.agent, before, &after);
                 managed_cluster.put(revision, &names.cluster, Some(Arc::new(after)));
             }
