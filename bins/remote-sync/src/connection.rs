@@ -2,10 +2,8 @@
 //! clustercache does; readers never wait for it.
 
 mod cluster_records;
-mod health;
 mod identity;
 mod schedule;
-mod sources;
 mod supervisor;
 
 use std::{
@@ -21,16 +19,34 @@ use apiclient::{
     stop::Stop,
 };
 use kubeconfig::config::ClusterConfig;
-use sidecar::runtime;
-
-pub(crate) use self::{
-    cluster_records::ClusterRecords, schedule::ProbeTiming, sources::secret_config,
+use serde_json::{Value, json};
+use sidecar::{
+    metrics::{Family, Metrics},
+    runtime,
 };
+
+pub(crate) use self::{cluster_records::ClusterRecords, schedule::ProbeTiming};
 use self::{schedule::ProbeSchedule, supervisor::Supervisor};
 use crate::model::{
     annotations::Uid,
     known_clusters::{ClusterRecord, cluster_mark},
 };
+
+const CONNECTED: Family =
+    Family::gauge("remote_sync_cluster_connected", "1 while the cluster is connected.");
+const IDENTITY_REFUSED: Family = Family::gauge(
+    "remote_sync_cluster_identity_refused",
+    "1 while the cluster that answers is not the recorded one, and is not connected.",
+);
+const VERIFIED: Family = Family::gauge(
+    "remote_sync_cluster_identity_verified",
+    "1 if the cluster is recorded with the uid of its kube-system.",
+);
+const HEALTHY: Family = Family::gauge(
+    "remote_sync_cluster_healthy",
+    "1 while neither probes nor attempts to connect fail.",
+);
+const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
 /// Configuration of a connection.
 pub(crate) struct ConnectionConfig {
@@ -44,12 +60,7 @@ pub(crate) struct ConnectionConfig {
     pub(crate) limiter: RateLimiter,
     /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
-    /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
-    pub(crate) reload: Option<LoadCredentials>,
 }
-
-/// Loads the current credentials.
-pub(crate) type LoadCredentials = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// A cluster and its connection, shared between the supervising thread and all readers.
 pub(crate) struct Connection {
@@ -81,14 +92,12 @@ struct ConnectionState {
     session: Option<ClusterSession>,
     /// The current credentials, or why there are none; `None` before the first offer.
     offer: Option<Result<ClusterConfig>>,
-    /// Why newer credentials than the current ones are unusable.
+    /// Why the last offer was not used.
     unusable: Option<Error>,
     /// The record of the cluster of the last session.
     cluster: Option<ClusterRecord>,
     /// The cluster that answered last is not the remote.
     refused: bool,
-    /// The reason why the last read of the identity failed.
-    unread: Option<String>,
     /// The last error; `None` after a success.
     error: Option<String>,
     /// The start or end of the last session.
@@ -126,7 +135,6 @@ impl Connection {
             unusable: None,
             cluster: None,
             refused: false,
-            unread: None,
             error: None,
             since: Instant::now(),
             sessions: 0,
@@ -151,16 +159,17 @@ impl Connection {
     /// current ones stay.
     pub(crate) fn offer(&self, config: Result<ClusterConfig>) {
         let mut state = self.state();
-        let unusable = match (&config, &state.offer) {
-            (Err(Error::NotFound(_)), _) | (Ok(_), _) | (_, None | Some(Err(_))) => None,
-            (Err(error), Some(Ok(_))) => Some(error.clone()),
-        };
-        let before = std::mem::replace(&mut state.unusable, unusable.clone());
-        if let Some(error) = unusable {
-            if before.as_ref() != Some(&error) {
-                log_kept(self.name(), &error);
+        if let (Err(error), Some(Ok(_))) = (&config, &state.offer)
+            && !matches!(error, Error::NotFound(_))
+        {
+            if state.unusable.as_ref() != Some(error) {
+                log_kept(self.name(), error);
+                state.unusable = Some(error.clone());
             }
-        } else if state.offer.as_ref() != Some(&config) {
+            return;
+        }
+        state.unusable = None;
+        if state.offer.as_ref() != Some(&config) {
             if config.is_ok() {
                 state.schedule.offered();
             }
@@ -207,7 +216,7 @@ impl Connection {
     /// Reports a request without a response, or with 401: the cluster is probed soon, but not more often for more
     /// reports.
     pub(crate) fn doubt(&self) {
-        if self.state().schedule.doubt(Instant::now()) {
+        if self.state().schedule.doubt() {
             self.stop.wake();
         }
     }
@@ -227,6 +236,41 @@ impl Connection {
         cluster_mark(self.name(), self.uid())
     }
 
+    /// The last error; `None` after a success.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.state().error.clone()
+    }
+
+    /// For `/debug/state`.
+    pub(crate) fn to_json(&self) -> Value {
+        let state = self.state();
+        json!({
+            "state": state.phase(),
+            "seconds": state.since.elapsed().as_secs(),
+            "connections": state.sessions,
+            "failures": state.schedule.failures,
+            "error": state.error,
+            "record": state.cluster.as_ref().map(ToString::to_string),
+        })
+    }
+
+    /// Adds this connection's metrics.
+    pub(crate) fn add_to(&self, metrics: &mut Metrics) {
+        let state = self.state();
+        let remote = ("remote", self.name());
+        let verified = state.cluster.as_ref().is_some_and(|it| it.uid.is_some());
+        metrics.add(CONNECTED, &[remote], u8::from(state.session().is_some()));
+        metrics.add(IDENTITY_REFUSED, &[remote], u8::from(state.refused));
+        metrics.add(VERIFIED, &[remote], u8::from(verified));
+        let [good, bad] = state.probes;
+        if good + bad > 0 {
+            metrics.add(HEALTHY, &[remote], u8::from(state.schedule.failures == 0));
+        }
+        for (result, count) in [("success", good), ("error", bad)] {
+            metrics.add(PROBES, &[remote, ("result", result)], count);
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, ConnectionState> {
         lock(&self.state)
     }
@@ -236,6 +280,14 @@ impl ConnectionState {
     /// The session, unless `stop` was raised.
     fn session(&self) -> Option<&ClusterSession> {
         self.session.as_ref().filter(|session| !session.stop.raised())
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.session() {
+            Some(_) => "Connected",
+            None if self.refused => "IdentityRefused",
+            None => "Disconnected",
+        }
     }
 }
 

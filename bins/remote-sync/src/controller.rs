@@ -17,7 +17,7 @@ use crate::{
         cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
-    connection::{ClusterRecords, Connection, LoadCredentials},
+    connection::{ClusterRecords, Connection},
     model::{
         key::{self, KindIndex, Pair},
         object::TargetObject,
@@ -34,8 +34,6 @@ pub(crate) struct Controller {
     /// Woken when a workqueue may have to be opened or closed, and when the local cluster may have found a kind.
     pub(crate) stop: Stop,
     pub(crate) local: LocalCluster,
-    /// Loads the local cluster's credentials.
-    load_own: LoadCredentials,
     /// Woken when a cluster may have other credentials, and when the local cluster is connected.
     credentials: Stop,
     /// Which cluster each remote is.
@@ -70,7 +68,7 @@ impl Controller {
     pub(crate) fn new(
         context: Arc<SyncContext>,
         local: LocalCluster,
-        (load_own, credentials): (LoadCredentials, Stop),
+        credentials: Stop,
         records: Arc<ClusterRecords>,
         documents: Arc<DocumentCache>,
         stop: &Stop,
@@ -80,7 +78,6 @@ impl Controller {
             context,
             stop: stop.clone(),
             local,
-            load_own,
             credentials,
             records,
             documents,

@@ -95,7 +95,9 @@ impl Report for Reporter {
             add(remote.name.clone(), held_deletions(remote));
         }
         for cluster in self.clusters() {
-            add(format!("identity ({})", cluster.name()), cluster.identity_error());
+            let unverified = cluster.record().is_some_and(|record| record.uid.is_none());
+            let why = unverified.then(|| "its namespace kube-system cannot be read".to_owned());
+            add(format!("identity ({})", cluster.name()), why);
         }
         add("registry".into(), self.controller.registry_trouble());
         lines

@@ -38,7 +38,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         Operation::Cleanup => &|| cleanup::run(&controller),
         Operation::Explain(wanted) => &|| explain::run(&controller, wanted),
     };
-    clusters::start(&controller)?;
+    clusters::start(&controller, flags)?;
     let result = task();
     stop.raise();
     wait_for_writes(&controller);
@@ -74,7 +74,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    clusters::start(controller)?;
+    clusters::start(controller, flags)?;
     leadership.wait_until_lost()
 }
 

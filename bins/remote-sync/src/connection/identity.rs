@@ -1,7 +1,7 @@
 //! Identity of a cluster: the uid of its Namespace kube-system, which shows when a different cluster answers at
 //! the same address.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use apiclient::{
     client::Client,
@@ -67,25 +67,7 @@ impl Connection {
 
     /// Reads which cluster answers; returns why the session has to end, if another one may.
     pub(super) fn probe(&self, session: &ClusterSession) -> Result<Option<String>> {
-        let answer = read(&session.client, self.settings.timing.timeout);
-        self.note_read(&answer);
-        Ok(reason_to_reconnect(session.cluster.uid, &answer?))
-    }
-
-    /// Records whether the identity could be read; a failure is logged once.
-    pub(super) fn note_read(&self, answer: &Result<Shown>) {
-        let failure = match answer {
-            Ok(shown) => shown.as_ref().err().cloned(),
-            Err(error) => Some(error.to_string()),
-        };
-        let before = mem::replace(&mut self.state().unread, failure.clone());
-        let remote = self.name();
-        match (before, failure) {
-            (None, Some(error)) => {
-                log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
-            }
-            (Some(_), None) => log::info!(remote; "the cluster's identity can be read again"),
-            _ => {}
-        }
+        let answer = read(&session.client, self.settings.timing.timeout)?;
+        Ok(reason_to_reconnect(session.cluster.uid, &answer))
     }
 }

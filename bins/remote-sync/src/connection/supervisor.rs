@@ -7,7 +7,7 @@ use std::{
 
 use apiclient::{
     backoff::Backoff,
-    client::{self, Client, Reload},
+    client::{Client, Reload, Timeouts},
     error::{Error, Result},
     log_line::seconds,
     stop::Stop,
@@ -61,11 +61,10 @@ impl Supervisor {
             let mut state = self.connection.state();
             state.beat = Some(self.now);
             if let Some(heard) = state.session.as_ref().and_then(|it| it.client.heard()) {
-                let failures = state.schedule.failures;
                 state.schedule.heard(heard);
-                if failures > state.schedule.failures {
-                    state.error = None;
-                }
+            }
+            if state.schedule.connected && state.schedule.failures == 0 {
+                state.error = None;
             }
         }
         let changed = self.check_session() || self.check_credentials() || self.connect_or_probe();
@@ -113,7 +112,8 @@ impl Supervisor {
             }
             Ok(config) if config == *attached => {}
             Ok(config) if !is_same_server(attached, &config) => {
-                return self.disconnect(Duration::ZERO, OTHER_SERVER);
+                let reason = "the kubeconfig has another server or CA";
+                return self.disconnect(Duration::ZERO, reason);
             }
             Ok(config) => {
                 *attached = config.clone();
@@ -143,25 +143,12 @@ impl Supervisor {
         let (settings, requests) = (&self.connection.settings, self.connection.requests.clone());
         let missing = || Err(Error::bad_config("there are no credentials"));
         let config = self.connection.state().offer.clone().unwrap_or_else(missing)?;
-        let timing = client::Timeouts::with_request(settings.request);
-        let reload = match settings.reload.clone() {
-            Some(reload) => {
-                let of = config.clone();
-                Reload::WhenRefused(Box::new(move || {
-                    let config = reload()?;
-                    match is_same_server(&config, &of) {
-                        true => Ok(config),
-                        false => Err(Error::bad_config(OTHER_SERVER)),
-                    }
-                }))
-            }
-            None => Reload::Never,
-        };
+        let timing = Timeouts::with_request(settings.request);
         let name = match &*settings.name {
             OWN => "the local cluster".to_owned(),
             name => format!("cluster {name}"),
         };
-        Client::counting(&name, config, reload, timing, requests)
+        Client::counting(&name, config, Reload::Never, timing, requests)
     }
 
     /// The record of the cluster that answers, or the reason why it is not the remote.
@@ -169,10 +156,11 @@ impl Supervisor {
         let connection = &self.connection;
         let shown = identity::read(client, connection.settings.timing.timeout)
             .map_err(|error| unreachable(connection.name(), error))?;
-        let records = &connection.settings.records;
-        let admitted = records.admit(connection.name(), &shown, &connection.stop)?;
-        connection.note_read(&Ok(shown));
-        Ok(admitted)
+        if let Err(error) = &shown {
+            let remote = connection.name();
+            log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
+        }
+        connection.settings.records.admit(connection.name(), &shown, &connection.stop)
     }
 
     fn connected(&mut self, client: Client, cluster: ClusterRecord, time: Duration) {
@@ -198,7 +186,7 @@ impl Supervisor {
         state.schedule.failed(unauthorized, self.now, (self.random)());
         (state.error, state.refused) = (Some(error.to_string()), refused);
         let failures = state.schedule.failures;
-        let retry_in = seconds(state.schedule.retry_in(self.now));
+        let retry_in = seconds(state.schedule.wait(self.now));
         drop(state);
         let news = self.backoff.failed(error, self.now, 0.0).should_log;
         let level = if news { Level::Warn } else { Level::Debug };
@@ -268,8 +256,6 @@ fn unreachable(remote: &str, error: Error) -> Error {
         _ => Error::Unreachable(what),
     }
 }
-
-const OTHER_SERVER: &str = "the kubeconfig has another server or CA";
 
 /// Returns whether both lead to the same server with the same trust. Another server needs another session, as it may be
 /// another cluster.

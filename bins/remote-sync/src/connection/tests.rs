@@ -103,7 +103,6 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         request: 2 * SECOND,
         limiter: RateLimiter::new(0, 0),
         records: Arc::new(ClusterRecords::default()),
-        reload: None,
     }
 }
 

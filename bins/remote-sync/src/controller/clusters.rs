@@ -10,7 +10,7 @@ use crate::{
         cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
-    connection::{self, ClusterRecords, ClusterSession, Connection, LoadCredentials},
+    connection::{self, ClusterRecords, ClusterSession, Connection, ConnectionConfig},
     controller::{Controller, LocalCluster, handlers, remotes},
     settings::{Direction, OWN, Operation, Settings},
     sync::{context::SyncContext, remote::RemoteSync},
@@ -23,11 +23,9 @@ use crate::{
 pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Controller> {
     // Checked first: with an unusable kubeconfig the process exits.
     sidecar::client::own_cluster(flags, settings.timeout, RequestMetrics::default())?;
-    let load: LoadCredentials = Arc::new(sidecar::client::load_own(flags));
-    let (records, changed) = (ClusterRecords::new(&settings), stop.child());
-    let readers = vec![stop.clone(), changed.clone()];
-    let cluster = connect((&settings, &records), OWN, Some(load.clone()), readers, stop)?;
-    cluster.offer(load());
+    let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
+    let readers = vec![stop.clone(), credentials.clone()];
+    let cluster = connect(&settings, &records, OWN, readers, stop)?;
     records.set_local(cluster.clone());
     let documents = Arc::<DocumentCache>::default();
     let local = match settings.direction {
@@ -35,17 +33,16 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
         Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &documents)),
     };
     let context = SyncContext::new(settings, records.clone());
-    let own = (load, changed);
-    Ok(Controller::new(Arc::new(context), local, own, records, documents, stop))
+    Ok(Controller::new(Arc::new(context), local, credentials, records, documents, stop))
 }
 
 /// Starts the local cluster's watches, and all remotes.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
-pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
+pub(crate) fn start(controller: &Arc<Controller>, flags: &Flags) -> Result<()> {
     watch(controller, None, &controller.stop)?;
-    remotes::start(controller)?;
+    remotes::start(controller, sidecar::client::load_own(flags))?;
     let supervisor = controller.clone();
     runtime::spawn("queues", move || supervisor.supervise_queues())
 }
@@ -74,19 +71,18 @@ fn watch(
 
 /// Starts a connection that wakes `readers` when a session starts or ends.
 fn connect(
-    (settings, records): (&Settings, &Arc<ClusterRecords>),
+    settings: &Settings,
+    records: &Arc<ClusterRecords>,
     name: &str,
-    reload: Option<LoadCredentials>,
     readers: Vec<Stop>,
     stop: &Stop,
 ) -> Result<Arc<Connection>> {
-    let config = connection::ConnectionConfig {
+    let config = ConnectionConfig {
         name: name.to_owned(),
         timing: settings.probes,
         request: settings.timeout,
         limiter: RateLimiter::new(settings.qps, settings.burst()),
         records: records.clone(),
-        reload,
     };
     connection::start(config, readers, stop)
 }
@@ -95,14 +91,10 @@ fn connect(
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
-pub(crate) fn add_remote(
-    controller: &Arc<Controller>,
-    name: &str,
-    reload: Option<LoadCredentials>,
-) -> Result<Arc<RemoteSync>> {
+pub(super) fn add_remote(controller: &Arc<Controller>, name: &str) -> Result<Arc<RemoteSync>> {
     let (settings, stop) = (&controller.context.settings, controller.stop.child());
     let readers = vec![stop.clone(), controller.stop.clone()];
-    let cluster = connect((settings, &controller.records), name, reload, readers, &stop)?;
+    let cluster = connect(settings, &controller.records, name, readers, &stop)?;
     let (of, documents) = (cluster.clone(), &controller.documents);
     let sides = match &controller.local {
         LocalCluster::Target(local) => (SourceSide::new(of, settings, documents), local.clone()),
@@ -119,7 +111,7 @@ pub(crate) fn add_remote(
 }
 
 /// Waits for a session of the local cluster; `None` once `stop` is raised.
-pub(crate) fn local_session(controller: &Controller) -> Option<ClusterSession> {
+pub(super) fn local_session(controller: &Controller) -> Option<ClusterSession> {
     let stop = &controller.stop;
     while !stop.raised() {
         let seen = stop.wakes();

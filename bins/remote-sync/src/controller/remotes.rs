@@ -13,12 +13,12 @@ use apiclient::{
     resource::{SECRETS, valid_label},
     watch::Selection,
 };
-use kubeconfig::config::ClusterConfig;
+use kubeconfig::{config::ClusterConfig, secret};
 use serde_json::Value;
 use sidecar::runtime;
 
 use crate::{
-    connection::{Connection, LoadCredentials, secret_config},
+    connection::Connection,
     controller::{
         Controller,
         clusters::{add_remote, local_session},
@@ -38,6 +38,9 @@ const MAX_SECRETS: usize = 8 * MAX_REMOTES;
 /// Bytes of all their values together; each is held decoded, too.
 const MAX_TOTAL_LENGTH: usize = 16 << 20;
 
+/// The key of Cluster API (`util/secret/consts.go`), then that of Open Cluster Management.
+const KEYS: [&str; 2] = ["value", "kubeconfig"];
+
 /// A Secret with a kubeconfig.
 #[derive(Clone, PartialEq)]
 struct KubeconfigSecret {
@@ -50,34 +53,34 @@ struct KubeconfigSecret {
 /// Secrets by name; `None` is one of the registry that names no cluster.
 type Secrets = Store<Option<KubeconfigSecret>>;
 
-/// A connection, and what it is offered at present.
-type Fixed = (Arc<Connection>, Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>);
+/// What a cluster is offered at present; `None` while that is not known.
+type Offer = Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>;
 
-/// Starts the remotes of the command line, and those of the registry as they come.
+/// Starts the remotes of the command line, and those of the registry as they come. `load_own` loads the credentials of the
+/// local cluster.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
-pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
+pub(super) fn start(
+    controller: &Arc<Controller>,
+    load_own: impl Fn() -> Result<ClusterConfig> + Send + 'static,
+) -> Result<()> {
     let settings = &controller.context.settings;
-    let mut fixed: Vec<Fixed> = Vec::new();
+    let mut fixed: Vec<(Arc<Connection>, Offer)> = Vec::new();
     for Remote { name, source } in &settings.remotes {
-        let remote = match source.clone() {
+        let offer: Offer = match source.clone() {
             RemoteSource::File(path) => {
-                let load: LoadCredentials = Arc::new(move || Ok(kubeconfig::from_file(&path)?));
-                let remote = add_remote(controller, name, Some(load.clone()))?;
-                (remote.cluster.clone(), Box::new(move || Some(load())) as _)
+                Box::new(move || Some(kubeconfig::from_file(&path).map_err(Into::into)))
             }
             RemoteSource::Secret { namespace, name: secret, key } => {
                 let read = move |secret: Value| Some(Some(read_secret(&secret, key.as_deref())));
                 let store = Store::new(1);
                 let place = (namespace.clone(), Some(secret.clone()), String::new());
                 watch(controller, store.clone(), place, read)?;
-                let remote = add_remote(controller, name, None)?;
-                let offered = move || offered_by(&store, &namespace, &secret);
-                (remote.cluster.clone(), Box::new(offered) as _)
+                Box::new(move || offered_by(&store, &namespace, &secret))
             }
         };
-        fixed.push(remote);
+        fixed.push((add_remote(controller, name)?.cluster.clone(), offer));
     }
     let registry = match settings.registry.clone() {
         Some(registry) => {
@@ -96,7 +99,7 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
         None => None,
     };
     let controller = controller.clone();
-    runtime::spawn("remotes", move || follow(&controller, &fixed, registry))
+    runtime::spawn("remotes", move || follow(&controller, &load_own, &fixed, registry))
 }
 
 /// Keeps `store` in sync with Secrets in all sessions of the local cluster: those with a label, or the one of a name.
@@ -121,16 +124,21 @@ fn watch(
 }
 
 /// Offers all clusters their credentials, until the end.
-fn follow(controller: &Controller, fixed: &[Fixed], mut registry: Option<Registry>) {
+fn follow(
+    controller: &Controller,
+    load_own: &dyn Fn() -> Result<ClusterConfig>,
+    fixed: &[(Arc<Connection>, Offer)],
+    mut registry: Option<Registry>,
+) {
     let (own, mut was_connected) = (controller.local.cluster(), false);
     loop {
         let seen = controller.credentials.wakes();
-        own.offer((controller.load_own)());
+        own.offer(load_own());
         // The local cluster knows which cluster each remote is.
         was_connected |= own.is_connected();
         if was_connected {
-            for (connection, offered) in fixed {
-                offered().into_iter().for_each(|offer| connection.offer(offer));
+            for (connection, offer) in fixed {
+                offer().into_iter().for_each(|offer| connection.offer(offer));
             }
             if let Some(registry) = &mut registry {
                 registry.sync();
@@ -217,7 +225,7 @@ impl Registry {
     fn put(&mut self, name: &str, secret: KubeconfigSecret) -> std::result::Result<(), String> {
         if !self.members.contains_key(name) {
             self.refusal(name).map_or(Ok(()), Err)?;
-            let remote = add_remote(&self.controller, name, None).map_err(|it| it.to_string())?;
+            let remote = add_remote(&self.controller, name).map_err(|it| it.to_string())?;
             log::info!(remote = name; "remote added");
             self.members.insert(name.to_owned(), (remote, secret.uid));
         }
@@ -277,4 +285,69 @@ fn read_secret(secret: &Value, key: Option<&str>) -> KubeconfigSecret {
 fn cluster_of(secret: &Value) -> Option<&str> {
     let name = secret["metadata"]["labels"][CLUSTER_LABEL].as_str()?;
     (key::namespaced_name(secret).1.strip_suffix(SECRET_SUFFIX) == Some(name)).then_some(name)
+}
+
+/// The kubeconfig under `key`, or under the first of the usual keys that exists. Files that it refers to are
+/// other keys.
+///
+/// # Errors
+/// `BadConfig` says which part is unusable.
+fn secret_config(name: &str, secret: &Value, key: Option<&str>) -> Result<ClusterConfig> {
+    let mut data = secret::data(secret)?;
+    let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);
+    let key = key.unwrap_or(usual);
+    let missing = || Error::bad_config(format!("Secret {name} has no key {key:?} in its data"));
+    let kubeconfig = data.remove(key).ok_or_else(missing)?;
+    data.insert("kubeconfig".to_owned(), kubeconfig);
+    Ok(kubeconfig::from_secret(name, &data)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    use serde_json::json;
+
+    use super::*;
+
+    const KUBECONFIG: &str = r#"{"current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://SERVER"}}],
+        "users": [{"name": "u", "user": {USER}}]}"#;
+
+    fn secret(entries: &[(&str, &str, &str)]) -> Value {
+        let data = entries.iter().map(|(key, server, user)| {
+            let text = KUBECONFIG.replace("SERVER", server).replace("USER", user);
+            ((*key).to_owned(), json!(BASE64_STANDARD.encode(text)))
+        });
+        json!({"data": data.collect::<serde_json::Map<_, _>>()})
+    }
+
+    #[test]
+    fn the_key_is_the_named_one_or_else_value_or_else_kubeconfig() {
+        let server = |secret: &Value, key| secret_config("ns/x", secret, key).unwrap().server;
+        let all = secret(&[("kubeconfig", "k", ""), ("other", "o", ""), ("value", "v", "")]);
+        assert_eq!(server(&all, None), "https://v");
+        assert_eq!(server(&all, Some("other")), "https://o");
+        assert_eq!(server(&secret(&[("kubeconfig", "k", "")]), None), "https://k");
+    }
+
+    #[test]
+    fn a_missing_key_is_named() {
+        let error =
+            |key| secret_config("ns/x", &secret(&[("a", "s", "")]), key).unwrap_err().to_string();
+        assert_eq!(error(None), "Secret ns/x has no key \"value\" in its data");
+        assert_eq!(error(Some("b")), "Secret ns/x has no key \"b\" in its data");
+    }
+
+    #[test]
+    fn programs_that_would_get_credentials_are_not_run() {
+        for (user, field) in [
+            (r#""exec": {"command": "aws"}"#, "aws"),
+            (r#""auth-provider": {"name": "oidc"}"#, "auth-provider"),
+        ] {
+            let error = secret_config("ns/x", &secret(&[("value", "s", user)]), None).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(field) && text.contains("not supported"), "{text}");
+        }
+    }
 }

@@ -41,7 +41,6 @@ fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
         request: Duration::from_secs(5),
         limiter: RateLimiter::new(0, 0),
         records: Arc::default(),
-        reload: None,
     };
     let connection = connection::start(config, Vec::new(), stop).unwrap();
     let directory = tempfile::tempdir().unwrap();

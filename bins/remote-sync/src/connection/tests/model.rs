@@ -145,10 +145,12 @@ impl Model for Schedule {
         }
         step(false, "credentials are offered".into(), &|world| {
             world.schedule.offered();
+            // With these it was not tried.
+            world.attempt = None;
             Ok(())
         });
         step(false, "a request gets no answer".into(), &|world| {
-            world.schedule.doubt(self.now);
+            world.schedule.doubt();
             Ok(())
         });
         if world.server == ServerState::Up {
