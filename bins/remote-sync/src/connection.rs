@@ -170,9 +170,7 @@ impl Connection {
         }
         state.unusable = None;
         if state.offer.as_ref() != Some(&config) {
-            if config.is_ok() {
-                state.schedule.offered();
-            }
+            state.schedule.offered(Instant::now());
             state.offer = Some(config);
             drop(state);
             self.stop.wake();

@@ -1,6 +1,6 @@
 //! Controller: all remotes, with their watches, workqueues and workers.
 
-pub(crate) mod clusters;
+mod enqueue;
 mod handlers;
 mod remotes;
 
@@ -9,20 +9,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{discovery::ApiResource, lock::lock, stop::Stop};
-use sidecar::runtime;
+use apiclient::{
+    client::RequestMetrics, discovery::ApiResource, error::Result, lock::lock,
+    rate_limiter::RateLimiter, stop::Stop,
+};
+use sidecar::{flags::Flags, runtime};
 
 use crate::{
     cache::{
         cluster::{SourceSide, TargetSide},
         documents::DocumentCache,
     },
-    connection::{ClusterRecords, Connection},
-    model::{
-        key::{self, KindIndex, Pair},
-        object::TargetObject,
-    },
-    sync::{context::SyncContext, reconcile, remote::RemoteSync},
+    connection::{self, ClusterRecords, ClusterSession, Connection, ConnectionConfig},
+    model::key::KindIndex,
+    settings::{Direction, OWN, Operation, Settings},
+    sync::{context::SyncContext, remote::RemoteSync},
 };
 
 /// The longest time until a change that wakes nobody is noticed.
@@ -65,27 +66,98 @@ impl LocalCluster {
 }
 
 impl Controller {
-    pub(crate) fn new(
-        context: Arc<SyncContext>,
-        local: LocalCluster,
-        credentials: Stop,
-        records: Arc<ClusterRecords>,
-        documents: Arc<DocumentCache>,
-        stop: &Stop,
-    ) -> Self {
-        let all_known = AtomicBool::new(context.settings.registry.is_none());
-        Self {
-            context,
+    /// The controller with the local cluster; sends no request yet.
+    ///
+    /// # Errors
+    /// `BadConfig` if its kubeconfig cannot be used.
+    pub(crate) fn new(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
+        // Checked first: with an unusable kubeconfig the process exits.
+        sidecar::client::own_cluster(flags, settings.timeout, RequestMetrics::default())?;
+        let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
+        let readers = vec![stop.clone(), credentials.clone()];
+        let cluster = connect(&settings, &records, OWN, readers, stop)?;
+        records.set_local(cluster.clone());
+        let documents = Arc::<DocumentCache>::default();
+        let local = match settings.direction {
+            Direction::Pull => {
+                LocalCluster::Target(TargetSide::new(cluster, &settings, &documents))
+            }
+            Direction::Push => {
+                LocalCluster::Source(SourceSide::new(cluster, &settings, &documents))
+            }
+        };
+        Ok(Arc::new(Self {
+            all_known: AtomicBool::new(settings.registry.is_none()),
+            context: Arc::new(SyncContext::new(settings, records.clone())),
             stop: stop.clone(),
             local,
             credentials,
             records,
             documents,
-            all_known,
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
             beat: Mutex::default(),
+        }))
+    }
+
+    /// Starts the local cluster's watches, and all remotes.
+    ///
+    /// # Errors
+    /// `BadConfig` if no thread can be started.
+    pub(crate) fn start(self: &Arc<Self>, flags: &Flags) -> Result<()> {
+        self.watch(None, &self.stop)?;
+        remotes::start(self, sidecar::client::load_own(flags))?;
+        let supervisor = self.clone();
+        runtime::spawn("queues", move || supervisor.supervise_queues())
+    }
+
+    /// Starts the watches of a remote's cluster, or of the local one.
+    fn watch(self: &Arc<Self>, remote: Option<&Arc<RemoteSync>>, stop: &Stop) -> Result<()> {
+        // It lists for itself.
+        if self.context.settings.operation == Operation::Cleanup {
+            return Ok(());
         }
+        match (&self.local, remote) {
+            (LocalCluster::Source(side), None) => handlers::watch_sources(self, side, None, stop),
+            (LocalCluster::Target(side), None) => handlers::watch_targets(self, side, None, stop),
+            (LocalCluster::Source(_), Some(it)) => {
+                handlers::watch_targets(self, &it.target, remote, stop)
+            }
+            (LocalCluster::Target(_), Some(it)) => {
+                handlers::watch_sources(self, &it.source, remote, stop)
+            }
+        }
+    }
+
+    /// Adds a remote, starts its watches, and enqueues its pairs with objects that are cached already.
+    ///
+    /// # Errors
+    /// `BadConfig` if no thread can be started.
+    fn add_remote(self: &Arc<Self>, name: &str) -> Result<Arc<RemoteSync>> {
+        let (settings, stop) = (&self.context.settings, self.stop.child());
+        let readers = vec![stop.clone(), self.stop.clone()];
+        let cluster = connect(settings, &self.records, name, readers, &stop)?;
+        let (of, documents) = (cluster.clone(), &self.documents);
+        let sides = match &self.local {
+            LocalCluster::Target(local) => {
+                (SourceSide::new(of, settings, documents), local.clone())
+            }
+            LocalCluster::Source(local) => {
+                (local.clone(), TargetSide::new(of, settings, documents))
+            }
+        };
+        let remote = Arc::new(RemoteSync::new(name, settings, cluster, sides, stop.clone()));
+        let mut remotes = lock(&self.remotes);
+        *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
+        drop(remotes);
+        self.enqueue_all(&remote);
+        self.stop.wake();
+        let followed = self.watch(Some(&remote), &stop);
+        if followed.is_err() {
+            // A half-started remote would block the next attempt.
+            self.remove(name);
+        }
+        followed.map(|()| remote)
     }
 
     /// The current remotes.
@@ -105,17 +177,8 @@ impl Controller {
         *lock(&self.beat)
     }
 
-    /// Adds a remote, and enqueues its pairs with objects that are cached already.
-    pub(crate) fn add(self: &Arc<Self>, remote: Arc<RemoteSync>) {
-        let mut remotes = lock(&self.remotes);
-        *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
-        drop(remotes);
-        self.enqueue_all(&remote);
-        self.stop.wake();
-    }
-
     /// Removes a remote and forgets its pairs, whose objects stay as they are.
-    pub(crate) fn remove(&self, name: &str) {
+    fn remove(&self, name: &str) {
         let mut remotes = lock(&self.remotes);
         let Some(remote) = remotes.iter().find(|remote| remote.name == name).cloned() else {
             return;
@@ -171,88 +234,33 @@ impl Controller {
         Some(Instant::now() + resync.mul_f64(0.9 + 0.2 * fastrand::f64()))
     }
 
-    /// Enqueues all pairs of a remote: those of its sources, and those that only have a copy.
-    pub(super) fn enqueue_all(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
-        for kind in self.context.settings.resources.kinds() {
-            self.enqueue_kind(remote, kind);
-        }
-    }
-
-    /// Enqueues all pairs of a kind.
-    fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
-        let names = &remote.names;
-        let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
-        for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
-            self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
-        }
-        let ours = |target: &TargetObject| {
-            let from = target.copy_of.as_ref().map(|copy| copy.cluster);
-            from.is_some_and(|from| remote.is_followed_for(from))
-        };
-        let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(ours));
-        for key in copies {
-            let (namespace, name) = key::split(&key);
-            let target = remote.names.canonical_of_target(namespace, name);
-            self.enqueue(remote, kind, target, false);
-        }
-    }
-
-    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many remotes
-    /// most targets belong to another one, so this is quick.
-    pub(super) fn enqueue_target(
-        self: &Arc<Self>,
-        remotes: &[Arc<RemoteSync>],
-        kind: KindIndex,
-        key: &str,
-        urgent: bool,
-    ) {
-        let Some(first) = remotes.first() else { return };
-        // All of them have it: the local cluster's, or that of the only remote.
-        let store = &first.target.stores[kind];
-        let gone = !store.has(key);
-        let origin =
-            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
-        let (namespace, name) = key::split(key);
-        for remote in remotes {
-            let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
-                continue;
-            };
-            let source = remote.names.source(canonical.0, canonical.1);
-            let concerned = origin.is_some_and(|origin| remote.is_followed_for(origin))
-                || remote.source.stores[kind].has(&key::of(&source.0, &source.1))
-                || gone && remote.knows(kind, canonical);
-            if concerned {
-                self.enqueue(remote, kind, Some(canonical), urgent);
+    /// Waits for a session of the local cluster; `None` once `stop` is raised.
+    fn local_session(&self) -> Option<ClusterSession> {
+        while !self.stop.raised() {
+            let seen = self.stop.wakes();
+            match self.local.cluster().session() {
+                Ok(session) => return Some(session),
+                Err(_) => drop(self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE)),
             }
         }
+        None
     }
+}
 
-    /// Enqueues the pair of these canonical names, if there are any.
-    pub(super) fn enqueue(
-        self: &Arc<Self>,
-        remote: &Arc<RemoteSync>,
-        kind: KindIndex,
-        canonical: Option<(&str, &str)>,
-        urgent: bool,
-    ) {
-        let Some((namespace, name)) = canonical else { return };
-        let key = key::of(namespace, name).into();
-        remote.queue.add(Pair { kind, key }, urgent);
-        self.start_workers(remote);
-    }
-
-    /// Starts as many workers as the remote's workqueue needs.
-    pub(super) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
-        while remote.queue.wants_worker() {
-            let (controller, of) = (self.clone(), remote.clone());
-            let work = move || {
-                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
-            };
-            if let Err(error) = runtime::spawn("worker", work) {
-                log::warn!(remote:% = remote.name, error:% = error; "no thread for a worker");
-                remote.queue.lacks_worker();
-                return;
-            }
-        }
-    }
+/// Starts a connection that wakes `readers` when a session starts or ends.
+fn connect(
+    settings: &Settings,
+    records: &Arc<ClusterRecords>,
+    name: &str,
+    readers: Vec<Stop>,
+    stop: &Stop,
+) -> Result<Arc<Connection>> {
+    let config = ConnectionConfig {
+        name: name.to_owned(),
+        timing: settings.probes,
+        request: settings.timeout,
+        limiter: RateLimiter::new(settings.qps, settings.burst()),
+        records: records.clone(),
+    };
+    connection::start(config, readers, stop)
 }

@@ -10,7 +10,7 @@ use sidecar::{diagnostics, flags::Flags, leadership::Leadership, runtime::End};
 
 use crate::{
     cleanup,
-    controller::{Controller, clusters},
+    controller::Controller,
     explain, once,
     report::Reporter,
     settings::{Operation, Settings},
@@ -31,14 +31,14 @@ const ELECTION: ElectionTiming = ElectionTiming {
 /// # Errors
 /// At startup: an unusable kubeconfig, a port in use. Later: lost leadership. For a task: why it is not done.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
-    let controller = Arc::new(clusters::build(settings.clone(), flags, stop)?);
+    let controller = Controller::new(settings.clone(), flags, stop)?;
     let task: &dyn Fn() -> Result<()> = match &settings.operation {
         Operation::Run => return run_until_stopped(&controller, flags),
         Operation::Once(limit) => &|| once::finish(&controller, *limit),
         Operation::Cleanup => &|| cleanup::run(&controller),
         Operation::Explain(wanted) => &|| explain::run(&controller, wanted),
     };
-    clusters::start(&controller, flags)?;
+    controller.start(flags)?;
     let result = task();
     stop.raise();
     wait_for_writes(&controller);
@@ -74,7 +74,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    clusters::start(controller, flags)?;
+    controller.start(flags)?;
     leadership.wait_until_lost()
 }
 

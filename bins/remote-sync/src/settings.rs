@@ -13,7 +13,7 @@ use apiclient::{
 use kubeconfig::{Env, own_namespace};
 use sidecar::flags::{Flags, object_name};
 
-use self::values::{names, one_of};
+use self::values::one_of;
 pub(crate) use self::{
     table::table,
     values::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
@@ -175,7 +175,7 @@ impl Settings {
             rules: values::rules(flags, &resources)?,
             resources,
             mapping: values::mapping(flags)?,
-            secrets: names(flags, "target-secret-name", valid_name, "an object's name")?,
+            secrets: values::secrets(flags)?,
             keys,
             finalizer,
             propagation: one_of(flags, "target-propagation-policy", values::PROPAGATION)?,

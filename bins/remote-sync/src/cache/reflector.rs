@@ -61,8 +61,8 @@ struct Progress {
     /// which only a list can show.
     watcher: Watcher,
     backoff: Backoff,
-    /// Lists, watches and failures so far.
-    steps: u64,
+    /// Nothing has failed or been watched yet: the kind and the cluster were looked at just now.
+    fresh: bool,
 }
 
 impl<W: Watched> Reflector<W> {
@@ -108,7 +108,7 @@ impl<W: Watched> Reflector<W> {
     /// Follows the list until the session ends.
     fn follow(&self, session: &ClusterSession) {
         let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-        let mut progress = Progress { watcher, backoff, steps: 0 };
+        let mut progress = Progress { watcher, backoff, fresh: true };
         while !session.stop.raised() {
             let ran = self
                 .kind(session, &mut progress)
@@ -193,19 +193,11 @@ impl<W: Watched> Reflector<W> {
         progress: &mut Progress,
     ) -> Result<bool> {
         let watches = matches!(event, Event::Watching);
-        // The first list of a session, and a watch right after it, follow a look at kind and cluster.
-        let looked_at = match event {
-            Event::Init { .. } => Some(0),
-            Event::Watching => Some(1),
-            _ => None,
-        };
-        if let Some(looked_at) = looked_at
-            && progress.steps != looked_at
-            && !self.is_same(session)?
-        {
+        let begins = watches || matches!(event, Event::Init { .. });
+        if begins && !progress.fresh && !self.is_same(session)? {
             return Ok(false);
         }
-        progress.steps += u64::from(looked_at.is_some() || matches!(event, Event::Failed(_)));
+        progress.fresh &= !watches && !matches!(event, Event::Failed(_));
         self.handle_event(event, session.number, kind)?;
         if watches {
             progress.backoff.succeeded();

@@ -42,7 +42,7 @@ pub(super) enum Due {
 pub(super) struct ProbeSchedule {
     timing: ProbeTiming,
     pub(super) connected: bool,
-    /// The next attempt or probe; `None` means at once.
+    /// The next attempt or probe; `None` before the first credentials.
     next: Option<Instant>,
     pub(super) last_probe: Option<Instant>,
     /// Failures in a row.
@@ -64,7 +64,7 @@ impl ProbeSchedule {
 
     /// The time until the next attempt or probe; zero if it is due.
     pub(super) fn wait(&self, now: Instant) -> Duration {
-        self.next.map(|at| at.saturating_duration_since(now)).unwrap_or_default()
+        self.next.map_or(self.timing.interval, |at| at.saturating_duration_since(now))
     }
 
     /// The cluster responded to a probe.
@@ -94,9 +94,9 @@ impl ProbeSchedule {
     }
 
     /// New credentials were offered, with which connecting is tried at once.
-    pub(super) fn offered(&mut self) {
+    pub(super) fn offered(&mut self, now: Instant) {
         if !self.connected {
-            self.next = None;
+            self.next = Some(now);
         }
     }
 

@@ -71,24 +71,21 @@ impl Supervisor {
         if changed {
             self.readers.iter().for_each(Stop::wake);
         }
-        let due = self.connection.state().schedule.due(self.now);
-        match due {
+        match self.due() {
             Due::Wait(wait) => wait,
-            Due::Connect if self.awaits_offer() => self.connection.settings.timing.interval,
             Due::Connect | Due::Probe => Duration::ZERO,
         }
     }
 
-    fn awaits_offer(&self) -> bool {
-        self.connection.state().offer.is_none()
+    fn due(&self) -> Due {
+        self.connection.state().schedule.due(self.now)
     }
 
     fn connect_or_probe(&mut self) -> bool {
-        let due = self.connection.state().schedule.due(self.now);
-        match due {
-            Due::Connect if !self.awaits_offer() => self.connect(),
+        match self.due() {
+            Due::Connect => self.connect(),
             Due::Probe => self.probe(),
-            Due::Connect | Due::Wait(_) => false,
+            Due::Wait(_) => false,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -19,10 +20,7 @@ use sidecar::runtime;
 
 use crate::{
     connection::Connection,
-    controller::{
-        Controller,
-        clusters::{add_remote, local_session},
-    },
+    controller::Controller,
     model::key,
     settings::{CLUSTER_LABEL, OWN, Remote, RemoteSource, SECRET_SUFFIX},
     sync::remote::RemoteSync,
@@ -50,8 +48,9 @@ struct KubeconfigSecret {
     config: Result<ClusterConfig>,
 }
 
-/// Secrets by name; `None` is one of the registry that names no cluster.
-type Secrets = Store<Option<KubeconfigSecret>>;
+type Secrets = Store<KubeconfigSecret>;
+/// Secrets by the name of their cluster; `None` is one that cannot be used.
+type ByCluster = BTreeMap<String, Option<KubeconfigSecret>>;
 
 /// What a cluster is offered at present; `None` while that is not known.
 type Offer = Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>;
@@ -73,28 +72,25 @@ pub(super) fn start(
                 Box::new(move || Some(kubeconfig::from_file(&path).map_err(Into::into)))
             }
             RemoteSource::Secret { namespace, name: secret, key } => {
-                let read = move |secret: Value| Some(Some(read_secret(&secret, key.as_deref())));
+                let read = move |secret: Value| Some(read_secret(&secret, key.as_deref()));
                 let store = Store::new(1);
                 let place = (namespace.clone(), Some(secret.clone()), String::new());
                 watch(controller, store.clone(), place, read)?;
                 Box::new(move || offered_by(&store, &namespace, &secret))
             }
         };
-        fixed.push((add_remote(controller, name)?.cluster.clone(), offer));
+        fixed.push((controller.add_remote(name)?.cluster.clone(), offer));
     }
     let registry = match settings.registry.clone() {
         Some(registry) => {
-            let weigh = |secret: &Option<KubeconfigSecret>| {
-                secret.as_ref().map_or(0, |secret| secret.length)
-            };
-            let store = Secrets::new(MAX_SECRETS).weighing_at_most(MAX_TOTAL_LENGTH, weigh);
-            let read = |secret: Value| {
-                Some(cluster_of(&secret).is_some().then(|| read_secret(&secret, None)))
-            };
+            let store = Secrets::new(MAX_SECRETS)
+                .weighing_at_most(MAX_TOTAL_LENGTH, |secret| secret.length);
+            let read =
+                |secret: Value| cluster_of(&secret).is_some().then(|| read_secret(&secret, None));
             let place = (registry.namespace, None, registry.selector);
             watch(controller, store.clone(), place, read)?;
             let (controller, members) = (controller.clone(), BTreeMap::new());
-            Some(Registry { controller, store, seen: None, members, skipped: BTreeMap::new() })
+            Some(Registry { controller, store, members, skipped: BTreeMap::new() })
         }
         None => None,
     };
@@ -107,7 +103,7 @@ fn watch(
     controller: &Arc<Controller>,
     store: Secrets,
     (namespace, name, labels): (String, Option<String>, String),
-    mut read: impl FnMut(Value) -> Option<Option<KubeconfigSecret>> + Send + 'static,
+    mut read: impl FnMut(Value) -> Option<KubeconfigSecret> + Send + 'static,
 ) -> Result<()> {
     let controller = controller.clone();
     runtime::spawn("kubeconfig", move || {
@@ -116,7 +112,7 @@ fn watch(
             None => SECRETS.collection(&namespace),
         };
         let selection = Selection { labels: &labels, ..Selection::all(target) };
-        while let Some(session) = local_session(&controller) {
+        while let Some(session) = controller.local_session() {
             let changed = &mut || controller.credentials.wake();
             store.run(&session.client, &selection, &session.stop, &mut read, changed);
         }
@@ -153,7 +149,7 @@ fn follow(
 /// What a remote is offered by its Secret.
 fn offered_by(store: &Secrets, namespace: &str, name: &str) -> Option<Result<ClusterConfig>> {
     match store.get(name) {
-        Lookup::Object(secret) => secret.map(|secret| secret.config),
+        Lookup::Object(secret) => Some(secret.config),
         Lookup::Absent => {
             Some(Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))))
         }
@@ -163,24 +159,10 @@ fn offered_by(store: &Secrets, namespace: &str, name: &str) -> Option<Result<Clu
     }
 }
 
-/// Secrets by the name of their cluster; `None` is one that cannot be read.
-type ByCluster = BTreeMap<String, Option<KubeconfigSecret>>;
-
-fn by_cluster(secrets: &BTreeMap<String, Option<Option<KubeconfigSecret>>>) -> ByCluster {
-    let of = |(name, secret): (&String, &Option<Option<KubeconfigSecret>>)| {
-        let name = name.strip_suffix(SECRET_SUFFIX)?.to_owned();
-        // Without a valid one, it may be a member's.
-        secret.as_ref().map_or(Some(None), |secret| secret.clone().map(Some)).map(|it| (name, it))
-    };
-    secrets.iter().filter_map(of).collect()
-}
-
 /// The remotes of the registry.
 struct Registry {
     controller: Arc<Controller>,
     store: Secrets,
-    /// The store's revision of the last [`sync`](Self::sync).
-    seen: Option<u64>,
     /// By name, with the uid of its Secret.
     members: BTreeMap<String, (Arc<RemoteSync>, String)>,
     /// The reasons why others are not followed.
@@ -188,22 +170,31 @@ struct Registry {
 }
 
 impl Registry {
-    /// Adds and removes remotes, and offers the others their kubeconfigs.
+    /// Adds and removes remotes, offers the others their kubeconfigs, and reports why some are not followed.
     fn sync(&mut self) {
-        let revision = Some(self.store.revision());
-        if std::mem::replace(&mut self.seen, revision) != revision
-            && let Some(secrets) = self.store.read(by_cluster)
-        {
+        if let Some(secrets) = self.store.read(|secrets| secrets.clone()) {
+            let of = |name: &str| Some(name.strip_suffix(SECRET_SUFFIX)?.to_owned());
+            let secrets = secrets.into_iter();
+            let secrets: ByCluster =
+                secrets.filter_map(|(name, it)| Some((of(&name)?, it))).collect();
             self.remove_gone(&secrets);
+            let before = mem::take(&mut self.skipped);
             for (name, secret) in secrets {
-                let invalid = || "its Secret needs too much memory, or is not valid".to_owned();
-                if let Err(why) = secret.ok_or_else(invalid).and_then(|it| self.put(&name, it)) {
-                    self.skip(name, why);
+                if let Err(why) = self.put(&name, secret) {
+                    if before.get(&name) != Some(&why) {
+                        log::warn!(remote = name, reason = why; "remote skipped");
+                    }
+                    self.skipped.insert(name, why);
                 }
             }
             self.controller.all_known.store(true, Relaxed);
         }
-        self.report();
+        let is_full = self.controller.all_known.load(Relaxed) && !self.store.is_complete();
+        let full = format!("there are more than {MAX_SECRETS} Secrets, the others are skipped");
+        let reasons = self.store.last_error().into_iter().chain(is_full.then_some(full));
+        let skipped = self.skipped.keys().map(|name| format!("remote {name} is skipped"));
+        let trouble = reasons.chain(skipped).collect::<Vec<_>>().join("; ");
+        self.controller.set_registry_trouble(Some(trouble).filter(|text| !text.is_empty()));
     }
 
     /// Removes the remotes without a Secret; a Secret that was made anew is another cluster's.
@@ -218,21 +209,25 @@ impl Registry {
             self.controller.records.forget(&name);
             log::info!(remote = name; "remote removed, its objects stay");
         }
-        self.skipped.retain(|name, _| secrets.contains_key(name));
     }
 
     /// Adds a remote, or offers it another kubeconfig; fails with the reason why it is skipped.
-    fn put(&mut self, name: &str, secret: KubeconfigSecret) -> std::result::Result<(), String> {
-        if !self.members.contains_key(name) {
-            self.refusal(name).map_or(Ok(()), Err)?;
-            let remote = add_remote(&self.controller, name).map_err(|it| it.to_string())?;
-            log::info!(remote = name; "remote added");
-            self.members.insert(name.to_owned(), (remote, secret.uid));
-        }
-        self.skipped.remove(name);
+    fn put(
+        &mut self,
+        name: &str,
+        secret: Option<KubeconfigSecret>,
+    ) -> std::result::Result<(), String> {
+        let invalid = "its Secret needs too much memory, is not valid, or names another cluster";
+        let secret = secret.ok_or(invalid)?;
         if let Some((remote, _)) = self.members.get(name) {
             remote.cluster.offer(secret.config);
+            return Ok(());
         }
+        self.refusal(name).map_or(Ok(()), Err)?;
+        let remote = self.controller.add_remote(name).map_err(|error| error.to_string())?;
+        log::info!(remote = name; "remote added");
+        remote.cluster.offer(secret.config);
+        self.members.insert(name.to_owned(), (remote, secret.uid));
         Ok(())
     }
 
@@ -251,23 +246,6 @@ impl Registry {
         }
         let other = self.controller.context.settings.clash(name, others)?;
         Some(format!("an object may belong to {other} too"))
-    }
-
-    fn skip(&mut self, remote: String, reason: String) {
-        if self.skipped.get(&remote) != Some(&reason) {
-            log::warn!(remote, reason; "remote skipped");
-        }
-        self.skipped.insert(remote, reason);
-    }
-
-    /// Reports why some remotes are not followed.
-    fn report(&self) {
-        let full = format!("there are more than {MAX_SECRETS} Secrets, the others are skipped");
-        let is_full = self.controller.all_known.load(Relaxed) && !self.store.is_complete();
-        let skipped = self.skipped.keys().map(|name| format!("remote {name} is skipped"));
-        let reasons = self.store.last_error().into_iter().chain(is_full.then_some(full));
-        let trouble = reasons.chain(skipped).collect::<Vec<_>>().join("; ");
-        self.controller.set_registry_trouble(Some(trouble).filter(|text| !text.is_empty()));
     }
 }
 

@@ -252,7 +252,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         let refusal = with(line).map(|_| ()).expect_err(line);
         assert!(refusal.starts_with(sentence), "{line}: {refusal}");
     }
-    for bad in ["x", "n/", "/x", "n/x:", "n/x:a/b", "N/x", "a=n", "n/x/y"] {
+    for bad in ["x", "n/", "/x", "n/x:", "N/x", "a=n", "n/x/y"] {
         let refusal = with(&format!("-remote-kubeconfig-secret {bad}")).unwrap_err();
         let sentence = "-remote-kubeconfig-secret must be [NAME=]NAMESPACE/SECRET[:KEY]";
         assert!(refusal.starts_with(sentence), "{bad}: {refusal}");

@@ -88,16 +88,11 @@ fn list<T>(
     all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
 }
 
-/// The names in a list, without repetitions.
-pub(super) fn names(
-    flags: &Flags,
-    name: &str,
-    valid: fn(&str) -> bool,
-    form: &str,
-) -> Result<Vec<String>, String> {
-    let all = list(flags, name, form, |text| valid(text).then(|| text.to_owned()))?;
+/// The names of Secrets to upload, without repetitions.
+pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
+    let valid = |text: &str| valid_name(text).then(|| text.to_owned());
     let mut names = Vec::new();
-    for name in all {
+    for name in list(flags, "target-secret-name", "an object's name", valid)? {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -263,7 +258,7 @@ fn secret(text: &str) -> Option<Remote> {
         None => (place, None),
     };
     let (namespace, secret) = place.split_once('/')?;
-    if !valid_label(namespace) || !valid_name(secret) || !key.is_none_or(valid_data_key) {
+    if !valid_label(namespace) || !valid_name(secret) || key == Some("") {
         return None;
     }
     let name = name.unwrap_or_else(|| secret.strip_suffix(SECRET_SUFFIX).unwrap_or(secret));
@@ -281,11 +276,6 @@ fn named(text: &str) -> (Option<&str>, &str) {
         Some((name, rest)) if !name.contains('/') => (Some(name), rest),
         _ => (None, text),
     }
-}
-
-/// A valid key of a Secret's data (apimachinery `util/validation/validation.go`, IsConfigMapKey).
-fn valid_data_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 /// The registry, if there is one.

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-use apiclient::resource::SECRETS;
 use serde_json::json;
 use suite::{
     cluster::Cluster,
@@ -82,31 +81,6 @@ fn pauses(stage: &Stage, (source, target): &(Place, Place), before: usize) {
     source.set_number(7);
     stage.writes_no_more_than(before);
     assert_ne!(target.number(), Some(7));
-}
-
-/// The selector may be by another label than the cluster's name.
-#[test]
-fn a_secret_that_lost_its_cluster_name_removes_the_remote() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, pairs) = stage("registry-name");
-    put(&stage, 0);
-    let secret = SECRETS.object(&stage.own.home, "c1-kubeconfig");
-    let label = |name: &str, value: &str| {
-        stage.own.cluster.merge(&secret, &json!({"metadata": {"labels": {name: value}}}));
-    };
-    label("shard", "1");
-    let _sidecar = stage.start_as(|command: &mut Command| {
-        command.args(["-remote-selector", "shard=1"]);
-    });
-    is_in_sync(&pairs[0].0, &pairs[0].1);
-    let before = stage.settled();
-    label(CLUSTER_NAME, "another");
-    pauses(&stage, &pairs[0], before);
-    label(CLUSTER_NAME, "c1");
-    pairs[0].1.wait_for_number(7);
-    is_in_sync(&pairs[0].0, &pairs[0].1);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
     let reflector =
         Reflector::new(&cluster, &store, ("configmaps".into(), found), Some("default"), Versions);
     let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-    let mut progress = Progress { watcher, backoff, steps: 0 };
+    let mut progress = Progress { watcher, backoff, fresh: true };
     let place = |name| CONFIGMAPS.object("default", name);
     let create = |name| {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -127,12 +127,12 @@ fn all_but_the_first_list_and_its_watch_look_at_the_kind_again() {
     for (events, expected) in [
         (vec![list(), Event::Watching], 0),
         (vec![list(), Event::Watching, Event::Watching], 1),
-        (vec![list(), list(), Event::Watching], 2),
+        (vec![list(), list(), Event::Watching], 0),
         (vec![list(), failed(), list()], 1),
         (vec![failed(), list(), Event::Watching], 2),
     ] {
         let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
-        let mut progress = Progress { watcher, backoff, steps: 0 };
+        let mut progress = Progress { watcher, backoff, fresh: true };
         looks.store(0, Relaxed);
         for event in events {
             assert!(reflector.step(event, &session, &kind(), &mut progress).unwrap());

@@ -101,7 +101,8 @@ impl Model for Schedule {
     type Event = String;
 
     fn starts(&self) -> Vec<World> {
-        let schedule = ProbeSchedule::new(ProbeTiming::default());
+        let mut schedule = ProbeSchedule::new(ProbeTiming::default());
+        schedule.offered(self.now);
         let world = |server| World {
             server,
             schedule: schedule.clone(),
@@ -144,7 +145,7 @@ impl Model for Schedule {
             });
         }
         step(false, "credentials are offered".into(), &|world| {
-            world.schedule.offered();
+            world.schedule.offered(self.now);
             // With these it was not tried.
             world.attempt = None;
             Ok(())

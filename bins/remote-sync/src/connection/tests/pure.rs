@@ -5,7 +5,11 @@ use super::{super::schedule::Due, *};
 const EXACT: f64 = 0.5;
 
 fn schedule() -> (ProbeSchedule, Instant) {
-    (ProbeSchedule::new(ProbeTiming::default()), Instant::now() + 1000 * SECOND)
+    let now = Instant::now() + 1000 * SECOND;
+    let mut schedule = ProbeSchedule::new(ProbeTiming::default());
+    assert_eq!(schedule.due(now), Due::Wait(10 * SECOND), "without credentials");
+    schedule.offered(now);
+    (schedule, now)
 }
 
 fn connected() -> (ProbeSchedule, Instant) {
@@ -21,11 +25,11 @@ fn attempts_and_probes_wait_as_long_as_they_must() {
     assert_eq!(schedule.due(now), Due::Connect, "never tried");
     schedule.failed(false, now, EXACT);
     assert_eq!(schedule.due(now), Due::Wait(30 * SECOND), "it failed");
-    schedule.offered();
+    schedule.offered(now);
     assert_eq!(schedule.due(now), Due::Connect, "other credentials");
     schedule.answered(now);
     assert_eq!(schedule.due(now + SECOND), Due::Wait(9 * SECOND), "connected");
-    schedule.offered();
+    schedule.offered(now);
     assert_eq!(schedule.due(now + SECOND), Due::Wait(9 * SECOND), "it has them already");
     let now = now + 10 * SECOND;
     assert_eq!(schedule.due(now), Due::Probe, "the interval");
