@@ -98,7 +98,7 @@ struct ConnectionState {
     cluster: Option<ClusterRecord>,
     /// The cluster that answered last is not the remote.
     refused: bool,
-    /// The last error; `None` after a success.
+    /// Why the last probe or attempt to connect failed; `None` after a success.
     error: Option<String>,
     /// The start or end of the last session.
     since: Instant,
@@ -234,9 +234,17 @@ impl Connection {
         cluster_mark(self.name(), self.uid())
     }
 
-    /// The last error; `None` after a success.
+    /// Why the last probe or attempt to connect failed; `None` after a success.
     pub(crate) fn error(&self) -> Option<String> {
         self.state().error.clone()
+    }
+
+    /// Why it is not known which cluster is connected, or whether it still is the same.
+    pub(crate) fn unverified(&self) -> Option<String> {
+        let state = self.state();
+        let session = state.session()?;
+        let hidden = || "its namespace kube-system may not be read, or does not exist".to_owned();
+        state.error.clone().or_else(|| session.cluster.uid.is_none().then(hidden))
     }
 
     /// For `/debug/state`.

@@ -95,9 +95,7 @@ impl Report for Reporter {
             add(remote.name.clone(), held_deletions(remote));
         }
         for cluster in self.clusters() {
-            let unverified = cluster.record().is_some_and(|record| record.uid.is_none());
-            let why = unverified.then(|| "its namespace kube-system cannot be read".to_owned());
-            add(format!("identity ({})", cluster.name()), why);
+            add(format!("identity ({})", cluster.name()), cluster.unverified());
         }
         add("registry".into(), self.controller.registry_trouble());
         lines

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Intervals and timeout; the defaults are those of Cluster API (v1.9.0
+/// Intervals and timeout. With the flags' defaults they are those of Cluster API (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProbeTiming {
@@ -12,13 +12,6 @@ pub(crate) struct ProbeTiming {
     pub(crate) interval: Duration,
     /// Timeout of a probe.
     pub(crate) timeout: Duration,
-}
-
-impl Default for ProbeTiming {
-    fn default() -> Self {
-        let [retry, interval, timeout] = [30, 10, 5].map(Duration::from_secs);
-        Self { retry, interval, timeout }
-    }
 }
 
 /// Consecutive failed probes that end a connection, as clustercache's.
@@ -116,6 +109,14 @@ impl ProbeSchedule {
             self.next = soon;
         }
         is_sooner
+    }
+}
+
+#[cfg(test)]
+impl Default for ProbeTiming {
+    fn default() -> Self {
+        let [retry, interval, timeout] = [30, 10, 5].map(Duration::from_secs);
+        Self { retry, interval, timeout }
     }
 }
 

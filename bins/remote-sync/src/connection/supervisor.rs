@@ -63,9 +63,6 @@ impl Supervisor {
             if let Some(heard) = state.session.as_ref().and_then(|it| it.client.heard()) {
                 state.schedule.heard(heard);
             }
-            if state.schedule.connected && state.schedule.failures == 0 {
-                state.error = None;
-            }
         }
         let changed = self.check_session() || self.check_credentials() || self.connect_or_probe();
         if changed {
@@ -197,7 +194,12 @@ impl Supervisor {
         self.now = Instant::now();
         let mut state = self.connection.state();
         state.probes[usize::from(result.is_err())] += 1;
-        state.error = result.as_ref().err().map(ToString::to_string);
+        let error = result.as_ref().err().map(ToString::to_string);
+        if let (None, Some(error)) = (&state.error, &error) {
+            let remote = self.connection.name();
+            log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
+        }
+        state.error = error;
         let ends = match &result {
             Ok(_) => {
                 state.schedule.answered(self.now);

@@ -25,19 +25,6 @@ fn connecting_without_a_secret_fails() {
 }
 
 #[test]
-fn connecting_to_an_invalid_path_fails() {
-    let mut bench = Bench::new(ProbeTiming::default());
-    let server = format!("{}/invalid-context-path", bench.server.url());
-    bench.connection.offer(Ok(ClusterConfig { server, ..bench.config() }));
-    bench.supervisor.run_once();
-    assert!(is_down(&bench.connection));
-    let error = bench.connection.error().unwrap();
-    assert!(error.starts_with("cluster hub is not reachable: get namespaces"), "{error}");
-    assert_eq!(bench.connection.state().schedule.failures, 1);
-    assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 0\n"));
-}
-
-#[test]
 fn a_connection_is_made_once_and_ends_when_withdrawn() {
     let mut bench = Bench::new(quick());
     bench.connection.offer(Ok(bench.config()));
@@ -109,13 +96,6 @@ fn a_probes_answer_is_counted_and_told() {
             assert!(metrics.contains(&line), "{line}{metrics}");
         }
     }
-}
-
-#[test]
-fn an_unconnected_cluster_is_not_probed() {
-    let mut bench = Bench::new(quick());
-    bench.supervisor.run_once();
-    assert_eq!((bench.probes(), bench.schedule().failures), (0, 0));
 }
 
 /// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.

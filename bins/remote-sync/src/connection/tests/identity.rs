@@ -3,7 +3,7 @@
 use dev_apiserver::State;
 use serde_json::json;
 
-use super::{super::identity::reason_to_reconnect, *};
+use super::*;
 
 const OTHER: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000002";
 
@@ -121,22 +121,6 @@ fn the_identity_is_read_in_each_interval_whatever_else_is_asked() {
     let most = started.elapsed().as_millis() as usize / 100 + 1;
     let count = reads(&bench) - before;
     assert!((3..=most).contains(&count), "{count} reads, at most {most}");
-}
-
-#[test]
-fn only_a_change_of_identity_is_a_reason_to_reconnect() {
-    let uid = |digit: char| Uid::parse(&OTHER.replace('2', &digit.to_string())).unwrap();
-    let hidden = || Err("403".to_owned());
-    for (before, now, news) in [
-        (Some(uid('1')), Ok(uid('1')), false),
-        (Some(uid('1')), Ok(uid('2')), true),
-        (Some(uid('1')), hidden(), true),
-        (None, hidden(), false),
-        (None, Ok(uid('1')), true),
-    ] {
-        let reason = reason_to_reconnect(before, &now);
-        assert_eq!(reason.is_some(), news, "{before:?} {now:?}: {reason:?}");
-    }
 }
 
 #[test]

@@ -63,25 +63,6 @@ fn another_server_is_refused_and_the_first_one_connected_anew() {
 }
 
 #[test]
-fn an_unreadable_identity_is_unknown_unless_the_server_fails() {
-    let mut bench = Bench::new(quick());
-    let denied = bench.server.faults().deny("get", "namespaces", "");
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    bench.probe();
-    assert_eq!(bench.connection.state().schedule.failures, 0);
-    assert_eq!(bench.uid(), None);
-
-    let mut bench = Bench::new(quick());
-    bench.server.faults().remove(denied);
-    let broken = Action::Answer { code: 503, body: None, retry_after: None };
-    bench.server.faults().add(Rule::new(broken).resource("namespaces"));
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    assert!(is_down(&bench.connection));
-}
-
-#[test]
 fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
     let mut bench = Bench::connected(quick());
     for _ in 0..2 {
@@ -101,22 +82,6 @@ fn a_secret_that_comes_back_is_connected_at_once() {
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
-}
-
-#[test]
-fn a_refused_token_is_replaced_at_once() {
-    let mut bench = Bench::connected(quick());
-    let Auth::Token(token) = bench.connection.client().unwrap().config().auth else {
-        panic!("no token")
-    };
-    bench.server.revoke(&token);
-    assert_eq!(bench.probe(), Duration::from_millis(1));
-    thread::sleep(Duration::from_millis(2));
-    assert_eq!(bench.supervisor.run_once(), 30 * SECOND, "refused again");
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
-    assert_eq!(bench.sessions(), (2, true));
 }
 
 /// A server that accepts connections and is silent costs a probe its timeout, and readers nothing.
@@ -143,24 +108,4 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
         connection.error().is_some_and(|why| why.contains("no answer in time"))
     });
     stop.raise();
-}
-
-#[test]
-fn the_supervisor_ends_within_a_second_of_being_asked_to() {
-    let stop = Stop::default();
-    let server = Server::start(Options::default()).unwrap();
-    let settings = settings("hub", ProbeTiming::default());
-    let connection = start(settings, Vec::new(), &stop).unwrap();
-    connection.offer(Ok(config(&server, "me")));
-    until("it connects", &connection, &|| connection.is_connected());
-    let session = connection.session().unwrap();
-    stop.raise();
-    assert!(session.stop.raised() && is_down(&connection));
-    // A promise: SIGTERM ends the program within a second.
-    let started = Instant::now();
-    while Arc::strong_count(&connection) > 1 {
-        assert!(started.elapsed() < SECOND);
-        thread::sleep(Duration::from_millis(5));
-    }
-    assert_eq!(connection.state().sessions, 1);
 }

@@ -3,6 +3,7 @@
 use suite::{
     identity::token_in,
     needs::{Need, needs},
+    pause,
     sidecar::Sidecar,
     stays,
     sync::{Place, Stage},
@@ -47,6 +48,8 @@ fn a_new_token_in_the_file_is_used() {
     stage.settled();
     is_taken(&stage, &source, &target, |next| {
         stage.write("hub.kubeconfig", next);
+        // Files are read every 5 s, and a token that replaces another is issued before that ends.
+        pause(6000);
         revoke(&stage, &token_in(&first));
     });
 }
