@@ -21,7 +21,7 @@ use crate::{
         observed::{Attempt, Observed},
         pair::PairContext,
         remote::RemoteSync,
-        status::PairState,
+        status::{PairState, Reason},
     },
 };
 
@@ -72,7 +72,7 @@ fn explain(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option<Stri
         return Some(format!("nothing is done: {why}"));
     }
     let item = WorkItem { key, since: Instant::now(), urgent: true, large: true, failures: 0 };
-    let pair = PairContext::new(context, remote, &item)?;
+    let pair = PairContext::new(context, remote, &item, true)?;
     // A look at uploaded Secrets is due after every start; it is not worth reporting.
     let observed = Observed { uploads: Vec::new(), ..pair.observe() };
     if observed.source.is_none() && observed.target.is_none() {
@@ -82,7 +82,7 @@ fn explain(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option<Stri
         return Some(format!("{}: {sentence}", PairState::Failing.as_str()));
     }
     Some(match next_action(&observed, &Attempt::default(), &pair.rules()) {
-        SyncAction::Done(status) => match status.condition() {
+        SyncAction::Done(reason) => match reason.map(Reason::condition) {
             Some(condition) => format!("{}: {}", condition.state.as_str(), condition.reason),
             None if observed.source.is_none() => "nothing to do, there is no pair".into(),
             None => PairState::InSync.as_str().into(),

@@ -134,7 +134,7 @@ fn target(settings: &Settings) -> SideRules {
     }
     let mut outside = Vec::new();
     if deletes {
-        outside.push(core("namespaces", &[], "get, list, watch, create, delete"));
+        outside.push(core("namespaces", &[], "get, create, delete"));
     } else {
         if settings.mapping.target_namespace.is_none() {
             outside.push(core("namespaces", &[], "create"));

@@ -2,7 +2,7 @@
 //! object.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::SystemTime,
 };
@@ -18,7 +18,10 @@ use sidecar::{
 use crate::{
     connection::Connection,
     controller::Controller,
-    sync::{remote::RemoteSync, status::PairState, status::Reason},
+    sync::{
+        remote::RemoteSync,
+        status::{PairCondition, PairState},
+    },
 };
 
 const PAIRS: Family =
@@ -92,7 +95,7 @@ impl Report for Reporter {
             {
                 add(format!("{secrets} ({})", remote.name), why);
             }
-            add(remote.name.clone(), held_deletions(remote));
+            add(remote.name.clone(), held_pairs(remote));
         }
         for cluster in self.clusters() {
             add(format!("identity ({})", cluster.name()), cluster.unverified());
@@ -193,11 +196,14 @@ impl Reporter {
     }
 }
 
-/// The deletions of a remote that wait for a person.
-fn held_deletions(remote: &RemoteSync) -> Option<String> {
-    let (number, reasons) = lock(&remote.deletions).held();
-    let reasons: Vec<_> = reasons.into_iter().map(Reason::sentence).collect();
-    (number > 0).then(|| format!("{number} deletions are held: {}", reasons.join("; ")))
+/// The pairs of a remote that are held for a person.
+fn held_pairs(remote: &RemoteSync) -> Option<String> {
+    let memory = remote.memory();
+    let held = |it: &&PairCondition| it.state == PairState::Held && it.needs_people && !it.ends;
+    let held: Vec<_> = memory.conditions().map(|(_, condition)| condition).filter(held).collect();
+    let reasons: BTreeSet<_> = held.iter().map(|condition| &*condition.reason).collect();
+    let reasons: Vec<_> = reasons.into_iter().collect();
+    (!held.is_empty()).then(|| format!("{} pairs are held: {}", held.len(), reasons.join("; ")))
 }
 
 fn add_cluster(cluster: &Connection, metrics: &mut Metrics) {

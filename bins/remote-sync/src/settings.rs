@@ -235,7 +235,7 @@ impl Settings {
     /// Returns whether the local cluster can be its own remote: a source and its target differ, and a target is no
     /// source in turn.
     pub(crate) fn tells_copies_apart(&self) -> bool {
-        !self.mapping.resource_suffix.is_empty() || !self.mapping.namespace_suffix.is_empty()
+        !self.mapping.resource_suffix.is_empty()
     }
 
     /// Returns whether there may be more than one remote.

@@ -20,9 +20,9 @@ use crate::{
     connection::{ClusterSession, Connection},
     model::{
         key::{KindIndex, PerKind},
-        object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
+        object::{SourceObject, TargetObject, TargetSecret},
     },
-    settings::{NamespacePolicy, Settings},
+    settings::Settings,
 };
 
 /// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
@@ -38,9 +38,6 @@ pub(crate) struct SourceSide {
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) stores: PerKind<Arc<ObjectStore<TargetObject>>>,
-    /// Followed only if some are to be deleted.
-    pub(crate) namespaces: Arc<ObjectStore<TargetNamespace>>,
-    pub(crate) follows_namespaces: bool,
     /// In the order of `-target-secret-name`.
     pub(crate) secrets: Vec<Arc<ObjectStore<TargetSecret>>>,
 }
@@ -134,18 +131,14 @@ impl TargetSide {
         Arc::new(Self {
             cluster,
             stores: settings.resources.map(|_| ObjectStore::new(documents, most)),
-            namespaces: ObjectStore::new(documents, most),
-            follows_namespaces: settings.namespaces == NamespacePolicy::Empty,
             secrets: settings.secrets.iter().map(|_| ObjectStore::new(documents, most)).collect(),
         })
     }
 
-    /// Returns whether namespaces and Secrets were listed completely in this session. Secrets of a name that may
-    /// not be listed are left out: they are no reason to stop anything else.
-    pub(crate) fn is_complete(&self, namespaced: bool, session: u64) -> bool {
-        let secrets = &mut self.secrets.iter();
-        (!namespaced || !self.follows_namespaces || self.namespaces.is_complete(session))
-            && secrets.all(|secrets| secrets.is_complete(session) || secrets.is_refused())
+    /// Returns whether Secrets were listed completely in this session. Those of a name that may not be listed are left
+    /// out: they are no reason to stop anything else.
+    pub(crate) fn has_secrets(&self, session: u64) -> bool {
+        self.secrets.iter().all(|secrets| secrets.is_complete(session) || secrets.is_refused())
     }
 }
 

@@ -51,7 +51,6 @@ pub(crate) struct Reflector<W: Watched> {
     pub(crate) namespace: Option<String>,
     /// Only the object of this name.
     pub(crate) name: Option<String>,
-    pub(crate) metadata_only: bool,
     pub(crate) watched: W,
 }
 
@@ -76,16 +75,7 @@ impl<W: Watched> Reflector<W> {
     ) -> Self {
         let (cluster, store) = (cluster.clone(), store.clone());
         let (namespace, name) = (namespace.map(str::to_owned), None);
-        Self {
-            cluster,
-            store,
-            kind_name,
-            find_kind,
-            namespace,
-            name,
-            metadata_only: false,
-            watched,
-        }
+        Self { cluster, store, kind_name, find_kind, namespace, name, watched }
     }
 
     /// Follows the list in a thread until `stop` is raised, across all sessions.
@@ -170,7 +160,7 @@ impl<W: Watched> Reflector<W> {
         progress: &mut Progress,
     ) -> Result<()> {
         let target = target(kind, self.namespace.as_deref(), self.name.as_deref());
-        let selection = Selection { metadata_only: self.metadata_only, ..Selection::all(target) };
+        let selection = Selection::all(target);
         let (mut watcher, mut result) = (mem::take(&mut progress.watcher), Ok(()));
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             match self.step(event, session, kind, progress) {

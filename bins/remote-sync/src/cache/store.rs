@@ -50,14 +50,6 @@ struct Objects<T> {
     error: Option<Error>,
 }
 
-impl<T> Objects<T> {
-    /// The keys that start with `prefix`.
-    fn keys_in<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a ObjectKey> {
-        let here = self.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
-        here.take_while(move |key| key.starts_with(prefix))
-    }
-}
-
 #[derive(Debug)]
 struct Entry<T> {
     seen: Seen<T>,
@@ -257,14 +249,12 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().map.keys().map(|key| &**key).for_each(each);
     }
 
-    /// The keys of the objects in `namespace`.
-    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<ObjectKey> {
-        self.objects().keys_in(&key::of(namespace, "")).cloned().collect()
-    }
-
     /// Returns whether `namespace` has an object whose name `counts`.
     pub(crate) fn has_others(&self, namespace: &str, counts: impl Fn(&str) -> bool) -> bool {
-        self.objects().keys_in(&key::of(namespace, "")).any(|key| counts(key::split(key).1))
+        let prefix = &*key::of(namespace, "");
+        let objects = self.objects();
+        let keys = objects.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
+        keys.take_while(|key| key.starts_with(prefix)).any(|key| counts(key::split(key).1))
     }
 
     /// Keeps an object's document for a while; a large one is read again by the worker of its pair.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use apiclient::{
     discovery::ApiResource,
     error::{Error, Result},
-    resource::{NAMESPACES, Resource, SECRETS},
+    resource::SECRETS,
     stop::Stop,
 };
 use serde_json::Value;
@@ -22,9 +22,7 @@ use crate::{
         discovery,
         key::{self, KindIndex},
         mapping::NameMapping,
-        object::{
-            Cached, SourceObject, TargetNamespace, TargetObject, TargetSecret, controller_of,
-        },
+        object::{Cached, SourceObject, TargetObject, TargetSecret, controller_of},
     },
     sync::remote::RemoteSync,
 };
@@ -41,8 +39,6 @@ struct WatchedCluster {
 struct SourceWatch(WatchedCluster, KindIndex);
 /// Watches the targets of a kind of `-resource`.
 struct TargetWatch(WatchedCluster, KindIndex);
-/// Watches the targets' Namespaces.
-struct NamespaceWatch(WatchedCluster);
 /// Watches the targets' Secrets of one name.
 struct SecretWatch(WatchedCluster);
 
@@ -65,7 +61,7 @@ pub(super) fn watch_sources(
     })
 }
 
-/// Watches a cluster with targets, and the Namespaces and Secrets there.
+/// Watches a cluster with targets, and the Secrets there.
 ///
 /// # Errors
 /// `BadConfig` if no thread can be started.
@@ -82,23 +78,18 @@ pub(super) fn watch_targets(
         let (found, watch) = (watched.finds(kind), TargetWatch(watched.clone(), kind));
         Reflector::new(cluster, &side.stores[kind], found, namespace, watch).start(stop)
     })?;
-    if side.follows_namespaces {
-        let (found, watch) = (always(&NAMESPACES, false), NamespaceWatch(watched.clone()));
-        let all = Reflector::new(cluster, &side.namespaces, found, None, watch);
-        Reflector { metadata_only: true, ..all }.start(stop)?;
-    }
     // By name, so that no right to others is needed.
     side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
-        let (found, watch) = (always(&SECRETS, true), SecretWatch(watched.clone()));
+        let (found, watch) = (secrets(), SecretWatch(watched.clone()));
         let all = Reflector::new(cluster, store, found, namespace, watch);
         Reflector { name: Some(name.clone()), ..all }.start(stop)
     })
 }
 
-/// A kind that every cluster serves, by the name for the log.
-fn always(resource: &'static Resource, namespaced: bool) -> (String, FindKind) {
-    let kind = move || ApiResource { resource: resource.clone(), namespaced, status: false };
-    (resource.plural.to_string(), Box::new(move |_| Ok(kind())))
+/// Secrets, which every cluster serves, by the name for the log.
+fn secrets() -> (String, FindKind) {
+    let kind = || ApiResource { resource: SECRETS.clone(), namespaced: true, status: false };
+    (SECRETS.plural.to_string(), Box::new(move |_| Ok(kind())))
 }
 
 impl WatchedCluster {
@@ -212,45 +203,6 @@ impl Watched for TargetWatch {
             return cluster.handle_state(change, Some(*kind));
         };
         cluster.controller.enqueue_target(&cluster.remotes(), *kind, key, urgent);
-    }
-}
-
-impl Watched for NamespaceWatch {
-    type Object = TargetNamespace;
-
-    fn covers(&self, _namespace: &str, name: &str) -> bool {
-        self.0.names.covers_target(name)
-    }
-
-    fn read(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
-        self.0.controller.context.reader.namespace(object)
-    }
-
-    /// Enqueues the pair that the namespace was created for, and those whose targets are in it.
-    fn handle(&self, change: &Change<'_>) {
-        let Some((key, urgent)) = change.object() else { return self.0.handle_state(change, None) };
-        let (controller, (_, namespace)) = (&self.0.controller, key::split(key));
-        let origin = match change {
-            Change::Put { object: Some(object), .. } => {
-                controller.context.reader.created_for(object)
-            }
-            _ => None,
-        };
-        for remote in self.0.remotes().iter() {
-            let first = origin
-                .as_ref()
-                .and_then(|source| remote.names.canonical_of_source(source.namespace, source.name));
-            let inside = remote.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
-            for kind in controller.context.settings.resources.kinds() {
-                controller.enqueue(remote, kind, first, urgent);
-                let sources = inside.map(|inside| remote.source.stores[kind].keys_in(inside));
-                for key in sources.iter().flatten() {
-                    let source = remote.names.canonical_of_source_key(key);
-                    // All that wait in a new namespace must not overtake an edit of one of them.
-                    controller.enqueue(remote, kind, source, false);
-                }
-            }
-        }
     }
 }
 

@@ -179,7 +179,7 @@ impl KnownClusters {
             let why = format!("it has the uid {uid} of kube-system as ");
             return Err(match holder {
                 OWN => (why
-                    + "the local cluster has, and without suffixes an object would be its own copy")
+                    + "the local cluster has, and without -source-name-suffix an object would be its own copy")
                     .into(),
                 _ => RefusedCluster {
                     why: format!("{why}the remote {holder} has"),

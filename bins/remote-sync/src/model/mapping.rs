@@ -134,11 +134,6 @@ impl NameMapping {
         one.ends_with(other) || other.ends_with(one)
     }
 
-    /// Returns whether this namespace can be a target's, or one that was created for a target.
-    pub(crate) fn covers_target(&self, namespace: &str) -> bool {
-        self.target_namespace.as_ref().map_or_else(|| self.covers(namespace), |it| it == namespace)
-    }
-
     fn has_sources(&self, namespace: &str) -> bool {
         namespace.is_empty() || self.source_namespace.as_ref().is_none_or(|only| only == namespace)
     }

@@ -95,9 +95,6 @@ impl Generations {
 pub struct TargetObject {
     pub state: ObjectState,
     pub copy_of: Option<CopyOf>,
-    pub has_annotations: bool,
-    /// It has content beside its spec, which the source may not have any more.
-    pub beside_spec: bool,
 }
 
 /// An [`Origin`] in compact form.
@@ -109,14 +106,6 @@ pub struct CopyOf {
     /// Digest of namespace, name and the instance's finalizer.
     pub place: u64,
     pub generation: u32,
-}
-
-/// A Namespace on the target's cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TargetNamespace {
-    pub terminating: bool,
-    /// Digest of the name in marks of the cluster for whose objects this instance created it, if it did.
-    pub created_for: Option<u64>,
 }
 
 /// A Secret on the target's cluster that may have to be uploaded.
@@ -182,16 +171,6 @@ impl ObjectReader {
                     generation: origin.generation.try_into().ok()?,
                 })
             }),
-            has_annotations: annotations.is_object(),
-            beside_spec: self.content(object).any(|(key, _)| key != "spec"),
-        };
-        cached(object, value)
-    }
-
-    pub fn namespace(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
-        let value = TargetNamespace {
-            terminating: terminating(object),
-            created_for: self.created_for(object).map(|origin| digest::of_text(origin.cluster)),
         };
         cached(object, value)
     }

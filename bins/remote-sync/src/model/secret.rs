@@ -49,12 +49,9 @@ fn recorded<'a>(secret: &'a Value, keys: &AnnotationKeys) -> Option<&'a str> {
 pub enum SecretStanding {
     /// Uploaded for it as it is.
     Uploaded,
-    /// Uploaded for it, for an earlier source of its name, or the same for another one.
-    Ours,
-    /// Nobody's and without content, as made to be filled: sync-controller never creates one.
-    Empty,
-    /// Nobody's, with the content that is uploaded.
-    Equal,
+    /// May be replaced: uploaded for it, for an earlier source of its name, or the same for another one. Or nobody's, and
+    /// without content, as made to be filled, or with the content that is uploaded.
+    Replaceable,
     Foreign,
 }
 
@@ -80,20 +77,11 @@ impl SecretStanding {
         if is_of_source && is_same {
             return Self::Uploaded;
         }
-        if is_of_source || is_same || uploaded.is_some() && is_of_name {
-            return Self::Ours;
-        }
-        let owned =
-            there["metadata"]["ownerReferences"].as_array().is_some_and(|it| !it.is_empty());
-        if owned {
-            Self::Foreign
-        } else if some(&there["data"]).is_null() {
-            Self::Empty
-        } else if is_equal {
-            Self::Equal
-        } else {
-            Self::Foreign
-        }
+        let is_uploaded = is_of_source || is_same || uploaded.is_some() && is_of_name;
+        let owners = there["metadata"]["ownerReferences"].as_array();
+        let is_free =
+            owners.is_none_or(Vec::is_empty) && (is_equal || some(&there["data"]).is_null());
+        if is_uploaded || is_free { Self::Replaceable } else { Self::Foreign }
     }
 }
 
@@ -191,7 +179,7 @@ mod tests {
 
     #[test]
     fn whose_secret_it_is() {
-        use SecretStanding::{Empty, Equal, Foreign, Ours, Uploaded};
+        use SecretStanding::{Foreign, Replaceable, Uploaded};
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
         let owner = SecretOwner { resource: &resource, name: "web", uid: "now" };
         let controlled = |uid: &str, name: &str, version: &str| {
@@ -212,20 +200,20 @@ mod tests {
         let (nobody, none) = (Value::Null, json!({}));
         for (data, annotations, owners, expected) in [
             (&content, &exact, controlled("now", "web", "policy/v1"), Uploaded),
-            (&content, &nobody, controlled("now", "web", "policy/v1"), Ours),
-            (&json!({"k": "djI="}), &exact, controlled("now", "web", "policy/v1"), Ours),
-            (&none, &other, controlled("now", "web", "policy/v1"), Ours),
-            (&none, &noted, controlled("earlier", "web", "policy/v1beta1"), Ours),
-            (&content, &exact, controlled("other", "db", "policy/v1"), Ours),
+            (&content, &nobody, controlled("now", "web", "policy/v1"), Replaceable),
+            (&json!({"k": "djI="}), &exact, controlled("now", "web", "policy/v1"), Replaceable),
+            (&none, &other, controlled("now", "web", "policy/v1"), Replaceable),
+            (&none, &noted, controlled("earlier", "web", "policy/v1beta1"), Replaceable),
+            (&content, &exact, controlled("other", "db", "policy/v1"), Replaceable),
             (&json!({"k": "djI="}), &exact, controlled("other", "db", "policy/v1"), Foreign),
             (&content, &nobody, controlled("earlier", "web", "policy/v1"), Foreign),
             (&content, &noted, controlled("earlier", "other", "policy/v1"), Foreign),
             (&content, &noted, controlled("earlier", "web", "example.com/v1"), Foreign),
             (&none, &nobody, controlled("other", "db", "v1"), Foreign),
-            (&none, &noted, json!([]), Empty),
-            (&nobody, &other, nobody.clone(), Empty),
-            (&content, &noted, nobody.clone(), Equal),
-            (&content, &other, nobody.clone(), Equal),
+            (&none, &noted, json!([]), Replaceable),
+            (&nobody, &other, nobody.clone(), Replaceable),
+            (&content, &noted, nobody.clone(), Replaceable),
+            (&content, &other, nobody.clone(), Replaceable),
             (&json!({"k": "djI="}), &nobody, nobody.clone(), Foreign),
         ] {
             assert_eq!(standing(data, annotations, owners.clone()), expected, "{data} {owners}");

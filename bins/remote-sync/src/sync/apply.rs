@@ -1,6 +1,9 @@
 //! Actions as requests; the pair keeps each response.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::ControlFlow::{Break, Continue},
+    time::{Duration, Instant},
+};
 
 use apiclient::{
     client::Patch,
@@ -22,7 +25,7 @@ use crate::{
         outcome,
         pair::{PairContext, log_pair, stale},
         patch,
-        status::{PairStatus, Reason},
+        status::{Next, Reason},
     },
 };
 
@@ -30,18 +33,17 @@ use crate::{
 const NO_STATUS_WAIT: Duration = Duration::from_secs(30);
 
 impl PairContext<'_> {
-    /// Performs an action; returns the pair's status if that ends the attempt.
+    /// Performs an action.
     pub(crate) fn apply(
         &self,
         action: SyncAction,
         observed: &Observed,
         attempt: &mut Attempt,
-    ) -> Result<Option<PairStatus>> {
+    ) -> Result<Next> {
         log_pair!(Level::Debug, self, "next action", action = action.as_str());
         if action.writes() && !action.looks_first() && !self.may_write(action) {
-            return Ok(Some(PairStatus::Nothing));
+            return Ok(Break(None));
         }
-        attempt.spec_started |= action.starts_spec();
         match (action, &observed.source, &observed.target) {
             (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source)?,
             (SyncAction::UploadStatus, Some(source), Some(target)) => {
@@ -50,26 +52,23 @@ impl PairContext<'_> {
             (SyncAction::SyncSecret(index), Some(source), Some(target)) => {
                 return self.sync_secret(index, source, target, attempt);
             }
-            (SyncAction::CreateNamespace, Some(source), _) => {
-                return self.create_namespace(source, attempt);
-            }
             (SyncAction::Create, Some(source), _) => return self.create(source, attempt),
-            (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
-                self.update(source, target, (content, metadata), attempt)?;
+            (SyncAction::Update { content, .. }, Some(source), Some(target)) => {
+                self.update(source, target, (content, !observed.is_marked()), attempt)?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 self.record_generations(source, target)?;
             }
             (SyncAction::Release, Some(source), _) => self.release(source)?,
-            (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
-            (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(attempt)?,
-            (SyncAction::CheckLimit, ..) => self.check_limit(observed, attempt)?,
-            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
-            (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
+            (SyncAction::ConfirmGone, ..) => self.confirm_gone(observed, attempt)?,
+            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(attempt),
+            (SyncAction::DeleteTarget, source, Some(target)) => {
+                return self.delete_target(source.as_ref(), target);
+            }
             // Never decided without the object.
-            _ => return Ok(Some(PairStatus::Nothing)),
+            _ => return Ok(Break(None)),
         }
-        Ok(None)
+        Ok(Continue(()))
     }
 
     /// Counts a write; in a dry run it is logged instead, and must not be sent.
@@ -106,7 +105,6 @@ impl PairContext<'_> {
             }
             written => self.source.keep(&written.map_err(stale)?)?,
         };
-        self.context.metrics.status_lag(self.item.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.memory().update(self.id, |memory| {
             let (what, became) = (target.value.state.status, written.value.state.status);
@@ -115,42 +113,10 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    fn create_namespace(
-        &self,
-        source: &Cached<SourceObject>,
-        attempt: &mut Attempt,
-    ) -> Result<Option<PairStatus>> {
-        let origin = self.remote.target.follows_namespaces.then(|| self.origin(source));
-        let (name, keys) = (&self.target.namespace, &self.context.reader.keys);
-        let body = patch::namespace(name, origin.as_ref(), keys);
-        match self.target.ask(&|client| client.create(&self.namespace(), &body)) {
-            Ok(_) => {
-                log_pair!(Level::Info, self, "namespace created", target = self.target.key);
-            }
-            Err(Error::AlreadyExists(_)) => {}
-            Err(Error::Forbidden(_)) => {
-                return Ok(Some(self.wait_for_namespace(Reason::NoNamespace)));
-            }
-            Err(error) => return Err(error),
-        }
-        attempt.namespace_exists = Some(true);
-        Ok(None)
-    }
-
-    /// Has all pairs in the namespace wait, as each write would be refused.
-    fn wait_for_namespace(&self, reason: Reason) -> PairStatus {
-        self.remote.note_namespace(&self.target.namespace, Some((reason, Instant::now())));
-        PairStatus::NotInSync(reason)
-    }
-
-    fn create(
-        &self,
-        source: &Cached<SourceObject>,
-        attempt: &mut Attempt,
-    ) -> Result<Option<PairStatus>> {
+    fn create(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<Next> {
         let namespace = &*self.target.namespace;
         if let Some(reason) = self.remote.lacks_namespace(namespace, Instant::now()) {
-            return Ok(Some(PairStatus::NotInSync(reason)));
+            return Ok(Break(Some(reason)));
         }
         let body = self.source.document(source)?;
         let place = self.target.at();
@@ -158,48 +124,39 @@ impl PairContext<'_> {
         let object = desired.created(&place);
         let created = match self.target.ask(&|client| client.create(&place, &object)) {
             Ok(created) => created,
-            Err(Error::NotServed(_))
-                if attempt.namespace_exists.is_none() && !namespace.is_empty() =>
-            {
-                attempt.namespace_exists = Some(false);
-                let wanted = self.rules().creates_namespaces;
-                return Ok((!wanted).then(|| self.wait_for_namespace(Reason::NoNamespace)));
+            Err(Error::NotServed(_)) if !attempt.namespace_created && !namespace.is_empty() => {
+                return self.create_namespace(source, attempt);
             }
             Err(Error::NamespaceTerminating(_)) => {
-                return Ok(Some(self.wait_for_namespace(Reason::NamespaceTerminating)));
+                return Ok(self.wait_for_namespace(Reason::NamespaceTerminating));
             }
             Err(error) => return Err(error),
         };
         self.remote.note_namespace(namespace, None);
         self.keep_written(source, &desired, &created, attempt)?;
         log_pair!(Level::Info, self, "target created", target = self.target.key);
-        Ok(None)
+        Ok(Continue(()))
     }
 
     fn update(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
-        (content, metadata): (bool, bool),
+        (content, mark): (bool, bool),
         attempt: &mut Attempt,
     ) -> Result<()> {
         let source_body = self.source.document(source)?;
+        let target_body = self.target.document(target)?;
         let desired = self.desired(&source_body, source);
-        let whole = metadata || content && desired.needs_document(target);
-        let target_body = whole.then(|| self.target.document(target)).transpose()?;
-        let place = self.target.at();
-        let Some(patch) = desired.patch(target, target_body.as_ref(), content) else {
+        let Some(patch) = desired.patch(target, &target_body, content, mark) else {
             self.note_written(source, Some(target));
             return Ok(());
         };
+        let place = self.target.at();
         let updated = match self.target.ask(&|c| c.patch(&place, Patch::Json, &patch)) {
-            Err(refusal @ Error::Immutable(_)) => {
-                // The target keeps what its server refuses to take away, if it has all that it would be given: a
-                // PersistentVolumeClaim keeps its volume, and a Service its address.
-                let body = target_body.map_or_else(|| self.target.document(target), Ok)?;
-                if desired.altered(&body).is_some() {
-                    return Err(refusal);
-                }
+            // The target keeps what its server refuses to take away, if it has all that it would be given: a
+            // PersistentVolumeClaim keeps its volume, and a Service its address.
+            Err(Error::Immutable(_)) if desired.altered(&target_body).is_none() => {
                 self.note_written(source, Some(target));
                 return Ok(());
             }
@@ -211,7 +168,6 @@ impl PairContext<'_> {
         } else {
             self.report_adoption(source.uid);
         }
-        self.report_regression(source, target);
         Ok(())
     }
 
@@ -238,9 +194,6 @@ impl PairContext<'_> {
         let altered = desired.altered(answer).filter(|_| differs);
         self.note_written(source, Some(&written).filter(|_| altered.is_none()));
         attempt.altered = altered.map(|sentence| (what, sentence));
-        if !self.context.settings.track.marks_sources() {
-            self.context.metrics.spec_lag(self.item.since.elapsed());
-        }
         Ok(())
     }
 
@@ -251,26 +204,13 @@ impl PairContext<'_> {
         self.remote.memory().update(self.id, |memory| memory.updated.wrote(what, became, now));
     }
 
-    /// Reports a source that is older than its copy: its cluster was restored from a backup.
-    fn report_regression(&self, source: &Cached<SourceObject>, target: &Cached<TargetObject>) {
-        let copied = target.value.copy_of.as_ref().filter(|copy| copy.uid == source.uid);
-        let generation = source.value.state.generation;
-        if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
-            self.context.metrics.regressed(&self.remote.name);
-            let reason = format!("generation {generation}, it was {}", copy.generation);
-            log_pair!(Level::Warn, self, "the source's generation went back", reason = reason);
-        }
-    }
-
     fn record_generations(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
     ) -> Result<()> {
-        self.report_regression(source, target);
         let patch = patch::record_generations(source, target, &self.context.reader);
         self.source.patch(Patch::Merge, &patch)?;
-        self.context.metrics.spec_lag(self.item.since.elapsed());
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     model::object::{Cached, Finalizers, SourceObject},
     sync::{
         observed::{Attempt, Observed, Ownership, SyncRules},
-        status::{PairStatus, Reason},
+        status::Reason,
     },
 };
 
@@ -21,49 +21,33 @@ pub(crate) enum SyncAction {
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's, unless it is there.
     SyncSecret(usize),
-    CreateNamespace,
+    /// Creates the target, and its namespace if that is missing.
     Create,
     /// Writes the target's mark, which may adopt it, and what else of the source differs.
-    Update {
-        content: bool,
-        metadata: bool,
-    },
+    Update { content: bool, metadata: bool },
     /// Records on the source which generations belong together.
     RecordGenerations,
-    /// Reads the source: its absence from a list is no reason to delete anything.
-    ConfirmSourceGone,
-    /// Reads the target: the finalizer stays while the target may exist.
-    ConfirmTargetGone,
-    /// Asks whether the target may be deleted within the limit.
-    CheckLimit,
-    /// Deletes the target's namespace unless something is in it.
-    DeleteNamespace,
+    /// Reads the object that is missing: absence from a list is no reason to delete the other, or to release it.
+    ConfirmGone,
+    /// Deletes the target once the limit allows it.
     DeleteTarget,
+    /// Deletes the target's namespace if it was created for targets and nothing is in it.
+    DeleteNamespace,
     /// Removes our finalizer and our records from the source.
     Release,
-    Done(PairStatus),
+    /// The pair is as it should be, or the reason why not.
+    Done(Option<Reason>),
 }
 
 impl SyncAction {
     /// Returns whether it changes anything on a cluster.
     pub(crate) fn writes(self) -> bool {
-        !matches!(
-            self,
-            Self::ConfirmSourceGone | Self::ConfirmTargetGone | Self::CheckLimit | Self::Done(_)
-        )
+        !matches!(self, Self::ConfirmGone | Self::Done(_))
     }
 
     /// Returns whether only what it reads says whether it writes.
     pub(crate) fn looks_first(self) -> bool {
-        matches!(self, Self::SyncSecret(_) | Self::DeleteNamespace)
-    }
-
-    /// Returns whether it begins to write for the target: upstream uploads nothing more in such a pass.
-    pub(crate) fn starts_spec(self) -> bool {
-        matches!(
-            self,
-            Self::CreateNamespace | Self::Create | Self::Update { .. } | Self::RecordGenerations
-        )
+        matches!(self, Self::SyncSecret(_) | Self::DeleteTarget | Self::DeleteNamespace)
     }
 
     /// The action in logs and as the label of a metric.
@@ -72,15 +56,12 @@ impl SyncAction {
             Self::AddFinalizer => "add_finalizer",
             Self::UploadStatus => "update_status",
             Self::SyncSecret(_) => "upload_secret",
-            Self::CreateNamespace => "create_namespace",
             Self::Create => "create_target",
             Self::Update { .. } => "update_target",
             Self::RecordGenerations => "record_generations",
-            Self::ConfirmSourceGone => "confirm_source_gone",
-            Self::ConfirmTargetGone => "confirm_target_gone",
-            Self::CheckLimit => "check_limit",
-            Self::DeleteNamespace => "delete_namespace",
+            Self::ConfirmGone => "confirm_gone",
             Self::DeleteTarget => "delete_target",
+            Self::DeleteNamespace => "delete_namespace",
             Self::Release => "remove_finalizer",
             Self::Done(_) => "done",
         }
@@ -94,17 +75,16 @@ impl SyncAction {
             Self::AddFinalizer => "the source must not go before its target",
             Self::UploadStatus => "the source has another status than the target",
             Self::SyncSecret(_) => "it is not known to be uploaded",
-            Self::CreateNamespace => "the target's namespace does not exist",
             Self::Create => "there is no target",
             Self::Update { content: true, .. } => "the contents differ",
             Self::Update { metadata: true, .. } => "labels or annotations differ",
             Self::Update { .. } => "the target has no mark of this source, cluster and instance",
             Self::RecordGenerations => "the source does not say what was copied of it",
-            Self::ConfirmSourceGone => "the source is in no list",
-            Self::ConfirmTargetGone => "the target is in no list",
-            Self::CheckLimit | Self::DeleteTarget if is_gone => "the source is gone",
-            Self::CheckLimit | Self::DeleteTarget => "the source is being deleted",
-            Self::DeleteNamespace => "it was created for targets, and no source needs it",
+            Self::ConfirmGone if is_gone => "the source is in no list",
+            Self::ConfirmGone => "the target is in no list",
+            Self::DeleteTarget if is_gone => "the source is gone",
+            Self::DeleteTarget => "the source is being deleted",
+            Self::DeleteNamespace => "its last target is gone",
             Self::Release if is_ending => "the source is being deleted, and its target is gone",
             Self::Release => "-track target records nothing there",
             Self::Done(_) => "there is nothing to do",
@@ -130,7 +110,7 @@ pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRu
 
 /// The attempt ends, and the pair is not in sync.
 const fn wait(reason: Reason) -> SyncAction {
-    SyncAction::Done(PairStatus::NotInSync(reason))
+    SyncAction::Done(Some(reason))
 }
 
 fn with_source(
@@ -162,20 +142,8 @@ fn with_source(
     if rules.track.marks_sources() && !has_finalizer(source) {
         return SyncAction::AddFinalizer;
     }
-    // The old status of a copy is uploaded before it gets a new spec; once the target was written, its status waits
-    // until the generations are recorded.
-    if !adopts
-        && !attempt.spec_started
-        && let Some(action) = upload(observed, source, attempt, rules)
-    {
-        return action;
-    }
-    match download(observed, source, attempt, rules) {
-        done @ SyncAction::Done(PairStatus::InSync) => {
-            upload(observed, source, attempt, rules).unwrap_or(done)
-        }
-        action => action,
-    }
+    let uploaded = if adopts { None } else { upload(observed, source, attempt, rules) };
+    uploaded.unwrap_or_else(|| download(observed, source, attempt, rules))
 }
 
 /// The next action from target to source: status, then Secrets.
@@ -209,11 +177,7 @@ fn download(
     rules: &SyncRules,
 ) -> SyncAction {
     let Some(target) = &observed.target else {
-        return match attempt.namespace_exists {
-            Some(false) if rules.creates_namespaces => SyncAction::CreateNamespace,
-            Some(false) => wait(Reason::NoNamespace),
-            _ => SyncAction::Create,
-        };
+        return SyncAction::Create;
     };
     let (from, to) = (&source.value.state, &target.value.state);
     if to.terminating {
@@ -238,7 +202,7 @@ fn download(
     } else if has_finalizer(source) || published.records().contains(&true) {
         return SyncAction::Release;
     }
-    SyncAction::Done(PairStatus::InSync)
+    SyncAction::Done(None)
 }
 
 pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {

@@ -2,12 +2,13 @@
 //! finalizer last.
 
 use std::{
+    ops::ControlFlow::{Break, Continue},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
 use apiclient::{
-    client::{Patch, Preconditions, Propagation},
+    client::{Patch, Preconditions},
     error::{Error, Result},
     lock::lock,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Target},
@@ -22,7 +23,7 @@ use crate::{
         observed::{Attempt, Observed},
         pair::{PairContext, PairObject, log_pair},
         patch,
-        status::{PairStatus, Reason},
+        status::{Next, Reason},
     },
 };
 
@@ -44,50 +45,90 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// A list may be stale or incomplete; only this read confirms that the source is gone.
-    pub(crate) fn confirm_source_gone(&self, attempt: &mut Attempt) -> Result<()> {
-        attempt.source_gone = is_gone(&self.source, &self.remote.source.cluster)?;
+    /// A list may be stale or incomplete; only this read confirms that the object is gone.
+    pub(crate) fn confirm_gone(&self, observed: &Observed, attempt: &mut Attempt) -> Result<()> {
+        let is_gone = match observed.source {
+            None => is_gone(&self.source, &self.remote.source.cluster)?,
+            Some(_) => is_gone(&self.target, &self.remote.target.cluster)?,
+        };
+        attempt.gone = is_gone.then(|| observed.subjects());
         Ok(())
     }
 
-    pub(crate) fn confirm_target_gone(&self, attempt: &mut Attempt) -> Result<()> {
-        attempt.target_gone = is_gone(&self.target, &self.remote.target.cluster)?;
-        Ok(())
+    /// Deletes the target, unless the limit or the source's surroundings have it wait.
+    pub(crate) fn delete_target(
+        &self,
+        source: Option<&Cached<SourceObject>>,
+        target: &Cached<TargetObject>,
+    ) -> Result<Next> {
+        if let Err(reason) = self.check_limit(source)? {
+            return Ok(Break(Some(reason)));
+        }
+        if self.source.observe().map(|it| it.uid) != source.map(|it| it.uid) {
+            // What was read shows that the source is gone, or another one: that needs a proof of its own.
+            return Ok(Continue(()));
+        }
+        if !self.may_write(SyncAction::DeleteTarget) {
+            return Ok(Break(None));
+        }
+        let policy = self.context.settings.propagation;
+        let exactly = Preconditions {
+            uid: Some(target.uid.to_string()),
+            resource_version: Some(target.version.to_string()),
+        };
+        match self.target.ask(&|c| c.delete(&self.target.at(), policy, &exactly)) {
+            Ok(()) => {
+                log_pair!(Level::Info, self, "target deleted", target = self.target.key);
+                let mut terminating = target.clone();
+                terminating.value.state.terminating = true;
+                self.target.note(terminating);
+                // The event that it is gone continues from here.
+                Ok(Break(Some(Reason::TargetTerminating)))
+            }
+            // It was gone already, perhaps with its event handled.
+            Err(Error::NotFound(_)) => {
+                self.target.forget(target.uid);
+                Ok(Continue(()))
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Asks whether the limit and the source's surroundings let a deletion pass.
-    pub(crate) fn check_limit(&self, observed: &Observed, attempt: &mut Attempt) -> Result<()> {
-        let source = observed.source.as_ref();
-        let orphan = source.is_none();
+    fn check_limit(
+        &self,
+        source: Option<&Cached<SourceObject>>,
+    ) -> Result<std::result::Result<(), Reason>> {
         let restarted = self.context.records.restarted(self.context.settings.orphans.within);
         let limit = || lock(&self.remote.deletions);
-        let mut verdict = limit().ask(self.id, orphan, restarted, Instant::now());
-        // During the grace, too: what is being deleted then may be back at its end, and the source after it.
-        if matches!(verdict, Ok(()) | Err(Reason::GracePeriod(_))) {
-            let more = self.deletion_of_more(source)?;
-            verdict = limit().hold(self.id, more, verdict, orphan, Instant::now());
+        let waits = limit().wait(self.id, restarted, Instant::now());
+        if waits.is_err() {
+            return Ok(waits);
         }
-        attempt.verdict = Some(verdict);
-        Ok(())
+        // During the grace, too: what is being deleted then may be back at its end, and the source after it.
+        let swept = self.is_swept(source)?;
+        Ok(limit().pass(self.id, swept, source.is_none(), Instant::now()))
     }
 
-    /// The reason if the source, terminating or gone (`None`), is only a part of what is or was being deleted. Both
-    /// are marked before their objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions
-    /// `pkg/controller/finalizer`), so a read now cannot be too early. Whoever may not read them has the limits alone.
-    fn deletion_of_more(&self, source: Option<&Cached<SourceObject>>) -> Result<Option<Reason>> {
+    /// Returns whether the source, terminating or gone (`None`), is only a part of what is or was being deleted: its
+    /// Namespace or its definition. Both are marked before their objects are (kubernetes
+    /// `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so a read now cannot be too early.
+    /// Whoever may not read them has the limits alone.
+    fn is_swept(&self, source: Option<&Cached<SourceObject>>) -> Result<bool> {
         let namespace = NAMESPACES.cluster_object(&self.source.namespace);
         let is_namespaced = !self.source.namespace.is_empty();
         if is_namespaced && self.life_of_namespace(&namespace)? != Life::NotKnownToEnd {
-            return Ok(Some(Reason::NamespaceDeleted));
+            return Ok(true);
         }
         let kind = &self.kinds.source.resource;
         if kind.group.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         let name = kind.to_string();
         let life = match self.life_at_source(&CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name)) {
             // A definition may be large.
-            Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => return Ok(None),
+            Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => {
+                return Ok(false);
+            }
             life => life?,
         };
         if life == Life::Absent {
@@ -95,7 +136,7 @@ impl PairContext<'_> {
             let seen = source.map(|source| source.uid);
             self.source.refresh(self.source.get(), seen)?;
         }
-        Ok((life == Life::Terminating).then_some(Reason::KindDeleted))
+        Ok(life == Life::Terminating)
     }
 
     /// Whoever has read one may read the next: a refusal then leaves it open whether that is being deleted.
@@ -120,62 +161,6 @@ impl PairContext<'_> {
             Err(error) => Err(error),
         }
     }
-
-    pub(crate) fn delete_target(
-        &self,
-        target: &Cached<TargetObject>,
-    ) -> Result<Option<PairStatus>> {
-        let policy = self.context.settings.propagation;
-        match self.target.ask(&|c| c.delete(&self.target.at(), policy, &exactly(target))) {
-            Ok(()) => {
-                log_pair!(Level::Info, self, "target deleted", target = self.target.key);
-                let mut terminating = target.clone();
-                terminating.value.state.terminating = true;
-                self.target.note(terminating);
-                // The event that it is gone continues from here.
-                Ok(Some(PairStatus::NotInSync(Reason::TargetTerminating)))
-            }
-            // It was gone already, perhaps with its event handled.
-            Err(Error::NotFound(_)) => {
-                self.target.forget(target.uid);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Deletes the target's namespace, unless something is in it. Where that cannot be known, it stays.
-    pub(crate) fn delete_namespace(
-        &self,
-        observed: &Observed,
-        attempt: &mut Attempt,
-    ) -> Result<Option<PairStatus>> {
-        let Some(namespace) = &observed.namespace else { return Ok(None) };
-        let kept = match self.known_in_namespace() {
-            // Many lists, for nothing.
-            true => Some("another target is in it".to_owned()),
-            false => match self.target.ask(&|client| self.first_in_namespace(client)) {
-                Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
-                Err(error) => Some(error.to_string()),
-                Ok(found) => found,
-            },
-        };
-        if let Some(reason) = kept {
-            let name = &self.target.namespace;
-            log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
-        } else if !self.may_write(SyncAction::DeleteNamespace) {
-            return Ok(Some(PairStatus::Nothing));
-        } else {
-            let (place, exactly) = (self.namespace(), exactly(namespace));
-            match self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
-                Err(Error::NotFound(_)) => {}
-                deleted => deleted?,
-            }
-            log_pair!(Level::Info, self, "namespace deleted", target = self.target.key);
-        }
-        attempt.namespace_done = true;
-        Ok(None)
-    }
 }
 
 /// Reads an object, and returns whether it is gone.
@@ -190,13 +175,5 @@ fn is_gone<T: Clone + PartialEq>(
             Ok(true)
         }
         found => object.keep(&found?).map(|_| false),
-    }
-}
-
-/// Preconditions for this object in this version.
-fn exactly<R>(cached: &Cached<R>) -> Preconditions {
-    Preconditions {
-        uid: Some(cached.uid.to_string()),
-        resource_version: Some(cached.version.to_string()),
     }
 }

@@ -29,10 +29,8 @@ struct KindDeletions {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     since: Instant,
-    /// Why it is held, apart from its grace.
-    hold: Option<Reason>,
-    /// It has its token: an attempt that failed needs no second one.
-    has_token: bool,
+    /// The source's Namespace or definition was being deleted, or gone.
+    swept: bool,
 }
 
 impl DeletionLimit {
@@ -40,68 +38,54 @@ impl DeletionLimit {
         Self { settings, kinds: BTreeMap::new() }
     }
 
-    /// Asks for a deletion. An `orphan` has its grace first. `restarted`: another process started within the limit's
-    /// period, and may have used up all tokens but one.
+    /// Counts a deletion that waits. `restarted`: another process started within the limit's period, and may have used
+    /// up all tokens but one.
     ///
     /// # Errors
-    /// Why it has to wait.
-    pub(crate) fn ask(
+    /// More wait than the limit.
+    pub(crate) fn wait(
         &mut self,
         pair: &Pair,
-        orphan: bool,
         restarted: bool,
         now: Instant,
     ) -> Result<(), Reason> {
-        let OrphanSettings { grace, most, .. } = self.settings;
-        let KindDeletions { bucket, waiting } = self.of(pair.kind, restarted, now);
-        let new = Waiting { since: now, hold: None, has_token: false };
-        let own = waiting.entry(pair.key.clone()).or_insert(new).clone();
-        // More than the limit need not be counted.
-        let enough = most as usize + 1;
-        let number = waiting.values().filter(|waiting| !waiting.has_token).take(enough).count();
-        let left =
-            grace.unwrap_or_default().saturating_sub(now.saturating_duration_since(own.since));
-        let verdict = if !own.has_token && number == enough {
-            Err(Reason::TooMany)
-        } else if orphan && !left.is_zero() {
-            Err(Reason::GracePeriod(left))
-        } else if own.has_token {
-            Ok(())
-        } else {
-            bucket.take(now).map_err(Reason::NextToken)
-        };
-        let counts = |reason: &Reason| !matches!(reason, Reason::GracePeriod(_));
-        // What surrounds the source holds it until that was read again.
-        let of_more = own.hold.filter(|hold| hold.is_of_more());
-        let hold = of_more.or_else(|| verdict.err().filter(counts));
-        let has_token = own.has_token || verdict.is_ok();
-        waiting.insert(pair.key.clone(), Waiting { since: own.since, hold, has_token });
-        verdict
+        let OrphanSettings { most, within, .. } = self.settings;
+        let kind = self.kinds.entry(pair.kind).or_insert_with(|| {
+            let bucket = TokenBucket::new(within / most.max(1), most, now);
+            let bucket = if restarted { bucket.with_tokens(1) } else { bucket };
+            KindDeletions { bucket, waiting: BTreeMap::new() }
+        });
+        kind.waiting.entry(pair.key.clone()).or_insert(Waiting { since: now, swept: false });
+        if kind.waiting.len() > most as usize { Err(Reason::TooMany) } else { Ok(()) }
     }
 
-    /// Holds a deletion with this verdict while the source is only a part of what is being deleted. Once that is back,
-    /// the source may follow: `None` after a reason starts the grace over.
+    /// Lets a deletion pass that waits. An `orphan` has its grace first. `swept`: the source's Namespace or definition
+    /// is being deleted, or gone; once that is back the source may follow, and the grace starts over.
     ///
     /// # Errors
     /// Why it has to wait.
-    pub(crate) fn hold(
+    pub(crate) fn pass(
         &mut self,
         pair: &Pair,
-        reason: Option<Reason>,
-        verdict: Result<(), Reason>,
+        swept: bool,
         orphan: bool,
         now: Instant,
     ) -> Result<(), Reason> {
-        let KindDeletions { waiting, .. } = self.of(pair.kind, false, now);
-        let Some(own) = waiting.get_mut(&pair.key) else { return verdict };
-        let held = mem::replace(&mut own.hold, reason);
-        match reason {
-            Some(reason) => Err(reason),
-            None if held.is_some() => {
-                waiting.remove(&pair.key);
-                self.ask(pair, orphan, false, now)
-            }
-            None => verdict,
+        let kind = self.kinds.get_mut(&pair.kind);
+        let Some((own, bucket)) =
+            kind.and_then(|kind| Some((kind.waiting.get_mut(&pair.key)?, &mut kind.bucket)))
+        else {
+            return Err(Reason::TooMany);
+        };
+        if mem::replace(&mut own.swept, swept) && !swept {
+            own.since = now;
+        }
+        let grace = self.settings.grace.filter(|_| orphan).unwrap_or_default();
+        let left = grace.saturating_sub(now.saturating_duration_since(own.since));
+        match left.is_zero() {
+            _ if swept => Err(Reason::Swept),
+            false => Err(Reason::GracePeriod(left)),
+            true => bucket.take(now).map_err(Reason::NextToken),
         }
     }
 
@@ -121,28 +105,6 @@ impl DeletionLimit {
     /// The number of deletions that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.kinds.values().map(|kind| kind.waiting.len()).sum()
-    }
-
-    /// The number of deletions that wait for a person, and the reasons.
-    pub(crate) fn held(&self) -> (usize, Vec<Reason>) {
-        let waiting = self.kinds.values().flat_map(|kind| kind.waiting.values());
-        let (mut number, mut reasons) = (0, Vec::new());
-        for hold in waiting.filter_map(|waiting| waiting.hold).filter(|hold| hold.needs_people()) {
-            number += 1;
-            if !reasons.contains(&hold) {
-                reasons.push(hold);
-            }
-        }
-        (number, reasons)
-    }
-
-    fn of(&mut self, kind: KindIndex, restarted: bool, now: Instant) -> &mut KindDeletions {
-        let OrphanSettings { most, within, .. } = self.settings;
-        self.kinds.entry(kind).or_insert_with(|| {
-            let bucket = TokenBucket::new(within / most.max(1), most, now);
-            let bucket = if restarted { bucket.with_tokens(1) } else { bucket };
-            KindDeletions { bucket, waiting: BTreeMap::new() }
-        })
     }
 }
 

@@ -40,49 +40,40 @@ impl Desired<'_> {
         object.into()
     }
 
-    /// JSON patch that updates the target; `body` is the target's document, needed for anything but the spec.
-    /// `None` if there is nothing to write.
+    /// JSON patch that updates the target, whose document is `body`: labels and annotations, its `content` and its `mark`
+    /// if these are to be written. `None` if there is nothing to write.
     pub(crate) fn patch(
         &self,
         target: &Cached<TargetObject>,
-        body: Option<&Value>,
+        body: &Value,
         content: bool,
+        mark: bool,
     ) -> Option<Value> {
         let mut patch = guarded(target);
         let guards = patch.len();
         if content {
             self.patch_content(body, &mut patch);
         }
-        match body {
-            Some(body) => self.patch_metadata(body, content, &mut patch),
-            None => self.patch_origin(target.value.has_annotations, &mut patch),
-        }
+        self.patch_metadata(body, content || mark, &mut patch);
         (patch.len() > guards).then(|| patch.into())
-    }
-
-    /// Returns whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
-    /// remove or to keep. Nearly every kind has nothing but a spec.
-    pub(crate) fn needs_document(&self, target: &Cached<TargetObject>) -> bool {
-        let spec_alone = self.reader.content(self.source).map(|(key, _)| key).eq(["spec"]);
-        !spec_alone || target.value.beside_spec || !self.reader.rules.ignored.is_empty()
     }
 
     /// What the target's server did not keep when this was written, in words, by its answer.
     pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
-        let mut sent = self.updated_content(Some(answer));
+        let mut sent = self.updated_content(answer);
         let metadata = self.metadata(self.copied_annotations());
         sent.insert("metadata".into(), metadata.into());
         altered(&sent.into(), answer)
     }
 
-    fn patch_content(&self, body: Option<&Value>, patch: &mut Vec<Value>) {
+    fn patch_content(&self, body: &Value, patch: &mut Vec<Value>) {
         let content = self.updated_content(body);
         for (key, value) in &content {
-            if body.and_then(|body| body.get(key)) != Some(value) {
+            if body.get(key) != Some(value) {
                 patch.push(add(&pointer(&[key]), value.clone()));
             }
         }
-        for (key, _) in body.into_iter().flat_map(|body| self.reader.content(body)) {
+        for (key, _) in self.reader.content(body) {
             if !content.contains_key(key) {
                 patch.push(remove(&pointer(&[key])));
             }
@@ -90,11 +81,8 @@ impl Desired<'_> {
     }
 
     /// The content of an existing target; its ignored fields are those of its document.
-    fn updated_content(&self, body: Option<&Value>) -> Map<String, Value> {
-        match body {
-            Some(body) => self.reader.rules.merged(self.content(), body),
-            None => self.content(),
-        }
+    fn updated_content(&self, body: &Value) -> Map<String, Value> {
+        self.reader.rules.merged(self.content(), body)
     }
 
     /// The keys that the target records to have from its source, as it has them.
@@ -111,7 +99,7 @@ impl Desired<'_> {
         [labels, annotations]
     }
 
-    fn patch_metadata(&self, body: &Value, content: bool, patch: &mut Vec<Value>) {
+    fn patch_metadata(&self, body: &Value, mark: bool, patch: &mut Vec<Value>) {
         let differs = |field: &str, new: &Map<String, Value>| match old(body, field) {
             Some(old) => old != new,
             None => !new.is_empty(),
@@ -123,20 +111,9 @@ impl Desired<'_> {
         }
         // Our own annotations are no reason for a write, unless the recorded keys are wrong.
         let stale = self.recorded_keys(body).is_some_and(|keys| keys != self.managed());
-        if content || labels_differ || stale || differs("annotations", &annotations) {
+        if mark || labels_differ || stale || differs("annotations", &annotations) {
             annotations.extend(self.origin_annotations());
             patch.push(add("/metadata/annotations", annotations));
-        }
-    }
-
-    fn patch_origin(&self, has_annotations: bool, patch: &mut Vec<Value>) {
-        let annotations = self.origin_annotations();
-        if !has_annotations {
-            patch.push(add("/metadata/annotations", annotations));
-            return;
-        }
-        for (name, value) in annotations {
-            patch.push(add(&pointer(&["metadata", "annotations", &name]), value));
         }
     }
 

@@ -43,10 +43,6 @@ pub(crate) struct PairMemory {
     /// Its Secrets that were found uploaded: position in `-target-secret-name`, for which source, in which version. Mostly
     /// one or two, and a map takes hundreds of bytes for each pair.
     pub(super) uploads: Vec<(usize, Uid, u64)>,
-    /// Attempts in a row that failed because somebody else was faster; the queue counts all failures, and waits.
-    pub(super) conflicts: u32,
-    /// Since when it has waited for a deletion to finish.
-    pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.
     condition: Option<PairCondition>,
 }
@@ -133,21 +129,6 @@ impl PairMemory {
         (self.updated, self.uploaded) = Default::default();
     }
 
-    /// Counts a failure that is a conflict; another one ends the row.
-    pub(super) fn conflicted(&mut self, is_conflict: bool) -> u32 {
-        self.conflicts = if is_conflict { self.conflicts.saturating_add(1) } else { 0 };
-        self.conflicts
-    }
-
-    /// Records whether it waits; returns for how long it has.
-    pub(super) fn waited(&mut self, waits: bool, now: Instant) -> Duration {
-        if !waits {
-            self.waiting_since = None;
-        }
-        let since = if waits { *self.waiting_since.get_or_insert(now) } else { now };
-        now.saturating_duration_since(since)
-    }
-
     /// `true` if it changed.
     pub(super) fn set_condition(&mut self, condition: Option<PairCondition>) -> bool {
         std::mem::replace(&mut self.condition, condition.clone()) != condition
@@ -211,10 +192,8 @@ mod tests {
 
     #[test]
     fn a_pair_is_remembered_while_there_is_something_to_remember() {
-        let (mut memory, now) = (Memory::default(), Instant::now());
+        let mut memory = Memory::default();
         let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
-        let later = now + Duration::from_secs(7);
-        assert!(memory.update(&pair, |pair| pair.waited(true, now)).is_zero());
         let condition = PairCondition::new(PairState::Waiting, false, "why");
         let failing = PairCondition::new(PairState::Failing, false, "why");
         let steps = [(&condition, true), (&condition, false), (&failing, true)];
@@ -223,19 +202,10 @@ mod tests {
             assert_eq!(memory.update(&pair, set), news);
         }
         assert_eq!(memory.conditions().collect::<Vec<_>>(), [(&pair, &condition)]);
-        assert_eq!(memory.update(&pair, |pair| pair.waited(true, later)).as_secs(), 7);
-        assert!(memory.update(&pair, |pair| pair.waited(false, later)).is_zero());
         assert!(memory.update(&pair, |pair| pair.set_condition(None)));
         assert_eq!(memory, Memory::default());
         assert!(!memory.update(&pair, |pair| pair.set_condition(None)), "nothing was known");
         assert_eq!(memory, Memory::default());
-    }
-
-    #[test]
-    fn only_conflicts_in_a_row_are_counted() {
-        let mut memory = PairMemory::default();
-        let counts = [true, true, false, true].map(|conflict| memory.conflicted(conflict));
-        assert_eq!(counts, [1, 2, 0, 1]);
     }
 
     #[test]

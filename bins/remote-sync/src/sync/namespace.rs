@@ -1,16 +1,32 @@
-//! Contents of a target's namespace: whether anything is left in it that Kubernetes does not put into each.
+//! Namespaces of targets: created when a write shows that one is missing, and deleted by `-namespace-policy empty` if
+//! nothing is left in one that Kubernetes does not put into each.
+
+use std::{
+    ops::ControlFlow::{Break, Continue},
+    time::Instant,
+};
 
 use apiclient::{
-    client::Client,
+    client::{Client, Preconditions, Propagation},
     discovery::ApiResource,
     error::{Error, Result},
-    resource::Resource,
+    resource::{NAMESPACES, Resource},
 };
+use log::Level;
 use serde_json::Value;
 
 use crate::{
-    model::{discovery, key},
-    sync::pair::PairContext,
+    model::{
+        discovery, key,
+        object::{Cached, SourceObject},
+    },
+    sync::{
+        decide::SyncAction,
+        observed::Attempt,
+        pair::{PairContext, log_pair},
+        patch,
+        status::{Next, Reason},
+    },
 };
 
 /// Objects of every namespace (kubernetes `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
@@ -24,8 +40,83 @@ fn is_event(kind: &Resource) -> bool {
 }
 
 impl PairContext<'_> {
+    pub(super) fn create_namespace(
+        &self,
+        source: &Cached<SourceObject>,
+        attempt: &mut Attempt,
+    ) -> Result<Next> {
+        let rules = self.rules();
+        if !rules.creates_namespaces {
+            return Ok(self.wait_for_namespace(Reason::NoNamespace));
+        }
+        attempt.namespace_created = true;
+        self.context.metrics.wrote(&self.remote.name, "create_namespace");
+        let origin = rules.deletes_namespaces.then(|| self.origin(source));
+        let (name, keys) = (&self.target.namespace, &self.context.reader.keys);
+        let body = patch::namespace(name, origin.as_ref(), keys);
+        let place = NAMESPACES.cluster_object(name);
+        match self.target.ask(&|client| client.create(&place, &body)) {
+            Ok(_) => log_pair!(Level::Info, self, "namespace created", target = name),
+            Err(Error::AlreadyExists(_)) => {}
+            Err(Error::Forbidden(_)) => {
+                return Ok(self.wait_for_namespace(Reason::NoNamespace));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Continue(()))
+    }
+
+    /// Has all pairs in the namespace wait, as each write would be refused.
+    pub(super) fn wait_for_namespace(&self, reason: Reason) -> Next {
+        self.remote.note_namespace(&self.target.namespace, Some((reason, Instant::now())));
+        Break(Some(reason))
+    }
+
+    /// Deletes the target's namespace if this instance created it for this cluster, unless something is in it. Where that
+    /// cannot be known, it stays.
+    pub(super) fn delete_namespace(&self, attempt: &mut Attempt) -> Result<Next> {
+        attempt.namespace_done = true;
+        let name = &*self.target.namespace;
+        let place = NAMESPACES.cluster_object(name);
+        let namespace = match self.target.ask(&|client| client.get(&place)) {
+            Err(Error::NotFound(_)) => return Ok(Continue(())),
+            found => found?,
+        };
+        let is_terminating = namespace["metadata"]["deletionTimestamp"].is_string();
+        let created_for = self.context.reader.created_for(&namespace);
+        let is_ours = created_for.is_some_and(|origin| origin.cluster == self.source_mark);
+        // Of an unverified cluster nothing proves that it is this one.
+        if is_terminating || !is_ours || self.remote.source.cluster.uid().is_none() {
+            return Ok(Continue(()));
+        }
+        let kept = match self.known_in_namespace() {
+            // Many lists, for nothing.
+            true => Some("another target is in it".to_owned()),
+            false => match self.target.ask(&|client| self.first_in_namespace(client)) {
+                Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
+                Err(error) => Some(error.to_string()),
+                Ok(found) => found,
+            },
+        };
+        if let Some(reason) = kept {
+            log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
+            return Ok(Continue(()));
+        }
+        if !self.may_write(SyncAction::DeleteNamespace) {
+            return Ok(Break(None));
+        }
+        let seen = |field: &str| namespace["metadata"][field].as_str().map(str::to_owned);
+        let exactly = Preconditions { uid: seen("uid"), resource_version: seen("resourceVersion") };
+        match self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
+            Err(Error::NotFound(_)) => {}
+            deleted => deleted?,
+        }
+        log_pair!(Level::Info, self, "namespace deleted", target = name);
+        Ok(Continue(()))
+    }
+
     /// Returns whether a store knows of another target in the namespace.
-    pub(super) fn known_in_namespace(&self) -> bool {
+    fn known_in_namespace(&self) -> bool {
         let own = |kind, name: &str| kind == self.id.kind && name == self.target.name;
         let mut stores = self.remote.target.stores.iter();
         stores
@@ -33,7 +124,7 @@ impl PairContext<'_> {
     }
 
     /// The first thing in the namespace.
-    pub(super) fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
+    fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
         for kind in discovery::namespaced(client)? {
             if let Some(name) = self.first_of(client, &kind)? {
                 return Ok(Some(format!("{} {name} is in it", kind.resource.plural)));

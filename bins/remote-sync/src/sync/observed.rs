@@ -8,10 +8,9 @@ use crate::{
         annotations::Uid,
         digest,
         known_clusters::{ClusterRecord, cluster_mark},
-        object::{Cached, SourceObject, TargetNamespace, TargetObject},
+        object::{Cached, SourceObject, TargetObject},
     },
     settings::{AdoptPolicy, NamespacePolicy, Settings, Track},
-    sync::status::{PairCondition, Reason},
 };
 
 /// The observed state of a pair.
@@ -19,10 +18,6 @@ use crate::{
 pub(crate) struct Observed {
     pub(crate) source: Option<Cached<SourceObject>>,
     pub(crate) target: Option<Cached<TargetObject>>,
-    /// The target's namespace.
-    pub(crate) namespace: Option<Cached<TargetNamespace>>,
-    /// Other sources need it; only determined if it may be deleted.
-    pub(crate) namespace_shared: bool,
     /// The controllers of Secrets in it that are not known to be uploaded, in the order of `-target-secret-name`.
     pub(crate) uploads: Vec<Option<Uid>>,
     /// Digests of what was last written to the target, and of what its server made of it: where they differ, that
@@ -75,22 +70,24 @@ pub(crate) struct SyncRules {
     /// Targets without a source stay.
     pub(crate) keeps_orphans: bool,
     pub(crate) adopt: AdoptPolicy,
-    pub(crate) namespaces: NamespacePolicy,
-    /// Whether targets have a namespace that is created for them.
+    /// Targets have a namespace that is created for them.
     pub(crate) creates_namespaces: bool,
+    /// It goes with the last of them.
+    pub(crate) deletes_namespaces: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
 }
 
 impl SyncRules {
     pub(crate) fn new(settings: &Settings, kinds: &ApiResources) -> Self {
+        let creates_namespaces =
+            kinds.source.namespaced && settings.mapping.target_namespace.is_none();
         Self {
             track: settings.track,
             keeps_orphans: settings.orphans.grace.is_none(),
             adopt: settings.adopt,
-            namespaces: settings.namespaces,
-            creates_namespaces: kinds.source.namespaced
-                && settings.mapping.target_namespace.is_none(),
+            creates_namespaces,
+            deletes_namespaces: creates_namespaces && settings.namespaces == NamespacePolicy::Empty,
             status: kinds.source.status,
         }
     }
@@ -99,46 +96,22 @@ impl SyncRules {
 /// Progress of the current attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Attempt {
-    /// Writes for the target have started: upstream uploads nothing more in such a pass.
-    pub(crate) spec_started: bool,
     /// Secrets that were compared with what the source's cluster has of them, or uploaded.
     pub(crate) secrets_tried: Vec<usize>,
-    /// Why the first of them that must not be uploaded is not.
-    pub(crate) secret_condition: Option<PairCondition>,
-    /// A live read confirmed that the source does not exist.
-    pub(crate) source_gone: bool,
-    /// A live read confirmed that the target does not exist.
-    pub(crate) target_gone: bool,
-    /// Whether the target's namespace exists, as far as writes have shown.
-    pub(crate) namespace_exists: Option<bool>,
+    /// A live read confirmed that the other object does not exist, while this was observed.
+    pub(crate) gone: Option<Subjects>,
+    /// The target's namespace was created.
+    pub(crate) namespace_created: bool,
+    /// The target's namespace was deleted, or has to stay.
+    pub(crate) namespace_done: bool,
     /// The digest of what was written to the target, and in words what its server did not keep of it.
     pub(crate) altered: Option<(u64, String)>,
     /// The status may not be uploaded again before this time has passed.
     pub(crate) upload_wait: Option<Duration>,
-    /// The target's namespace was deleted, or something is in it.
-    pub(crate) namespace_done: bool,
-    /// Whether the limit lets the target's deletion pass, or why not.
-    pub(crate) verdict: Option<Result<(), Reason>>,
-    /// The objects that all this was found out about.
-    pub(crate) about: Option<Subjects>,
 }
 
 /// The source and whether it is terminating, and the target.
 pub(crate) type Subjects = (Option<(Uid, bool)>, Option<Uid>);
-
-impl Attempt {
-    /// Turns to the objects that are observed now. An event may have brought others than those of the last action:
-    /// these need a proof and a verdict of their own.
-    pub(crate) fn turn_to(&mut self, observed: &Observed) {
-        let source = observed.source.as_ref();
-        let source = source.map(|source| (source.uid, source.value.state.terminating));
-        let subjects = (source, observed.target.as_ref().map(|target| target.uid));
-        if self.about.replace(subjects) != Some(subjects) {
-            (self.source_gone, self.target_gone) = (false, false);
-            (self.namespace_exists, self.namespace_done, self.verdict) = (None, false, None);
-        }
-    }
-}
 
 /// Whose copy the target is, by its own annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,37 +160,22 @@ impl Observed {
     }
 
     /// Returns whether an unmarked target may become the source's copy. The source's claims prove nothing: whoever may
-    /// write the source writes its annotations and finalizers. Equal content is proof, unless both have none.
+    /// write the source writes its annotations and finalizers. Equal content is proof, unless both have none. With a
+    /// source that is being deleted, the target is taken only to be deleted, too.
     pub(crate) fn may_adopt(&self, rules: &SyncRules) -> bool {
         let (Some(source), Some(target)) = (&self.source, &self.target) else { return false };
         let (from, to) = (&source.value.state, &target.value.state);
         let is_equal = from.content == to.content && from.content != digest::NOTHING;
         match rules.adopt {
             AdoptPolicy::Always if !from.terminating => true,
-            // It would be taken only to be deleted, and may be somebody's new object.
-            _ => is_equal && (!from.terminating || claims_copy(source, target)),
+            _ => is_equal,
         }
     }
 
-    /// Returns whether this instance created the target's namespace for a cluster with a uid, and no source needs it.
-    pub(crate) fn has_unneeded_namespace(&self) -> bool {
-        let namespace = self.namespace.as_ref().map(|namespace| &namespace.value);
-        let is_unneeded = |namespace: &TargetNamespace| {
-            namespace.created_for == Some(self.source_marks.current) && !namespace.terminating
-        };
-        self.source_cluster.is_some()
-            && namespace.is_some_and(is_unneeded)
-            && !self.namespace_shared
+    /// What a proof that one of the objects is gone is about.
+    pub(crate) fn subjects(&self) -> Subjects {
+        let source = self.source.as_ref();
+        let source = source.map(|source| (source.uid, source.value.state.terminating));
+        (source, self.target.as_ref().map(|target| target.uid))
     }
-}
-
-/// Returns whether the source's annotations say that the target is its copy in these very generations.
-fn claims_copy(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
-    let (claimed, from, to) = (&source.value.generations, &source.value.state, &target.value.state);
-    // A deletion counts as a change (apiserver `pkg/registry/rest/delete.go`, BeforeDelete).
-    let deleted = |copied: u32| from.terminating && copied.saturating_add(1) == from.generation;
-    from.generation > 0
-        && claimed.uid.is_none_or(|uid| uid == target.uid)
-        && claimed.remote.is_some_and(|copied| copied == from.generation || deleted(copied))
-        && claimed.local == Some(to.generation)
 }

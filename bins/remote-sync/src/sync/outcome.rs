@@ -1,7 +1,5 @@
 //! Outcome of an attempt: reported when it changes, and turned into the time of the next attempt.
 
-use std::time::{Duration, Instant};
-
 use apiclient::{error::Error, event::CoreEvent, lock::lock, workqueue::ReconcileResult};
 use log::Level;
 
@@ -9,55 +7,40 @@ use crate::{
     cache::retry::{RetryClass, backoff, classify, requested_delay},
     model::annotations::Uid,
     sync::{
+        memory::PairMemory,
         observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
-        status::{HELD_INTERVAL, PairCondition, PairState, PairStatus, Reason},
+        status::{PairCondition, PairState, Reason},
     },
 };
 
-/// A deletion that takes longer is probably blocked by a finalizer, which a person should know.
-const DELETION_TIMEOUT: Duration = Duration::from_secs(600);
-/// Conflicts in a row from which on one is a failure: another writer would have to be faster each time.
+/// Failures in a row from which on a conflict is one, too: another writer would have to be faster each time.
 const MAX_STALE: u32 = 3;
-/// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
-/// a webhook, refuses the write in the words of a conflict.
-const REFUSING_STALE: u32 = 12;
 
 /// The attempt succeeded, but for a Secret that may have failed: there is nothing more to do for now.
 pub(crate) fn finished(
     pair: &PairContext<'_>,
     observed: &Observed,
-    status: PairStatus,
+    reason: Option<Reason>,
     attempt: &Attempt,
     failed_secret: Option<Error>,
 ) -> ReconcileResult {
     // What waits counts against the limit.
-    if !matches!(status, PairStatus::NotInSync(reason) if reason.is_of_limit()) {
+    if !reason.is_some_and(Reason::is_of_limit) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
-    let in_sync = status == PairStatus::InSync;
-    let altered = attempt.altered.clone().filter(|_| in_sync);
+    if observed.source.is_none() && observed.target.is_none() {
+        pair.remote.memory().update(pair.id, PairMemory::forget_objects);
+    }
+    let altered = attempt.altered.clone().filter(|_| reason.is_none());
     let error = altered.map(|(_, sentence)| Error::Invalid(sentence)).or(failed_secret);
-    let waited = pair.remote.memory().update(pair.id, |memory| {
-        if error.is_none() {
-            memory.conflicts = 0;
+    let result = match error {
+        Some(error) => failed(pair, &error),
+        None => {
+            report(pair, observed, reason.map(Reason::condition));
+            let grace = pair.context.settings.orphans.grace;
+            reason.map_or(ReconcileResult::Done, |reason| reason.requeue(grace))
         }
-        if observed.source.is_none() && observed.target.is_none() {
-            memory.forget_objects();
-        }
-        memory.waited(status.awaits_deletion(), Instant::now())
-    });
-    let conflict = attempt.secret_condition.clone().filter(|_| in_sync);
-    let result = if let Some(error) = error {
-        failed(pair, &error)
-    } else if conflict.is_some() {
-        report(pair, observed, conflict);
-        ReconcileResult::RequeueAfter(HELD_INTERVAL)
-    } else {
-        let stuck = waited >= DELETION_TIMEOUT;
-        let status = if stuck { PairStatus::NotInSync(Reason::DeletionStuck) } else { status };
-        report(pair, observed, status.condition());
-        status.requeue(pair.context.settings.orphans.grace)
     };
     // What is not uploaded yet is not done: -once must not end here.
     match (attempt.upload_wait, result) {
@@ -73,11 +56,9 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
-    let is_conflict = class == RetryClass::Stale;
-    let conflicts = pair.remote.memory().update(pair.id, |memory| memory.conflicted(is_conflict));
-    let before = if is_conflict { conflicts - 1 } else { pair.item.failures };
+    let failures = pair.item.failures;
     let class = match class {
-        RetryClass::Stale if pair.refresh().is_err() || conflicts >= MAX_STALE => {
+        RetryClass::Stale if pair.refresh().is_err() || failures + 1 >= MAX_STALE => {
             RetryClass::Transient
         }
         class => class,
@@ -85,13 +66,13 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if class == RetryClass::Stale {
         log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
     } else {
-        let refused = class.needs_people() || conflicts >= REFUSING_STALE;
-        let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
+        let condition =
+            PairCondition::new(PairState::Failing, class.needs_people(), &error.to_string());
         report(pair, &pair.observe(), Some(condition));
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     // Pairs that failed together do not come back together.
-    let wait = backoff(class, before).mul_f64(0.5 + fastrand::f64() / 2.0);
+    let wait = backoff(class, failures).mul_f64(0.5 + fastrand::f64() / 2.0);
     ReconcileResult::Failed(wait.max(requested_delay(error)))
 }
 

@@ -6,7 +6,7 @@ use apiclient::{
     client::USUAL_OBJECT,
     error::{Error, Result},
     rate_limiter::{Admission, Priority},
-    resource::{NAMESPACES, Resource, Target},
+    resource::{Resource, Target},
     workqueue::WorkItem,
 };
 use serde_json::Value;
@@ -41,8 +41,10 @@ pub(crate) struct PairContext<'a> {
     pub(crate) source: PairObject<'a, SourceObject>,
     pub(crate) target: PairObject<'a, TargetObject>,
     /// How marks name the source's cluster.
-    source_mark: String,
+    pub(super) source_mark: String,
     pub(crate) item: &'a WorkItem<Pair>,
+    /// One of its objects may be large.
+    pub(crate) large: bool,
 }
 
 /// A log line about a pair, which its source identifies; the line's own keys follow the message.
@@ -68,11 +70,12 @@ impl<'a> PairContext<'a> {
         context: &'a SyncContext,
         remote: &'a RemoteSync,
         item: &'a WorkItem<Pair>,
+        large: bool,
     ) -> Option<Self> {
-        let WorkItem { key: id, large, .. } = item;
+        let id = &item.key;
         let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
         let (namespace, name) = key::split(&id.key);
-        let most = if *large { USUAL_OBJECT } else { SMALL_RESPONSE };
+        let most = if large { USUAL_OBJECT } else { SMALL_RESPONSE };
         let reader = &context.readers[id.kind];
         let place = |cluster, resource: &Resource| object::Place {
             remote,
@@ -101,6 +104,7 @@ impl<'a> PairContext<'a> {
             kinds,
             source_mark: remote.source.cluster.mark(),
             item,
+            large,
         })
     }
 
@@ -138,13 +142,8 @@ impl<'a> PairContext<'a> {
     pub(crate) fn observe(&self) -> Observed {
         let (remote, reader) = (self.remote, &self.context.reader);
         let (source, target) = (self.source.observe(), self.target.observe());
-        let namespace = remote.target.namespaces.get(&key::of("", &self.target.namespace));
         let memory = remote.memory().get(self.id).cloned().unwrap_or_default();
-        let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
-        let created = namespace.as_ref().is_some_and(|it| it.value.created_for.is_some());
         Observed {
-            namespace,
-            namespace_shared: deleted && created && remote.shares_namespace(self.id),
             uploads: self.observe_secrets(source.as_ref().map(|it| it.uid), &memory),
             updated: memory.updated.settled(),
             uploaded: memory.uploaded.settled(),
@@ -194,11 +193,6 @@ impl<'a> PairContext<'a> {
             generation: source.value.state.generation.into(),
             finalizer: &self.context.reader.finalizer,
         }
-    }
-
-    /// The target's namespace.
-    pub(crate) fn namespace(&self) -> Target<'_> {
-        NAMESPACES.cluster_object(&self.target.namespace)
     }
 
     /// Reads both objects.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use apiclient::{
-    error::Error,
+    error::{Error, Result},
     lock::lock,
     rate_limiter::Admission,
     workqueue::{ReconcileResult, WorkItem},
@@ -22,14 +22,12 @@ use crate::{
         outcome::{blocked, failed, finished},
         pair::PairContext,
         remote::RemoteSync,
-        status::PairStatus,
+        status::{Next, Reason},
     },
 };
 
-/// The most actions of an attempt, apart from Secrets: with more it would not end.
-const MAX_ACTIONS: usize = 64;
-/// The most repetitions of an action, for example because a webhook undoes it.
-const MAX_REPEATS: usize = 3;
+/// The most actions of an attempt, apart from Secrets: with more, another writer undoes them.
+const MAX_ACTIONS: usize = 16;
 
 /// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
 /// worker may not be enough.
@@ -44,20 +42,26 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
     }
 }
 
-/// Makes an attempt at a pair; a dry run ends it at its first write.
 fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) -> ReconcileResult {
-    let Some(pair) = PairContext::new(context, remote, item) else {
-        return ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures));
+    let small = attempt(context, remote, item, false);
+    small.or_else(|| attempt(context, remote, item, true)).unwrap_or(ReconcileResult::Done)
+}
+
+/// Makes an attempt at a pair; a dry run ends it at its first write. `None` if an object turned out to be large.
+fn attempt(
+    context: &SyncContext,
+    remote: &RemoteSync,
+    item: &WorkItem<Pair>,
+    large: bool,
+) -> Option<ReconcileResult> {
+    let Some(pair) = PairContext::new(context, remote, item, large) else {
+        return Some(ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures)));
     };
-    // A Namespace's annotation has the name of its object, but not the kind.
-    if pair.kinds.source.namespaced == pair.source.namespace.is_empty() {
-        return ReconcileResult::Done;
-    }
     if let Some(sentence) = pair.blocked() {
-        return blocked(&pair, &sentence);
+        return Some(blocked(&pair, &sentence));
     }
-    if !item.large && pair.is_large() {
-        return ReconcileResult::RequeueAsLarge;
+    if !large && pair.is_large() {
+        return None;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
     Reconciler { pair, rules, attempt, failed_secret: None, large: None }.run()
@@ -75,33 +79,43 @@ struct Reconciler<'a> {
 }
 
 impl<'a> Reconciler<'a> {
-    fn run(mut self) -> ReconcileResult {
-        let (mut last, mut repeats, mut begun) = (None, 0, false);
+    fn run(mut self) -> Option<ReconcileResult> {
+        let mut begun = false;
         for _ in 0..MAX_ACTIONS + self.pair.context.settings.secrets.len() {
             let observed = self.pair.observe();
-            self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
-            if !begun && !matches!(action, SyncAction::Done(_)) {
+            if let SyncAction::Done(reason) = action {
+                return Some(self.end(&observed, reason));
+            }
+            if !begun {
                 begun = true;
-                match self.begin() {
-                    Admission::Admitted { waited: false } => {}
-                    // By now something else may have to be done, or nothing.
-                    Admission::Admitted { waited: true } => continue,
-                    Admission::Stopped => return ReconcileResult::Done,
+                if self.begin() == Admission::Stopped {
+                    return Some(ReconcileResult::Done);
                 }
+                // By now something else may have to be done, or nothing.
+                continue;
             }
-            repeats = if last.replace(action) == Some(action) { repeats + 1 } else { 0 };
-            if repeats == MAX_REPEATS {
-                break;
+            match self.wait(action, &observed) {
+                None => {}
+                Some(wait) if action == SyncAction::UploadStatus => {
+                    self.attempt.upload_wait = Some(wait);
+                    continue;
+                }
+                // Not done: -once must not end here.
+                Some(wait) => return Some(ReconcileResult::Failed(wait)),
             }
-            if let Some(result) = self.perform(action, observed) {
-                return result;
+            match self.perform(action, &observed) {
+                Ok(Next::Continue(())) => {}
+                Ok(Next::Break(reason)) => return Some(self.end(&observed, reason)),
+                // It has grown, or its size was not known.
+                Err(Error::TooLarge(_)) if !self.pair.large => return None,
+                Err(error) => return Some(failed(&self.pair, &error)),
             }
         }
         let message =
             "gave up after repeated conflicts: another writer keeps updating it".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
-        failed(&self.pair, &error)
+        Some(failed(&self.pair, &error))
     }
 
     /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair.
@@ -109,46 +123,23 @@ impl<'a> Reconciler<'a> {
         let is_dry = self.pair.context.settings.dry_run;
         let admission =
             if is_dry { Admission::Admitted { waited: false } } else { self.pair.begin() };
-        if !self.pair.item.large || !matches!(admission, Admission::Admitted { .. }) {
-            return admission;
+        if self.pair.large {
+            let context: &'a SyncContext = self.pair.context;
+            self.large = Some(lock(&context.large));
         }
-        let context: &'a SyncContext = self.pair.context;
-        self.large = Some(lock(&context.large));
-        match self.pair.remote.stop.raised() {
-            true => Admission::Stopped,
-            false => Admission::Admitted { waited: true },
-        }
+        if self.pair.remote.stop.raised() { Admission::Stopped } else { admission }
     }
 
-    /// Performs an action; returns the result if it was the last one.
-    fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
-        match action {
-            SyncAction::Done(status) => Some(self.end(&observed, status)),
-            SyncAction::UploadStatus if let Some(wait) = self.wait(action, &observed) => {
-                self.attempt.upload_wait = Some(wait);
-                None
+    /// Performs an action. A Secret that cannot be written blocks neither the others nor the spec.
+    fn perform(&mut self, action: SyncAction, observed: &Observed) -> Result<Next> {
+        let is_secret = matches!(action, SyncAction::SyncSecret(_));
+        match self.pair.apply(action, observed, &mut self.attempt) {
+            Err(error @ Error::TooLarge(_)) if !self.pair.large => Err(error),
+            Err(error) if is_secret && classify(&error) != RetryClass::Down => {
+                self.failed_secret.get_or_insert(error);
+                Ok(Next::Continue(()))
             }
-            action if let Some(wait) = self.wait(action, &observed) => {
-                // Not done: -once must not end here.
-                Some(ReconcileResult::Failed(wait))
-            }
-            action => match self.pair.apply(action, &observed, &mut self.attempt) {
-                Ok(None) => None,
-                Ok(Some(status)) => Some(self.end(&observed, status)),
-                // It has grown, or its size was not known.
-                Err(Error::TooLarge(_)) if !self.pair.item.large => {
-                    Some(ReconcileResult::RequeueAsLarge)
-                }
-                // A Secret that cannot be written blocks neither the others nor the spec.
-                Err(error)
-                    if matches!(action, SyncAction::SyncSecret(_))
-                        && classify(&error) != RetryClass::Down =>
-                {
-                    self.failed_secret.get_or_insert(error);
-                    None
-                }
-                Err(error) => Some(failed(&self.pair, &error)),
-            },
+            next => next,
         }
     }
 
@@ -167,7 +158,7 @@ impl<'a> Reconciler<'a> {
         Some(wait).filter(|wait| !wait.is_zero())
     }
 
-    fn end(&self, observed: &Observed, status: PairStatus) -> ReconcileResult {
-        finished(&self.pair, observed, status, &self.attempt, self.failed_secret.clone())
+    fn end(&self, observed: &Observed, reason: Option<Reason>) -> ReconcileResult {
+        finished(&self.pair, observed, reason, &self.attempt, self.failed_secret.clone())
     }
 }

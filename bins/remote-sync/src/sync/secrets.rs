@@ -1,7 +1,10 @@
 //! Secrets on their way to the source's cluster. Both sides are read first: what is there is replaced only if it is ours,
 //! or may be taken.
 
-use std::sync::Arc;
+use std::{
+    ops::ControlFlow::{Break, Continue},
+    sync::Arc,
+};
 
 use apiclient::{
     error::{Error, Result},
@@ -23,7 +26,7 @@ use crate::{
         memory::PairMemory,
         observed::Attempt,
         pair::{PairContext, log_pair, odd},
-        status::{PairCondition, PairState, PairStatus},
+        status::Next,
     },
 };
 
@@ -53,16 +56,16 @@ impl PairContext<'_> {
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
         attempt: &mut Attempt,
-    ) -> Result<Option<PairStatus>> {
+    ) -> Result<Next> {
         attempt.secrets_tried.push(index);
         let name = &self.context.settings.secrets[index];
         let from = SECRETS.object(&self.target.namespace, name);
         let Some(secret) = found(self.target.ask(&|client| client.get(&from)))? else {
-            return Ok(None);
+            return Ok(Continue(()));
         };
         let known = self.context.reader.secret(&secret).ok_or_else(|| odd(&from))?;
         if known.value.controller != Some(target.uid) {
-            return Ok(None);
+            return Ok(Continue(()));
         }
         let (keys, uid) = (&self.context.settings.keys, source.uid.to_string());
         let owner = SecretOwner {
@@ -75,29 +78,30 @@ impl PairContext<'_> {
         let place = SECRETS.object(&self.source.namespace, &to);
         let there = found(self.source.ask(&|client| client.get(&place)))?;
         let standing = there.as_ref().map(|it| SecretStanding::of(it, &secret, &owner, keys));
-        if let Some(condition) = refused(secret::is_uploaded(&secret), standing, (name, &to)) {
-            attempt.secret_condition.get_or_insert(condition);
-            return Ok(None);
+        if !secret::is_uploaded(&secret) {
+            return Err(Error::Invalid(format!(
+                "Secret {name} is not uploaded: its type must be Opaque, kubernetes.io/tls, basic-auth, ssh-auth or dockerconfigjson"
+            )));
+        }
+        if standing == Some(SecretStanding::Foreign) {
+            return Err(Error::Invalid(format!(
+                "Secret {to} next to the source is not managed by remote-sync, and neither empty nor equal"
+            )));
         }
         if standing != Some(SecretStanding::Uploaded) {
             if !self.may_write(SyncAction::SyncSecret(index)) {
-                return Ok(Some(PairStatus::Nothing));
+                return Ok(Break(None));
             }
             let body = secret::body(&secret, &place, &owner, there.as_ref(), keys);
             self.write_secret(&place, &body, there.is_some())?;
             let target = key::of(&self.source.namespace, &to);
-            match standing {
-                Some(SecretStanding::Equal) => {
-                    log_pair!(Level::Info, self, "Secret adopted", target = target);
-                }
-                _ => log_pair!(Level::Info, self, "Secret uploaded", target = target),
-            }
+            log_pair!(Level::Info, self, "Secret uploaded", target = target);
         }
         self.remote.memory().update(self.id, |memory| {
             memory.uploads.retain(|(of, ..)| *of != index);
             memory.uploads.push((index, source.uid, known.version));
         });
-        Ok(None)
+        Ok(Continue(()))
     }
 
     fn write_secret(&self, place: &Target<'_>, body: &Value, replaces: bool) -> Result<Value> {
@@ -110,30 +114,6 @@ impl PairContext<'_> {
             created => created,
         }
     }
-}
-
-/// The pair's condition if a Secret must not be uploaded: it has another type, or somebody else's is in its place.
-fn refused(
-    accepted: bool,
-    standing: Option<SecretStanding>,
-    (name, to): (&str, &str),
-) -> Option<PairCondition> {
-    let (state, reason) = match standing {
-        _ if !accepted => (
-            PairState::Held,
-            format!(
-                "Secret {name} is not uploaded: its type must be Opaque, kubernetes.io/tls, basic-auth, ssh-auth or dockerconfigjson"
-            ),
-        ),
-        Some(SecretStanding::Foreign) => (
-            PairState::Conflict,
-            format!(
-                "Secret {to} next to the source is not managed by remote-sync, and neither empty nor equal"
-            ),
-        ),
-        _ => return None,
-    };
-    Some(PairCondition::new(state, true, &reason))
 }
 
 /// `None` for an object that does not exist.

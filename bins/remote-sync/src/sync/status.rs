@@ -1,26 +1,19 @@
-//! Status of a pair, and the table of reasons for which one is not in sync: pure.
+//! Why a pair is not in sync, and what follows from that: pure.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use apiclient::{log_line::printable, workqueue::ReconcileResult};
 
 /// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
 const MAX_REASON: usize = 200;
 /// The wait before a held pair is reconciled again, in case an event was missed.
-pub(crate) const HELD_INTERVAL: Duration = Duration::from_secs(300);
+const HELD_INTERVAL: Duration = Duration::from_secs(300);
 /// The wait before a waiting pair is reconciled again, without a request: where pairs share a namespace,
 /// another pair may have found what the event would have brought.
 const WAITING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The result of an attempt that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PairStatus {
-    /// Both sides agree.
-    InSync,
-    /// None of its objects are ours to handle.
-    Nothing,
-    NotInSync(Reason),
-}
+/// How an attempt goes on after an action; if it ends, with the reason for which the pair is not in sync, if there is one.
+pub(crate) type Next = ControlFlow<Option<Reason>>;
 
 /// Why a pair is not in sync although no request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,14 +32,10 @@ pub(crate) enum Reason {
     NextToken(Duration),
     /// More deletions wait than the limit.
     TooMany,
-    /// The source's Namespace is terminating or gone.
-    NamespaceDeleted,
-    /// The CustomResourceDefinition of the source's kind is terminating.
-    KindDeleted,
+    /// The source's Namespace or CustomResourceDefinition is terminating or gone.
+    Swept,
     /// The target is a copy, and nothing proves that it is this source's.
     Unidentified,
-    /// A deletion does not finish.
-    DeletionStuck,
     OtherSource,
     /// The target is nobody's copy, and -adopt does not let it become one.
     NotOurs,
@@ -54,43 +43,27 @@ pub(crate) enum Reason {
     Loop,
 }
 
-impl PairStatus {
-    /// The condition of a pair with this status, unless it is in sync.
-    pub(crate) fn condition(self) -> Option<PairCondition> {
-        let Self::NotInSync(reason) = self else { return None };
-        let (state, _, sentence) = reason.row();
-        let ends = matches!(reason, Reason::GracePeriod(_) | Reason::NextToken(_));
-        let condition = PairCondition::new(state, reason.needs_people(), sentence);
-        Some(PairCondition { ends, ..condition })
+impl Reason {
+    pub(crate) fn state(self) -> PairState {
+        self.row().0
     }
 
-    /// Returns whether it waits for a deletion to finish.
-    pub(crate) fn awaits_deletion(self) -> bool {
-        matches!(self, Self::NotInSync(reason)
-            if reason.state() == PairState::Waiting && reason != Reason::NoNamespace)
+    pub(crate) fn condition(self) -> PairCondition {
+        let (state, _, sentence) = self.row();
+        let ends = matches!(self, Self::GracePeriod(_) | Self::NextToken(_));
+        PairCondition { ends, ..PairCondition::new(state, self.needs_people(), sentence) }
     }
 
-    /// The next attempt for a pair with this status; `grace` is that of orphans, `None` if they stay.
+    /// The next attempt without an event; `grace` is that of orphans, `None` if they stay.
     pub(crate) fn requeue(self, grace: Option<Duration>) -> ReconcileResult {
-        let Self::NotInSync(reason) = self else { return ReconcileResult::Done };
-        let wait = match reason {
-            Reason::TooMany | Reason::NamespaceDeleted | Reason::KindDeleted => {
+        let wait = match self {
+            Self::TooMany | Self::Swept => {
                 let grace = grace.unwrap_or(HELD_INTERVAL);
                 Some(grace.clamp(Duration::from_secs(1), HELD_INTERVAL))
             }
             reason => reason.row().1,
         };
         wait.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
-    }
-}
-
-impl Reason {
-    pub(crate) fn state(self) -> PairState {
-        self.row().0
-    }
-
-    pub(crate) fn sentence(self) -> &'static str {
-        self.row().2
     }
 
     /// Returns whether a person should look at the pair: it gets an Event.
@@ -102,15 +75,9 @@ impl Reason {
         }
     }
 
-    /// Returns whether the source is only a part of what is being deleted.
-    pub(crate) fn is_of_more(self) -> bool {
-        matches!(self, Self::NamespaceDeleted | Self::KindDeleted)
-    }
-
     /// Returns whether the deletion counts as waiting for the limit.
     pub(crate) fn is_of_limit(self) -> bool {
-        matches!(self, Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany)
-            || self.is_of_more()
+        matches!(self, Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept)
     }
 
     /// The state, the wait before the next attempt without an event, and the sentence.
@@ -122,7 +89,7 @@ impl Reason {
             Self::Paused => (Paused, None,
                 "paused by an annotation"),
             Self::TargetTerminating => (Waiting, waiting,
-                "the target is being deleted"),
+                "the target is being deleted; if that takes long, check its finalizers"),
             Self::NamespaceTerminating => (Waiting, waiting,
                 "the target's namespace is being deleted"),
             Self::NoNamespace => (Waiting, waiting,
@@ -137,14 +104,10 @@ impl Reason {
                 "-max-deletions allows the deletion later"),
             Self::TooMany => (Held, held,
                 "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised"),
-            Self::NamespaceDeleted => (Held, held,
-                "the source's Namespace is being deleted or gone, the target stays until it is back, or you delete it"),
-            Self::KindDeleted => (Held, held,
-                "the source's CustomResourceDefinition is being deleted, the target stays until it is back, or you delete it"),
+            Self::Swept => (Held, held,
+                "the source's Namespace or CustomResourceDefinition is being deleted or gone, the target stays until it is back, or you delete it"),
             Self::Unidentified => (Held, held,
                 "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's"),
-            Self::DeletionStuck => (Held, waiting,
-                "the target or its namespace has been terminating for more than 10 minutes, check its finalizers"),
             Self::OtherSource => (Conflict, None,
                 "the target is the copy of another object"),
             Self::NotOurs => (Conflict, None,
@@ -209,8 +172,7 @@ mod tests {
     #[test]
     fn a_held_deletion_is_decided_again_after_the_grace_period() {
         for (grace, wait) in [(None, 300), (Some(0), 1), (Some(60), 60), (Some(3600), 300)] {
-            let again =
-                PairStatus::NotInSync(Reason::TooMany).requeue(grace.map(Duration::from_secs));
+            let again = Reason::TooMany.requeue(grace.map(Duration::from_secs));
             assert_eq!(
                 again,
                 ReconcileResult::RequeueAfter(Duration::from_secs(wait)),

@@ -39,8 +39,8 @@ fn check(reader: &ObjectReader, object: &Value, length: usize) {
     let limit = json::cost(object) + 12 * length + OVERHEAD;
     let (source, target) =
         bounded(length, limit, || (reader.source(object), reader.target(object)));
-    let (secret, namespace) =
-        bounded(length, limit, || (reader.secret(object), reader.namespace(object)));
+    let (secret, _) =
+        bounded(length, limit, || (reader.secret(object), reader.created_for(object)));
     if let (Some(source), Some(target)) = (&source, &target) {
         check_identity(source, object);
         assert_eq!(source.value.state.content, target.value.state.content);
@@ -57,7 +57,6 @@ fn check(reader: &ObjectReader, object: &Value, length: usize) {
     } else {
         assert!(source.is_none() && target.is_none());
     }
-    assert_eq!(secret.is_some(), namespace.is_some());
     if secret.is_some() {
         check_uploaded(reader, object);
     }

@@ -45,7 +45,7 @@ fn track_target_keeps_the_copies_of_a_deleted_namespace() {
     stage.source_namespace().delete();
     source.wait_until_gone();
     is_held(&sidecar, 1.0);
-    sidecar.wait_for("the source's Namespace is being deleted");
+    sidecar.wait_for("the source's Namespace or CustomResourceDefinition is being deleted");
     stage.source_namespace().wait_until_gone();
     stays("the copy is there", || target.get().is_some());
     target.delete();
@@ -63,7 +63,8 @@ fn track_target_grants_the_grace_again_once_the_namespace_is_back() {
     let namespace = stage.source_namespace();
     namespace.delete();
     within(6, "it is told during the grace", || {
-        (sidecar.count("the source's Namespace is being deleted") > 0).then_some(())
+        (sidecar.count("the source's Namespace or CustomResourceDefinition is being deleted") > 0)
+            .then_some(())
     });
     namespace.wait_until_gone();
     namespace.create(&json!({}));

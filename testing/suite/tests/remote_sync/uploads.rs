@@ -45,7 +45,7 @@ fn secret_of_another_type_is_not_uploaded() {
     create(&stage, &target, "token", "example.com/any", &json!({}));
     create(&stage, &target, "extra", "kubernetes.io/basic-auth", &json!({}));
     eventually("the other one is uploaded", || stage.source_secret("extra").get());
-    has_pair(&sidecar, "held");
+    has_pair(&sidecar, "failing");
     assert!(sidecar.ask("/debug/state").1.contains("Secret token is not uploaded"));
     stays("nothing is created", || stage.source_secret("token").get().is_none());
     source.set_number(2);

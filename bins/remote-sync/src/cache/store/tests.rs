@@ -123,7 +123,7 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(true));
     assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(false));
     assert!(store.is_too_large("ns/x") && store.has("ns/x") && store.get("ns/x").is_none());
-    assert_eq!((store.keys_in("ns"), store.len()), (vec![key::of("ns", "x")], 1));
+    assert_eq!(store.len(), 1);
     assert!(store.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
     store.begin_list(false);
     store.put("ns/x", Seen::TooLarge(uid(1), 7)).unwrap();

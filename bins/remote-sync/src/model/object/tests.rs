@@ -122,7 +122,6 @@ fn a_target_says_whose_copy_it_is() {
         generation: 3,
     };
     assert_eq!(marked.copy_of, Some(copy));
-    assert!(marked.has_annotations);
     for odd in [
         json!("x"),
         json!(7),
@@ -139,9 +138,7 @@ fn a_target_says_whose_copy_it_is() {
     namespace["metadata"]["annotations"][source] = format!("hub={CLUSTER}//team/{UID}/3/f").into();
     assert!(copy_of(&namespace).is_some());
     let bare = reader.target(&object(&json!({}))).unwrap().value;
-    assert!(!bare.has_annotations && bare.copy_of.is_none() && !bare.beside_spec);
-    let more = reader.target(&object(&json!({"spec": {}, "status": {}, "operation": {}})));
-    assert!(more.unwrap().value.beside_spec);
+    assert_eq!(bare.copy_of, None);
     assert_ne!(reader.place("a", "b", "f"), reader.place("", "a/b", "f"));
     assert_ne!(reader.place("a", "b", "f"), reader.place("a", "b", "g"), "another instance");
 }
@@ -149,7 +146,6 @@ fn a_target_says_whose_copy_it_is() {
 #[test]
 fn a_namespace_says_whom_it_was_made_for() {
     let reader = reader();
-    let read = |annotations: &Value| reader.namespace(&annotated(annotations)).unwrap().value;
     let cluster = format!("hub={CLUSTER}");
     for (place, finalizer, created) in [
         ("team/web", "cloud.teleport.dev/sync-local", true),
@@ -158,13 +154,12 @@ fn a_namespace_says_whom_it_was_made_for() {
         ("/team", "cloud.teleport.dev/sync-local", false),
     ] {
         let mark = format!("{cluster}/{place}/{OTHER}/1/{finalizer}");
-        let expected = created.then(|| digest::of_text(&cluster));
-        assert_eq!(read(&json!({"cloud.teleport.dev/source": mark})).created_for, expected);
+        let namespace = annotated(&json!({"cloud.teleport.dev/source": mark}));
+        let read = reader.created_for(&namespace).map(|origin| origin.cluster);
+        assert_eq!(read, created.then_some(&*cluster));
     }
-    let bare = read(&json!({"cloud.teleport.dev/sync-owner": "web"}));
-    assert_eq!((bare.created_for, bare.terminating), (None, false), "sync-controller created it");
-    let ends = json!({"metadata": {"deletionTimestamp": "2026-11-21T11:41:35Z"}});
-    assert!(reader.namespace(&object(&ends)).unwrap().value.terminating);
+    let bare = annotated(&json!({"cloud.teleport.dev/sync-owner": "web"}));
+    assert_eq!(reader.created_for(&bare), None, "sync-controller created it");
 }
 
 #[test]
@@ -344,7 +339,6 @@ fn what_is_no_object_gives_nothing() {
     for bad in &bad {
         assert_eq!(reader.source(bad), None, "{bad}");
         assert_eq!(reader.target(bad), None, "{bad}");
-        assert_eq!(reader.namespace(bad), None, "{bad}");
         assert_eq!(reader.secret(bad), None, "{bad}");
     }
     for generation in [json!(-1), json!(u64::from(u32::MAX) + 1)] {
@@ -365,7 +359,7 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
             assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
             assert_eq!((source.generations, source.state.paused), (Generations::default(), false));
             assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
-            assert_eq!(reader.namespace(&object).unwrap().value.created_for, None);
+            assert_eq!(reader.created_for(&object), None);
             assert_eq!(reader.secret(&object).unwrap().value.controller, None);
         }
     }

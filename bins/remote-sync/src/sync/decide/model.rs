@@ -23,10 +23,7 @@ use self::{
     view::Source,
     world::{Events, REMOTES, World},
 };
-use crate::{
-    settings::{NamespacePolicy, Track},
-    sync::status::{PairState, PairStatus},
-};
+use crate::{settings::Track, sync::status::PairState};
 
 /// `-max-deletions` of the model, for all time.
 const MOST: u32 = 1;
@@ -70,12 +67,10 @@ impl Model for Sync {
         let sessions = world.process.as_ref().map_or([None; REMOTES], |process| process.sessions);
         let made_for = world.namespace.and_then(|namespace| namespace.made_for);
         // So is one of a cluster without a uid.
-        let made =
-            made_for.is_some_and(|(_, made)| made.uid > 0 && sessions[made.remote] == Some(made));
+        let made = made_for.is_some_and(|made| made.uid > 0 && sessions[made.remote] == Some(made));
         let empty = !world.used && world.targets.iter().all(Option::is_none);
         let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
-        let deletes = self.events.namespaces == NamespacePolicy::Empty;
-        if deletes && made && empty && !wanted && !pairs().any(held) {
+        if self.events.deletes_namespaces && made && empty && !wanted && !pairs().any(held) {
             return Err("a namespace is left behind".into());
         }
         Ok(())
@@ -96,7 +91,7 @@ impl Sync {
             }
             Some(source) => match (end, copy) {
                 _ if matches!(state(end), Some(PairState::Conflict | PairState::Held)) => Ok(()),
-                (Some(PairStatus::InSync), Some(copy)) if copy.content == source.content => {
+                (Some(None), Some(copy)) if copy.content == source.content => {
                     self.records_at_rest(&source)
                 }
                 _ => Err(format!("it rests out of step, as {end:?}")),
@@ -119,10 +114,8 @@ impl Sync {
 }
 
 /// Each begins with what another left, too.
-const TRACKS: [(&str, Track, NamespacePolicy); 2] = [
-    ("source", Track::Source, NamespacePolicy::Empty),
-    ("target", Track::Target, NamespacePolicy::Never),
-];
+const TRACKS: [(&str, Track, bool); 2] =
+    [("source", Track::Source, true), ("target", Track::Target, false)];
 
 /// All that may happen with one name of one remote.
 const ONE: Events = Events {
@@ -137,7 +130,7 @@ const ONE: Events = Events {
     crash: true,
     identities: false,
     track: Track::Source,
-    namespaces: NamespacePolicy::Empty,
+    deletes_namespaces: true,
 };
 
 /// Explores the rule, and fails if it breaks an invariant.
@@ -162,8 +155,8 @@ fn one_pair_keeps_every_invariant() {
         Begin::Takeover,
         Begin::Foreign,
     ];
-    for (name, track, namespaces) in TRACKS {
-        let events = Events { track, namespaces, ..ONE };
+    for (name, track, deletes_namespaces) in TRACKS {
+        let events = Events { track, deletes_namespaces, ..ONE };
         // With four, a namespace stays: its object, whose creation had no answer, went before its event came.
         holds(&format!("one pair, {name}"), events, [1, 2], &begins, [2, 2]);
     }
@@ -172,8 +165,8 @@ fn one_pair_keeps_every_invariant() {
 #[test]
 fn two_pairs_of_one_remote_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Copies, Begin::SecondCopy];
-    for (name, track, namespaces) in TRACKS {
-        let events = Events { names: 2, track, namespaces, ..ONE };
+    for (name, track, deletes_namespaces) in TRACKS {
+        let events = Events { names: 2, track, deletes_namespaces, ..ONE };
         // With three, one that waits for its namespace needs the repeated look, which the model does not have.
         holds(&format!("two pairs, {name}"), events, [1, 2], &begins, [1, 2]);
     }
@@ -184,11 +177,11 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
 fn remotes_of_any_identity_keep_every_invariant() {
     let events =
         Events { remotes: 2, people: false, sweep: false, foreign: false, identities: true, ..ONE };
-    for (name, track, namespaces) in TRACKS {
+    for (name, track, deletes_namespaces) in TRACKS {
         for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
             let begins = [Begin::Copy, Begin::Clone, Begin::Source];
             let name = format!("identities {shows:?}, {name}");
-            holds(&name, Events { track, namespaces, ..events }, shows, &begins, [1, 2]);
+            holds(&name, Events { track, deletes_namespaces, ..events }, shows, &begins, [1, 2]);
         }
     }
 }
@@ -196,8 +189,8 @@ fn remotes_of_any_identity_keep_every_invariant() {
 #[test]
 fn two_remotes_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Source, Begin::Foreign];
-    for (name, track, namespaces) in TRACKS {
-        let events = Events { remotes: 2, track, namespaces, ..ONE };
+    for (name, track, deletes_namespaces) in TRACKS {
+        let events = Events { remotes: 2, track, deletes_namespaces, ..ONE };
         holds(&format!("two remotes, {name}"), events, [1, 2], &begins, [1, 2]);
     }
 }

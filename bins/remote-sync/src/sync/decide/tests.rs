@@ -8,7 +8,7 @@ mod world;
 use super::*;
 use crate::{
     model::object::{ObjectState, TargetObject},
-    settings::{AdoptPolicy, NamespacePolicy, Track},
+    settings::{AdoptPolicy, Track},
 };
 use world::*;
 
@@ -72,7 +72,6 @@ fn the_words_of_writes_stay_as_they_are() {
         (SyncAction::AddFinalizer, "add_finalizer"),
         (SyncAction::UploadStatus, "update_status"),
         (SyncAction::SyncSecret(0), "upload_secret"),
-        (SyncAction::CreateNamespace, "create_namespace"),
         (SyncAction::Create, "create_target"),
         (ALL, "update_target"),
         (SyncAction::RecordGenerations, "record_generations"),
@@ -96,13 +95,19 @@ fn unequal() -> World {
 /// T1.
 #[test]
 fn metadata_spec_status_and_secrets_are_copied() {
-    let upload = [SyncAction::UploadStatus, SyncAction::SyncSecret(0), SyncAction::SyncSecret(1)];
-    let down = [SyncAction::AddFinalizer, ALL, SyncAction::RecordGenerations];
     let mut world = unequal();
-    let conflict = SyncAction::Done(PairStatus::NotInSync(Reason::NotOurs));
+    let conflict = SyncAction::Done(Some(Reason::NotOurs));
     assert_eq!(first(&world), conflict, "it is nobody's copy");
     world.rules.adopt = AdoptPolicy::Always;
-    assert_eq!(world.run(), [[&down[..], &upload].concat()]);
+    let whole = [
+        SyncAction::AddFinalizer,
+        ALL,
+        SyncAction::UploadStatus,
+        SyncAction::SyncSecret(0),
+        SyncAction::SyncSecret(1),
+        SyncAction::RecordGenerations,
+    ];
+    assert_eq!(world.run(), [whole]);
 }
 
 /// T2, T3.
@@ -114,22 +119,20 @@ fn a_pause_on_either_side_stops_everything() {
             true => world.observed.source.as_mut().unwrap().value.state.paused = true,
             false => world.observed.target.as_mut().unwrap().value.state.paused = true,
         }
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::NotInSync(Reason::Paused)));
+        assert_eq!(first(&world), SyncAction::Done(Some(Reason::Paused)));
     }
 }
 
 /// T4, T5.
 #[test]
 fn what_is_missing_is_created() {
-    let made = vec![SyncAction::Create, SyncAction::CreateNamespace];
-    for (missing, made) in [(false, vec![]), (true, made)] {
+    for (missing, made) in [(false, vec![]), (true, vec![SyncAction::Create])] {
         let mut world = World::new();
         world.observed.source = Some(source(state(2, 2, 1)));
-        world.observed.namespace = world.observed.namespace.filter(|_| !missing);
-        world.missing = missing;
-        let down = [made, vec![SyncAction::Create, SyncAction::RecordGenerations]].concat();
-        let (claim, status) = (vec![SyncAction::AddFinalizer], vec![SyncAction::UploadStatus]);
-        assert_eq!(world.run(), [[claim, down, status].concat()]);
+        world.namespace = (!missing).then_some(Namespace::default());
+        let rest = [SyncAction::Create, SyncAction::UploadStatus, SyncAction::RecordGenerations];
+        let claim = vec![SyncAction::AddFinalizer];
+        assert_eq!(world.run(), [[claim, made, rest.to_vec()].concat()]);
         let status = world.observed.source.unwrap().value.state.status;
         assert_eq!(status, FRESH, "the source's own is overwritten");
     }
@@ -153,12 +156,9 @@ fn track_target_leaves_a_source_bare() {
 /// T6, T7.
 #[test]
 fn nobodys_copy_stays_without_a_source() {
-    for created_for in [Some(0xa0), None] {
-        let mut world = World::new();
-        world.observed.target = Some(target(state(1, 1, 2)));
-        world.observed.namespace = Some(namespace(created_for));
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
-    }
+    let mut world = World::new();
+    world.observed.target = Some(target(state(1, 1, 2)));
+    assert_eq!(first(&world), SyncAction::Done(None));
 }
 
 /// T8.
@@ -166,8 +166,8 @@ fn nobodys_copy_stays_without_a_source() {
 fn a_deleted_source_takes_its_target_along() {
     let mut world = in_step();
     world.observed.source = world.observed.source.map(terminating);
-    let delete = vec![SyncAction::CheckLimit, SyncAction::DeleteTarget];
-    assert_eq!(world.run(), [delete, vec![SyncAction::ConfirmTargetGone, SyncAction::Release]]);
+    let release = [SyncAction::ConfirmGone, SyncAction::DeleteNamespace, SyncAction::Release];
+    assert_eq!(world.run(), [vec![SyncAction::DeleteTarget], release.to_vec()]);
 }
 
 // --- matrices ---
@@ -175,16 +175,16 @@ fn a_deleted_source_takes_its_target_along() {
 #[test]
 fn only_pauses_of_what_is_there_count() {
     // Paused target, paused source, state of the source, decision.
-    let held = SyncAction::Done(PairStatus::NotInSync(Reason::PausedDeletion));
-    let paused = SyncAction::Done(PairStatus::NotInSync(Reason::Paused));
+    let held = SyncAction::Done(Some(Reason::PausedDeletion));
+    let paused = SyncAction::Done(Some(Reason::Paused));
     for (on_target, on_source, source, expected) in [
         (true, false, Some(false), paused),
         (true, false, Some(true), held),
         (true, false, None, paused),
         (false, true, Some(false), paused),
         (false, true, Some(true), held),
-        (false, false, None, SyncAction::ConfirmSourceGone),
-        (false, false, Some(true), SyncAction::CheckLimit),
+        (false, false, None, SyncAction::ConfirmGone),
+        (false, false, Some(true), SyncAction::DeleteTarget),
     ] {
         let mut world = in_step();
         let observed = &mut world.observed;
@@ -200,29 +200,21 @@ fn only_pauses_of_what_is_there_count() {
 }
 
 #[test]
-fn a_deletion_goes_by_target_and_finalizer() {
-    const TARGET_WAITS: SyncAction =
-        SyncAction::Done(PairStatus::NotInSync(Reason::TargetTerminating));
-    const LOOK: SyncAction = SyncAction::ConfirmTargetGone;
-    // Whom the namespace was created for, and whether it is terminating; whether the target exists, and is terminating.
-    for (created_for, going, target, expected) in [
-        (Some(0xa0), false, Some(false), SyncAction::CheckLimit),
-        (Some(0xa0), false, Some(true), TARGET_WAITS),
-        (Some(0xa0), true, Some(false), SyncAction::CheckLimit),
-        (None, false, Some(false), SyncAction::CheckLimit),
-        (None, false, None, LOOK),
+fn a_deletion_goes_by_the_target() {
+    const TARGET_WAITS: SyncAction = SyncAction::Done(Some(Reason::TargetTerminating));
+    for (target, expected) in [
+        (Some(false), SyncAction::DeleteTarget),
+        (Some(true), TARGET_WAITS),
+        (None, SyncAction::ConfirmGone),
     ] {
         let mut world = in_step();
         let observed = &mut world.observed;
         observed.source = observed.source.take().map(terminating);
-        let mut namespace = namespace(created_for);
-        namespace.value.terminating = going;
-        observed.namespace = Some(namespace);
         match target {
             None => observed.target = None,
             Some(ends) => observed.target.as_mut().unwrap().value.state.terminating = ends,
         }
-        assert_eq!(first(&world), expected, "{created_for:?} {going} {target:?}");
+        assert_eq!(first(&world), expected, "{target:?}");
     }
 }
 
@@ -233,48 +225,30 @@ fn a_living_source_waits_for_what_is_being_deleted() {
     (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
     assert_eq!(first(&world), SyncAction::UploadStatus);
     world.held = true;
-    let waits = PairStatus::NotInSync(Reason::TargetTerminating);
+    let waits = Some(Reason::TargetTerminating);
     let expected = (vec![SyncAction::UploadStatus], Some(waits));
     assert_eq!(world.attempt(usize::MAX), expected, "and no more");
     world.observed.target = None;
-    world.observed.namespace.as_mut().unwrap().value.terminating = true;
-    let waits = PairStatus::NotInSync(Reason::NamespaceTerminating);
+    world.namespace.as_mut().unwrap().terminating = true;
+    let waits = Some(Reason::NamespaceTerminating);
     assert_eq!(world.attempt(usize::MAX), (vec![SyncAction::Create], Some(waits)));
 }
 
 #[test]
-fn a_namespace_goes_last_and_only_if_ours_and_unneeded() {
-    let whole =
-        vec![SyncAction::ConfirmTargetGone, SyncAction::DeleteNamespace, SyncAction::Release];
-    let none = vec![SyncAction::ConfirmTargetGone, SyncAction::Release];
-    for (change, expected) in [
-        ((|_| {}) as fn(&mut World), &whole),
-        // The look into it says so.
-        (|world| world.used = true, &whole),
-        (|world| world.rules.namespaces = NamespacePolicy::Never, &none),
-        (|world| world.observed.namespace_shared = true, &none),
-        (|world| world.observed.namespace = Some(namespace(Some(0xa5))), &none),
-        (|world| world.observed.namespace = Some(namespace(None)), &none),
-        (|world| world.observed.source_cluster = None, &none),
-    ] {
+fn a_namespace_goes_last_if_namespaces_go_at_all() {
+    for deletes in [true, false] {
         let mut world = in_step();
+        world.rules.deletes_namespaces = deletes;
         world.observed.source = world.observed.source.map(terminating);
-        (world.observed.target, world.observed.namespace) = (None, Some(namespace(Some(0xa0))));
-        change(&mut world);
-        let stays = world.used || *expected == none;
-        assert_eq!(world.run().concat(), *expected);
-        assert_eq!(world.observed.namespace.is_some(), stays);
+        world.observed.target = None;
+        let look = deletes.then_some(SyncAction::DeleteNamespace);
+        let expected = [SyncAction::ConfirmGone].into_iter().chain(look);
+        let expected: Vec<_> = expected.chain([SyncAction::Release]).collect();
+        assert_eq!(world.run().concat(), expected);
+        let mut left = World::new();
+        left.rules.deletes_namespaces = deletes;
+        assert_eq!(left.attempt(usize::MAX).0, look.into_iter().collect::<Vec<_>>());
     }
-}
-
-#[test]
-fn a_namespace_left_of_a_pair_goes_after_a_look() {
-    let mut world = World::new();
-    world.observed.namespace = Some(namespace(Some(0xa0)));
-    let expected = [SyncAction::ConfirmSourceGone, SyncAction::DeleteNamespace];
-    assert_eq!(world.clone().run(), [expected]);
-    world.rules.keeps_orphans = true;
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
 }
 
 #[test]
@@ -282,12 +256,7 @@ fn a_target_that_is_not_ours_stays_with_its_namespace() {
     let mut world = left_by_upstream();
     let observed = &mut world.observed;
     observed.source = Some(terminating(source(state(2, 1, 1))));
-    observed.namespace = Some(namespace(Some(0xa0)));
-    assert_eq!(
-        first(&world),
-        SyncAction::Done(PairStatus::Nothing),
-        "the finalizer was never added"
-    );
+    assert_eq!(first(&world), SyncAction::Done(None), "the finalizer was never added");
     world.observed.source = world.observed.source.map(finalizer_added);
     assert_eq!(first(&world), SyncAction::Release, "it has the finalizer, and no copy");
     world.observed.source = world.observed.source.map(published);
@@ -316,5 +285,5 @@ fn a_refused_secret_is_tried_once_in_a_pass() {
     let expected = [&up[..], &[ALL, SyncAction::RecordGenerations]].concat();
     assert_eq!(world.attempt(usize::MAX).0, expected);
     let (steps, status) = world.attempt(usize::MAX);
-    assert_eq!((steps, status), (vec![SyncAction::SyncSecret(0)], Some(PairStatus::InSync)));
+    assert_eq!((steps, status), (vec![SyncAction::SyncSecret(0)], Some(None)));
 }

@@ -24,12 +24,12 @@ fn pair(name: &str) -> Pair {
 
 /// The verdict about a pair of the first kind.
 fn ask(limit: &mut DeletionLimit, name: &str, orphan: bool, now: Instant) -> Result<(), Reason> {
-    limit.ask(&pair(name), orphan, false, now)
+    ask_for(limit, &pair(name), orphan, now)
 }
 
-fn hold(limit: &mut DeletionLimit, reason: Option<Reason>, now: Instant) -> Result<(), Reason> {
-    let verdict = ask(limit, "a", GONE, now);
-    limit.hold(&pair("a"), reason, verdict, GONE, now)
+fn ask_for(limit: &mut DeletionLimit, of: &Pair, orphan: bool, now: Instant) -> Result<(), Reason> {
+    limit.wait(of, false, now)?;
+    limit.pass(of, false, orphan, now)
 }
 
 fn next_token(seconds: u64) -> Result<(), Reason> {
@@ -61,13 +61,13 @@ fn beyond_the_limit_all_stay() {
     for name in 0..11 {
         assert_eq!(ask(&mut limit, &name.to_string(), GONE, later), TOO_MANY);
     }
-    assert_eq!(limit.held(), (11, vec![Reason::TooMany]));
+    assert_eq!(limit.waiting(), 11);
     limit.forget(&pair("10"));
     assert_eq!(ask(&mut limit, "0", GONE, later), Ok(()));
     let kinds = PerKind::from(vec![(), ()]);
     let kind = kinds.kinds().last().unwrap();
-    let other = limit.ask(&Pair { kind, ..pair("0") }, WANTED, false, later);
-    assert_eq!(other, Ok(()), "kinds count apart");
+    let other = Pair { kind, ..pair("0") };
+    assert_eq!(ask_for(&mut limit, &other, WANTED, later), Ok(()), "kinds count apart");
 }
 
 #[test]
@@ -75,24 +75,15 @@ fn a_deletion_beyond_the_burst_waits_for_its_token() {
     let (mut limit, now) = (limit(2), Instant::now());
     for name in ["a", "b"] {
         assert_eq!(ask(&mut limit, name, WANTED, now), Ok(()));
+        limit.forget(&pair(name));
     }
-    assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()), "a retry needs no token");
     assert_eq!(ask(&mut limit, "c", WANTED, now), next_token(60));
-    assert_eq!((limit.waiting(), limit.held()), (3, (0, Vec::new())), "it needs nobody");
     assert_eq!(ask(&mut limit, "d", WANTED, now), next_token(60));
     assert_eq!(ask(&mut limit, "e", WANTED, now), TOO_MANY);
     assert_eq!(ask(&mut limit, "c", WANTED, now + MINUTE), TOO_MANY);
     limit.forget(&pair("e"));
     assert_eq!(ask(&mut limit, "c", WANTED, now + MINUTE), Ok(()));
     assert_eq!(ask(&mut limit, "d", WANTED, now + MINUTE), next_token(60));
-}
-
-#[test]
-fn a_deletion_that_was_forgotten_keeps_its_token() {
-    let (mut limit, now) = (limit(1), Instant::now());
-    assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()));
-    limit.forget(&pair("a"));
-    assert_eq!(ask(&mut limit, "a", WANTED, now), next_token(60), "it may have happened");
 }
 
 #[test]
@@ -106,21 +97,12 @@ fn a_token_cuts_no_grace_short() {
 #[test]
 fn after_a_restart_there_is_one_token() {
     let (mut limit, now) = (limit(10), Instant::now());
-    let mut ask = |name: &str, at| limit.ask(&pair(name), WANTED, true, at);
+    let mut ask = |name: &str, at| {
+        limit.wait(&pair(name), true, at)?;
+        limit.pass(&pair(name), false, WANTED, at)
+    };
     assert_eq!([ask("a", now), ask("b", now)], [Ok(()), next_token(60)]);
     assert_eq!(ask("b", now + MINUTE), Ok(()));
-}
-
-#[test]
-fn what_goes_with_its_namespace_or_kind_waits_in_any_case() {
-    for reason in [Reason::NamespaceDeleted, Reason::KindDeleted] {
-        let (mut limit, now) = (limit(10), Instant::now());
-        let verdict = ask(&mut limit, "a", WANTED, now);
-        assert_eq!(verdict, Ok(()));
-        let held = limit.hold(&pair("a"), Some(reason), verdict, WANTED, now);
-        assert_eq!(held, Err(reason));
-        assert_eq!(limit.held(), (1, vec![reason]));
-    }
 }
 
 #[test]
@@ -147,23 +129,18 @@ fn reconnected_cluster_lets_no_second_burst_pass() {
 
 #[test]
 fn namespace_that_is_back_starts_the_grace_over() {
-    let deleted = Reason::NamespaceDeleted;
     let left = |grace| Err(Reason::GracePeriod(grace));
     // It is being deleted within the grace, or after that.
     for start in [Duration::ZERO, GRACE] {
         let (mut limit, now) = (limit(10), Instant::now());
-        assert_eq!(hold(&mut limit, None, now), left(GRACE), "nothing else is deleted");
-        assert_eq!(hold(&mut limit, Some(deleted), now + start), Err(deleted));
+        assert_eq!(ask(&mut limit, "a", GONE, now), left(GRACE), "nothing else is deleted");
+        for orphan in [GONE, WANTED] {
+            assert_eq!(limit.pass(&pair("a"), true, orphan, now + start), Err(Reason::Swept));
+        }
         let later = now + 2 * GRACE;
-        limit.restart_grace(KindIndex::FIRST, later);
         assert_eq!(ask(&mut limit, "a", GONE, later), left(GRACE));
-        assert_eq!(limit.held(), (1, vec![deleted]), "the Namespace was not read again");
-        let later = later + 2 * GRACE;
-        assert_eq!(ask(&mut limit, "a", GONE, later), Ok(()));
-        assert_eq!(limit.held(), (1, vec![deleted]), "the Namespace was not read again");
-        assert_eq!(hold(&mut limit, None, later), left(GRACE));
-        assert_eq!(hold(&mut limit, None, later + MINUTE), left(GRACE - MINUTE));
-        assert_eq!(hold(&mut limit, None, later + GRACE), Ok(()));
+        assert_eq!(ask(&mut limit, "a", GONE, later + MINUTE), left(GRACE - MINUTE));
+        assert_eq!(ask(&mut limit, "a", GONE, later + GRACE), Ok(()));
     }
 }
 
@@ -172,9 +149,9 @@ fn kind_that_is_back_starts_its_grace_over() {
     let (mut limit, now) = (limit(10), Instant::now());
     let kinds = PerKind::from(vec![(), ()]);
     let other = Pair { kind: kinds.kinds().last().unwrap(), ..pair("a") };
-    let mut ask = |pair: &Pair, now| limit.ask(pair, GONE, false, now);
-    assert!(ask(&pair("a"), now).is_err() && ask(&other, now).is_err());
+    let asked = [pair("a"), other];
+    assert!(asked.iter().all(|pair| ask_for(&mut limit, pair, GONE, now).is_err()));
     limit.restart_grace(KindIndex::FIRST, now + GRACE);
-    let mut ask = |pair: &Pair| limit.ask(pair, GONE, false, now + GRACE);
-    assert_eq!([ask(&pair("a")), ask(&other)], [Err(Reason::GracePeriod(GRACE)), Ok(())]);
+    let verdicts = asked.map(|pair| ask_for(&mut limit, &pair, GONE, now + GRACE));
+    assert_eq!(verdicts, [Err(Reason::GracePeriod(GRACE)), Ok(())]);
 }

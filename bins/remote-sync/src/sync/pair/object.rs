@@ -87,7 +87,7 @@ impl<'a, T: Clone + PartialEq> PairObject<'a, T> {
     }
 
     /// The object as the store or a response has it, whichever is newer.
-    pub(super) fn observe(&self) -> Option<Cached<T>> {
+    pub(crate) fn observe(&self) -> Option<Cached<T>> {
         self.lists.set(self.store.lists());
         let newest = |answers: &mut Answers| self.store.newest(&self.key, (self.access.1)(answers));
         self.place.remote.with_answers(self.place.id, newest)

@@ -31,30 +31,13 @@ impl RemoteSync {
             let (source, target) = versions;
             return Err(format!("the source has version {source} and the target {target}"));
         }
-        if self.is_its_own_target(one.namespaced) {
-            return Err(format!(
-                "the remote is the local cluster, and without -source-name-suffix each {name} would be its own copy"
-            ));
-        }
-        let complete = source.is_complete(from)
-            && target.is_complete(to)
-            && self.target.is_complete(one.namespaced, to);
+        let complete =
+            source.is_complete(from) && target.is_complete(to) && self.target.has_secrets(to);
         if complete {
             return Ok(());
         }
         let mut secrets = self.target.secrets.iter().filter(|secrets| !secrets.is_refused());
-        let others =
-            || self.target.namespaces.trouble().or_else(|| secrets.find_map(|it| it.trouble()));
-        Err(listing(trouble().or_else(others)))
-    }
-
-    /// Returns whether source and target are one object of one cluster.
-    fn is_its_own_target(&self, namespaced: bool) -> bool {
-        let namespace = if namespaced { "x" } else { "" };
-        let [from, to] = self.clusters().map(|cluster| cluster.uid());
-        from.is_some()
-            && from == to
-            && self.names.source(namespace, "x") == self.names.target(namespace, "x")
+        Err(listing(trouble().or_else(|| secrets.find_map(|it| it.trouble()))))
     }
 
     /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
@@ -65,8 +48,7 @@ impl RemoteSync {
     /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
     pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
-        let trouble = source.trouble().or_else(|| target.trouble());
-        trouble.or_else(|| self.target.namespaces.trouble())
+        source.trouble().or_else(|| target.trouble())
     }
 
     /// The Secrets of these names, as metrics name them, with the reason why their changes may go unnoticed at present.

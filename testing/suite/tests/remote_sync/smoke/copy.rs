@@ -94,10 +94,10 @@ const WRITES: [&str; 6] = [
     "hub patch poddisruptionbudgets test-remote-rs",
     // Only then it is the source's copy, whose status is uploaded.
     "local patch poddisruptionbudgets test",
-    "hub patch poddisruptionbudgets test-remote-rs",
     "hub patch poddisruptionbudgets/status test-remote-rs",
     "hub update secrets secret1-remote-rs",
     "hub update secrets secret2-remote-rs",
+    "hub patch poddisruptionbudgets test-remote-rs",
 ];
 
 /// T1.

@@ -77,7 +77,7 @@ fn a_deleted_namespace_takes_no_copy_along() {
     let (stage, sidecar, pairs) = many("namespace", 3, &[]);
     stage.source_namespace().delete();
     is_held(&sidecar, 3.0);
-    sidecar.wait_for("the source's Namespace is being deleted");
+    sidecar.wait_for("the source's Namespace or CustomResourceDefinition is being deleted");
     stays("all copies are there", || gone(&pairs) == 0);
     for (_, target) in &pairs {
         target.delete();

@@ -56,7 +56,7 @@ const NOTHING: Events = Events {
     crash: false,
     identities: false,
     track: Track::Source,
-    namespaces: NamespacePolicy::Empty,
+    deletes_namespaces: true,
 };
 
 const FINDING: Finding =

@@ -2,10 +2,7 @@
 
 use explorer::Fate;
 
-use crate::sync::{
-    decide::SyncAction,
-    status::{PairStatus, Reason},
-};
+use crate::sync::{decide::SyncAction, status::Reason};
 
 use super::{
     MOST, Sync,
@@ -17,14 +14,14 @@ use super::{
 /// How an attempt goes on after a request.
 enum Next {
     Act,
-    End(PairStatus),
+    End(Option<Reason>),
     /// 409 or 404: both objects are read before the next attempt.
     Stale,
 }
 
 type Answer = Result<Next, String>;
 
-const TERMINATING: PairStatus = PairStatus::NotInSync(Reason::TargetTerminating);
+const TERMINATING: Option<Reason> = Some(Reason::TargetTerminating);
 
 impl Sync {
     /// Sends a request, or not, and lets the process know of it, or not.
@@ -60,7 +57,7 @@ impl Sync {
         Ok(())
     }
 
-    fn finish_sent(&self, world: &mut World, pair: (usize, usize), end: PairStatus) {
+    fn finish_sent(&self, world: &mut World, pair: (usize, usize), end: Option<Reason>) {
         let queued = world.process.as_ref().unwrap().queued;
         self.finish(world, pair, end);
         world.process.as_mut().unwrap().queued = queued;
@@ -105,36 +102,37 @@ impl Sync {
             SyncAction::Update { content, .. } => world.update(at, view, content),
             SyncAction::Create => {
                 if world.namespace.is_none() {
-                    progress.namespace_exists = Some(false);
-                    return Ok(Next::Act);
+                    progress.namespace_created = true;
+                    return Ok(world.create_namespace(view));
                 }
                 Ok(world.create(at, view))
             }
-            SyncAction::CreateNamespace => {
-                progress.namespace_exists = Some(true);
-                Ok(world.create_namespace(name, view))
-            }
-            SyncAction::ConfirmSourceGone => {
+            SyncAction::ConfirmGone if view.source.is_none() => {
                 let source = world.remotes[remote].sources[name];
-                progress.source_gone = source.is_none();
                 Self::answers(world, at).source = Some(source);
+                progress.gone = source.is_none().then(|| self.rule.subjects(view));
                 Ok(Next::Act)
             }
-            SyncAction::ConfirmTargetGone => {
+            SyncAction::ConfirmGone => {
                 let target = world.targets[name];
                 Self::answers(world, at).target = Some(target);
-                progress.target_gone = target.is_none();
+                progress.gone = target.is_none().then(|| self.rule.subjects(view));
                 Ok(Next::Act)
             }
-            SyncAction::CheckLimit => {
-                let swept = world.remotes[remote].swept;
-                let why = (view.source.is_none(), swept);
+            SyncAction::DeleteTarget if attempt.passed.is_none() => {
+                // The read of the source's surroundings; anything may happen before the deletion is sent.
+                let why = (view.source.is_none(), world.remotes[remote].swept);
                 let deletions = &mut world.process.as_mut().unwrap().deletions[remote];
-                let verdict = self.rule.ask(deletions, name, why);
-                progress.verdict = Some(verdict);
+                if let Err(reason) = self.rule.ask(deletions, name, why) {
+                    return Ok(Next::End(Some(reason)));
+                }
+                attempt.passed = Some(view.clone());
                 Ok(Next::Act)
             }
-            SyncAction::DeleteTarget => self.delete_target(world, attempt, view),
+            SyncAction::DeleteTarget => {
+                attempt.passed = None;
+                self.delete_target(world, attempt, view)
+            }
             SyncAction::DeleteNamespace => Self::delete_namespace(world, attempt, view),
             SyncAction::Done(end) => Ok(Next::End(end)),
             other => panic!("the model has nothing to {}", other.as_str()),
@@ -181,19 +179,12 @@ impl Sync {
     }
 
     fn delete_namespace(world: &mut World, attempt: &mut Attempt, view: &View) -> Answer {
-        let empty = !world.foreign && world.targets.iter().all(Option::is_none);
         attempt.progress.namespace_done = true;
-        let Some(namespace) = world.namespace.filter(|_| empty) else { return Ok(Next::Act) };
-        if view.namespace != Some(namespace) {
-            return Ok(Next::Stale);
+        let empty = !world.foreign && world.targets.iter().all(Option::is_none);
+        let ours = |it: &Namespace| it.made_for == Some(view.cluster) && view.cluster.uid > 0;
+        if let Some(namespace) = world.namespace.as_mut().filter(|it| empty && ours(it)) {
+            namespace.terminating = true;
         }
-        if namespace.made_for.is_none_or(|(_, of)| of != view.cluster) {
-            return Err("a namespace that others made is deleted".into());
-        }
-        if view.cluster.uid == 0 {
-            return Err("a namespace is deleted for an unverified cluster".into());
-        }
-        world.namespace = Some(Namespace { terminating: true, ..namespace });
         Ok(Next::Act)
     }
 }
@@ -256,9 +247,9 @@ impl World {
         self.write_target(at, Target { uid, content, generation: 1, mark, owner })
     }
 
-    fn create_namespace(&mut self, name: usize, view: &View) -> Next {
+    fn create_namespace(&mut self, view: &View) -> Next {
         if self.namespace.is_none() {
-            let (uid, made_for) = (self.uid(), Some((name, view.cluster)));
+            let (uid, made_for) = (self.uid(), Some(view.cluster));
             self.namespace = Some(Namespace { uid, made_for, terminating: false });
         }
         Next::Act
@@ -295,9 +286,5 @@ fn check_adoption(source: &Source, target: &Target) -> Result<(), String> {
     if source.content != target.content {
         return Err("an object is taken that differs".into());
     }
-    let claimed = source.published.is_some_and(|it| it.uid.is_none_or(|uid| uid == target.uid));
-    match source.terminating && !claimed {
-        true => Err("an object is taken only to be deleted".into()),
-        false => Ok(()),
-    }
+    Ok(())
 }

@@ -2,19 +2,16 @@
 
 use explorer::Fate;
 
-use crate::{
-    settings::NamespacePolicy,
-    sync::{
-        decide::SyncAction,
-        deletion_limit::DeletionLimit,
-        observed,
-        status::{PairState, PairStatus},
-    },
+use crate::sync::{
+    decide::SyncAction,
+    deletion_limit::DeletionLimit,
+    observed,
+    status::{PairState, Reason},
 };
 
 use super::{
     Sync,
-    view::{Mark, Namespace, Shown, Source, Target, View},
+    view::{Mark, Shown, Source, Target, View},
     world::{AB, NAMES, REMOTES, Remote, Steps, World},
 };
 
@@ -23,13 +20,12 @@ use super::{
 pub(super) struct Process {
     pub(super) sources: [[Option<Source>; NAMES]; REMOTES],
     pub(super) targets: [Option<Target>; NAMES],
-    pub(super) namespace: Option<Namespace>,
     /// What the requests of each pair showed, until the event comes.
     pub(super) answers: [[Answers; NAMES]; REMOTES],
     pub(super) deletions: [DeletionLimit; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
-    pub(super) ends: [[Option<PairStatus>; NAMES]; REMOTES],
+    pub(super) ends: [[Option<Option<Reason>>; NAMES]; REMOTES],
     pub(super) attempt: Option<Attempt>,
     /// The clusters that are connected.
     pub(super) sessions: [Option<Shown>; REMOTES],
@@ -48,6 +44,8 @@ pub(super) struct Attempt {
     pub(super) remote: usize,
     pub(super) name: usize,
     pub(super) progress: observed::Attempt,
+    /// The deletion that the limit has let pass: what was observed before.
+    pub(super) passed: Option<View>,
 }
 
 impl Sync {
@@ -79,7 +77,8 @@ impl Sync {
         }
         for (remote, name) in pairs() {
             if process.queued[remote][name] && !self.is_parked(world, remote) {
-                let attempt = Attempt { remote, name, progress: observed::Attempt::default() };
+                let progress = observed::Attempt::default();
+                let attempt = Attempt { remote, name, progress, passed: None };
                 self.act(world, attempt, steps);
             }
         }
@@ -102,7 +101,6 @@ impl Sync {
         world.process = Some(Process {
             sources: Default::default(),
             targets: Default::default(),
-            namespace: None,
             answers: Default::default(),
             deletions: [self.rule.deletions(), self.rule.deletions()],
             queued: Default::default(),
@@ -111,7 +109,6 @@ impl Sync {
             sessions: [None; REMOTES],
         });
         (0..NAMES).for_each(|name| self.hear_target(world, name));
-        self.hear_namespace(world);
     }
 
     /// A session begins, and everything is listed before anything is done.
@@ -124,10 +121,6 @@ impl Sync {
             let copy = process.targets[name].and_then(|target| target.mark);
             process.queued[remote][name] |= copy.is_some_and(|mark| belongs(mark, shown));
         }
-    }
-
-    fn follows_namespaces(&self) -> bool {
-        self.events.namespaces == NamespacePolicy::Empty
     }
 
     fn event_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
@@ -151,15 +144,9 @@ impl Sync {
                 });
             }
         }
-        if self.follows_namespaces() && process.namespace != world.namespace {
-            world.step(steps, true, "the namespace's event arrives", |world| {
-                self.hear_namespace(world);
-                Ok(())
-            });
-        }
     }
 
-    /// A pair that waits for the end of a namespace is looked at again, whether or not an event tells of that.
+    /// A pair that waits for the end of a namespace is looked at again: no event tells of that.
     fn look_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         let goes = world.namespace.is_some_and(|namespace| namespace.terminating);
         for (remote, name) in pairs() {
@@ -205,24 +192,14 @@ impl Sync {
         }
     }
 
-    /// As the handler of namespaces: the pair that it was made for, and those with a source.
-    fn hear_namespace(&self, world: &mut World) {
-        let now = world.namespace;
-        let process = world.process.as_mut().unwrap();
-        process.namespace = now;
-        let owner = now.and_then(|namespace| namespace.made_for).map(|(name, ..)| name);
-        for (remote, name) in pairs().filter(|(remote, _)| *remote < self.events.remotes) {
-            let inside = process.sources[remote][name].is_some();
-            process.queued[remote][name] |= inside || owner == Some(name);
-        }
-    }
-
     /// The next request of an attempt, or its end.
-    fn act(&self, world: &World, mut attempt: Attempt, steps: &mut Steps) {
+    fn act(&self, world: &World, attempt: Attempt, steps: &mut Steps) {
         let (remote, name) = (attempt.remote, attempt.name);
-        let view = self.view(world, remote, name);
-        self.rule.turn_to(&view, &mut attempt.progress);
-        let act = self.rule.next(&view, &attempt.progress);
+        let view = attempt.passed.clone().unwrap_or_else(|| self.view(world, remote, name));
+        let act = match attempt.passed {
+            Some(_) => SyncAction::DeleteTarget,
+            None => self.rule.next(&view, &attempt.progress),
+        };
         let what = format!("{}/{name}: {act:?}", AB[remote]);
         if let SyncAction::Done(end) = act {
             world.step(steps, true, what, |world| {
@@ -250,15 +227,12 @@ impl Sync {
 
     pub(super) fn view(&self, world: &World, remote: usize, name: usize) -> View {
         let process = world.process.as_ref().unwrap();
-        let other = |of: usize| of != name && process.sources[remote][of].is_some();
         let answers = process.answers[remote][name];
         View {
             source: answers.source.unwrap_or(process.sources[remote][name]),
             target: answers.target.unwrap_or(process.targets[name]),
-            namespace: process.namespace.filter(|_| self.follows_namespaces()),
-            shared: (0..NAMES).any(other),
             track: self.events.track,
-            namespaces: self.events.namespaces,
+            deletes_namespaces: self.events.deletes_namespaces,
             name,
             cluster: process.sessions[remote].unwrap(),
         }
@@ -269,7 +243,7 @@ impl Sync {
         &self,
         world: &mut World,
         (remote, name): (usize, usize),
-        end: PairStatus,
+        end: Option<Reason>,
     ) {
         let process = world.process.as_mut().unwrap();
         if state(Some(end)) != Some(PairState::Held) {
@@ -283,9 +257,9 @@ impl Sync {
 }
 
 /// The state of a pair that ended so and is not in sync.
-pub(super) fn state(end: Option<PairStatus>) -> Option<PairState> {
+pub(super) fn state(end: Option<Option<Reason>>) -> Option<PairState> {
     match end {
-        Some(PairStatus::NotInSync(reason)) => Some(reason.state()),
+        Some(Some(reason)) => Some(reason.state()),
         _ => None,
     }
 }

@@ -16,15 +16,14 @@ use crate::{
         key::{KindIndex, Pair, PerKind},
         known_clusters::{ClusterRecord, KnownClusters},
         object::{
-            Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetNamespace,
-            TargetObject,
+            Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject,
         },
     },
     settings::{AdoptPolicy, OrphanSettings},
     sync::{
         decide::{SyncAction, next_action},
         deletion_limit::DeletionLimit,
-        observed::{Attempt, Observed, SourceMarks, SyncRules},
+        observed::{Attempt, Observed, SourceMarks, Subjects, SyncRules},
         status::Reason,
     },
 };
@@ -68,22 +67,22 @@ impl Rule {
         if self.without == Some(Safeguard::Identity) {
             view.cluster.remote = 0;
             let mark = view.target.as_mut().and_then(|target| target.mark.as_mut());
-            let made_for = view.namespace.as_mut().and_then(|space| space.made_for.as_mut());
             mark.into_iter().for_each(|mark| mark.cluster.remote = 0);
-            made_for.into_iter().for_each(|(_, cluster)| cluster.remote = 0);
         }
         view
     }
 
-    /// Forgets what was found out about other objects.
-    pub(super) fn turn_to(&self, view: &View, attempt: &mut Attempt) {
-        attempt.turn_to(&observed(&self.seen(view)));
+    /// What a proof is about.
+    pub(super) fn subjects(&self, view: &View) -> Subjects {
+        observed(&self.seen(view)).subjects()
     }
 
     pub(super) fn next(&self, view: &View, attempt: &Attempt) -> SyncAction {
-        let mut attempt = attempt.clone();
-        attempt.source_gone |= self.without == Some(Safeguard::Proof);
-        next_action(&observed(&self.seen(view)), &attempt, &rules(view))
+        let (mut attempt, observed) = (attempt.clone(), observed(&self.seen(view)));
+        if self.without == Some(Safeguard::Proof) && view.source.is_none() {
+            attempt.gone = Some(observed.subjects());
+        }
+        next_action(&observed, &attempt, &rules(view))
     }
 
     /// The deletions of a new process.
@@ -107,9 +106,8 @@ impl Rule {
         }
         let pair = self.pair(name);
         // Of one token a restart leaves one.
-        let verdict = deletions.ask(&pair, gone, false, self.now);
-        verdict?;
-        deletions.hold(&pair, swept.then_some(Reason::KindDeleted), verdict, gone, self.now)
+        deletions.wait(&pair, false, self.now)?;
+        deletions.pass(&pair, swept, gone, self.now)
     }
 
     /// A pair's attempt ended without a hold.
@@ -148,25 +146,16 @@ fn rules(view: &View) -> SyncRules {
         track: view.track,
         keeps_orphans: false,
         adopt: AdoptPolicy::Equal,
-        namespaces: view.namespaces,
         creates_namespaces: true,
+        deletes_namespaces: view.deletes_namespaces,
         status: false,
     }
 }
 
 fn observed(view: &View) -> Observed {
-    let namespace = view.namespace.map(|namespace| {
-        let value = TargetNamespace {
-            terminating: namespace.terminating,
-            created_for: namespace.made_for.map(|(_, cluster)| mark(cluster)),
-        };
-        cached(namespace.uid, value)
-    });
     Observed {
         source: view.source.map(source),
         target: view.target.map(target),
-        namespace,
-        namespace_shared: view.shared,
         uploads: Vec::new(),
         updated: None,
         uploaded: None,
@@ -205,13 +194,7 @@ fn target(target: Target) -> Cached<TargetObject> {
         generation: 1,
     });
     let state = state(target.content, target.generation, false);
-    Cached {
-        version,
-        ..cached(
-            target.uid,
-            TargetObject { state, copy_of, has_annotations: true, beside_spec: false },
-        )
-    }
+    Cached { version, ..cached(target.uid, TargetObject { state, copy_of }) }
 }
 
 fn state(content: u8, generation: u8, terminating: bool) -> ObjectState {

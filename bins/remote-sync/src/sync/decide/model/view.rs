@@ -1,7 +1,7 @@
 //! Objects of the model, and what the rule sees of them. Contents, clusters and names are small numbers.
 
 use super::world::REMOTES;
-use crate::settings::{NamespacePolicy, Track};
+use crate::settings::Track;
 
 /// A source, as its cluster has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,21 +58,18 @@ pub(super) struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
     pub(super) uid: u8,
-    /// The object that this program created it for: its name, and its cluster.
-    pub(super) made_for: Option<(usize, Shown)>,
+    /// The cluster that this program created it for.
+    pub(super) made_for: Option<Shown>,
     pub(super) terminating: bool,
 }
 
 /// The observed state of a pair.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     pub(super) source: Option<Source>,
     pub(super) target: Option<Target>,
-    pub(super) namespace: Option<Namespace>,
-    /// Other sources need it.
-    pub(super) shared: bool,
     pub(super) track: Track,
-    pub(super) namespaces: NamespacePolicy,
+    pub(super) deletes_namespaces: bool,
     pub(super) name: usize,
     /// The source's cluster.
     pub(super) cluster: Shown,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use explorer::Step;
 
-use crate::settings::{NamespacePolicy, Track};
+use crate::settings::Track;
 
 use super::{
     process::Process,
@@ -24,7 +24,8 @@ pub(super) struct World {
     pub(super) namespace: Option<Namespace>,
     /// Somebody else's object is in the namespace.
     pub(super) foreign: bool,
-    /// For the invariants alone: others have had something in it, whose end need not be noticed.
+    /// For the invariants alone: others have had something in it, or a source went that nothing held, whose end need not
+    /// be noticed.
     pub(super) used: bool,
     pub(super) process: Option<Process>,
     /// Which clusters the remotes are known to be.
@@ -73,7 +74,7 @@ pub(super) struct Events {
     pub(super) identities: bool,
     /// The bookkeeping.
     pub(super) track: Track,
-    pub(super) namespaces: NamespacePolicy,
+    pub(super) deletes_namespaces: bool,
 }
 
 impl World {
@@ -108,7 +109,7 @@ impl World {
         self.targets[name] = Some(Target { uid, content: 1, generation: 1, mark, owner });
         if self.namespace.is_none() {
             let uid = self.uid();
-            let made_for = Some((name, cluster));
+            let made_for = Some(cluster);
             self.namespace = Some(Namespace { uid, made_for, terminating: false });
         }
         self
@@ -262,7 +263,10 @@ impl World {
             trouble("the source is deleted", &|world| world.delete_source(remote, name, false));
         }
         if events.vanish {
-            trouble("the source vanishes", &|world| world.remotes[remote].sources[name] = None);
+            trouble("the source vanishes", &|world| {
+                world.used = true;
+                world.remotes[remote].sources[name] = None;
+            });
         }
         let known =
             self.process.as_ref().is_some_and(|process| process.sources[remote][name].is_some());
@@ -341,6 +345,7 @@ impl World {
     /// An ordinary deletion: with a finalizer the object stays, terminating.
     fn delete_source(&mut self, remote: usize, name: usize, swept: bool) {
         let source = &mut self.remotes[remote].sources[name];
+        self.used |= source.is_some_and(|source| !source.finalizer);
         if let Some(source) = source.filter(|source| swept && !source.finalizer) {
             self.swept_away[remote][name] = Some(source.uid);
         }

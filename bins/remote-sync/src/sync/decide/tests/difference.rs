@@ -9,8 +9,8 @@ fn contents_that_a_server_adds_to_are_written_once_in_a_process() {
     let mut world = in_step();
     world.observed.target.as_mut().unwrap().value.state.content = 501;
     world.alters = true;
-    assert_eq!(world.attempt(usize::MAX), (vec![CONTENT], Some(PairStatus::InSync)));
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
+    assert_eq!(world.attempt(usize::MAX), (vec![CONTENT], Some(None)));
+    assert_eq!(first(&world), SyncAction::Done(None));
     let settled = world.clone();
     world.observed.target.as_mut().unwrap().value.state.content = 10;
     assert_eq!(first(&world), CONTENT, "an edit is undone");
@@ -30,11 +30,11 @@ fn a_generation_that_never_moves_hides_no_edit() {
         let published = &mut source.value.generations;
         (published.remote, published.local) = (Some(generation), Some(generation));
         published.uid = Some(uid(2));
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
+        assert_eq!(first(&world), SyncAction::Done(None));
         world.observed.source.as_mut().unwrap().value.state.content = 7;
         assert_eq!(first(&world), CONTENT);
         world.observed.target.as_mut().unwrap().value.state.content = 7;
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync), "nothing to record");
+        assert_eq!(first(&world), SyncAction::Done(None), "nothing to record");
     }
 }
 
@@ -64,7 +64,7 @@ fn a_status_that_is_undone_holds_nothing_else_up() {
 #[test]
 fn another_uid_of_the_target_is_published() {
     let mut world = in_step();
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync), "never alone");
+    assert_eq!(first(&world), SyncAction::Done(None), "never alone");
     world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
     assert_eq!(world.run(), [[SyncAction::RecordGenerations]]);
 }
@@ -96,7 +96,7 @@ fn kinds_without_status_or_namespace_lack_those_steps() {
     );
     let mut world = World::new();
     world.observed.source = Some(source(state(2, 2, FRESH)));
-    (world.observed.namespace, world.rules.creates_namespaces) = (None, false);
+    world.rules.creates_namespaces = false;
     assert_eq!(
         world.run(),
         [[SyncAction::AddFinalizer, SyncAction::Create, SyncAction::RecordGenerations]],

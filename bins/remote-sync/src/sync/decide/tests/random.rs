@@ -5,8 +5,8 @@ use fastrand::Rng;
 
 use super::{super::*, ObjectState, world::*};
 use crate::{
-    model::object::{TargetNamespace, TargetObject},
-    settings::{AdoptPolicy, NamespacePolicy, Track},
+    model::object::TargetObject,
+    settings::{AdoptPolicy, Track},
 };
 
 /// Fails for an action that is forbidden after `before` in the same attempt.
@@ -23,9 +23,15 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
     let relation = observed.ownership();
     let ours = relation == Ownership::Ours;
     match action {
-        SyncAction::DeleteTarget | SyncAction::DeleteNamespace => {
-            deletable(world, attempt, action, ending, ours, &fail);
+        SyncAction::DeleteTarget if !ours => fail("the target is not ours"),
+        SyncAction::DeleteTarget if !ending && attempt.gone != Some(observed.subjects()) => {
+            fail("the source was not proven to be gone");
         }
+        SyncAction::DeleteTarget => {}
+        SyncAction::DeleteNamespace if observed.target.is_some() || !rules.deletes_namespaces => {
+            fail("the namespace is not the last target's");
+        }
+        SyncAction::DeleteNamespace => {}
         SyncAction::Update { .. }
             if !ours && (relation != Ownership::Unmarked || !adoptable(world)) =>
         {
@@ -36,7 +42,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
             if observed.target.is_some() && ours {
                 fail("its target is there");
             }
-            if observed.target.is_none() && !attempt.target_gone {
+            if observed.target.is_none() && attempt.gone != Some(observed.subjects()) {
                 fail("nobody looked for the target");
             }
         }
@@ -65,35 +71,6 @@ fn adoptable(world: &World) -> bool {
     match world.rules.adopt {
         AdoptPolicy::Equal => from.content == to.content,
         AdoptPolicy::Always => from.content == to.content || !from.terminating,
-    }
-}
-
-/// Fails for a forbidden deletion; `owned` means that the target is this source's copy.
-fn deletable(
-    world: &World,
-    attempt: &Attempt,
-    action: SyncAction,
-    ending: bool,
-    owned: bool,
-    fail: &dyn Fn(&str),
-) {
-    let observed = &world.observed;
-    if !(ending || observed.source.is_none() && attempt.source_gone) {
-        fail("the source was not proven to be gone");
-    }
-    if !owned && observed.target.is_some() {
-        fail("the target is not ours");
-    }
-    if action == SyncAction::DeleteTarget && attempt.verdict != Some(Ok(())) {
-        fail("the limit was not asked");
-    }
-    let namespace = observed.namespace.as_ref().map(|namespace| &namespace.value);
-    let current = observed.source_marks.current;
-    let created = observed.source_cluster.is_some()
-        && namespace.is_some_and(|value| value.created_for == Some(current));
-    let unneeded = created && !observed.namespace_shared && observed.target.is_none();
-    if action == SyncAction::DeleteNamespace && !unneeded {
-        fail("the namespace is not the pair's");
     }
 }
 
@@ -141,10 +118,6 @@ fn maybe<T>(rng: &mut Rng, make: fn(&mut Rng) -> T) -> Option<T> {
     (rng.u8(..4) > 0).then(|| make(rng))
 }
 
-fn random_namespace(rng: &mut Rng) -> Cached<TargetNamespace> {
-    namespace(one(rng, &[None, Some(0xa0), Some(0xa0), Some(0xb0), Some(5)]))
-}
-
 fn random_world(rng: &mut Rng) -> World {
     let mut world = World::new();
     world.rules.keeps_orphans = rng.bool();
@@ -152,12 +125,9 @@ fn random_world(rng: &mut Rng) -> World {
     let observed = &mut world.observed;
     observed.source = maybe(rng, random_source);
     observed.target = maybe(rng, random_target);
-    observed.namespace = maybe(rng, random_namespace);
-    if observed.target.is_some() && observed.namespace.is_none() {
-        observed.namespace = Some(namespace(None));
-    }
-    let missing = observed.namespace.is_none();
-    observed.namespace_shared = rng.u8(..4) == 0;
+    let ours = rng.bool();
+    let exists = observed.target.is_some() || rng.bool();
+    world.namespace = exists.then_some(Namespace { ours, terminating: false });
     let controllers = [None, Some(uid(2)), Some(uid(2)), Some(uid(5))];
     observed.uploads = (0..3).map(|_| one(rng, &controllers)).collect();
     observed.source_cluster = one(rng, &[Some(hub()), Some(hub()), None]);
@@ -165,18 +135,14 @@ fn random_world(rng: &mut Rng) -> World {
     if observed.source.is_none() && rng.bool() {
         world.unlisted = Some(random_source(rng));
     }
-    if world.observed.target.is_none() && world.observed.namespace.is_some() && rng.u8(..4) == 0 {
+    if world.observed.target.is_none() && world.namespace.is_some() && rng.u8(..4) == 0 {
         world.unlisted_target = Some(random_target(rng));
     }
     let grace = Err(Reason::GracePeriod(std::time::Duration::from_secs(1)));
     world.verdict = one(rng, &[Ok(()), grace, Err(Reason::TooMany)]);
     world.used = rng.bool();
     world.rules.adopt = one(rng, &[AdoptPolicy::Equal, AdoptPolicy::Always]);
-    world.missing = missing;
-    world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
-    if world.rules.namespaces == NamespacePolicy::Never {
-        world.observed.namespace = None;
-    }
+    world.rules.deletes_namespaces = rng.bool();
     world.rules.track = one(rng, &[Track::Source, Track::Target]);
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();
@@ -201,10 +167,12 @@ fn from_anywhere_a_pair_comes_to_rest_without_harm() {
         let refused = |action: &SyncAction| matches!(action, SyncAction::SyncSecret(index) if world.refused.contains(index));
         let mut rest = world.clone();
         let (steps, _) = rest.attempt(usize::MAX);
-        let refused = |action: &SyncAction| {
-            refused(action) || *action == SyncAction::DeleteNamespace && world.used
+        // The limit and a namespace may keep what is looked at.
+        let stays = |action: &SyncAction| {
+            refused(action)
+                || matches!(action, SyncAction::DeleteTarget | SyncAction::DeleteNamespace)
         };
-        let writes = steps.iter().any(|action| action.writes() && !refused(action));
+        let writes = steps.iter().any(|action| action.writes() && !stays(action));
         assert!(!writes, "seed {seed}: {steps:?} at rest");
     }
 }

@@ -4,9 +4,9 @@ use super::super::*;
 use crate::{
     model::{
         annotations::Uid,
-        object::{CopyOf, Generations, ObjectState, TargetNamespace, TargetObject},
+        object::{CopyOf, Generations, ObjectState, TargetObject},
     },
-    settings::{AdoptPolicy, NamespacePolicy, Track},
+    settings::{AdoptPolicy, Track},
     sync::observed::SourceMarks,
 };
 
@@ -20,8 +20,8 @@ pub(super) struct World {
     /// The same for a target.
     pub(super) unlisted_target: Option<Cached<TargetObject>>,
     pub(super) verdict: Result<(), Reason>,
-    /// The target's namespace does not exist.
-    pub(super) missing: bool,
+    /// The target's namespace.
+    pub(super) namespace: Option<Namespace>,
     /// Something else is in the namespace.
     pub(super) used: bool,
     /// The target's server mutates every content.
@@ -33,6 +33,14 @@ pub(super) struct World {
     made: u8,
 }
 
+/// The namespace of targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Namespace {
+    /// Created for targets.
+    pub(super) ours: bool,
+    pub(super) terminating: bool,
+}
+
 /// The final state, without anything that counts writes.
 #[derive(Debug, PartialEq)]
 pub(super) struct End {
@@ -42,7 +50,7 @@ pub(super) struct End {
     target: Option<(u64, u64, u64)>,
     /// The cluster and the place that the target's mark names.
     mark: Option<(u64, u64)>,
-    namespace: Option<TargetNamespace>,
+    namespace: Option<Namespace>,
     uploads: Vec<Option<Uid>>,
 }
 
@@ -74,7 +82,7 @@ pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
 }
 
 pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
-    known(2, TargetObject { state, copy_of: None, has_annotations: true, beside_spec: false })
+    known(2, TargetObject { state, copy_of: None })
 }
 
 /// How marks name the source's cluster: 0xa0, or 0xb0 while it is unverified; 0xa5 if it replaced that one, as a person
@@ -90,18 +98,13 @@ pub(super) fn copy() -> CopyOf {
     CopyOf { cluster: 0xa0, uid: uid(1), place: PLACE, generation: 1 }
 }
 
-/// A namespace that our instance created for objects of this cluster, or somebody else's.
-pub(super) fn namespace(created_for: Option<u64>) -> Cached<TargetNamespace> {
-    known(3, TargetNamespace { terminating: false, created_for })
-}
-
 pub(super) fn rules() -> SyncRules {
     SyncRules {
         track: Track::Source,
         keeps_orphans: false,
         adopt: AdoptPolicy::Equal,
-        namespaces: NamespacePolicy::Empty,
         creates_namespaces: true,
+        deletes_namespaces: true,
         status: true,
     }
 }
@@ -112,8 +115,6 @@ impl World {
         let observed = Observed {
             source: None,
             target: None,
-            namespace: Some(namespace(None)),
-            namespace_shared: false,
             uploads: Vec::new(),
             updated: None,
             uploaded: None,
@@ -128,7 +129,7 @@ impl World {
             unlisted: None,
             unlisted_target: None,
             verdict: Ok(()),
-            missing: false,
+            namespace: Some(Namespace::default()),
             used: false,
             alters: false,
             held: false,
@@ -138,7 +139,7 @@ impl World {
     }
 
     /// One attempt: its actions, at most `most` of them, and the pair's status.
-    pub(super) fn attempt(&mut self, most: usize) -> (Vec<SyncAction>, Option<PairStatus>) {
+    pub(super) fn attempt(&mut self, most: usize) -> (Vec<SyncAction>, Option<Option<Reason>>) {
         let (mut attempt, mut steps) = (Attempt::default(), Vec::new());
         while steps.len() < most {
             let action = next_action(&self.observed, &attempt, &self.rules);
@@ -198,7 +199,7 @@ impl World {
             mark: to
                 .and_then(|target| target.value.copy_of.as_ref())
                 .map(|copy| (copy.cluster, copy.place)),
-            namespace: observed.namespace.as_ref().map(|namespace| namespace.value.clone()),
+            namespace: self.namespace,
             uploads: observed.uploads.clone(),
         }
     }
@@ -206,8 +207,7 @@ impl World {
     /// The servers' own actions: terminating objects disappear with the objects that they control.
     pub(super) fn go_on(&mut self) {
         let observed = &mut self.observed;
-        let emptied =
-            observed.namespace.as_ref().is_some_and(|namespace| namespace.value.terminating);
+        let emptied = self.namespace.is_some_and(|namespace| namespace.terminating);
         let ends = observed.target.as_ref().is_some_and(|target| target.value.state.terminating);
         if (emptied || ends) && !self.held {
             let gone = observed.target.take().map(|target| target.uid);
@@ -216,7 +216,7 @@ impl World {
             }
         }
         if emptied && observed.target.is_none() {
-            (observed.namespace, self.missing) = (None, true);
+            self.namespace = None;
         }
         let free = |source: &Cached<SourceObject>| {
             source.value.state.terminating && source.value.finalizers == Finalizers::None
@@ -224,23 +224,24 @@ impl World {
         observed.source = observed.source.take().filter(|source| !free(source));
     }
 
-    fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<PairStatus> {
-        attempt.spec_started |= action.starts_spec();
+    fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<Option<Reason>> {
         match action {
-            SyncAction::ConfirmSourceGone => match self.unlisted.take() {
-                Some(source) => self.observed.source = Some(source),
-                None => attempt.source_gone = true,
-            },
-            SyncAction::ConfirmTargetGone => match self.unlisted_target.take() {
-                Some(target) => self.observed.target = Some(target),
-                None => attempt.target_gone = true,
-            },
-            SyncAction::CheckLimit => attempt.verdict = Some(self.verdict),
-            SyncAction::Create if self.missing => attempt.namespace_exists = Some(false),
-            SyncAction::Create
-                if self.observed.namespace.as_ref().is_some_and(|it| it.value.terminating) =>
-            {
-                return Some(PairStatus::NotInSync(Reason::NamespaceTerminating));
+            SyncAction::ConfirmGone if self.observed.source.is_none() => {
+                self.observed.source = self.unlisted.take();
+                let is_gone = self.observed.source.is_none();
+                attempt.gone = is_gone.then(|| self.observed.subjects());
+            }
+            SyncAction::ConfirmGone => {
+                self.observed.target = self.unlisted_target.take();
+                let is_gone = self.observed.target.is_none();
+                attempt.gone = is_gone.then(|| self.observed.subjects());
+            }
+            SyncAction::Create if self.namespace.is_none() => {
+                attempt.namespace_created = true;
+                self.namespace = Some(Namespace { ours: true, terminating: false });
+            }
+            SyncAction::Create if self.namespace.is_some_and(|it| it.terminating) => {
+                return Some(Some(Reason::NamespaceTerminating));
             }
             SyncAction::SyncSecret(index) => {
                 attempt.secrets_tried.push(index);
@@ -249,27 +250,27 @@ impl World {
                 }
             }
             SyncAction::DeleteTarget => {
+                if let Err(reason) = self.verdict {
+                    return Some(Some(reason));
+                }
                 self.observed.target.as_mut().unwrap().value.state.terminating = true;
-                return Some(PairStatus::NotInSync(Reason::TargetTerminating));
+                return Some(Some(Reason::TargetTerminating));
             }
             SyncAction::DeleteNamespace => {
-                self.observed.namespace.as_mut().unwrap().value.terminating = !self.used;
                 attempt.namespace_done = true;
-            }
-            action => {
-                if action == SyncAction::CreateNamespace {
-                    (self.missing, attempt.namespace_exists) = (false, Some(true));
+                let goes = |it: &&mut Namespace| it.ours && !self.used;
+                if let Some(namespace) = self.namespace.as_mut().filter(goes) {
+                    namespace.terminating = true;
                 }
-                self.write(action);
             }
+            action => self.write(action),
         }
         None
     }
 
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction) {
-        let follows = self.rules.namespaces == NamespacePolicy::Empty;
-        let Observed { source, target, namespace, updated, source_marks, .. } = &mut self.observed;
+        let Observed { source, target, updated, source_marks, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
         let cluster = source_marks.current;
@@ -279,9 +280,6 @@ impl World {
             (SyncAction::Release, _) => {
                 source.value.generations = Generations::default();
                 source.value.finalizers = Finalizers::None;
-            }
-            (SyncAction::CreateNamespace, _) => {
-                *namespace = Some(self::namespace(Some(cluster))).filter(|_| follows);
             }
             (SyncAction::Create, target @ None) => {
                 self.made += 1;
