@@ -81,12 +81,14 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
     let versions = match &wanted.version {
         Some(version) => vec![version.clone()],
         None => {
-            let group = discovery::document(client, &group_path(wanted), "APIGroup");
+            let path = format!("/apis/{}", wanted.group);
+            let group = discovery::document(client, &path, "APIGroup");
             versions(&group.map_err(|error| found_nothing(client, wanted, error))?)
         }
     };
     for version in versions.into_iter().take(MAX_VERSIONS) {
-        let kinds = served(client, wanted, &version, &["list", "watch"])?.into_iter();
+        let kinds = discovery::resources(client, &wanted.group, &version, &["list", "watch"]);
+        let kinds = kinds.map_err(|error| found_nothing(client, wanted, error))?.into_iter();
         let mut named = kinds.filter(|kind| kind.resource.plural == wanted.plural);
         if let Some(kind) = named.find(|kind| !kind.resource.kind.is_empty()) {
             return Ok(kind);
@@ -114,15 +116,14 @@ pub(crate) fn resolve_again(
     resolve(client, wanted)
 }
 
-/// All kinds of a server whose objects are in namespaces and can be listed, each in one version: some are in none that
-/// their group prefers.
+/// All kinds of a server whose objects are in namespaces and can be listed, in each version: some are in none that their
+/// group prefers.
 ///
 /// # Errors
 /// The first request's that fails: then some kinds are not known.
 pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     let groups = discovery::document(client, "/apis", "APIGroupList")?;
-    let mut kinds = Vec::new();
-    add_listed(client, ("", CORE), &mut kinds)?;
+    let mut kinds = discovery::resources(client, "", CORE, &["list"])?;
     for group in groups["groups"].as_array().into_iter().flatten() {
         let (name, versions) = (group["name"].as_str(), versions(group));
         let name = name.filter(|name| valid_name(name) && !versions.is_empty());
@@ -131,45 +132,11 @@ pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
             return Err(Error::BadPeer(format!("get /apis on {server}: a group is not usable")));
         };
         for version in &versions {
-            add_listed(client, (name, version), &mut kinds)?;
+            kinds.extend(discovery::resources(client, name, version, &["list"])?);
         }
     }
+    kinds.retain(|kind| kind.namespaced);
     Ok(kinds)
-}
-
-/// Adds the namespaced kinds of a version that are not known from another one.
-fn add_listed(
-    client: &Client,
-    (group, version): (&str, &str),
-    kinds: &mut Vec<ApiResource>,
-) -> Result<()> {
-    let (group, version) = (group.to_owned(), version.to_owned());
-    let of = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
-    for found in
-        served(client, &of, &version, &["list"])?.into_iter().filter(|kind| kind.namespaced)
-    {
-        let id = |kind: &ApiResource| (kind.resource.group.clone(), kind.resource.plural.clone());
-        if kinds.iter().all(|known| id(known) != id(&found)) {
-            kinds.push(found);
-        }
-    }
-    Ok(())
-}
-
-/// Path of the APIGroup document.
-fn group_path(wanted: &ResourceArg) -> String {
-    format!("/apis/{}", wanted.group)
-}
-
-/// The kinds of a version that allow these verbs.
-fn served(
-    client: &Client,
-    wanted: &ResourceArg,
-    version: &str,
-    verbs: &[&str],
-) -> Result<Vec<ApiResource>> {
-    let found = discovery::resources(client, &wanted.group, version, verbs);
-    found.map_err(|error| found_nothing(client, wanted, error))
 }
 
 fn found_nothing(client: &Client, wanted: &ResourceArg, error: Error) -> Error {

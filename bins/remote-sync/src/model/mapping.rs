@@ -114,15 +114,9 @@ impl NameMapping {
         let source = self.source(namespace, name);
         let target = self.target(namespace, name);
         for (side, (namespace, name)) in [("source", &source), ("target", &target)] {
-            if !namespace.is_empty() && !valid_label(namespace) {
-                return Err(format!(
-                    "the {side}'s namespace would be {namespace:?}, which is not a valid namespace name"
-                ));
-            }
-            if !valid_name(name) {
-                return Err(format!(
-                    "the {side} would be {name:?}, which is not a valid object name"
-                ));
+            if !namespace.is_empty() && !valid_label(namespace) || !valid_name(name) {
+                let place = key::of(namespace, name);
+                return Err(format!("the {side} would be {place:?}, which is not a valid name"));
             }
         }
         Ok(())

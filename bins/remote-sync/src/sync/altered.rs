@@ -9,27 +9,25 @@ const MOST: usize = 3;
 /// business, and a null is as good as nothing (apiserver `pkg/apiserver/schema/defaulting/prune.go`).
 pub(crate) fn altered(sent: &Value, kept: &Value) -> Option<String> {
     let mut fields = Vec::new();
-    compare(sent, Some(kept), &mut String::new(), &mut fields);
+    compare(sent, Some(kept), "", &mut fields);
     let more = if fields.len() > MOST { " and more" } else { "" };
     fields.truncate(MOST);
     (!fields.is_empty()).then(|| format!("the target's server {}{more}", fields.join(", ")))
 }
 
-fn compare(sent: &Value, kept: Option<&Value>, path: &mut String, fields: &mut Vec<String>) {
+fn compare(sent: &Value, kept: Option<&Value>, path: &str, fields: &mut Vec<String>) {
     match (sent, kept) {
         _ if fields.len() > MOST => {}
         (Value::Null, _) => {}
         (_, None) => fields.push(format!("dropped {path}")),
         (Value::Object(sent), Some(Value::Object(kept))) => {
             for (key, value) in sent {
-                within(path, &member(key), |path| compare(value, kept.get(key), path, fields));
+                compare(value, kept.get(key), &format!("{path}{}", member(key)), fields);
             }
         }
         (Value::Array(sent), Some(Value::Array(kept))) if sent.len() == kept.len() => {
             for (index, (value, kept)) in sent.iter().zip(kept).enumerate() {
-                within(path, &format!("[{index}]"), |path| {
-                    compare(value, Some(kept), path, fields)
-                });
+                compare(value, Some(kept), &format!("{path}[{index}]"), fields);
             }
         }
         (Value::Array(sent), Some(Value::Array(kept))) if is_among(sent, kept) => {}
@@ -49,15 +47,8 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one == other || one.as_f64().is_some_and(|number| Some(number) == other.as_f64())
 }
 
-pub(super) fn within(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
-    let length = path.len();
-    path.push_str(part);
-    then(path);
-    path.truncate(length);
-}
-
 /// As kubectl writes a JSONPath: `.spec`, `['app.kubernetes.io/name']`.
-pub(super) fn member(key: &str) -> String {
+fn member(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if key.chars().all(plain) { format!(".{key}") } else { format!("['{key}']") }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     ops::ControlFlow::{Break, Continue},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use apiclient::{
@@ -29,9 +29,6 @@ use crate::{
     },
 };
 
-/// The wait before a status is uploaded again to a kind that turned out to have none: discovery will say so.
-const NO_STATUS_WAIT: Duration = Duration::from_secs(30);
-
 impl PairContext<'_> {
     /// Performs an action.
     pub(crate) fn apply(
@@ -47,7 +44,7 @@ impl PairContext<'_> {
         match (action, &observed.source, &observed.target) {
             (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source)?,
             (SyncAction::UploadStatus, Some(source), Some(target)) => {
-                self.upload_status(source, target, attempt)?
+                self.upload_status(source, target)?;
             }
             (SyncAction::SyncSecret(index), Some(source), Some(target)) => {
                 return self.sync_secret(index, source, target, attempt);
@@ -93,18 +90,12 @@ impl PairContext<'_> {
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
-        attempt: &mut Attempt,
     ) -> Result<()> {
         let body = self.target.document(target)?;
         let patch = patch::status(source, &body["status"]);
         let place = self.source.at();
-        let written = match self.source.ask(&|c| c.patch(&place.status(), Patch::Json, &patch)) {
-            Err(Error::NotServed(_)) => {
-                attempt.upload_wait = Some(NO_STATUS_WAIT);
-                return Ok(());
-            }
-            written => self.source.keep(&written.map_err(stale)?)?,
-        };
+        let written = self.source.ask(&|c| c.patch(&place.status(), Patch::Json, &patch));
+        let written = self.source.keep(&written.map_err(stale)?)?;
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.memory().update(self.id, |memory| {
             let (what, became) = (target.value.state.status, written.value.state.status);

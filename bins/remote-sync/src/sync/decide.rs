@@ -2,8 +2,6 @@
 //! (sync-controller `controller/controller.go:135-282`); any of them may be the last before a crash, and the next
 //! process continues from what it observes.
 
-mod deletion;
-
 use crate::{
     model::object::{Cached, Finalizers, SourceObject},
     sync::{
@@ -100,10 +98,8 @@ pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRu
         return wait(if terminating { Reason::PausedDeletion } else { Reason::Paused });
     }
     match source {
-        None => deletion::without_source(observed, attempt, rules),
-        Some(source) if terminating => {
-            deletion::with_terminating_source(observed, source, attempt, rules)
-        }
+        None => without_source(observed, attempt, rules),
+        Some(source) if terminating => with_terminating_source(observed, source, attempt, rules),
         Some(source) => with_source(observed, source, attempt, rules),
     }
 }
@@ -203,6 +199,51 @@ fn download(
         return SyncAction::Release;
     }
     SyncAction::Done(None)
+}
+
+/// The source is being deleted: first the target, then its namespace, then our finalizer.
+fn with_terminating_source(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
+    let has_finalizer = has_finalizer(source);
+    match (&observed.target, observed.ownership()) {
+        (Some(target), Ownership::Ours) if target.value.state.terminating => {
+            wait(Reason::TargetTerminating)
+        }
+        (Some(_), Ownership::Ours) => SyncAction::DeleteTarget,
+        _ if !has_finalizer => SyncAction::Done(None),
+        // Nothing unmarked is deleted.
+        (Some(_), Ownership::Unmarked) if observed.may_adopt(rules) => {
+            SyncAction::Update { content: false, metadata: false }
+        }
+        (None, _) if attempt.gone != Some(observed.subjects()) => SyncAction::ConfirmGone,
+        (None, _) if deletes_namespace(attempt, rules) => SyncAction::DeleteNamespace,
+        _ => SyncAction::Release,
+    }
+}
+
+/// The source is in no list.
+fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
+    match (&observed.target, observed.ownership()) {
+        (Some(target), Ownership::Ours) if target.value.state.terminating => {
+            wait(Reason::TargetTerminating)
+        }
+        (Some(_), Ownership::Ours) if attempt.gone != Some(observed.subjects()) => {
+            SyncAction::ConfirmGone
+        }
+        (Some(_), Ownership::Ours) if rules.keeps_orphans => wait(Reason::OrphanKept),
+        (Some(_), Ownership::Ours) => SyncAction::DeleteTarget,
+        (Some(_), Ownership::Unproven) => wait(Reason::Unidentified),
+        (None, _) if deletes_namespace(attempt, rules) => SyncAction::DeleteNamespace,
+        _ => SyncAction::Done(None),
+    }
+}
+
+fn deletes_namespace(attempt: &Attempt, rules: &SyncRules) -> bool {
+    rules.deletes_namespaces && !attempt.namespace_done
 }
 
 pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {

@@ -27,15 +27,6 @@ use crate::{
     },
 };
 
-/// What a read says of the Namespace or the definition that a source belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
-    /// It is there, or may not be read.
-    NotKnownToEnd,
-    Terminating,
-    Absent,
-}
-
 impl PairContext<'_> {
     pub(crate) fn release(&self, source: &Cached<SourceObject>) -> Result<()> {
         let patch = patch::release(source, &self.context.reader);
@@ -114,9 +105,7 @@ impl PairContext<'_> {
     /// `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so a read now cannot be too early.
     /// Whoever may not read them has the limits alone.
     fn is_swept(&self, source: Option<&Cached<SourceObject>>) -> Result<bool> {
-        let namespace = NAMESPACES.cluster_object(&self.source.namespace);
-        let is_namespaced = !self.source.namespace.is_empty();
-        if is_namespaced && self.life_of_namespace(&namespace)? != Life::NotKnownToEnd {
+        if !self.source.namespace.is_empty() && self.is_namespace_swept()? {
             return Ok(true);
         }
         let kind = &self.kinds.source.resource;
@@ -124,40 +113,35 @@ impl PairContext<'_> {
             return Ok(false);
         }
         let name = kind.to_string();
-        let life = match self.life_at_source(&CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name)) {
+        match self.is_terminating(&CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name)) {
             // A definition may be large.
-            Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => {
-                return Ok(false);
+            Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => Ok(false),
+            Ok(None) => {
+                // Not each kind has a definition. One that had it is no longer served, which is an error here.
+                self.source.refresh(self.source.get(), source.map(|source| source.uid))?;
+                Ok(false)
             }
-            life => life?,
-        };
-        if life == Life::Absent {
-            // Not each kind has a definition. One that had it is no longer served, which is an error here.
-            let seen = source.map(|source| source.uid);
-            self.source.refresh(self.source.get(), seen)?;
+            ends => Ok(ends? == Some(true)),
         }
-        Ok(life == Life::Terminating)
     }
 
     /// Whoever has read one may read the next: a refusal then leaves it open whether that is being deleted.
-    fn life_of_namespace(&self, namespace: &Target<'_>) -> Result<Life> {
+    fn is_namespace_swept(&self) -> Result<bool> {
         let has_read = &self.remote.has_read_namespace;
-        match self.life_at_source(namespace) {
-            Err(Error::Forbidden(_)) if !has_read.load(Relaxed) => Ok(Life::NotKnownToEnd),
-            life => {
-                has_read.fetch_or(life.is_ok(), Relaxed);
-                life
+        match self.is_terminating(&NAMESPACES.cluster_object(&self.source.namespace)) {
+            Err(Error::Forbidden(_)) if !has_read.load(Relaxed) => Ok(false),
+            ends => {
+                has_read.fetch_or(ends.is_ok(), Relaxed);
+                Ok(ends? != Some(false))
             }
         }
     }
 
-    fn life_at_source(&self, place: &Target<'_>) -> Result<Life> {
+    /// Reads an object on the source's cluster; `None` if it is absent.
+    fn is_terminating(&self, place: &Target<'_>) -> Result<Option<bool>> {
         match self.source.ask(&|client| client.get(place)) {
-            Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
-                Ok(Life::Terminating)
-            }
-            Ok(_) => Ok(Life::NotKnownToEnd),
-            Err(Error::NotFound(_)) => Ok(Life::Absent),
+            Ok(object) => Ok(Some(object["metadata"]["deletionTimestamp"].is_string())),
+            Err(Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -1,34 +1,25 @@
 //! Bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to exactly the object that
 //! was observed, or fail.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::model::{
     annotations::{AnnotationKeys, Origin},
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
-/// An operation of a JSON patch (RFC 6902).
-fn operation(op: &str, path: &str, value: Option<Value>) -> Value {
-    let mut operation = Map::new();
-    operation.insert("op".into(), op.into());
-    operation.insert("path".into(), path.into());
-    operation.extend(value.map(|value| ("value".into(), value)));
-    operation.into()
-}
-
-/// The operation that adds this, or puts it in the place of what is there.
+/// The operation of a JSON patch (RFC 6902) that adds this, or puts it in the place of what is there.
 pub(crate) fn add(path: &str, value: impl Into<Value>) -> Value {
-    operation("add", path, Some(value.into()))
+    json!({"op": "add", "path": path, "value": value.into()})
 }
 
 pub(crate) fn remove(path: &str) -> Value {
-    operation("remove", path, None)
+    json!({"op": "remove", "path": path})
 }
 
 /// The operation that fails where something else is there.
 fn test(path: &str, value: &str) -> Value {
-    operation("test", path, Some(value.into()))
+    json!({"op": "test", "path": path, "value": value})
 }
 
 /// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of

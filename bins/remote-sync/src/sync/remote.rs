@@ -1,7 +1,5 @@
 //! Pairs of one remote: both sides, the workqueue, and the memory of each pair that its objects do not hold.
 
-mod obstacles;
-
 use std::{
     collections::BTreeMap,
     mem,
@@ -11,9 +9,8 @@ use std::{
 
 use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 
-pub(crate) use self::obstacles::LISTING;
 use crate::{
-    cache::cluster::{SourceSide, TargetSide},
+    cache::cluster::{ApiResources, SourceSide, TargetSide},
     connection::Connection,
     model::{
         key::{self, KindIndex, Pair, PerKind},
@@ -31,6 +28,9 @@ use crate::{
 /// The wait before the first object is tried again in a namespace that did not exist: without a right to read it,
 /// only a write shows that it does now.
 const TRY_NAMESPACE: Duration = Duration::from_secs(5);
+
+/// The obstacle of pairs that wait for lists alone.
+pub(crate) const LISTING: &str = "its objects are being listed";
 
 /// Everything between the local cluster and one remote.
 pub(crate) struct RemoteSync {
@@ -55,7 +55,7 @@ pub(crate) struct RemoteSync {
     enqueued_for: Mutex<Option<SourceMarks>>,
     memory: Mutex<Memory>,
     /// Target namespaces that could not be written to at these times, and why.
-    missing: Mutex<Vec<(String, (Reason, Instant))>>,
+    missing: Mutex<BTreeMap<String, (Reason, Instant)>>,
 }
 
 impl RemoteSync {
@@ -145,17 +145,16 @@ impl RemoteSync {
 
     /// Why a namespace could not be written to so recently that no other write is worth a try.
     pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> Option<Reason> {
-        let missing = lock(&self.missing);
-        let (_, (reason, since)) = missing.iter().find(|(name, _)| name == namespace)?;
-        (now.saturating_duration_since(*since) < TRY_NAMESPACE).then_some(*reason)
+        let (reason, since) = *lock(&self.missing).get(namespace)?;
+        (now.saturating_duration_since(since) < TRY_NAMESPACE).then_some(reason)
     }
 
     /// Records that a namespace cannot be written to, or that it can.
     pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<(Reason, Instant)>) {
         let mut all = lock(&self.missing);
-        all.retain(|(name, _)| name != namespace);
+        all.remove(namespace);
         if let Some((_, now)) = missing {
-            all.retain(|(_, (_, then))| now.saturating_duration_since(*then) < TRY_NAMESPACE);
+            all.retain(|_, (_, then)| now.saturating_duration_since(*then) < TRY_NAMESPACE);
             all.extend(missing.map(|missing| (namespace.to_owned(), missing)));
         }
     }
@@ -201,4 +200,64 @@ impl RemoteSync {
         let sources = pairs.iter().filter(|pair| self.has_source(pair)).count();
         (states, sources)
     }
+
+    /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
+    pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
+        self.check(kind).err()
+    }
+
+    fn check(&self, kind: KindIndex) -> Result<(), String> {
+        let [from, to] = self.clusters().map(session);
+        let (from, to) = (from?, to?);
+        let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
+        let trouble = || source.trouble().or_else(|| target.trouble());
+        let listing = |why: Option<String>| why.unwrap_or_else(|| LISTING.into());
+        let kinds =
+            ApiResources::of(&self.source, &self.target, kind).ok_or_else(|| listing(trouble()))?;
+        let (one, other) = (&kinds.source, &kinds.target);
+        let name = &one.resource.kind;
+        if one.namespaced != other.namespaced {
+            return Err(format!("{name} is namespaced on one side only"));
+        }
+        let versions = (&one.resource.version, &other.resource.version);
+        if versions.0 != versions.1 {
+            let (source, target) = versions;
+            return Err(format!("the source has version {source} and the target {target}"));
+        }
+        let complete =
+            source.is_complete(from) && target.is_complete(to) && self.target.has_secrets(to);
+        if complete {
+            return Ok(());
+        }
+        let mut secrets = self.target.secrets.iter().filter(|secrets| !secrets.is_refused());
+        Err(listing(trouble().or_else(|| secrets.find_map(|it| it.trouble()))))
+    }
+
+    /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
+    pub(crate) fn hindrance(&self, kind: KindIndex) -> Option<String> {
+        self.obstacle(kind).or_else(|| self.trouble(kind))
+    }
+
+    /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
+    pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
+        let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
+        source.trouble().or_else(|| target.trouble())
+    }
+
+    /// The Secrets of these names, as metrics name them, with the reason why their changes may go unnoticed at present.
+    pub(crate) fn secret_troubles(
+        &self,
+        names: &[String],
+    ) -> impl Iterator<Item = (String, Option<String>)> {
+        let troubles = self.target.secrets.iter().map(|secrets| secrets.trouble());
+        names.iter().map(|name| format!("secrets/{name}")).zip(troubles)
+    }
+}
+
+/// The number of a cluster's session, or why it has none.
+fn session(cluster: &Arc<Connection>) -> Result<u64, String> {
+    cluster.session().map(|session| session.number).map_err(|error| match cluster.error() {
+        Some(detail) => format!("{error}: {detail}"),
+        None => error.to_string(),
+    })
 }

@@ -75,19 +75,19 @@ fn names_that_no_object_can_have_are_refused() {
     let longest = "n".repeat(250);
     assert_eq!(check(&"a".repeat(60), &longest), Ok(()));
     for (namespace, name, sentence) in [
-        ("a", "", "the source would be \"-rs\", which is not a valid object name"),
-        ("a", "A", "the source would be \"A-rs\""),
-        ("a", &*format!("{longest}n"), "the source would be \"nnn"),
-        (&*"a".repeat(61), "test", "the target's namespace would be \"aaa"),
-        ("A", "test", "the source's namespace would be \"A\", which is not a valid namespace name"),
+        ("a", "", "the source would be \"a/-rs\", which is not a valid name"),
+        ("a", "A", "the source would be \"a/A-rs\""),
+        ("a", &*format!("{longest}n"), "the source would be \"a/nnn"),
+        (&*"a".repeat(61), "test", "the target would be \"aaa"),
+        ("A", "test", "the source would be \"A/test-rs\", which is not a valid name"),
     ] {
         let refusal = check(namespace, name).unwrap_err();
         assert!(refusal.starts_with(sentence), "{refusal}");
     }
     let refusal = names("rs", "", "").check("a", "x-").unwrap_err();
-    assert_eq!(refusal, "the target would be \"x-\", which is not a valid object name");
+    assert_eq!(refusal, "the target would be \"a/x-\", which is not a valid name");
     let refusal = names("rs", "", "").check("a", "").unwrap_err();
-    assert_eq!(refusal, "the target would be \"\", which is not a valid object name");
+    assert_eq!(refusal, "the target would be \"a/\", which is not a valid name");
 }
 
 #[test]
