@@ -245,23 +245,21 @@ impl ObjectReader {
     /// The digest of labels and annotations; for a target with `managed-keys`, of those keys only: the others
     /// are none of this program's business.
     fn metadata(&self, object: &Value, managed: Option<ManagedKeys<'_>>) -> u64 {
-        let managed = managed.as_ref();
-        let (labels, annotations) =
-            (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
+        let [labels, annotations] =
+            ["labels", "annotations"].map(|field| object["metadata"][field].as_object());
+        let has = |keys: &[&str], key: &str| keys.binary_search(&key).is_ok();
         // A managed key that is not copied any more counts: it has to go.
-        let counts_label = |key: &str| match managed {
-            Some(managed) => managed.labels.binary_search(&key).is_ok(),
+        let counts_label = |key: &str| match &managed {
+            Some(managed) => has(&managed.labels, key),
             None => self.copies_label(key),
         };
-        let counts_annotation = |key: &str| match managed {
-            Some(managed) => {
-                managed.annotations.binary_search(&key).is_ok() && !self.keys.is_ours(key)
-            }
+        let counts_annotation = |key: &str| match &managed {
+            Some(managed) => has(&managed.annotations, key) && !self.keys.is_ours(key),
             None => self.copies_annotation(key),
         };
-        let labels = digest::of_members(labels.as_object(), counts_label);
         // A label and an annotation of the same name must differ.
-        labels.rotate_left(1) ^ digest::of_members(annotations.as_object(), counts_annotation)
+        digest::of_members(labels, counts_label).rotate_left(1)
+            ^ digest::of_members(annotations, counts_annotation)
     }
 
     fn finalizers(&self, object: &Value) -> Finalizers {

@@ -51,7 +51,7 @@ impl PairContext<'_> {
             }
             (SyncAction::Create, Some(source), _) => return self.create(source, attempt),
             (SyncAction::Update { content, .. }, Some(source), Some(target)) => {
-                self.update(source, target, (content, !observed.is_marked()), attempt)?;
+                self.update(source, target, content, attempt)?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 self.record_generations(source, target)?;
@@ -133,16 +133,13 @@ impl PairContext<'_> {
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
-        (content, mark): (bool, bool),
+        content: bool,
         attempt: &mut Attempt,
     ) -> Result<()> {
         let source_body = self.source.document(source)?;
         let target_body = self.target.document(target)?;
         let desired = self.desired(&source_body, source);
-        let Some(patch) = desired.patch(target, &target_body, content, mark) else {
-            self.note_written(source, Some(target));
-            return Ok(());
-        };
+        let patch = desired.patch(target, &target_body, content);
         let place = self.target.at();
         let updated = match self.target.ask(&|c| c.patch(&place, Patch::Json, &patch)) {
             // The target keeps what its server refuses to take away, if it has all that it would be given: a

@@ -40,22 +40,29 @@ impl Desired<'_> {
         object.into()
     }
 
-    /// JSON patch that updates the target, whose document is `body`: labels and annotations, its `content` and its `mark`
-    /// if these are to be written. `None` if there is nothing to write.
+    /// JSON patch that updates the target, whose document is `body`: labels, annotations with the mark, and its `content`
+    /// if that is to be written.
     pub(crate) fn patch(
         &self,
         target: &Cached<TargetObject>,
         body: &Value,
         content: bool,
-        mark: bool,
-    ) -> Option<Value> {
+    ) -> Value {
         let mut patch = guarded(target);
-        let guards = patch.len();
         if content {
             self.patch_content(body, &mut patch);
         }
-        self.patch_metadata(body, content || mark, &mut patch);
-        (patch.len() > guards).then(|| patch.into())
+        let keys = &body["metadata"]["annotations"][&self.reader.keys.managed_keys];
+        let keys = keys.as_str().map(ManagedKeys::parse).unwrap_or_default();
+        let labels = merged(old(body, "labels"), &keys.labels, self.labels());
+        if old(body, "labels").map_or(!labels.is_empty(), |old| *old != labels) {
+            patch.push(add("/metadata/labels", labels));
+        }
+        let mut annotations =
+            merged(old(body, "annotations"), &keys.annotations, self.copied_annotations());
+        annotations.extend(self.origin_annotations());
+        patch.push(add("/metadata/annotations", annotations));
+        patch.into()
     }
 
     /// What the target's server did not keep when this was written, in words, by its answer.
@@ -83,38 +90,6 @@ impl Desired<'_> {
     /// The content of an existing target; its ignored fields are those of its document.
     fn updated_content(&self, body: &Value) -> Map<String, Value> {
         self.reader.rules.merged(self.content(), body)
-    }
-
-    /// The keys that the target records to have from its source, as it has them.
-    fn recorded_keys<'b>(&self, body: &'b Value) -> Option<&'b str> {
-        body["metadata"]["annotations"].get(&self.reader.keys.managed_keys)?.as_str()
-    }
-
-    /// Labels and annotations: those of the source, and those that others added to the target.
-    fn merged_metadata(&self, body: &Value) -> [Map<String, Value>; 2] {
-        let keys = self.recorded_keys(body).map(ManagedKeys::parse).unwrap_or_default();
-        let labels = merged(old(body, "labels"), &keys.labels, self.labels());
-        let annotations =
-            merged(old(body, "annotations"), &keys.annotations, self.copied_annotations());
-        [labels, annotations]
-    }
-
-    fn patch_metadata(&self, body: &Value, mark: bool, patch: &mut Vec<Value>) {
-        let differs = |field: &str, new: &Map<String, Value>| match old(body, field) {
-            Some(old) => old != new,
-            None => !new.is_empty(),
-        };
-        let [labels, mut annotations] = self.merged_metadata(body);
-        let labels_differ = differs("labels", &labels);
-        if labels_differ {
-            patch.push(add("/metadata/labels", labels));
-        }
-        // Our own annotations are no reason for a write, unless the recorded keys are wrong.
-        let stale = self.recorded_keys(body).is_some_and(|keys| keys != self.managed());
-        if mark || labels_differ || stale || differs("annotations", &annotations) {
-            annotations.extend(self.origin_annotations());
-            patch.push(add("/metadata/annotations", annotations));
-        }
     }
 
     fn content(&self) -> Map<String, Value> {

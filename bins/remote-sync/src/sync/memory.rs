@@ -65,17 +65,10 @@ impl Memory {
         pair: &Pair,
         change: impl FnOnce(&mut PairMemory) -> T,
     ) -> T {
-        if let Some(memory) = self.0.get_mut(pair) {
-            let result = change(memory);
-            if *memory == PairMemory::default() {
-                self.0.remove(pair);
-            }
-            return result;
-        }
-        let mut memory = PairMemory::default();
-        let result = change(&mut memory);
-        if memory != PairMemory::default() {
-            self.0.insert(pair.clone(), memory);
+        let memory = self.0.entry(pair.clone()).or_default();
+        let result = change(memory);
+        if *memory == PairMemory::default() {
+            self.0.remove(pair);
         }
         result
     }

@@ -78,8 +78,13 @@ impl PairContext<'_> {
         attempt.namespace_done = true;
         let name = &*self.target.namespace;
         let place = NAMESPACES.cluster_object(name);
+        let keep = |reason: &str| {
+            log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
+            Ok(Continue(()))
+        };
         let namespace = match self.target.ask(&|client| client.get(&place)) {
             Err(Error::NotFound(_)) => return Ok(Continue(())),
+            Err(error @ Error::Forbidden(_)) => return keep(&error.to_string()),
             found => found?,
         };
         let is_terminating = namespace["metadata"]["deletionTimestamp"].is_string();
@@ -89,18 +94,15 @@ impl PairContext<'_> {
         if is_terminating || !is_ours || self.remote.source.cluster.uid().is_none() {
             return Ok(Continue(()));
         }
-        let kept = match self.known_in_namespace() {
+        if self.known_in_namespace() {
             // Many lists, for nothing.
-            true => Some("another target is in it".to_owned()),
-            false => match self.target.ask(&|client| self.first_in_namespace(client)) {
-                Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
-                Err(error) => Some(error.to_string()),
-                Ok(found) => found,
-            },
-        };
-        if let Some(reason) = kept {
-            log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
-            return Ok(Continue(()));
+            return keep("another target is in it");
+        }
+        match self.target.ask(&|client| self.first_in_namespace(client)) {
+            Ok(None) => {}
+            Ok(Some(found)) => return keep(&found),
+            Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
+            Err(error) => return keep(&error.to_string()),
         }
         if !self.may_write(SyncAction::DeleteNamespace) {
             return Ok(Break(None));

@@ -43,11 +43,7 @@ pub(crate) fn finished(
         }
     };
     // What is not uploaded yet is not done: -once must not end here.
-    match (attempt.upload_wait, result) {
-        (Some(upload), ReconcileResult::Failed(wait)) => ReconcileResult::Failed(wait.min(upload)),
-        (Some(upload), _) => ReconcileResult::Failed(upload),
-        (None, result) => result,
-    }
+    attempt.upload_wait.map_or(result, ReconcileResult::Failed)
 }
 
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.

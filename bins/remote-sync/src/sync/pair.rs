@@ -156,22 +156,15 @@ impl<'a> PairContext<'a> {
         }
     }
 
-    /// Waits for its turn at both clusters, which costs nothing if no request follows. At the remote's own first:
-    /// for the local one all remotes wait.
-    pub(crate) fn begin(&self) -> Admission {
+    /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the remote's
+    /// own first: for the local one all remotes wait.
+    pub(crate) fn begin(&self) -> bool {
         let mut turns = [self.source.turn(), self.target.turn()];
         if self.context.settings.direction == Direction::Push {
             turns.reverse();
         }
         let priority = if self.item.urgent { Priority::Urgent } else { Priority::Backlog };
-        let mut waited = false;
-        for turn in turns {
-            match turn.begin(priority) {
-                Admission::Admitted { waited: now } => waited |= now,
-                ended => return ended,
-            }
-        }
-        Admission::Admitted { waited }
+        turns.iter().all(|turn| turn.begin(priority) != Admission::Stopped)
     }
 
     pub(crate) fn desired<'b>(

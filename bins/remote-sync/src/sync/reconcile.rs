@@ -8,7 +8,6 @@ use std::{
 use apiclient::{
     error::{Error, Result},
     lock::lock,
-    rate_limiter::Admission,
     workqueue::{ReconcileResult, WorkItem},
 };
 
@@ -89,7 +88,7 @@ impl<'a> Reconciler<'a> {
             }
             if !begun {
                 begun = true;
-                if self.begin() == Admission::Stopped {
+                if !self.begin() {
                     return Some(ReconcileResult::Done);
                 }
                 // By now something else may have to be done, or nothing.
@@ -118,16 +117,14 @@ impl<'a> Reconciler<'a> {
         Some(failed(&self.pair, &error))
     }
 
-    /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair.
-    fn begin(&mut self) -> Admission {
-        let is_dry = self.pair.context.settings.dry_run;
-        let admission =
-            if is_dry { Admission::Admitted { waited: false } } else { self.pair.begin() };
-        if self.pair.large {
-            let context: &'a SyncContext = self.pair.context;
-            self.large = Some(lock(&context.large));
+    /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair; `false` at the end.
+    fn begin(&mut self) -> bool {
+        let context: &'a SyncContext = self.pair.context;
+        if !context.settings.dry_run && !self.pair.begin() {
+            return false;
         }
-        if self.pair.remote.stop.raised() { Admission::Stopped } else { admission }
+        self.large = self.pair.large.then(|| lock(&context.large));
+        !self.pair.remote.stop.raised()
     }
 
     /// Performs an action. A Secret that cannot be written blocks neither the others nor the spec.

@@ -210,10 +210,9 @@ impl RemoteSync {
         let [from, to] = self.clusters().map(session);
         let (from, to) = (from?, to?);
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
-        let trouble = || source.trouble().or_else(|| target.trouble());
         let listing = |why: Option<String>| why.unwrap_or_else(|| LISTING.into());
-        let kinds =
-            ApiResources::of(&self.source, &self.target, kind).ok_or_else(|| listing(trouble()))?;
+        let kinds = ApiResources::of(&self.source, &self.target, kind);
+        let kinds = kinds.ok_or_else(|| listing(self.trouble(kind)))?;
         let (one, other) = (&kinds.source, &kinds.target);
         let name = &one.resource.kind;
         if one.namespaced != other.namespaced {
@@ -230,7 +229,7 @@ impl RemoteSync {
             return Ok(());
         }
         let mut secrets = self.target.secrets.iter().filter(|secrets| !secrets.is_refused());
-        Err(listing(trouble().or_else(|| secrets.find_map(|it| it.trouble()))))
+        Err(listing(self.trouble(kind).or_else(|| secrets.find_map(|it| it.trouble()))))
     }
 
     /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.

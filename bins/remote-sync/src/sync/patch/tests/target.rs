@@ -46,12 +46,12 @@ fn a_new_target_has_content_labels_and_annotations_alone() {
 }
 
 /// The target after an update, which must contain nothing but the differences.
-fn updated(from: &Value, before: &Value, content: bool, mark: bool) -> Option<Value> {
+fn updated(from: &Value, before: &Value, content: bool) -> Value {
     let reader = reader();
     let known = reader.target(before).unwrap();
-    let patch = desired(&reader, from).patch(&known, before, content, mark)?;
+    let patch = desired(&reader, from).patch(&known, before, content);
     assert_eq!(patch.as_array().unwrap()[..2], guards(TARGET));
-    Some(patched(before, &patch).unwrap())
+    patched(before, &patch).unwrap()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn an_ignored_field_is_set_once_and_stays_the_targets() {
     before["spec"]["replicas"] = json!(7);
     let update = |from: &Value| {
         let known = reader.target(&before).unwrap();
-        let patch = desired(&reader, from).patch(&known, &before, true, false).unwrap();
+        let patch = desired(&reader, from).patch(&known, &before, true);
         patched(&before, &patch).unwrap()
     };
     let after = update(&from);
@@ -92,7 +92,7 @@ fn tracking_of_argo_cd_is_not_copied_and_goes_where_it_was() {
         },
     }));
     let known = reader.target(&before).unwrap();
-    let patch = desired(&reader, &from).patch(&known, &before, false, false).unwrap();
+    let patch = desired(&reader, &from).patch(&known, &before, false);
     let after = patched(&before, &patch).unwrap();
     assert_eq!(after["metadata"]["labels"], json!({"a": "1", "argocd.argoproj.io/mine": "1"}));
     assert_eq!(after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|note");
@@ -122,7 +122,7 @@ fn content_that_the_source_lacks_goes() {
     let mut before = target(&json!({}));
     (before["binaryData"], before["status"]) = (json!({"k": ""}), json!({"x": 1}));
     before.as_object_mut().unwrap().remove("spec");
-    let after = updated(&from, &before, true, false).unwrap();
+    let after = updated(&from, &before, true);
     assert_eq!((&after["data"], &after["spec"]), (&from["data"], &from["spec"]));
     assert_eq!((after.get("binaryData"), &after["status"]), (None, &before["status"]));
 }
@@ -139,7 +139,7 @@ fn the_target_s_own_keys_stay_and_those_that_the_source_had_go() {
             "cloud.teleport.dev/managed-keys": "a,b|gone,note",
         },
     }));
-    let after = updated(&from, &before, false, false).unwrap();
+    let after = updated(&from, &before, false);
     assert_eq!(after["metadata"]["labels"], json!({"a": "1", "mine": "1"}));
     let annotations = json!({
         "note": "x",
@@ -149,20 +149,6 @@ fn the_target_s_own_keys_stay_and_those_that_the_source_had_go() {
     });
     assert_eq!(after["metadata"]["annotations"], annotations);
     assert_eq!(after["spec"], before["spec"]);
-    assert_eq!(updated(&from, &after, false, false), None, "nothing is left to write");
-}
-
-#[test]
-fn marks_alone_are_no_reason_for_a_write() {
-    let from = full_source();
-    let unmarked =
-        target(&json!({"labels": {"a": "1", "mine": "1"}, "annotations": {"note": "x"}}));
-    assert_eq!(updated(&from, &unmarked, false, false), None);
-    let mut stale = unmarked;
-    stale["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"] = json!("|note");
-    let after = updated(&from, &stale, false, false).unwrap();
-    let managed = &after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"];
-    assert_eq!(managed, "a|note", "but for one that is wrong");
 }
 
 #[test]
@@ -171,7 +157,7 @@ fn what_was_written_reads_as_equal() {
     let before = target(&json!({"labels": {"mine": "1"}, "annotations": {"local": "1"}}));
     let known = reader.target(&before).unwrap();
     let desired = desired(&reader, &from);
-    let patch = desired.patch(&known, &before, true, false).unwrap();
+    let patch = desired.patch(&known, &before, true);
     let mut created = desired.created(&BUDGETS.object("team", "web"));
     (created["metadata"]["uid"], created["metadata"]["resourceVersion"]) =
         (json!(TARGET), json!("222"));
@@ -189,7 +175,7 @@ fn what_was_written_reads_as_equal() {
 fn a_mark_says_whose_copy_it_is() {
     let (reader, from) = (reader(), full_source());
     let before = target(&json!({"labels": {"a": "1", "mine": "1"}, "annotations": {"note": "x"}}));
-    let after = updated(&from, &before, false, true).unwrap();
+    let after = updated(&from, &before, false);
     let copy = reader.target(&after).unwrap().value.copy_of.unwrap();
     assert_eq!(copy.place, reader.place("team", "web-rs", FINALIZER));
     assert_eq!(after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|note");
