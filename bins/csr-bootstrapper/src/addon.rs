@@ -8,38 +8,34 @@ mod status;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Instant,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use apiclient::{
+    backoff::Backoff,
     client::Client,
     controller,
-    error::Result,
-    lock::lock,
+    error::{Error, Result},
+    log_line::seconds,
     log_object,
     reflector::{Lookup, Store},
-    resource::Resource,
-    status_writer::StatusWriter,
+    resource::{Resource, Target},
     stop::Stop,
     watch::Selection,
 };
+use log::Level;
 use serde_json::Value;
 use sidecar::runtime;
 
 pub(crate) use self::managed_cluster_addon::AddOn;
 use self::{
-    availability::LeaseReader,
-    managed_cluster_addon::{AVAILABLE, AddOnNamespace},
     registration::{
-        AddOnContext, Inputs, Keeper, RegistrationSecret, RegistrationStore, desired,
-        service_account_user,
+        AddOnContext, RegistrationSecret, RegistrationStore, SecretController, desired,
     },
-    status::AddOnStatus,
+    status::AddOnReporter,
 };
-use crate::{
-    agent::Agent, managedcluster::accepted, settings::KubeClientDriver, state::HubSession,
-};
+use crate::{agent::Agent, managedcluster::accepted, state::HubSession};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -50,67 +46,58 @@ static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
 );
 /// The most add-ons that are kept: each costs memory, and a hub may list any number.
 const MAX_ADDONS: usize = 500;
-/// Nor may the texts of all their registrations be longer: a few add-ons could fill the memory, and the store of pending
-/// requests, otherwise.
-const MAX_TOTAL_LENGTH: usize = 256 << 10;
+/// Nor may all their registrations weigh more: a few add-ons could fill the memory, and the store, otherwise.
+const MAX_TOTAL_WEIGHT: usize = 256 << 10;
+/// Leases and Secrets are read this often: upstream's AddOnLeaseControllerSyncInterval. A watch would need the right to
+/// list all Secrets of a namespace.
+const READ_INTERVAL: Duration = Duration::from_secs(30);
+/// The longest wait after a failure: a namespace that does not exist yet comes with the add-on's other objects.
+const MAX_BACKOFF: Duration = Duration::from_secs(15);
+
+/// The readable add-ons, by name.
+type AddOns = BTreeMap<String, Arc<AddOn>>;
 
 /// No add-ons yet, with room for as many as are kept.
 pub(crate) fn store() -> Store<Arc<AddOn>> {
-    Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_LENGTH, |addon| addon.length())
+    Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_WEIGHT, |addon| addon.weight)
 }
 
-/// Starts the watch of add-ons, and a loop for each cluster that their agents run on; the loops share the store.
+/// Starts the watch of add-ons, and a loop for each cluster that their agents run on: neither waits for the other.
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
     runtime::spawn_with("addons", agent, follow)?;
-    let store = Arc::new(Mutex::new(RegistrationStore::new(agent)));
-    let clusters = match agent.other_spoke() {
-        Some(_) => &[("addon-agents", Some(false)), ("addon-hosted", Some(true))][..],
-        None => &[("addon-agents", None)],
-    };
-    for &(thread, hosted) in clusters {
-        let (agent, store) = (agent.clone(), store.clone());
-        runtime::spawn(thread, move || run(&agent, &store, hosted))?;
+    runtime::spawn_with("addon-agents", agent, |agent| run(agent, false))?;
+    match agent.other_spoke() {
+        Some(_) => runtime::spawn_with("addon-hosted", agent, |agent| run(agent, true)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Keeps the add-ons of each session once the hub has accepted the cluster: before, it grants no right to them.
 fn follow(agent: &Agent) {
+    let apart = agent.other_spoke().is_some();
     while let Some(session) = agent.next_session() {
         controller::run(&agent.stop, || {
             let waits = !session.stop.raised() && !is_accepted(&session);
             waits.then(|| Instant::now() + Stop::SLICE)
         });
-        let target = MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster);
-        let (selection, addons) = (Selection::all(target), &session.addons);
-        let parse = |object: Value| {
-            let addon = AddOn::of(&object)?;
-            let before = match addons.get(object["metadata"]["name"].as_str()?) {
-                Lookup::Object(before) => Some(before),
-                Lookup::Unknown | Lookup::Absent | Lookup::Invalid => None,
-            };
-            Some(Arc::new(addon.following(before.as_deref(), Instant::now())))
-        };
-        agent.reflect(addons, &session.client, &selection, &session.stop, parse);
+        let selection = Selection::all(MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster));
+        let parse = |object: Value| AddOn::of(&object, apart).map(Arc::new);
+        agent.reflect(&session.addons, &session.client, &selection, &session.stop, parse);
     }
 }
 
-/// The readable add-ons, by name.
-type AddOns = BTreeMap<String, Arc<AddOn>>;
-
-/// Works for the add-ons of one cluster until the end of the process: for `hosted` ones, for others, or for all.
-fn run(agent: &Agent, store: &Mutex<RegistrationStore>, hosted: Option<bool>) {
+/// Works for the add-ons of one cluster until the end of the process: for the `hosted` ones, or for the others.
+fn run(agent: &Agent, hosted: bool) {
+    let mut store = RegistrationStore::new(agent);
     while let Some(session) = agent.next_session() {
         let mut controller = AddOnController {
-            context: AddOnContext { agent, session: &session, store },
             hosted,
-            leases: BTreeMap::new(),
-            keepers: BTreeMap::new(),
-            writer: StatusWriter::default(),
-            knows_driver: true,
+            context: AddOnContext { agent, session: &session, store: &mut store },
+            secrets: BTreeMap::new(),
+            reporters: BTreeMap::new(),
         };
         controller::run(&agent.stop, || (!session.stop.raised()).then(|| controller.reconcile()));
     }
@@ -118,141 +105,75 @@ fn run(agent: &Agent, store: &Mutex<RegistrationStore>, hosted: Option<bool>) {
 
 /// The state of one session.
 struct AddOnController<'a> {
+    hosted: bool,
     context: AddOnContext<'a>,
-    hosted: Option<bool>,
-    /// By the add-on's name.
-    leases: BTreeMap<String, LeaseReader>,
-    keepers: BTreeMap<RegistrationSecret, Keeper>,
-    writer: StatusWriter<String>,
-    /// The hub knows the field of the driver: it is OCM 1.2 or newer.
-    knows_driver: bool,
+    secrets: BTreeMap<RegistrationSecret, SecretController>,
+    /// By the name and the namespace of the add-on.
+    reporters: BTreeMap<(String, String), AddOnReporter>,
 }
 
 impl AddOnController<'_> {
-    fn is_mine(&self, hosted: bool) -> bool {
-        self.hosted.is_none_or(|mine| mine == hosted)
-    }
-
     /// Performs what is due; returns when to come again if nothing changes.
     fn reconcile(&mut self) -> Instant {
-        let (session, now) = (self.context.session, Instant::now());
-        let later = now + Stop::SLICE;
+        let session = self.context.session;
+        let later = Instant::now() + Stop::SLICE;
         if !is_accepted(session) {
             return later;
         }
-        let Some(addons) = session.addons.read(|all| {
-            let known = all.iter().filter_map(|(name, addon)| Some((name, addon.as_ref()?)));
-            known.map(|(name, addon)| (name.clone(), addon.at(now))).collect::<AddOns>()
-        }) else {
-            return later;
-        };
-        let moves = addons.values().filter_map(|addon| addon.hosted_until).min();
-        let until = moves.unwrap_or(later).min(self.keep_credentials(&addons));
-        until.min(self.report(&addons))
+        let addons = session.addons.read(|all| {
+            let readable = all.iter().filter_map(|(name, it)| Some((name.clone(), it.clone()?)));
+            readable.collect::<AddOns>()
+        });
+        let Some(addons) = addons else { return later };
+        self.keep_secrets(&addons).min(self.report(&addons))
     }
 
-    /// Compares the desired credentials with the kept ones, and does what is due.
-    fn keep_credentials(&mut self, addons: &AddOns) -> Instant {
-        let AddOnContext { agent, session, store } = self.context;
-        let registrations = {
-            let mut store = lock(store);
-            if let Err(until) = store.refresh() {
-                return until;
-            }
-            desired(&Inputs {
-                addons,
-                is_gone: &|name| session.addons.get(name) == Lookup::Absent,
-                stored: &store.all(),
-                names: &session.names,
-                driver: agent.settings.addon_driver,
-                apart: agent.other_spoke().is_some(),
-            })
-        };
-        self.keepers.retain(|secret, keeper| {
-            let is_kept = registrations.contains_key(secret);
+    /// Compares the desired credentials with the stored ones, and does what is due.
+    fn keep_secrets(&mut self, addons: &AddOns) -> Instant {
+        let AddOnContext { agent, session, store } = &mut self.context;
+        if let Err(until) = store.refresh() {
+            return until;
+        }
+        let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
+        let driver = agent.settings.addon_driver;
+        let mut desired = desired(addons, &store.all(), is_gone, (&session.names, driver));
+        desired.retain(|secret, _| secret.hosted == self.hosted);
+        self.secrets.retain(|secret, controller| {
+            let is_kept = desired.contains_key(secret);
             if !is_kept {
-                keeper.close(session);
+                controller.close(session);
             }
             is_kept
         });
         let mut until = Instant::now() + Stop::SLICE;
-        for (secret, registration) in registrations {
-            if session.stop.raised() {
+        for (secret, registration) in desired {
+            if self.context.session.stop.raised() {
                 break;
             }
-            if self.is_mine(secret.namespace.hosted) {
-                let keeper = self.keepers.entry(secret.clone()).or_default();
-                until = until.min(keeper.reconcile(&secret, registration, self.context));
-            }
+            let controller = self.secrets.entry(secret.clone()).or_default();
+            until = until.min(controller.reconcile(&secret, registration, &mut self.context));
         }
         until
     }
 
-    /// Reads the Leases that are due, and reports each add-on; returns when to come again.
+    /// Reports each add-on; returns when to come again.
     fn report(&mut self, addons: &AddOns) -> Instant {
         let AddOnContext { agent, session, .. } = self.context;
-        self.leases.retain(|name, _| addons.contains_key(name));
-        self.writer.retain(|name| addons.contains_key(name));
-        let mut statuses: BTreeMap<String, AddOnStatus> = BTreeMap::new();
-        for (addon, condition) in self.keepers.values().filter_map(Keeper::condition) {
-            statuses.entry(addon.to_owned()).or_default().add(condition);
-        }
+        let is_mine = |addon: &AddOn| addon.hosted == self.hosted;
+        self.reporters.retain(|(name, namespace), _| {
+            addons.get(name).is_some_and(|addon| is_mine(addon) && addon.namespace == *namespace)
+        });
         let mut until = Instant::now() + Stop::SLICE;
-        for (name, addon) in addons {
+        for addon in addons.values().filter(|addon| is_mine(addon)) {
             if session.stop.raised() {
                 break;
             }
-            if !self.is_mine(addon.namespace.hosted && agent.other_spoke().is_some()) {
-                continue;
-            }
-            let mut wanted = AddOnStatus::default();
-            if !addon.terminating {
-                wanted = statuses.remove(name).unwrap_or_default();
-                self.set_driver(&mut wanted, name, addon);
-            }
-            if !addon.customized {
-                let lease = self.leases.entry(name.clone()).or_default();
-                until = until.min(lease.refresh(agent, name, addon));
-                let condition = lease.condition.clone();
-                condition.into_iter().for_each(|condition| wanted.add((AVAILABLE, condition)));
-            }
-            until = until.min(self.write(name, addon, &wanted));
+            let key = (addon.name.clone(), addon.namespace.clone());
+            let credentials = self.secrets.values().filter_map(|it| it.condition(&addon.name));
+            let reporter = self.reporters.entry(key).or_default();
+            until = until.min(reporter.reconcile(agent, session, addon, credentials));
         }
         until
-    }
-
-    fn set_driver(&self, status: &mut AddOnStatus, name: &str, addon: &AddOn) {
-        let AddOnContext { agent, session, .. } = self.context;
-        let driver = agent.settings.addon_driver;
-        let user = matches!(driver, KubeClientDriver::Token { .. })
-            .then(|| service_account_user(&session.names.cluster, name));
-        status.set_driver(addon, driver.name(), user);
-        if !self.knows_driver {
-            status.driver = None;
-        }
-    }
-
-    /// Writes the status if the hub has another one; returns when to come again.
-    fn write(&mut self, name: &String, addon: &AddOn, wanted: &AddOnStatus) -> Instant {
-        let (session, now) = (self.context.session, Instant::now());
-        match self.writer.due(name, wanted.differs_from(addon)) {
-            None => return now + Stop::SLICE,
-            Some(due) if now < due => return due,
-            Some(_) => {}
-        }
-        match wanted.write(session, name, addon) {
-            Ok(written) => {
-                self.writer.wrote(name);
-                let drops = |it: AddOn| wanted.driver.is_some_and(|driver| it.driver != driver);
-                self.knows_driver &= !written.is_some_and(drops);
-            }
-            Err(error) => {
-                let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, name);
-                let level = self.writer.failed(name, &error);
-                log_object!(level, target, error:% = error; "the status of an add-on is not reported");
-            }
-        }
-        now
     }
 }
 
@@ -261,6 +182,45 @@ fn is_accepted(session: &HubSession) -> bool {
 }
 
 /// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
-fn cluster_of<'a>(agent: &'a Agent, namespace: &AddOnNamespace) -> &'a Client {
-    if namespace.hosted { &agent.management } else { agent.spoke() }
+fn cluster_of(agent: &Agent, hosted: bool) -> &Client {
+    if hosted { &agent.management } else { agent.spoke() }
+}
+
+/// When something is due: after a success when that says, after a failure with back-off.
+struct Due {
+    at: Instant,
+    errors: Backoff,
+}
+
+impl Default for Due {
+    fn default() -> Self {
+        Self { at: Instant::now(), errors: Backoff::new(MAX_BACKOFF) }
+    }
+}
+
+impl Due {
+    /// Returns whether the last attempt failed.
+    fn is_failing(&self) -> bool {
+        self.errors.failures() > 0
+    }
+
+    /// Takes the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
+    fn set(&mut self, result: Result<Instant>, target: &Target<'_>, what: &str) -> Instant {
+        self.at = match result {
+            Ok(at) => {
+                self.errors.succeeded();
+                at
+            }
+            Err(error) => {
+                let now = Instant::now();
+                let retry = self.errors.failed(&error, now, fastrand::f64());
+                let is_routine = matches!(error, Error::Conflict(_));
+                let level = if is_routine { Level::Debug } else { retry.level() };
+                let retry_in = seconds(retry.wait);
+                log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
+                now + retry.wait
+            }
+        };
+        self.at
+    }
 }

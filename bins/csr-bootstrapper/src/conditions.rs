@@ -1,9 +1,6 @@
 //! Conditions in the status of objects on the hub: pure.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    time::SystemTime,
-};
+use std::time::SystemTime;
 
 use apiclient::time::seconds_time;
 use serde_json::{Value, json};
@@ -22,13 +19,6 @@ pub(crate) type TypedCondition = (&'static str, Condition);
 impl Condition {
     pub(crate) fn new(status: &str, reason: &str, message: String) -> Self {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
-    }
-
-    /// Tells conditions apart, whose texts may have any length.
-    pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
     }
 
     /// The condition of this type in the status of `object`, if there is one.

@@ -2,18 +2,19 @@
 //! Which are desired is decided here, without I/O.
 
 mod certificate;
-mod keeper;
+mod secret;
 mod store;
 mod token;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
-};
+use std::collections::BTreeMap;
 
 use apiclient::resource::{SECRETS, Target, valid_name};
+use serde::{Deserialize, Serialize};
 
-use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
+use super::{
+    AddOns,
+    managed_cluster_addon::{AddOn, RegistrationConfig},
+};
 use crate::{
     agent::Agent,
     certificate::{
@@ -24,30 +25,25 @@ use crate::{
     state::HubSession,
 };
 
-pub(super) use self::{keeper::Keeper, store::RegistrationStore};
+pub(super) use self::{secret::SecretController, store::RegistrationStore};
 
 /// The Secret of a registration.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct RegistrationSecret {
-    pub(super) namespace: AddOnNamespace,
-    pub(super) name: String,
+    /// It is on the management cluster, not on the spoke.
+    pub(super) hosted: bool,
+    namespace: String,
+    name: String,
 }
 
 impl RegistrationSecret {
     fn target(&self) -> Target<'_> {
-        SECRETS.object(&self.namespace.name, &self.name)
+        SECRETS.object(&self.namespace, &self.name)
     }
 
     /// `Secret ns/name`, for sentences.
     fn sentence_name(&self) -> String {
-        format!("Secret {}/{}", self.namespace.name, self.name)
-    }
-
-    /// The Secret where it is: where the spoke is the management cluster, that of a hosted add-on is at the same place as
-    /// that of any other.
-    fn placed(mut self, apart: bool) -> Self {
-        self.namespace.hosted &= apart;
-        self
+        format!("Secret {}/{}", self.namespace, self.name)
     }
 }
 
@@ -66,96 +62,71 @@ enum Credential {
         /// The default user before OCM 1.3, if the add-on names none: a certificate of that keeps its user at renewal.
         former_user: Option<String>,
     },
-    /// A token of this add-on's ServiceAccount.
+    /// A token of the add-on's ServiceAccount.
     Token {
         lifetime: u32,
-        /// Its uid, or else what the token waits for.
-        account: Result<String, &'static str>,
+        /// Its uid, once the hub has made it.
+        account: Option<String>,
     },
 }
 
-/// What the work on add-ons needs.
-#[derive(Clone, Copy)]
+/// The parts of the program that the work on add-ons needs.
 pub(super) struct AddOnContext<'a> {
     pub(super) agent: &'a Agent,
     pub(super) session: &'a HubSession,
-    pub(super) store: &'a Mutex<RegistrationStore>,
+    pub(super) store: &'a mut RegistrationStore,
 }
 
-/// What is known at one moment.
-#[derive(Clone, Copy)]
-pub(super) struct Inputs<'a> {
-    /// The add-ons that can be read, by name.
-    pub(super) addons: &'a BTreeMap<String, Arc<AddOn>>,
-    /// Returns whether the add-on is gone from the hub for certain.
-    pub(super) is_gone: &'a dyn Fn(&str) -> bool,
-    /// The Secrets that are kept, each with its add-on.
-    pub(super) stored: &'a [(RegistrationSecret, String)],
-    pub(super) names: &'a AgentNames,
-    pub(super) driver: KubeClientDriver,
-    /// The spoke is another cluster than the management cluster.
-    pub(super) apart: bool,
-}
-
-/// The desired registrations of all add-ons by their Secrets; `None` removes an obsolete Secret.
-pub(super) fn desired(inputs: &Inputs<'_>) -> BTreeMap<RegistrationSecret, Option<Registration>> {
-    let Inputs { addons, stored, apart, .. } = *inputs;
-    let named = addons.iter().map(|(name, addon)| (name, inputs.registrations(name, addon)));
-    let named: BTreeMap<_, _> = named.collect();
-    let kept: BTreeSet<_> = stored.iter().map(|(it, _)| it.clone().placed(apart)).collect();
-    // The hub certainly no longer has the add-on, or the add-on no longer names the Secret.
-    let is_obsolete = |(secret, name): &&(RegistrationSecret, String)| match addons.get(name) {
-        Some(addon) => {
-            !addon.terminating && !named[name].contains_key(&secret.clone().placed(apart))
+/// The desired registrations of all `addons` by their Secrets. `None` deletes a Secret of those in `stored`, each with its
+/// add-on: the add-on `is_gone` from the hub for certain, or no longer names the Secret.
+pub(super) fn desired(
+    addons: &AddOns,
+    stored: &BTreeMap<RegistrationSecret, String>,
+    is_gone: impl Fn(&str) -> bool,
+    settings: (&AgentNames, KubeClientDriver),
+) -> BTreeMap<RegistrationSecret, Option<Registration>> {
+    let mut desired = BTreeMap::new();
+    for addon in addons.values() {
+        for config in &addon.registrations {
+            let Some((secret, registration)) = registration(addon, config, settings) else {
+                continue;
+            };
+            // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
+            if !addon.terminating || stored.contains_key(&secret) {
+                // Of two for one Secret the first counts.
+                desired.entry(secret).or_insert(Some(registration));
+            }
         }
-        None => (inputs.is_gone)(name),
-    };
-    let obsolete: Vec<_> = stored.iter().filter(is_obsolete).collect();
-    // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
-    let wanted = named.into_iter().flat_map(|(name, all)| {
-        let (terminating, kept) = (addons[name].terminating, &kept);
-        all.into_iter().filter(move |(secret, _)| !terminating || kept.contains(secret))
-    });
-    let mut desired: BTreeMap<_, _> =
-        wanted.map(|(secret, registration)| (secret, Some(registration))).collect();
-    for (secret, _) in obsolete {
-        if !desired.contains_key(&secret.clone().placed(apart)) {
-            desired.insert(secret.clone(), None);
+    }
+    for (secret, name) in stored {
+        let is_obsolete = addons.get(name).map_or_else(|| is_gone(name), |it| !it.terminating);
+        if is_obsolete {
+            desired.entry(secret.clone()).or_insert(None);
         }
     }
     desired
 }
 
-impl Inputs<'_> {
-    /// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid
-    /// name are left out.
-    fn registrations(
-        &self,
-        name: &str,
-        addon: &AddOn,
-    ) -> BTreeMap<RegistrationSecret, Registration> {
-        let mut all = BTreeMap::new();
-        for config in &addon.registrations {
-            let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
-            let secret = match is_kube_client {
-                true => format!("{name}-hub-kubeconfig"),
-                false => format!("{name}-{}-client-cert", config.signer.replace('/', "-")),
-            };
-            let secret = RegistrationSecret { namespace: addon.namespace.clone(), name: secret };
-            let secret = secret.placed(self.apart);
-            if !valid_name(&secret.name) || all.contains_key(&secret) {
-                continue;
-            }
-            let credential = match self.driver {
-                KubeClientDriver::Token { lifetime } if is_kube_client => {
-                    Credential::Token { lifetime, account: addon.service_account.clone() }
-                }
-                _ => certificate(name, config, self.names),
-            };
-            all.insert(secret, Registration { addon: name.to_owned(), credential });
+/// The Secret and the credential for one of an add-on's registrations; `None` without a valid name.
+fn registration(
+    addon: &AddOn,
+    config: &RegistrationConfig,
+    (names, driver): (&AgentNames, KubeClientDriver),
+) -> Option<(RegistrationSecret, Registration)> {
+    let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
+    let name = match is_kube_client {
+        true => format!("{}-hub-kubeconfig", addon.name),
+        false => format!("{}-{}-client-cert", addon.name, config.signer.replace('/', "-")),
+    };
+    let credential = match driver {
+        KubeClientDriver::Token { lifetime } if is_kube_client => {
+            Credential::Token { lifetime, account: addon.service_account.clone() }
         }
-        all
-    }
+        _ => certificate(&addon.name, config, names),
+    };
+    let (hosted, namespace) = (addon.hosted, addon.namespace.clone());
+    let registration = Registration { addon: addon.name.clone(), credential };
+    valid_name(&name).then_some((RegistrationSecret { hosted, namespace, name }, registration))
 }
 
 /// The ServiceAccount on the hub of an add-on's agent that has a token.
@@ -172,15 +143,12 @@ pub(super) fn service_account_user(cluster: &str, addon: &str) -> String {
 /// `pkg/registration/register/csr/csr.go:657-663`; before, the last part of the user was the agent's name).
 fn certificate(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> Credential {
     let AgentNames { cluster, agent } = names;
-    let mut subject = config.subject.clone();
-    if subject.user == service_account_user(cluster, addon) {
-        // Left from the time when its agent had a token.
-        subject.user.clear();
-    }
+    let (mut subject, mut former_user) = (config.subject.clone(), None);
     let group = format!("system:open-cluster-management:cluster:{cluster}:addon:{addon}");
-    let former_user = subject.user.is_empty().then(|| format!("{group}:agent:{agent}"));
-    if subject.user.is_empty() {
+    // Its ServiceAccount is left from the time when its agent had a token.
+    if subject.user.is_empty() || subject.user == service_account_user(cluster, addon) {
         subject.user = format!("{group}:agent:{addon}");
+        former_user = Some(format!("{group}:agent:{agent}"));
     }
     if subject.groups.is_empty() && config.signer == KUBE_API_SERVER_CLIENT {
         subject.groups.push(group);

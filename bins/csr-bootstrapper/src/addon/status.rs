@@ -3,74 +3,74 @@
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
-use apiclient::{error::Result, log_object, status_writer::patch_status};
+use apiclient::{
+    error::Result,
+    log_object,
+    resource::{LEASES, Target},
+    status_writer::{WritePace, patch_status},
+    stop::Stop,
+};
 use log::Level;
 use serde_json::{Map, Value, json};
 
-use super::{MANAGED_CLUSTER_ADDONS, managed_cluster_addon::AddOn};
+use super::{
+    Due, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, availability::available, cluster_of,
+    managed_cluster_addon::AddOn, registration::service_account_user,
+};
 use crate::{
-    certificate::{KUBE_API_SERVER_CLIENT, Subject, store},
+    agent::Agent,
+    certificate::{KUBE_API_SERVER_CLIENT, store},
     conditions::{Condition, TypedCondition, changed},
+    settings::KubeClientDriver,
     state::HubSession,
 };
 
+/// Type of the condition that says whether the add-on is available.
+const AVAILABLE: &str = "Available";
+/// A Lease that does not exist is looked for this often.
+const ABSENT_READ_INTERVAL: Duration = Duration::from_secs(5);
+
 /// What this agent wants in the status; the rest stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AddOnStatus {
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AddOnStatus {
     /// By type.
-    pub(super) conditions: BTreeMap<&'static str, Condition>,
-    /// `kubeClientDriver`; empty for none.
-    pub(super) driver: Option<&'static str>,
-    /// The user of the registration for the hub's API server.
-    pub(super) user: Option<String>,
+    conditions: BTreeMap<&'static str, Condition>,
+    /// `kubeClientDriver`: how the agent gets a credential for the hub's API server; empty if it needs none.
+    driver: &'static str,
+    /// The user of the registration for the hub's API server, where it is not that of a certificate.
+    user: Option<String>,
 }
 
 impl AddOnStatus {
-    /// Adds a condition. If several certificates report the same one, a failure wins.
-    pub(super) fn add(&mut self, (kind, condition): TypedCondition) {
-        let known = self.conditions.get(kind);
-        if known.is_none_or(|known| known.status != "False" && condition.status == "False") {
-            self.conditions.insert(kind, condition);
+    /// If several certificates report the same condition, a failure wins.
+    fn new(
+        addon: &AddOn,
+        (driver, cluster): (KubeClientDriver, &str),
+        conditions: impl Iterator<Item = TypedCondition>,
+    ) -> Self {
+        let mut conditions: Vec<_> = conditions.collect();
+        conditions.sort_by_key(|(_, condition)| condition.status == "False");
+        let has_user = addon.has_kube_client() && driver != KubeClientDriver::Csr;
+        Self {
+            conditions: conditions.into_iter().collect(),
+            driver: if addon.has_kube_client() { driver.name() } else { "" },
+            user: has_user.then(|| service_account_user(cluster, &addon.name)),
         }
-    }
-
-    /// Reports how the agent gets a credential for the hub's API server, if it needs one.
-    pub(super) fn set_driver(&mut self, addon: &AddOn, driver: &'static str, user: Option<String>) {
-        let has_kube_client = addon.kube_client().is_some();
-        self.driver = Some(if has_kube_client { driver } else { "" });
-        self.user = user.filter(|_| has_kube_client);
-    }
-
-    /// Returns whether the hub has something else.
-    pub(super) fn differs_from(&self, addon: &AddOn) -> bool {
-        let has_user = |user: &String| {
-            let subject = Subject { user: user.clone(), ..Subject::default() };
-            addon.kube_client().is_some_and(|config| config.subject == subject)
-        };
-        self.driver.is_some_and(|driver| driver != addon.driver)
-            || self.user.as_ref().is_some_and(|user| !has_user(user))
-            || self
-                .conditions
-                .iter()
-                .any(|(kind, it)| addon.conditions.get(kind) != Some(&it.digest()))
     }
 
     /// What has to change in the status of `addon`.
     fn patch(&self, addon: &Value, now: SystemTime) -> Map<String, Value> {
         let status = &addon["status"];
         let wanted = self.conditions.iter().map(|(kind, condition)| (*kind, condition));
-        let conditions = changed(status, wanted, now);
-        let known = status["kubeClientDriver"].as_str().unwrap_or_default();
-        let driver = self.driver.filter(|driver| *driver != known);
-        let driver = driver.map(|driver| json!(Some(driver).filter(|driver| !driver.is_empty())));
-        let registrations = self.registrations(&status["registrations"]);
+        let is_known = status["kubeClientDriver"].as_str().unwrap_or_default() == self.driver;
+        let driver = json!(Some(self.driver).filter(|driver| !driver.is_empty()));
         let fields = [
-            ("conditions", conditions),
-            ("kubeClientDriver", driver),
-            ("registrations", registrations),
+            ("conditions", changed(status, wanted, now)),
+            ("kubeClientDriver", (!is_known).then_some(driver)),
+            ("registrations", self.registrations(&status["registrations"])),
         ];
         fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))).collect()
     }
@@ -85,44 +85,111 @@ impl AddOnStatus {
         ours["subject"] = subject;
         differs.then_some(registrations)
     }
+}
 
-    /// Writes this into the status of an add-on, if that is still as `known`. Keeps the hub's answer, and returns the
-    /// add-on after a write.
-    ///
-    /// # Errors
-    /// As the hub says; `Conflict` if it changed meanwhile.
-    pub(super) fn write(
-        &self,
+/// Reports the status of one add-on.
+#[derive(Default)]
+pub(super) struct AddOnReporter {
+    /// The condition by the Lease as it was last read.
+    available: Option<Condition>,
+    /// When the Lease is read again.
+    lease: Due,
+    /// The last status, and the version of the add-on that has it.
+    reported: Option<(AddOnStatus, String)>,
+    pace: WritePace,
+}
+
+impl AddOnReporter {
+    /// Reads the Lease and writes the status where that is due; returns when to come again if nothing changes.
+    pub(super) fn reconcile(
+        &mut self,
+        agent: &Agent,
         session: &HubSession,
-        name: &str,
-        known: &AddOn,
-    ) -> Result<Option<AddOn>> {
-        let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, name);
-        let (client, addons) = (&session.client, &session.addons);
-        let revision = addons.revision();
-        let Some(object) = store::read(client, &target)? else {
-            addons.put(revision, name, None);
-            return Ok(None);
-        };
-        let read = |object: &Value| Some(AddOn::of(object)?.following(Some(known), Instant::now()));
-        // What the watch has not brought yet is judged anew.
-        let is_as_known = read(&object).as_ref() == Some(known);
-        let status = self.patch(&object, SystemTime::now());
-        let is_written = is_as_known && !status.is_empty();
-        let object = match is_written {
-            true => patch_status(client, &target, &object, &status)?,
-            false => object,
-        };
-        for (kind, condition) in self.conditions.iter().filter(|_| is_written) {
-            let state = &*condition.status;
-            log_object!(Level::Info, target, state = state; "condition {kind} reported");
+        addon: &AddOn,
+        credentials: impl Iterator<Item = TypedCondition>,
+    ) -> Instant {
+        let (mut until, mut available) = (Instant::now() + Stop::SLICE, None);
+        if !addon.customized {
+            until = self.read_lease(agent, addon);
+            available = self.available.clone().map(|condition| (AVAILABLE, condition));
         }
-        let addon = read(&object);
-        if let Some(addon) = &addon {
-            addons.put(revision, name, Some(Arc::new(addon.clone())));
-        }
-        Ok(addon.filter(|_| is_written))
+        let of_driver = (agent.settings.addon_driver, &*session.names.cluster);
+        let wanted = AddOnStatus::new(addon, of_driver, credentials.chain(available));
+        until.min(self.report(agent, session, addon, wanted))
     }
+
+    /// Reads the Lease if it is due; returns when it is due again. One that cannot be read changes nothing: it may have
+    /// been renewed.
+    fn read_lease(&mut self, agent: &Agent, addon: &AddOn) -> Instant {
+        if Instant::now() < self.lease.at {
+            return self.lease.at;
+        }
+        let target = LEASES.object(&addon.namespace, &addon.name);
+        let read = store::read(cluster_of(agent, addon.hosted), &target).map(|lease| {
+            self.available = Some(available(addon, lease.as_ref(), SystemTime::now()));
+            Instant::now() + if lease.is_some() { READ_INTERVAL } else { ABSENT_READ_INTERVAL }
+        });
+        self.lease.set(read, &target, "the Lease of an add-on cannot be read")
+    }
+
+    /// Reports `wanted` if it or the add-on changed; returns when to come again.
+    fn report(
+        &mut self,
+        agent: &Agent,
+        session: &HubSession,
+        addon: &AddOn,
+        wanted: AddOnStatus,
+    ) -> Instant {
+        let (now, known) = (Instant::now(), self.reported.as_ref());
+        let is_needed = known.is_none_or(|known| known.0 != wanted || known.1 != addon.version);
+        self.pace.needed(is_needed, now);
+        if !is_needed {
+            return now + Stop::SLICE;
+        }
+        if now < self.pace.not_before {
+            return self.pace.not_before;
+        }
+        let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, &addon.name);
+        match write(&wanted, agent, session, &target) {
+            Ok(version) => {
+                self.reported = version.map(|version| (wanted, version));
+                self.pace.wrote(now);
+            }
+            Err(error) => {
+                let level = self.pace.failed(&error, now);
+                log_object!(level, target, error:% = error; "the status of an add-on is not reported");
+            }
+        }
+        now
+    }
+}
+
+/// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if there
+/// is no such add-on, or none that can be read.
+fn write(
+    wanted: &AddOnStatus,
+    agent: &Agent,
+    session: &HubSession,
+    target: &Target<'_>,
+) -> Result<Option<String>> {
+    let (client, addons) = (&session.client, &session.addons);
+    let (revision, name) = (addons.revision(), target.name.unwrap_or_default());
+    let Some(mut object) = store::read(client, target)? else {
+        addons.put(revision, name, None);
+        return Ok(None);
+    };
+    let status = wanted.patch(&object, SystemTime::now());
+    if !status.is_empty() {
+        object = patch_status(client, target, &object, &status)?;
+        log_object!(Level::Info, target; "the status of an add-on is reported");
+    }
+    let addon = AddOn::of(&object, agent.other_spoke().is_some());
+    let version = addon.as_ref().map(|addon| addon.version.clone());
+    // One that cannot be read is not gone.
+    if let Some(addon) = addon {
+        addons.put(revision, name, Some(Arc::new(addon)));
+    }
+    Ok(version)
 }
 
 #[cfg(test)]

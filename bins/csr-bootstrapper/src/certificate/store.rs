@@ -100,7 +100,7 @@ impl RequestStore {
         self.set(Some(secret))
     }
 
-    fn target(&self) -> Target<'_> {
+    pub(crate) fn target(&self) -> Target<'_> {
         SECRETS.object(&self.namespace, &self.name)
     }
 }

@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use apiclient::{certificate::chain, error::Result, lock::lock, log_object};
-use kubeconfig::secret::{self, Data};
+use apiclient::{certificate::chain, error::Result, log_object};
+use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
 
-use super::{keeper::Step, token::TOKEN};
+use super::{secret::Step, token::TOKEN};
 use crate::{
     certificate::{
-        CsrTemplate,
-        csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
+        CsrTemplate, KUBE_API_SERVER_CLIENT,
+        csr::CertificateRequest,
         io::{Io, Observation, Requester},
         store,
         sync::Certificate,
@@ -27,28 +27,33 @@ use crate::{
 
 /// Does what is due for the certificate of one registration; returns when to come again if nothing changes. A certificate
 /// of the former default user, if there is one, keeps its user at renewal.
-///
-/// # Errors
-/// As the hub and the cluster of the Secret say.
 pub(super) fn sync(
     certificate: &mut Certificate,
-    (template, former_user): (&CsrTemplate, Option<&str>),
+    template: &CsrTemplate,
+    former_user: Option<&str>,
     step: Step<'_>,
 ) -> Result<Instant> {
-    let session = step.context.session;
-    let (clocks, now) = (step.context.agent.clocks(), Instant::now());
-    let template = &renewed(template, former_user, step.secret.seen.as_ref());
-    adopt(certificate, template, &step)?;
-    if certificate.request().is_none() {
-        step.store_name()?;
-    }
-    let (data, validation) = of_secret(step.secret.seen.as_ref(), |data| {
-        validate(data, template, &session.names.cluster, &session.hub, clocks)
+    let session = step.session;
+    let (clocks, now) = (step.agent.clocks(), Instant::now());
+    let mut template = template.clone();
+    let (data, validation) = of_secret(step.secret.as_ref(), |data| {
+        if let Some(user) = user_of(data).filter(|user| former_user == Some(user)) {
+            template.subject.user = user;
+        }
+        validate(data, &template, &session.names.cluster, &session.hub, clocks)
     });
     let name = step.name.sentence_name();
     let need = certificate.need(&name, &validation, false, (clocks, now));
-    if let (false, Some(request)) = (matches!(need, Need::Certificate(_)), certificate.request()) {
-        session.csrs.forget(&request.name);
+    // An earlier process may have stored a request, or a write whose answer was lost.
+    let stored = step.store.request(step.name, &template)?;
+    let is_other = stored.as_ref() != certificate.request();
+    if let Some(known) = certificate.request()
+        && (is_other || !matches!(need, Need::Certificate(_)))
+    {
+        session.csrs.forget(&known.name);
+    }
+    if is_other {
+        certificate.adopt(stored);
     }
     let seen = Observation {
         secret: &name,
@@ -56,41 +61,18 @@ pub(super) fn sync(
         validation: &validation,
         key: data.get("tls.key").map(|key| key.as_slice()),
         requester: Some((Requester::Agent, &session.hub)),
-        template,
+        template: &template,
         agent: &session.names.user(),
         now,
         random: fastrand::f64(),
     };
-    certificate.sync(&seen, &mut AddOnIo { template, need: &need, step })
-}
-
-/// The template for the certificate that follows the one in this Secret.
-fn renewed(template: &CsrTemplate, former: Option<&str>, secret: Option<&Value>) -> CsrTemplate {
-    let mut template = template.clone();
-    if let Some(former) = former.filter(|former| user_of(secret).as_deref() == Some(*former)) {
-        template.subject.user = former.to_owned();
-    }
-    template
+    certificate.sync(&seen, &mut AddOnIo { template: &template, need: &need, step })
 }
 
 /// The user of the certificate in a Secret.
-fn user_of(secret: Option<&Value>) -> Option<String> {
-    let data = secret::data(secret?).ok()?;
+fn user_of(data: &Data) -> Option<String> {
     let chain = chain(data.get("tls.crt")?).ok()?;
     Some(chain.into_iter().next()?.common_name)
-}
-
-/// Goes on with the stored request of this template: an earlier process may have stored one, or a write whose answer was
-/// lost.
-fn adopt(certificate: &mut Certificate, template: &CsrTemplate, step: &Step<'_>) -> Result<()> {
-    let stored = lock(step.context.store).request(step.name, template)?;
-    if stored.as_ref() != certificate.request() {
-        if let Some(request) = certificate.request() {
-            step.context.session.csrs.forget(&request.name);
-        }
-        certificate.adopt(stored);
-    }
-    Ok(())
 }
 
 /// Validates certificate and key for `template`, and what is next to them.
@@ -117,7 +99,7 @@ fn validate(
     Validation::Usable(UsableCredential { identity, chain, hub: hub.clone(), config: None, stale })
 }
 
-/// The view of one step.
+/// The add-on's side of [`Io`].
 struct AddOnIo<'a> {
     template: &'a CsrTemplate,
     need: &'a Need,
@@ -136,43 +118,42 @@ impl Io for AddOnIo<'_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        lock(self.step.context.store).request(self.step.name, self.template)
+        self.step.store.request(self.step.name, self.template)
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
-        let Step { name, addon, context, .. } = &self.step;
-        lock(context.store).set(name, addon, request)
+        self.step.store.write(self.step.name, Some((self.step.addon, request)))
     }
 
     fn pending(&mut self) -> Result<usize> {
-        self.step.context.session.csrs.pending(self.template)
+        self.step.session.csrs.pending(self.template)
     }
 
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
-        self.step.context.session.csrs.get(name)
+        self.step.session.csrs.get(name)
     }
 
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
-        let expiration = self.step.context.agent.settings.expiration;
-        self.step.context.session.csrs.create(request, self.template, expiration)
+        let expiration = self.step.agent.settings.expiration;
+        self.step.session.csrs.create(request, self.template, expiration)
     }
 
     fn forget(&mut self, name: &str) {
-        self.step.context.session.csrs.forget(name);
+        self.step.session.csrs.forget(name);
     }
 
     /// As in upstream there is no `agent-name`.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = store::values_of(issued);
         if self.template.signer == KUBE_API_SERVER_CLIENT {
-            let kubeconfig = self.step.context.session.hub.kubeconfig();
+            let kubeconfig = self.step.session.hub.kubeconfig();
             values.insert("kubeconfig", kubeconfig.into_bytes().into());
         }
         self.step.save(values, &[TOKEN])
     }
 
     fn clocks(&self) -> Clocks {
-        self.step.context.agent.clocks()
+        self.step.agent.clocks()
     }
 
     fn notify(&mut self, level: Level, _: &'static str, message: String) {

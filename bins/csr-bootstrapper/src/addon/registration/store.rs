@@ -1,59 +1,45 @@
 //! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
-use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, time::Instant};
 
 use apiclient::{
-    backoff::Backoff,
-    error::{Error, Result},
+    error::Result,
     resource::{valid_label, valid_name},
 };
 use kubeconfig::secret::Data;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
-use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
+use super::RegistrationSecret;
 use crate::{
+    addon::Due,
     agent::Agent,
     certificate::{CsrTemplate, csr::CertificateRequest, store::RequestStore},
     digest::sha256,
 };
 
-/// The longest wait between two attempts to read the store.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-
-/// One value of the store's Secret. A key is read only where its request is asked for.
+/// What is stored of a registration; the key of its pending request is a value of its own.
 #[derive(Serialize, Deserialize)]
-struct StoredRegistration<R> {
-    addon: String,
-    hosted: bool,
-    namespace: String,
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request: Option<R>,
+pub(super) struct StoredRegistration {
+    pub(super) addon: String,
+    #[serde(flatten)]
+    secret: RegistrationSecret,
+    /// The name of the pending request.
+    pub(super) csr: Option<String>,
 }
 
-/// What makes up a request again, with a template.
-#[derive(Serialize, Deserialize)]
-struct StoredKey {
-    /// PEM of PKCS #8.
-    #[serde(rename = "tls.key")]
-    key: String,
-    #[serde(rename = "csr-name")]
-    name: String,
-}
-
-/// All registrations, in a Secret.
+/// The registrations of all add-ons, in a Secret.
 pub(in crate::addon) struct RegistrationStore {
     secret: RequestStore,
-    errors: Backoff,
-    not_before: Instant,
+    due: Due,
 }
 
 impl RegistrationStore {
     /// Nothing is read yet.
     pub(in crate::addon) fn new(agent: &Agent) -> Self {
         let secret = RequestStore::new(agent, agent.settings.registrations_secret());
-        Self { secret, errors: Backoff::new(MAX_BACKOFF), not_before: Instant::now() }
+        Self { secret, due: Due::default() }
     }
 
     /// Reads the store where it may be another one.
@@ -61,116 +47,91 @@ impl RegistrationStore {
     /// # Errors
     /// The time of the next attempt, if the store cannot be read.
     pub(in crate::addon) fn refresh(&mut self) -> std::result::Result<(), Instant> {
-        let now = Instant::now();
-        if now < self.not_before {
-            return Err(self.not_before);
+        if Instant::now() < self.due.at {
+            return Err(self.due.at);
         }
-        let Err(error) = self.secret.refresh() else {
-            self.errors.succeeded();
-            return Ok(());
-        };
-        let retry = self.errors.failed(&error, now, fastrand::f64());
-        let level = retry.level();
-        log::log!(level, error:% = error; "the registrations of add-ons cannot be read");
-        self.not_before = Instant::now() + retry.wait;
-        Err(self.not_before)
+        let read = self.secret.refresh().map(|()| Instant::now());
+        let what = "the registrations of add-ons cannot be read";
+        let at = self.due.set(read, &self.secret.target(), what);
+        if self.due.is_failing() { Err(at) } else { Ok(()) }
     }
 
     /// The Secrets that are kept, each with the name of its add-on.
-    pub(in crate::addon) fn all(&self) -> Vec<(RegistrationSecret, String)> {
+    pub(in crate::addon) fn all(&self) -> BTreeMap<RegistrationSecret, String> {
         all(self.secret.data())
     }
 
+    /// What is stored of this Secret, if it is kept.
+    pub(super) fn get(&self, secret: &RegistrationSecret) -> Option<StoredRegistration> {
+        stored(self.secret.data(), &key(secret))
+    }
+
     /// The pending request for this Secret, if it is one of `template`.
-    ///
-    /// # Errors
-    /// `Unreachable` while the store cannot be read.
     pub(super) fn request(
         &mut self,
         secret: &RegistrationSecret,
         template: &CsrTemplate,
     ) -> Result<Option<CertificateRequest>> {
-        let unread =
-            |_| Error::Unreachable("the registrations of add-ons cannot be read".to_owned());
-        self.refresh().map_err(unread)?;
-        let stored = self.secret.data().get(&key(secret)).and_then(|value| request(value));
-        Ok(stored.and_then(|StoredKey { key, name }| {
-            let request = CertificateRequest::of_key(key.into(), template)?;
-            (request.name == name).then_some(request)
-        }))
+        self.secret.refresh()?;
+        Ok(request(self.secret.data(), secret, template))
     }
 
-    /// Stores the name of this Secret, without a request.
-    ///
-    /// # Errors
-    /// As the server says.
-    pub(super) fn ensure(&mut self, secret: &RegistrationSecret, addon: &str) -> Result<()> {
-        let stored = self.secret.data().get(&key(secret));
-        match stored.is_some_and(|stored| **stored == value(secret, addon, None).into_bytes()) {
-            true => Ok(()),
-            false => self.set(secret, addon, None),
-        }
-    }
-
-    /// Stores the name of this Secret with its pending request.
-    ///
-    /// # Errors
-    /// As the server says.
-    pub(super) fn set(
+    /// Stores this Secret with its add-on and its pending request, or removes both.
+    pub(super) fn write(
         &mut self,
         secret: &RegistrationSecret,
-        addon: &str,
-        request: Option<&CertificateRequest>,
+        registration: Option<(&str, Option<&CertificateRequest>)>,
     ) -> Result<()> {
-        let value = value(secret, addon, request).into_bytes();
-        self.secret.write(vec![(key(secret), Some(value.into()))])
-    }
-
-    /// Removes the name of this Secret.
-    ///
-    /// # Errors
-    /// As the server says.
-    pub(super) fn remove(&mut self, secret: &RegistrationSecret) -> Result<()> {
-        let key = key(secret);
-        match self.secret.data().contains_key(&key) {
-            true => self.secret.write(vec![(key, None)]),
-            false => Ok(()),
-        }
+        self.secret.write(values(secret, registration))
     }
 }
 
 /// Keys of a Secret have at most 253 letters, which is not enough for the names.
 fn key(secret: &RegistrationSecret) -> String {
-    let RegistrationSecret { namespace: AddOnNamespace { hosted, name }, name: of } = secret;
-    sha256(format!("{hosted}/{name}/{of}").as_bytes())[..32].to_owned()
+    let RegistrationSecret { hosted, namespace, name } = secret;
+    sha256(format!("{hosted}/{namespace}/{name}").as_bytes())[..32].to_owned()
 }
 
-fn value(secret: &RegistrationSecret, addon: &str, request: Option<&CertificateRequest>) -> String {
-    let AddOnNamespace { hosted, name: namespace } = secret.namespace.clone();
-    let request = request
-        .map(|request| StoredKey { key: request.key.to_string(), name: request.name.clone() });
-    let (addon, name) = (addon.to_owned(), secret.name.clone());
-    let stored = StoredRegistration { addon, hosted, namespace, name, request };
-    serde_json::to_string(&stored).unwrap_or_default()
+/// The key under which the private key of the pending request is stored.
+fn private_key(secret: &RegistrationSecret) -> String {
+    format!("{}.tls.key", key(secret))
+}
+
+fn values(
+    secret: &RegistrationSecret,
+    registration: Option<(&str, Option<&CertificateRequest>)>,
+) -> Vec<(String, Option<Zeroizing<Vec<u8>>>)> {
+    let request = registration.and_then(|(_, request)| request);
+    let stored = registration.map(|(addon, _)| {
+        let csr = request.map(|request| request.name.clone());
+        let stored = StoredRegistration { addon: addon.to_owned(), secret: secret.clone(), csr };
+        serde_json::to_vec(&stored).unwrap_or_default().into()
+    });
+    let private = request.map(|request| request.key.as_bytes().to_vec().into());
+    vec![(key(secret), stored), (private_key(secret), private)]
 }
 
 /// What can be read of the store's content; the rest is nobody's.
-fn all(data: &Data) -> Vec<(RegistrationSecret, String)> {
-    let stored = data.iter().filter_map(|(key, value)| Some((key, named(value)?)));
-    stored.filter(|(of, (secret, _))| **of == key(secret)).map(|(_, stored)| stored).collect()
+fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
+    let stored = data.keys().filter_map(|key| stored(data, key));
+    stored.map(|stored| (stored.secret, stored.addon)).collect()
 }
 
-/// The Secret and the add-on that `value` names.
-fn named(value: &[u8]) -> Option<(RegistrationSecret, String)> {
-    let stored: StoredRegistration<IgnoredAny> = serde_json::from_slice(value).ok()?;
-    let namespace = AddOnNamespace { hosted: stored.hosted, name: stored.namespace };
-    let secret = RegistrationSecret { namespace, name: stored.name };
-    let is_valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
-    is_valid.then_some((secret, stored.addon))
+fn stored(data: &Data, key: &str) -> Option<StoredRegistration> {
+    let stored: StoredRegistration = serde_json::from_slice(data.get(key)?).ok()?;
+    let RegistrationSecret { namespace, name, .. } = &stored.secret;
+    let is_valid = valid_label(namespace) && valid_name(name) && self::key(&stored.secret) == key;
+    is_valid.then_some(stored)
 }
 
-fn request(value: &[u8]) -> Option<StoredKey> {
-    serde_json::from_slice::<StoredRegistration<StoredKey>>(value).ok()?.request
+fn request(
+    data: &Data,
+    secret: &RegistrationSecret,
+    template: &CsrTemplate,
+) -> Option<CertificateRequest> {
+    let name = stored(data, &key(secret))?.csr?;
+    let pem = str::from_utf8(data.get(&private_key(secret))?).ok()?.to_owned();
+    CertificateRequest::of_key(pem.into(), template).filter(|request| request.name == name)
 }
 
 #[cfg(test)]

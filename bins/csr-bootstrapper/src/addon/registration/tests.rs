@@ -1,24 +1,32 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{addon::managed_cluster_addon::tests::addon, certificate::authority::names};
+use crate::{
+    addon::managed_cluster_addon::tests::{addon, hosted_by},
+    certificate::authority::names,
+};
 
-fn planned(status: Value, driver: KubeClientDriver) -> Vec<(RegistrationSecret, Registration)> {
-    let addon = AddOn::of(&self::addon(&json!({"status": status}))).unwrap();
-    let inputs = Inputs {
-        addons: &BTreeMap::new(),
-        is_gone: &|_| false,
-        stored: &[],
-        names: &names(),
-        driver,
-        apart: true,
-    };
-    inputs.registrations("test", &addon).into_iter().collect()
+const TOKEN: KubeClientDriver = KubeClientDriver::Token { lifetime: 700 };
+
+fn registrations(
+    configs: &Value,
+    driver: KubeClientDriver,
+) -> BTreeMap<RegistrationSecret, Option<Registration>> {
+    let addon = addon(&json!({"status": {"namespace": "ns", "registrations": configs}}));
+    let addons = [("test".to_owned(), Arc::new(addon))].into();
+    desired(&addons, &BTreeMap::new(), |_| false, (&names(), driver))
+}
+
+/// What is desired for this registration alone.
+fn credential(config: Value, driver: KubeClientDriver) -> Credential {
+    let (_, registration) = registrations(&json!([config]), driver).pop_first().unwrap();
+    registration.unwrap().credential
 }
 
 fn template(config: Value) -> CsrTemplate {
-    let all = planned(json!({"registrations": [config]}), KubeClientDriver::Csr);
-    match all.into_iter().next().unwrap().1.credential {
+    match credential(config, KubeClientDriver::Csr) {
         Credential::Certificate { template, .. } => template,
         Credential::Token { .. } => panic!("a token"),
     }
@@ -36,32 +44,36 @@ fn addon_registration_secrets_are_named_after_their_signers() {
         {"signerName": "Example.com/capital"},
         {"signerName": ""},
     ]);
-    let all = planned(json!({"namespace": "ns", "registrations": all}), KubeClientDriver::Csr);
-    let names: Vec<_> = all.iter().map(|(secret, _)| secret.sentence_name()).collect();
+    let all = registrations(&all, KubeClientDriver::Csr);
+    let names: Vec<_> = all.keys().map(RegistrationSecret::sentence_name).collect();
     let expected =
         ["test--client-cert", "test-example.com-signer-x-client-cert", "test-hub-kubeconfig"];
     assert_eq!(names, expected.map(|name| format!("Secret ns/{name}")));
-    assert!(planned(json!({}), KubeClientDriver::Csr).is_empty());
 }
 
 /// configuration_test.go:572
 #[test]
 fn addon_registration_subjects_have_defaults() {
-    let subject = |config| template(config).subject;
     let user = format!("{GROUP}:agent:test");
-    let kube_client = |subject| json!({"signerName": KUBE_API_SERVER_CLIENT, "subject": subject});
-    let found = subject(kube_client(json!({})));
-    assert_eq!((found.user, found.groups), (user.clone(), vec![GROUP.to_owned()]));
-    let found = subject(kube_client(json!({"user": "u", "groups": ["g"]})));
-    assert_eq!((&*found.user, &found.groups[..]), ("u", &["g".to_owned()][..]));
-    let custom = json!({"signerName": "example.com/x", "subject": {"organizationUnit": ["o"]}});
-    let found = subject(custom);
-    assert_eq!(
-        (found.user, found.groups, found.units),
-        (user.clone(), vec![], vec!["o".to_owned()])
-    );
-    let account = "system:serviceaccount:cluster1:test-agent";
-    assert_eq!(subject(kube_client(json!({"user": account}))).user, user, "left by a token");
+    let account = json!({"user": "system:serviceaccount:cluster1:test-agent"});
+    let units = json!({"organizationUnit": ["o"]});
+    for (signer, given, user, groups, units) in [
+        (KUBE_API_SERVER_CLIENT, json!({}), &*user, &[GROUP][..], &[][..]),
+        (KUBE_API_SERVER_CLIENT, json!({"user": "u", "groups": ["g"]}), "u", &["g"], &[]),
+        (KUBE_API_SERVER_CLIENT, account, &user, &[GROUP], &[]),
+        ("example.com/x", units, &user, &[], &["o"]),
+    ] {
+        let subject = template(json!({"signerName": signer, "subject": given})).subject;
+        assert_eq!(subject.user, user, "{given}");
+        assert_eq!(
+            (&subject.groups[..], &subject.units[..]),
+            (&owned(groups)[..], &owned(units)[..])
+        );
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[test]
@@ -71,104 +83,64 @@ fn addon_registration_requests_are_those_of_the_go_agent() {
     assert_eq!(template.name_prefix, "addon-cluster1-test-");
     assert_eq!(template.dns_names, ["test.addon.open-cluster-management.io"]);
     let label = "open-cluster-management.io/addon-name";
-    assert_eq!(
-        template.labels,
-        [(CLUSTER_LABEL, "cluster1".to_owned()), (label, "test".to_owned())]
-    );
+    let labels = [(CLUSTER_LABEL, "cluster1".to_owned()), (label, "test".to_owned())];
+    assert_eq!(template.labels, labels);
 }
 
+/// configuration_test.go:365: a token has no subject of its own.
 #[test]
 fn addon_registration_by_token_is_for_the_hubs_api_server_alone() {
-    let all = json!([{"signerName": KUBE_API_SERVER_CLIENT}, {"signerName": "example.com/x"}]);
-    let driver = KubeClientDriver::Token { lifetime: 700 };
-    let all = planned(json!({"registrations": all}), driver);
-    assert!(matches!(all[0].1.credential, Credential::Certificate { .. }), "{:?}", all[0].0);
-    assert!(matches!(all[1].1.credential, Credential::Token { lifetime: 700, .. }));
-}
-
-/// configuration_test.go:365: what changes it, and what does not.
-#[test]
-fn addon_registration_by_token_has_no_subject_of_its_own() {
-    let with = |user: &str, driver| {
-        let config = json!({"signerName": KUBE_API_SERVER_CLIENT, "subject": {"user": user}});
-        planned(json!({"registrations": [config]}), driver)
-    };
-    let token = KubeClientDriver::Token { lifetime: 700 };
-    assert_eq!(with("a", token), with("b", token));
-    assert_ne!(with("a", KubeClientDriver::Csr), with("b", KubeClientDriver::Csr));
-    assert_ne!(with("a", KubeClientDriver::Csr), with("a", token));
-}
-
-fn named(name: &str, hosted: bool, signers: &[&str]) -> (String, Option<AddOn>) {
-    let key = "addon.open-cluster-management.io/hosting-cluster-name";
-    let annotations = if hosted { json!({key: "hosting1"}) } else { json!({}) };
-    let registrations: Vec<Value> =
-        signers.iter().map(|signer| json!({"signerName": signer})).collect();
-    let addon = AddOn::of(&json!({
-        "metadata": {"name": name, "annotations": annotations},
-        "status": {"namespace": "ns", "registrations": registrations},
-    }));
-    (name.to_owned(), addon)
+    let config = |signer, user| json!({"signerName": signer, "subject": {"user": user}});
+    let custom = credential(config("example.com/x", "a"), TOKEN);
+    assert!(matches!(custom, Credential::Certificate { .. }));
+    let expected = Credential::Token { lifetime: 700, account: None };
+    for user in ["a", "b"] {
+        assert_eq!(credential(config(KUBE_API_SERVER_CLIENT, user), TOKEN), expected);
+    }
 }
 
 fn secret(hosted: bool, name: &str) -> RegistrationSecret {
-    let namespace = AddOnNamespace { hosted, name: "ns".into() };
-    RegistrationSecret { namespace, name: name.into() }
+    RegistrationSecret { hosted, namespace: "addons".into(), name: name.into() }
 }
 
-fn stored(addon: &str, secret: RegistrationSecret) -> (RegistrationSecret, String) {
-    (secret, addon.into())
-}
-
-/// The Secrets to keep and those to remove, after a list of these add-ons, of which `None` cannot be read.
+/// The Secrets to keep and those to delete, where one of add-on `test` is stored.
 fn compared(
-    all: Vec<(String, Option<AddOn>)>,
-    stored: &[(RegistrationSecret, String)],
-    apart: bool,
+    addon: Option<AddOn>,
+    stored: &RegistrationSecret,
+    is_gone: bool,
 ) -> (Vec<RegistrationSecret>, Vec<RegistrationSecret>) {
-    let known: BTreeSet<_> = all.iter().map(|(name, _)| name.clone()).collect();
-    let readable = all.into_iter().filter_map(|(name, addon)| Some((name, Arc::new(addon?))));
-    let desired = desired(&Inputs {
-        addons: &readable.collect(),
-        is_gone: &|name| !known.contains(name),
-        stored,
-        names: &names(),
-        driver: KubeClientDriver::Csr,
-        apart,
-    });
-    let (kept, removed): (Vec<_>, Vec<_>) =
-        desired.into_iter().partition(|(_, desired)| desired.is_some());
-    let secrets = |all: Vec<(RegistrationSecret, _)>| all.into_iter().map(|(it, _)| it).collect();
-    (secrets(kept), secrets(removed))
+    let addons = addon.map(|addon| (addon.name.clone(), Arc::new(addon))).into_iter().collect();
+    let stored = [(stored.clone(), "test".to_owned())].into();
+    let desired = desired(&addons, &stored, |_| is_gone, (&names(), KubeClientDriver::Csr));
+    let secrets = |kept: bool| {
+        let all = desired.iter().filter(|(_, it)| it.is_some() == kept);
+        all.map(|(secret, _)| secret.clone()).collect()
+    };
+    (secrets(true), secrets(false))
 }
 
 #[test]
 fn another_place_is_wanted_and_the_old_one_is_obsolete() {
-    let name = "a-x.io-s-client-cert";
+    let name = "test-x.io-s-client-cert";
+    let mut more = hosted_by("hosting1");
+    more["status"] = json!({"registrations": [{"signerName": "x.io/s"}]});
     let (here, there) = (secret(false, name), secret(true, name));
-    let all = vec![named("a", true, &["x.io/s"])];
-    let expected = (vec![there], vec![here.clone()]);
-    assert_eq!(compared(all, &[stored("a", here)], true), expected);
+    assert_eq!(compared(Some(addon(&more)), &here, false), (vec![there], vec![here]));
 }
 
-#[test]
-fn where_both_clusters_are_one_the_place_is_the_same() {
-    let name = "a-x.io-s-client-cert";
-    for (before, now) in [(false, true), (true, false), (true, true)] {
-        let known = [stored("a", secret(before, name))];
-        let compared = compared(vec![named("a", now, &["x.io/s"])], &known, false);
-        assert_eq!(compared, (vec![secret(false, name)], vec![]));
-    }
-}
-
-/// An add-on is gone once a complete list lacks it; a terminating one keeps its Secrets.
+/// A terminating add-on keeps its Secrets, and gets no new ones.
 #[test]
 fn secret_stays_until_its_addon_is_gone_for_certain() {
-    let known = [stored("a", secret(false, "a-x.io-s-client-cert"))];
-    let it = vec![known[0].0.clone()];
-    assert_eq!(compared(vec![("a".to_owned(), None)], &known, true), (vec![], vec![]));
-    let (name, addon) = named("a", false, &["x.io/s", "x.io/new"]);
-    let deleting = addon.map(|addon| AddOn { terminating: true, ..addon });
-    assert_eq!(compared(vec![(name, deleting)], &known, true), (it.clone(), vec![]));
-    assert_eq!(compared(Vec::new(), &known, true), (vec![], it));
+    let stored = secret(false, "test-x.io-s-client-cert");
+    let it = vec![stored.clone()];
+    let signers = json!([{"signerName": "x.io/s"}, {"signerName": "x.io/new"}]);
+    let addon = addon(&json!({"status": {"registrations": signers}}));
+    let deleting = AddOn { terminating: true, ..addon };
+    assert_eq!(compared(Some(deleting.clone()), &stored, false), (it.clone(), vec![]));
+    let without = AddOn { registrations: Vec::new(), ..deleting };
+    assert_eq!(compared(Some(without.clone()), &stored, false), (vec![], vec![]));
+    let obsolete = AddOn { terminating: false, ..without };
+    assert_eq!(compared(Some(obsolete), &stored, false), (vec![], it.clone()));
+    assert_eq!(compared(None, &stored, false), (vec![], vec![]));
+    assert_eq!(compared(None, &stored, true), (vec![], it));
 }

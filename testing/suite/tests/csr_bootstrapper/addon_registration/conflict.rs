@@ -93,7 +93,7 @@ fn secrets_of_others_are_left_whatever_an_add_on_names() {
         (&*spoke.namespace, "bootstrap", "csr-bootstrapper's own"),
         (&*namespace, "anothers", "another cluster's"),
         (&*namespace, "nobodys", "no cluster-name"),
-        (&*namespace, "typed", "has type kubernetes.io/tls"),
+        (&*namespace, "typed", "is not Opaque"),
         (&*namespace, "immutable", "is immutable"),
     ];
     are_left(&spoke, &conflicts);

@@ -98,8 +98,8 @@ pub(crate) fn csrs(spoke: &Spoke) -> Vec<Value> {
 
 /// Whether registrations are stored, and no request of theirs.
 pub(crate) fn has_no_request(spoke: &Spoke) -> bool {
-    let has_key = |text: &Vec<u8>| String::from_utf8_lossy(text).contains("tls.key");
-    spoke.read_secret(STORE).is_some_and(|stored| !stored.values().any(has_key))
+    let stored = spoke.read_secret(STORE);
+    stored.is_some_and(|stored| !stored.keys().any(|key| key.ends_with("tls.key")))
 }
 
 /// Signs a CSR as a signer of the add-on's own does.

@@ -75,7 +75,7 @@ fn addon_secret_of_another_cluster_is_left_alone() {
     spoke.managed.merge(&secret, &json!({"data": {"cluster-name": other}}));
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
     let agent = spoke.start(&[]);
-    agent.wait_for("it no longer belongs to this cluster");
+    agent.wait_for("keeping the Secret: it is another cluster's");
     store_is_gone(&spoke);
     assert!(spoke.managed.get(&secret).is_some());
 }

@@ -11,23 +11,16 @@ fn secret_is_ours_if_it_says_so_or_is_empty() {
         json!({"data": {}}),
         json!({}),
     ] {
-        assert_eq!(conflict(&ours, "c1"), None, "{ours}");
+        assert_eq!(conflict_of(&ours, "c1"), None, "{ours}");
     }
     for other in [
         json!({"data": {"cluster-name": c2, "tls.crt": ""}}),
         json!({"data": {"tls.crt": ""}}),
         json!({"data": {"cluster-name": "%"}}),
         json!({"data": {"cluster-name": c1}, "type": "kubernetes.io/tls"}),
+        json!({"data": {"cluster-name": c1}, "immutable": true}),
         json!({"type": "kubernetes.io/service-account-token"}),
     ] {
-        assert!(conflict(&other, "c1").is_some(), "{other}");
+        assert!(conflict_of(&other, "c1").is_some(), "{other}");
     }
-}
-
-#[test]
-fn what_somebody_else_put_next_to_a_credential_stays() {
-    let more = json!({"metadata": {"name": "x"}, "data": {"tls.crt": "", "theirs": "eA=="}});
-    let rest = json!({"metadata": {"name": "x"}, "data": {"theirs": "eA=="}});
-    assert_eq!(without_credential(&more), Some(rest));
-    assert_eq!(without_credential(&json!({"data": {"token": "", "kubeconfig": ""}})), None);
 }

@@ -1,0 +1,236 @@
+//! Controller of one registration's Secret: OCM's secretController (ocm `pkg/registration/register/secret_controller.go`).
+//! It stores the Secret's name first, then writes the Secret, and removes the name last.
+
+use std::time::Instant;
+
+use apiclient::{
+    client::{Client, Preconditions, Propagation},
+    error::{Error, Result},
+    log_object,
+    resource::Target,
+    stop::Stop,
+};
+use kubeconfig::secret;
+use log::Level;
+use serde_json::{Map, Value};
+
+use super::{
+    AddOnContext, Credential, Registration, RegistrationSecret, RegistrationStore, certificate,
+    token::{TOKEN, TokenDriver},
+};
+use crate::{
+    addon::{Due, READ_INTERVAL, cluster_of},
+    agent::Agent,
+    certificate::{
+        store::{self, SecretValues, read},
+        sync::Certificate,
+    },
+    conditions::{Condition, TypedCondition},
+    identity::{AGENT_NAME, CLUSTER_NAME, said},
+    state::HubSession,
+};
+
+/// Types of the conditions about a credential (ocm `pkg/registration/register/csr/csr.go`, `register/token/token.go`).
+const ROTATED: &str = "ClusterCertificateRotated";
+const TOKEN_REFRESHED: &str = "TokenRefreshed";
+/// The reason of the condition, and of the Event, about a Secret that must not be written.
+const CONFLICT: &str = "SecretConflict";
+/// The type of a Secret with any content.
+const OPAQUE: &str = "Opaque";
+/// All keys that an agent writes.
+const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
+
+/// Keeps one Secret in its desired state.
+#[derive(Default)]
+pub(in crate::addon) struct SecretController {
+    desired: Option<Registration>,
+    // Either a certificate or a token is desired.
+    certificate: Certificate,
+    token: TokenDriver,
+    /// The Secret as it was last read or written; `None` if there is none.
+    secret: Option<Value>,
+    /// Why the Secret must not be written.
+    conflict: Option<String>,
+    due: Due,
+}
+
+/// The view that a driver has of both clusters, in one step for one Secret.
+pub(super) struct Step<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) session: &'a HubSession,
+    pub(super) store: &'a mut RegistrationStore,
+    pub(super) name: &'a RegistrationSecret,
+    pub(super) addon: &'a str,
+    pub(super) secret: &'a mut Option<Value>,
+}
+
+impl Step<'_> {
+    /// Saves `values` and the cluster's name with a single write; `removed` keys go, others stay. A Secret that is not as
+    /// it was read is not written: it may be another one's by now.
+    pub(super) fn save(&mut self, mut values: SecretValues, removed: &[&str]) -> Result<()> {
+        values.insert(CLUSTER_NAME, self.session.names.cluster.clone().into_bytes().into());
+        let (client, target) = (cluster_of(self.agent, self.name.hosted), self.name.target());
+        let values = values.iter().map(|(key, value)| (*key, value));
+        *self.secret = Some(store::save(client, &target, self.secret.as_ref(), values, removed)?);
+        Ok(())
+    }
+}
+
+impl SecretController {
+    /// The condition about the credential, if it is one of this add-on and there is something to say.
+    pub(in crate::addon) fn condition(&self, addon: &str) -> Option<TypedCondition> {
+        let desired = self.desired.as_ref().filter(|desired| desired.addon == addon)?;
+        let (kind, condition) = match desired.credential {
+            Credential::Certificate { .. } => (ROTATED, self.certificate.rotated().cloned()),
+            Credential::Token { .. } => (TOKEN_REFRESHED, self.token.refreshed.clone()),
+        };
+        let conflict = self.conflict.clone();
+        let conflict = conflict.map(|why| Condition::new("False", CONFLICT, why));
+        Some((kind, conflict.or(condition)?))
+    }
+
+    /// Does what is due for this Secret, which goes if nothing is `desired`; returns when to come again.
+    pub(in crate::addon) fn reconcile(
+        &mut self,
+        name: &RegistrationSecret,
+        desired: Option<Registration>,
+        context: &mut AddOnContext<'_>,
+    ) -> Instant {
+        let is_due = Instant::now() >= self.due.at || self.desired != desired;
+        // A CSR that waits may have an answer.
+        let is_waiting = self.certificate.is_waiting() && !self.due.is_failing();
+        if !is_due && !is_waiting {
+            return self.due.at;
+        }
+        self.desired.clone_from(&desired);
+        let (result, what) = match &desired {
+            Some(registration) => (self.keep(name, registration, is_due, context), "kept"),
+            None => {
+                self.close(context.session);
+                (remove(name, context), "deleted")
+            }
+        };
+        let what = format!("the credential of an add-on is not {what}");
+        self.due.set(result, &name.target(), &what)
+    }
+
+    /// Does what is due for the credential in the Secret, which this `reads` again; returns when to come again.
+    fn keep(
+        &mut self,
+        name: &RegistrationSecret,
+        Registration { addon, credential }: &Registration,
+        reads: bool,
+        context: &mut AddOnContext<'_>,
+    ) -> Result<Instant> {
+        let AddOnContext { agent, session, store } = context;
+        let mut next_read = self.due.at;
+        if reads {
+            self.secret = read(cluster_of(agent, name.hosted), &name.target())?;
+            next_read = Instant::now() + READ_INTERVAL;
+        }
+        let conflict = conflict(agent, name, self.secret.as_ref(), &session.names.cluster);
+        let conflict =
+            conflict.map(|why| format!("{} {why}: it is not written", name.sentence_name()));
+        if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
+            agent.record_event(CONFLICT, true, why);
+            self.close(session);
+        }
+        self.conflict = conflict;
+        if self.conflict.is_some() {
+            return Ok(next_read);
+        }
+        // Without the name, no later process would delete the Secret. A token leaves no request behind.
+        let is_certificate = matches!(credential, Credential::Certificate { .. });
+        let stored = store.get(name).filter(|stored| stored.addon == *addon);
+        if stored.is_none_or(|stored| stored.csr.is_some() && !is_certificate) {
+            store.write(name, Some((addon, None)))?;
+        }
+        let secret = &mut self.secret;
+        let step = Step { agent, session, store, name, addon, secret };
+        let due = match credential {
+            Credential::Certificate { template, former_user } => {
+                certificate::sync(&mut self.certificate, template, former_user.as_deref(), step)?
+            }
+            Credential::Token { lifetime, account } => {
+                self.token.sync(*lifetime, account.as_deref(), step)?
+            }
+        };
+        Ok(due.min(next_read))
+    }
+
+    /// Awaits no CSR any more.
+    pub(in crate::addon) fn close(&self, session: &HubSession) {
+        if let Some(request) = self.certificate.request() {
+            session.csrs.forget(&request.name);
+        }
+    }
+}
+
+/// The reason why a Secret must not be written or deleted, as the predicate of a sentence about it: one with data has to
+/// be this cluster's, by its `cluster-name`.
+fn conflict(
+    agent: &Agent,
+    name: &RegistrationSecret,
+    secret: Option<&Value>,
+    cluster: &str,
+) -> Option<&'static str> {
+    let is_managements = name.hosted || agent.other_spoke().is_none();
+    let settings = &agent.settings;
+    if is_managements && name.namespace == settings.namespace && settings.has_own_secret(&name.name)
+    {
+        return Some("is one of csr-bootstrapper's own");
+    }
+    conflict_of(secret?, cluster)
+}
+
+/// The same for any Secret but the program's own.
+fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
+    if secret["type"].as_str().is_some_and(|kind| kind != OPAQUE) {
+        return Some("is not Opaque");
+    }
+    if secret["immutable"] == true {
+        return Some("is immutable");
+    }
+    let Ok(data) = secret::data(secret) else { return Some("cannot be read") };
+    if data.is_empty() || said(&data, CLUSTER_NAME, cluster) {
+        return None;
+    }
+    Some(match data.contains_key(CLUSTER_NAME) {
+        true => "is another cluster's, by its cluster-name",
+        false => "has data and no cluster-name",
+    })
+}
+
+/// Deletes a Secret that no add-on needs any more, and then its name from the store.
+fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<Instant> {
+    let AddOnContext { agent, session, store } = context;
+    let (client, target) = (cluster_of(agent, name.hosted), name.target());
+    if let Some(secret) = read(client, &target)? {
+        match conflict(agent, name, Some(&secret), &session.names.cluster) {
+            Some(why) => log_object!(Level::Warn, target; "keeping the Secret: it {why}"),
+            None => {
+                delete(client, &target, &secret)?;
+                log_object!(Level::Info, target; "the credential of an add-on was deleted");
+            }
+        }
+    }
+    store.write(name, None)?;
+    Ok(Instant::now() + Stop::SLICE)
+}
+
+/// Deletes the Secret if it still is as it was read, or only the credential in it if somebody put more there.
+fn delete(client: &Client, target: &Target<'_>, secret: &Value) -> Result<()> {
+    let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
+    if keys.any(|key| !KEYS.contains(&key.as_str())) {
+        return store::save(client, target, Some(secret), [], &KEYS).map(drop);
+    }
+    let text = |field: &str| secret["metadata"][field].as_str().map(str::to_owned);
+    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+    match client.delete(target, Propagation::Background, &guard) {
+        Err(Error::NotFound(_)) => Ok(()),
+        deleted => deleted,
+    }
+}
+
+#[cfg(test)]
+mod tests;
