@@ -8,6 +8,7 @@ mod tests;
 use std::{collections::BTreeMap, ffi::OsString, ops::RangeInclusive, time::Duration};
 
 use apiclient::resource::valid_name;
+use lexopt::Parser;
 
 use self::duration::seconds;
 pub use self::{duration::duration, help::help};
@@ -126,10 +127,14 @@ pub fn parse(
 ) -> Result<Invocation<Flags>, String> {
     let values = table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut flags = Flags { values, given: Vec::new(), ignored: BTreeMap::new() };
-    let mut arguments = arguments.into_iter().map(|argument| {
-        argument.into_string().map_err(|it| format!("argument {it:?} is not UTF-8"))
-    });
-    while let Some(argument) = arguments.next().transpose()? {
+    let mut parser = Parser::from_args(arguments);
+    // lexopt takes `-name` for a bundle of short flags, hence the raw arguments.
+    let mut next = move || {
+        let argument = parser.raw_args().map_err(|e| e.to_string())?.next();
+        let argument = argument.map(OsString::into_string).transpose();
+        argument.map_err(|it| format!("argument {it:?} is not UTF-8"))
+    };
+    while let Some(argument) = next()? {
         let name = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| {
             format!("unexpected argument {argument:?}; booleans are set as -x=true")
@@ -143,7 +148,6 @@ pub fn parse(
             (None, FlagKind::Bool) => "true".to_owned(),
             (None, kind) => {
                 // Also where it begins with a dash, as in Go.
-                let mut next = || arguments.next().transpose();
                 let value = next()?.ok_or_else(|| format!("flag needs an argument: -{name}"))?;
                 match kind {
                     FlagKind::Pair => value + &next()?.map_or(String::new(), |it| format!(" {it}")),
