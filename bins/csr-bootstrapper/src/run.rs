@@ -2,12 +2,21 @@
 //! that report to the hub. Only the leader of the replicas works.
 
 use std::{
-    sync::{Arc, mpsc::channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, channel},
+    },
     time::{Duration, Instant},
 };
 
 use apiclient::{
-    backoff::Backoff, controller, error::Result, log_line::seconds, log_object, reflector::Lookup,
+    backoff::Backoff,
+    client::Timeouts,
+    controller,
+    error::{Error, Result},
+    log_line::seconds,
+    log_object,
+    reflector::Lookup,
     stop::Stop,
 };
 use kubeconfig::secret;
@@ -31,20 +40,28 @@ use crate::{
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
-    report::Reporter,
+    report::{Reporter, ready},
     settings::Settings,
 };
 
+/// A single check has time for one request to fail and another to succeed.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
+/// How often a single run looks for its credential.
+const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest wait between two attempts at the start.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Works until `stop` is raised.
+/// Works until `stop` is raised, or with `-once` until the credential is there.
 ///
 /// # Errors
-/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), and the loss of the lead.
+/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the lead, and with
+/// `-once` the reason why there is no credential.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);
+    if let Some(limit) = settings.once {
+        return once(&agent, limit);
+    }
     let leadership = match settings.election {
         Some(timing) => Leadership::campaign(lease, timing, Duration::ZERO, flags, stop, |_| {})?,
         None => Leadership::without_election(stop),
@@ -64,6 +81,39 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     if !leadership.wait_until_leading() {
         return Ok(());
     }
+    let ended = start(agent)?;
+    leadership.wait_until_lost()?;
+    ended.try_recv().unwrap_or(Ok(()))
+}
+
+/// Waits until there is a valid credential, for `limit` at most.
+fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
+    let ended = start(agent)?;
+    let limit_or_check = if limit.is_zero() { CHECK_TIMEOUT } else { limit };
+    let deadline = Instant::now() + limit_or_check;
+    while !agent.read(|state| state.status.is_good) {
+        let is_stopped = agent.stop.wait(ONCE_INTERVAL);
+        // The credential's thread ends early with an error alone.
+        if let Ok(Err(error)) = ended.try_recv() {
+            return Err(error);
+        }
+        if !is_stopped && Instant::now() < deadline {
+            continue;
+        }
+        agent.stop.raise();
+        let needs_repair = || format!("{} needs a repair", agent.secret_name());
+        let why = ready(agent).err().unwrap_or_else(needs_repair);
+        return Err(Error::bad_config(match is_stopped {
+            true => format!("stopped before there was a credential: {why}"),
+            false => format!("no credential after {} s: {why}", limit.as_secs()),
+        }));
+    }
+    agent.stop.raise();
+    Ok(End::Done)
+}
+
+/// Starts the sources and the credential's thread, whose error the receiver gets.
+fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<()>>> {
     for index in 0..agent.settings.bootstraps.len() {
         runtime::spawn_with("bootstrap", agent, move |agent| bootstrap::follow(agent, index))?;
     }
@@ -74,8 +124,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         let _ = end.send(work(&working));
         working.stop.raise();
     })?;
-    leadership.wait_until_lost()?;
-    ended.try_recv().unwrap_or(Ok(()))
+    Ok(ended)
 }
 
 /// Resolves the names, starts all other threads, and manages the certificate until the end of the process.
@@ -94,7 +143,9 @@ fn work(agent: &Arc<Agent>) -> Result<()> {
             hub_selection::run(agent, &names.cluster, pending.as_deref(), timeout);
         })?;
     }
-    report_to_hub(agent, &names)?;
+    if agent.settings.once.is_none() {
+        report_to_hub(agent, &names)?;
+    }
     CertificateManager::new(agent, names, stored).run();
     Ok(())
 }

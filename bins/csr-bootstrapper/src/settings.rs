@@ -73,6 +73,8 @@ pub struct Settings {
     /// The endpoint by HTTPS, if there is one.
     pub(crate) https: Option<HttpsSettings>,
     pub(crate) election: Option<ElectionTiming>,
+    /// The time limit, if the credential is obtained once and not kept; zero is a single check.
+    pub(crate) once: Option<Duration>,
 }
 
 /// The source of a bootstrap kubeconfig.
@@ -122,6 +124,7 @@ impl Settings {
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         values::check_registration_auth(flags.text("registration-auth"))?;
+        let once = flags.once()?;
         let election = leadership::timing(flags)?;
         let enabled = values::feature_gates(flags)?;
         let several_hubs = enabled["MultipleHubs"];
@@ -134,7 +137,7 @@ impl Settings {
                 .transpose()?,
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
-            write_files: flags.switch("write-files"),
+            write_files: flags.switch("write-files") && once.is_none(),
             cluster_name: values::name(flags, "cluster-name", valid_cluster)?,
             agent_id: values::name(flags, "agent-id", valid_agent)?,
             spoke_kubeconfig: path("spoke-kubeconfig"),
@@ -149,7 +152,10 @@ impl Settings {
             claim_kinds: values::claim_kinds(&enabled),
             claim_rules: values::claim_rules(flags)?,
             https: HttpsSettings::of(flags)?,
-            election: (!flags.switch("disable-leader-election")).then_some(election),
+            // A caller waits for the exit, and two instances that request a certificate do no harm.
+            election: (once.is_none() && !flags.switch("disable-leader-election"))
+                .then_some(election),
+            once,
         };
         settings.check_names()?;
         Ok(settings)

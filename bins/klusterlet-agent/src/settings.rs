@@ -51,6 +51,9 @@ pub(crate) struct AloneSettings {
     pub(crate) election: Option<ElectionTiming>,
 }
 
+/// Rows of csr-bootstrapper that are not here: a process that ends once there is a credential applies no works.
+const LEFT_OUT: [&str; 2] = ["once", "wait-timeout"];
+
 /// Flags that the work agent has too.
 const SHARED: [&str; 20] = [
     "agent-id",
@@ -89,7 +92,7 @@ pub(crate) fn table(duties: Duties) -> Vec<Flag> {
     let mut registration: Vec<Flag> = agent_flags();
     registration.retain(|flag| {
         let is_here = match duties {
-            Duties::Both => true,
+            Duties::Both => !LEFT_OUT.contains(&flag.name),
             Duties::Work => SHARED.contains(&flag.name),
         };
         is_here && common.iter().all(|other| other.name != flag.name)

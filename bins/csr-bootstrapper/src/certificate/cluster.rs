@@ -196,7 +196,8 @@ impl Io for CertificateManager<'_> {
     }
 
     fn notify(&mut self, level: Level, reason: &'static str, message: String) {
-        let (is_warning, is_pending) = (level == Level::Warn, reason == io::PENDING);
+        let is_warning = level == Level::Warn;
+        let is_pending = reason == io::PENDING && !is_warning;
         if is_pending {
             log_object!(level, self.agent.credential(), event = reason; "{message}");
         } else {

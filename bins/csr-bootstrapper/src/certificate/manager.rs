@@ -199,6 +199,7 @@ impl<'a> CertificateManager<'a> {
         }
         agent.report(|status| {
             status.trouble = sentence.filter(|_| !is_usable);
+            status.is_good = self.is_good && is_usable;
             if !self.certificate.is_waiting() {
                 status.pending = None;
             }

@@ -23,6 +23,9 @@ use super::{
 };
 use crate::{clocks::Clocks, conditions::Condition, hub::Hub};
 
+/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
+/// `util/certificate/certificate_manager.go:48-50`).
+const LONG_PENDING: Duration = Duration::from_secs(900);
 /// The time until a hub with too many requests is asked again.
 const HALT: Duration = Duration::from_secs(60);
 
@@ -43,12 +46,19 @@ pub(crate) struct Certificate {
     counted: bool,
     /// This process has seen its CSR there.
     posted: bool,
-    /// What it waits for: approval or signature.
-    waiting: Option<CsrStatus>,
+    waiting: Option<Waiting>,
     /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
     pub(super) pacing: Pacing,
     rotated: Option<Condition>,
+}
+
+/// A CSR that waits for approval or signature.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    status: CsrStatus,
+    since: Instant,
+    is_overdue: bool,
 }
 
 impl Certificate {
@@ -288,13 +298,17 @@ impl Certificate {
         seen: &Observation<'_>,
         io: &mut dyn Io,
     ) -> Instant {
-        if self.waiting.as_ref() != Some(&status) {
+        let since = self.waiting.as_ref().map_or(seen.now, |waiting| waiting.since);
+        let is_overdue = seen.now.saturating_duration_since(since) >= LONG_PENDING;
+        let waiting = Some(Waiting { status: status.clone(), since, is_overdue });
+        if self.waiting != waiting {
             let what = match status {
                 CsrStatus::Approved => "is approved, but the hub's signer has not signed it",
                 _ => &format!("is not approved yet{}", seen.approve(name)),
             };
-            io.notify(Info, io::PENDING, format!("CSR {name} {what}"));
-            self.waiting = Some(status);
+            let level = if is_overdue { Warn } else { Info };
+            io.notify(level, io::PENDING, format!("CSR {name} {what}"));
+            self.waiting = waiting;
         }
         seen.now + MAX_BACKOFF
     }

@@ -4,7 +4,7 @@
 
 use sidecar::{
     flag_rows,
-    flags::{Flag, common},
+    flags::{Flag, WAIT_TIMEOUT, common},
     leadership,
 };
 
@@ -14,6 +14,7 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 /// All flags, with the defaults of the program's own command line or of `registration agent`.
 pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
+    table.extend(WAIT_TIMEOUT);
     table.extend(leadership::flags(["137s", "107s", "26s"]));
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
@@ -84,6 +85,10 @@ fn own() -> Vec<Flag> {
             "How agents of add-ons authenticate to the hub's API server: csr or token.";
         "addon-token-expiration-seconds" Int "31536000" =>
             "Lifetime of the tokens to request for add-ons, at least 600.";
+
+        ["Single run"]
+        "once" Bool "false" =>
+            "Exit once the Secret holds a valid certificate, for an init container; no leader election.";
 
         ["Replicas"]
         "disable-leader-election" Bool "false" => "Do not elect a leader (single replica).";

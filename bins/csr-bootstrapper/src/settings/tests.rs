@@ -72,7 +72,9 @@ type Acts = fn(&Settings) -> bool;
 
 #[test]
 fn each_flag_of_the_operator_acts() {
-    let rows: [(&str, Acts); 19] = [
+    let rows: [(&str, Acts); 21] = [
+        ("--once", |it| it.once == Some(Duration::from_secs(86_400)) && it.election.is_none()),
+        ("--once --wait-timeout=0", |it| it.once == Some(Duration::ZERO)),
         ("--feature-gates=AddonManagement=false", |it| !it.addon_management),
         ("--feature-gates=AddonManagement=true,ClusterClaim=false", |it| {
             it.addon_management && it.claim_kinds.is_empty()

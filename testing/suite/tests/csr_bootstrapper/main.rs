@@ -3,7 +3,7 @@
 //! is told (`managedcluster`), also of its add-ons (`addon`), claims (`claim`), nodes (`capacity`) and namespaces
 //! (`managed_namespace`), what the hub's servers and OCM's own controllers make of that (`flow`, `addon_manager`,
 //! `work`), and where it is told of another cluster than its own (`hosted`); and the process itself:
-//! endpoint, rights, the command line of the klusterlet operator (`operator`), and that operator
+//! endpoint, `-once`, rights, the command line of the klusterlet operator (`operator`), and that operator
 //! itself (`klusterlet`).
 
 mod addon;
@@ -22,6 +22,7 @@ mod joining;
 mod klusterlet;
 mod managed_namespace;
 mod managedcluster;
+mod once;
 mod operator;
 mod readyz;
 mod shipped_secrets;
