@@ -134,6 +134,9 @@ impl Sweep<'_> {
             }
             failed.clear();
             for (key, patch) in marked {
+                if stop.raised() {
+                    break;
+                }
                 if let Err(error) = self.clean(&at(&all, &key), patch) {
                     failed.insert(key, error.to_string());
                 }
@@ -172,6 +175,9 @@ impl Sweep<'_> {
         };
         let turn = Turn::new(self.cluster, stop);
         turn.ask(|client| watch::list(client, &selection, stop, &mut see))?;
+        if stop.raised() {
+            return Err(once::unfinished("stopped before everything was done".into()));
+        }
         match marked.len() <= most {
             true => Ok(marked),
             false => Err(once::unfinished(format!("there are more than {most}, see -max-objects"))),

@@ -212,7 +212,8 @@ impl ClusterRecords {
         if of == OWN {
             return text + "; restart the program to accept it";
         }
-        let Some((namespace, name)) = &self.map else {
+        let readable = self.map.as_ref().filter(|_| !self.unusable.load(Relaxed));
+        let Some((namespace, name)) = readable else {
             return text + "; restart the program to accept it";
         };
         let record = record.map(|record| record.to_string());

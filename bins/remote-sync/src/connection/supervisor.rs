@@ -150,9 +150,11 @@ impl Supervisor {
         let connection = &self.connection;
         let shown = identity::read(client, connection.settings.timing.timeout)
             .map_err(|error| unreachable(connection.name(), error))?;
-        if let Err(error) = &shown {
+        if let Err(error) = shown.as_ref().map_err(|error| error.as_str())
+            && self.backoff.failures() == 0
+        {
             let remote = connection.name();
-            log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
+            log::warn!(remote, error; "the cluster's identity cannot be read");
         }
         connection.settings.records.admit(connection.name(), &shown, &connection.stop)
     }

@@ -55,8 +55,10 @@ impl PairContext<'_> {
         if let Err(reason) = self.check_limit(source)? {
             return Ok(Break(Some(reason)));
         }
-        if self.source.observe().map(|it| it.uid) != source.map(|it| it.uid) {
-            // What was read shows that the source is gone, or another one: that needs a proof of its own.
+        let now = self.source.observe();
+        let seen = |source: &Cached<SourceObject>| (source.uid, source.value.state.paused);
+        if now.as_ref().map(seen) != source.map(seen) {
+            // The source is gone, or another one: that needs a proof of its own. Or somebody has paused the pair.
             return Ok(Continue(()));
         }
         if !self.may_write(SyncAction::DeleteTarget) {

@@ -29,8 +29,10 @@ struct KindDeletions {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     since: Instant,
-    /// The source's Namespace or definition was being deleted, or gone.
-    swept: bool,
+    /// Too many waited, or the source's Namespace or definition was being deleted, or gone.
+    held: bool,
+    /// It counts no more, also if its request fails.
+    has_token: bool,
 }
 
 impl DeletionLimit {
@@ -55,12 +57,21 @@ impl DeletionLimit {
             let bucket = if restarted { bucket.with_tokens(1) } else { bucket };
             KindDeletions { bucket, waiting: BTreeMap::new() }
         });
-        kind.waiting.entry(pair.key.clone()).or_insert(Waiting { since: now, swept: false });
-        if kind.waiting.len() > most as usize { Err(Reason::TooMany) } else { Ok(()) }
+        let new = Waiting { since: now, held: false, has_token: false };
+        let has_token = kind.waiting.entry(pair.key.clone()).or_insert(new).has_token;
+        let waiting = kind.waiting.values_mut().filter(|waiting| !waiting.has_token);
+        if has_token || waiting.count() <= most as usize {
+            return Ok(());
+        }
+        if let Some(own) = kind.waiting.get_mut(&pair.key) {
+            own.held = true;
+        }
+        Err(Reason::TooMany)
     }
 
     /// Lets a deletion pass that waits. An `orphan` has its grace first. `swept`: the source's Namespace or definition
-    /// is being deleted, or gone; once that is back the source may follow, and the grace starts over.
+    /// is being deleted, or gone. Once nothing holds the deletion any more, its source may be back soon, and the grace
+    /// starts over.
     ///
     /// # Errors
     /// Why it has to wait.
@@ -77,7 +88,7 @@ impl DeletionLimit {
         else {
             return Err(Reason::TooMany);
         };
-        if mem::replace(&mut own.swept, swept) && !swept {
+        if mem::replace(&mut own.held, swept) && !swept {
             own.since = now;
         }
         let grace = self.settings.grace.filter(|_| orphan).unwrap_or_default();
@@ -85,7 +96,12 @@ impl DeletionLimit {
         match left.is_zero() {
             _ if swept => Err(Reason::Swept),
             false => Err(Reason::GracePeriod(left)),
-            true => bucket.take(now).map_err(Reason::NextToken),
+            true if own.has_token => Ok(()),
+            true => {
+                bucket.take(now).map_err(Reason::NextToken)?;
+                own.has_token = true;
+                Ok(())
+            }
         }
     }
 

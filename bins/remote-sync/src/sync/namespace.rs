@@ -94,11 +94,14 @@ impl PairContext<'_> {
         if is_terminating || !is_ours || self.remote.source.cluster.uid().is_none() {
             return Ok(Continue(()));
         }
-        if self.known_in_namespace() {
+        let is_shared = || self.known_in_namespace() || self.remote.shares_namespace(self.id);
+        if is_shared() {
             // Many lists, for nothing.
-            return keep("another target is in it");
+            return keep("another target is in it, or will be");
         }
         match self.target.ask(&|client| self.first_in_namespace(client)) {
+            // Another worker may have created a target during the lists.
+            Ok(None) if is_shared() => return keep("another target is in it, or will be"),
             Ok(None) => {}
             Ok(Some(found)) => return keep(&found),
             Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),

@@ -161,14 +161,16 @@ impl Observed {
 
     /// Returns whether an unmarked target may become the source's copy. The source's claims prove nothing: whoever may
     /// write the source writes its annotations and finalizers. Equal content is proof, unless both have none. With a
-    /// source that is being deleted, the target is taken only to be deleted, too.
+    /// source that is being deleted, the target is taken only to be deleted, too: not where the source names another
+    /// object as its copy.
     pub(crate) fn may_adopt(&self, rules: &SyncRules) -> bool {
         let (Some(source), Some(target)) = (&self.source, &self.target) else { return false };
         let (from, to) = (&source.value.state, &target.value.state);
         let is_equal = from.content == to.content && from.content != digest::NOTHING;
+        let is_another = source.value.generations.uid.is_some_and(|uid| uid != target.uid);
         match rules.adopt {
             AdoptPolicy::Always if !from.terminating => true,
-            _ => is_equal,
+            _ => is_equal && !(from.terminating && is_another),
         }
     }
 

@@ -42,8 +42,8 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
 }
 
 fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) -> ReconcileResult {
-    let small = attempt(context, remote, item, false);
-    small.or_else(|| attempt(context, remote, item, true)).unwrap_or(ReconcileResult::Done)
+    let large = ReconcileResult::RequeueAsLarge;
+    attempt(context, remote, item, item.large).unwrap_or(large)
 }
 
 /// Makes an attempt at a pair; a dry run ends it at its first write. `None` if an object turned out to be large.

@@ -166,6 +166,17 @@ impl RemoteSync {
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
+    /// Returns whether there are other sources whose targets are in the target's namespace.
+    pub(crate) fn shares_namespace(&self, pair: &Pair) -> bool {
+        let (namespace, own) = key::split(&pair.key);
+        self.source.stores.iter().any(|(kind, store)| {
+            store.has_others(namespace, |name| {
+                let name = self.names.canonical_of_source(namespace, name).map(|(_, name)| name);
+                name.is_some_and(|name| kind != pair.kind || name != own)
+            })
+        })
+    }
+
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
         lock(&self.memory)
     }

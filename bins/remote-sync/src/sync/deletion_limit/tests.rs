@@ -63,7 +63,9 @@ fn beyond_the_limit_all_stay() {
     }
     assert_eq!(limit.waiting(), 11);
     limit.forget(&pair("10"));
-    assert_eq!(ask(&mut limit, "0", GONE, later), Ok(()));
+    let grace = Err(Reason::GracePeriod(GRACE));
+    assert_eq!(ask(&mut limit, "0", GONE, later), grace, "other sources may be back, too");
+    assert_eq!(ask(&mut limit, "0", GONE, later + GRACE), Ok(()));
     let kinds = PerKind::from(vec![(), ()]);
     let kind = kinds.kinds().last().unwrap();
     let other = Pair { kind, ..pair("0") };
@@ -92,6 +94,13 @@ fn a_token_cuts_no_grace_short() {
     assert_eq!(ask(&mut limit, "a", WANTED, now), Ok(()));
     assert_eq!(ask(&mut limit, "a", GONE, now + MINUTE), Err(Reason::GracePeriod(GRACE - MINUTE)));
     assert_eq!(ask(&mut limit, "a", GONE, now + GRACE), Ok(()));
+}
+
+#[test]
+fn a_deletion_that_fails_keeps_its_token() {
+    let (mut limit, now) = (limit(1), Instant::now());
+    assert_eq!([(); 3].map(|()| ask(&mut limit, "a", WANTED, now)), [Ok(()); 3]);
+    assert_eq!(ask(&mut limit, "b", WANTED, now), next_token(60), "only one waits");
 }
 
 #[test]
