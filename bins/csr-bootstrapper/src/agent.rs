@@ -7,7 +7,7 @@ use std::{
 };
 
 use apiclient::{
-    client::{Client, Reload, RequestMetrics, Timeouts},
+    client::{Client, Reload, RequestMetrics, ServerClock, Timeouts},
     controller,
     error::Result,
     event::CoreEvent,
@@ -205,14 +205,19 @@ impl Agent {
         });
     }
 
-    /// This machine's clock, and that of the hub which issues the next certificate: the requester's, or else the session's.
+    /// This machine's clock, and that of the hub in use: the session's, or before there is one, the requester's.
     pub(crate) fn clocks(&self) -> Clocks {
-        let (requester, session) =
-            self.read(|state| (state.requester.clone(), state.session.clone()));
-        let hub = requester
-            .and_then(|csrs| csrs.client.clock())
-            .or_else(|| session.and_then(|session| session.client.clock()));
-        Clocks::new(SystemTime::now(), Instant::now(), hub)
+        let session = self.session().and_then(|session| session.client.clock());
+        clocks(session.or_else(|| self.requester_clock()))
+    }
+
+    /// This machine's clock, and that of the hub which issues the certificate: the requester's, or else the session's.
+    pub(crate) fn requester_clocks(&self) -> Clocks {
+        self.requester_clock().map_or_else(|| self.clocks(), |hub| clocks(Some(hub)))
+    }
+
+    fn requester_clock(&self) -> Option<ServerClock> {
+        self.read(|state| state.requester.clone())?.client.clock()
     }
 
     pub(crate) fn credential(&self) -> Target<'_> {
@@ -269,6 +274,10 @@ impl Agent {
             );
         }
     }
+}
+
+fn clocks(hub: Option<ServerClock>) -> Clocks {
+    Clocks::new(SystemTime::now(), Instant::now(), hub)
 }
 
 /// A client for a hub, within the limit of memory for its objects; `requests` counts what it sends.

@@ -86,18 +86,24 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     ended.try_recv().unwrap_or(Ok(()))
 }
 
-/// Waits until there is a valid credential, for `limit` at most.
+/// Waits until there is a valid credential, for `limit` at most; zero is a single check.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let ended = start(agent)?;
     let limit_or_check = if limit.is_zero() { CHECK_TIMEOUT } else { limit };
     let deadline = Instant::now() + limit_or_check;
-    while !agent.read(|state| state.status.is_good) {
-        let is_stopped = agent.stop.wait(ONCE_INTERVAL);
+    loop {
+        let is_good = agent.read(|state| state.status.is_good);
+        if is_good == Some(true) {
+            agent.stop.raise();
+            return Ok(End::Done);
+        }
+        let is_checked = limit.is_zero() && is_good.is_some();
+        let is_stopped = !is_checked && agent.stop.wait(ONCE_INTERVAL);
         // The credential's thread ends early with an error alone.
         if let Ok(Err(error)) = ended.try_recv() {
             return Err(error);
         }
-        if !is_stopped && Instant::now() < deadline {
+        if !is_checked && !is_stopped && Instant::now() < deadline {
             continue;
         }
         agent.stop.raise();
@@ -105,11 +111,10 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
         let why = ready(agent).err().unwrap_or_else(needs_repair);
         return Err(Error::bad_config(match is_stopped {
             true => format!("stopped before there was a credential: {why}"),
+            false if is_checked => format!("there is no credential: {why}"),
             false => format!("no credential after {} s: {why}", limit.as_secs()),
         }));
     }
-    agent.stop.raise();
-    Ok(End::Done)
 }
 
 /// Starts the sources and the credential's thread, whose error the receiver gets.

@@ -55,7 +55,7 @@ pub struct Settings {
     pub(crate) write_files: bool,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
-    /// The files that a kubeconfig of the hub or the spoke may name.
+    /// Kubeconfig of the cluster that joins, if it is not the local one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     /// https URLs of the spoke's API server.
     pub(crate) external_urls: Vec<String>,

@@ -94,8 +94,8 @@ pub(crate) struct CertificateStatus {
     pub(crate) beat: Option<Instant>,
     /// The reason why the credential in the Secret cannot be used, if it cannot.
     pub(crate) trouble: Option<String>,
-    /// It can be used, and needs no repair.
-    pub(crate) is_good: bool,
+    /// Whether it can be used and needs no repair, once that was checked.
+    pub(crate) is_good: Option<bool>,
     /// The progress towards the next one.
     pub(crate) detail: Option<String>,
     /// The failure of the last step.
@@ -114,7 +114,7 @@ impl Default for CertificateStatus {
         Self {
             beat: None,
             trouble: Some("nothing has been checked yet".into()),
-            is_good: false,
+            is_good: None,
             detail: None,
             error: None,
             posted: 0,

@@ -2,10 +2,13 @@
 //! whatever its shape.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io::{Error, ErrorKind, Result},
+    sync::{Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use crate::lock::lock;
 
 /// A `serde_json::Value`.
 pub const VALUE: usize = 32;
@@ -38,6 +41,48 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// `pkg/server/config.go`, MaxRequestBodyBytes), and its answer has some more fields.
 const MAX_BYTES: usize = 4 << 20;
 
+/// Documents of at most this size never wait.
+const SMALL: usize = 64 << 10;
+/// This many larger ones are built at a time, in the whole process.
+const MAX_LARGE: usize = 2;
+/// While others wait, a document that has had its place for so long must arrive at this many bytes per second.
+const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
+const MIN_RATE: u64 = 128 << 10;
+
+/// The large documents of the process: how many are being built, and how many wait.
+static LARGE: (Mutex<(usize, usize)>, Condvar) = (Mutex::new((0, 0)), Condvar::new());
+
+/// A large document's place, until it is dropped.
+#[derive(Debug)]
+struct Place;
+
+impl Place {
+    /// Waits for a place; `None` if others keep theirs for too long.
+    fn take() -> Option<Self> {
+        let (large, freed) = &LARGE;
+        let mut large = lock(large);
+        large.1 += 1;
+        let waited =
+            freed.wait_timeout_while(large, READ_TIMEOUT, |(built, _)| *built >= MAX_LARGE);
+        let (mut large, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        large.1 -= 1;
+        let is_free = large.0 < MAX_LARGE;
+        large.0 += usize::from(is_free);
+        is_free.then_some(Self)
+    }
+
+    fn is_awaited() -> bool {
+        lock(&LARGE.0).1 > 0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&LARGE.0).0 -= 1;
+        LARGE.1.notify_one();
+    }
+}
+
 /// The memory budget of a document, shared by its reader and its builder.
 #[derive(Debug)]
 pub struct Budget {
@@ -46,12 +91,14 @@ pub struct Budget {
     bytes: Cell<usize>,
     /// When its first byte arrived.
     since: Cell<Option<Instant>>,
+    place: RefCell<Option<Place>>,
 }
 
 impl Budget {
     /// The budget for documents that may cost `limit` bytes each.
     pub fn new(limit: usize) -> Self {
-        Self { limit, used: Cell::new(0), bytes: Cell::new(0), since: Cell::new(None) }
+        let (used, bytes) = (Cell::new(0), Cell::new(0));
+        Self { limit, used, bytes, since: Cell::new(None), place: RefCell::default() }
     }
 
     /// Begins the next document.
@@ -59,6 +106,7 @@ impl Budget {
         self.used.set(0);
         self.bytes.set(0);
         self.since.set(None);
+        self.place.take();
     }
 
     /// Returns whether the document costs more than its limit: nothing more is to be built.
@@ -81,9 +129,22 @@ impl Budget {
         }
         let since = self.since.get().unwrap_or_else(Instant::now);
         self.since.set(Some(since));
-        if since.elapsed() > READ_TIMEOUT {
+        let (time, place) = (since.elapsed(), self.place.take());
+        let is_slow = time > GRACE_TIMEOUT && (self.bytes.get() as u64) < MIN_RATE * time.as_secs();
+        if time > READ_TIMEOUT || is_slow && place.is_some() && Place::is_awaited() {
             return Err(Error::new(ErrorKind::TimedOut, "it arrives too slowly"));
         }
+        let is_large = self.bytes.get().max(self.used.get()) > SMALL;
+        self.place.replace(match place {
+            None if is_large => {
+                let busy = || Error::new(ErrorKind::TimedOut, "other large answers are being read");
+                let place = Place::take().ok_or_else(busy)?;
+                // The wait is not the peer's fault.
+                self.since.set(Some(Instant::now()));
+                Some(place)
+            }
+            place => place,
+        });
         Ok(())
     }
 }
@@ -109,6 +170,7 @@ mod tests {
     fn document_is_bounded_in_size_and_time() {
         let budget = Budget::new(usize::MAX);
         assert!(budget.read(MAX_BYTES).is_ok());
+        assert!(budget.place.take().is_some(), "it is large");
         assert_eq!(budget.read(1).unwrap_err().kind(), ErrorKind::FileTooLarge);
         budget.reset();
         budget.since.set(Instant::now().checked_sub(READ_TIMEOUT * 2));

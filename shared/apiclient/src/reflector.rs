@@ -49,7 +49,7 @@ struct Objects<T> {
     /// More objects exist than the limit.
     truncated: bool,
     /// Some were left out as the heaviest.
-    left_out: bool,
+    left_out: usize,
 }
 
 #[derive(Debug)]
@@ -173,7 +173,8 @@ impl<T: Clone + PartialEq> Store<T> {
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let before = (self.revision(), self.last_error());
-                let is_deletion = matches!(&event, Event::Delete(_));
+                let is_change = matches!(&event, Event::Apply(_) | Event::Delete(_));
+                let size = lock(&self.0).objects.size();
                 match event {
                     Event::Init { rewound } => {
                         listed = self.empty();
@@ -199,8 +200,8 @@ impl<T: Clone + PartialEq> Store<T> {
                     on_change();
                 }
                 // Only a list brings objects that were left out, once others make room.
-                let is_cut = is_deletion && lock(&self.0).objects.is_cut();
-                if is_cut || stop.raised() {
+                let made_room = is_change && lock(&self.0).objects.made_room(size);
+                if made_room || stop.raised() {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
@@ -253,7 +254,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
 impl<T: PartialEq> Objects<T> {
     fn within(limits: Limits<T>) -> Self {
-        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: false }
+        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: 0 }
     }
 
     /// Inserts an object, and leaves out the heaviest ones until the others are within the limit; returns whether
@@ -276,7 +277,7 @@ impl<T: PartialEq> Objects<T> {
             let heaviest = objects.max_by_key(|object| object.as_ref().map_or(0, weigh));
             let Some(heaviest) = heaviest.and_then(Option::take) else { break };
             self.weight -= weigh(&heaviest);
-            self.left_out = true;
+            self.left_out += 1;
         }
         true
     }
@@ -293,7 +294,18 @@ impl<T: PartialEq> Objects<T> {
 
     /// Whether the limits leave out objects.
     fn is_cut(&self) -> bool {
-        self.truncated || self.left_out
+        self.truncated || self.left_out > 0
+    }
+
+    /// The number of objects, their weight, and how often one was left out.
+    fn size(&self) -> (usize, usize, usize) {
+        (self.by_name.len(), self.weight, self.left_out)
+    }
+
+    /// Returns whether objects that were left out may fit now, as `before` there were more or heavier ones.
+    fn made_room(&self, before: (usize, usize, usize)) -> bool {
+        let (count, weight, left_out) = self.size();
+        self.is_cut() && left_out == before.2 && (count < before.0 || weight < before.1)
     }
 }
 

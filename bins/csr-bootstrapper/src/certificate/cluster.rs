@@ -192,7 +192,7 @@ impl Io for CertificateManager<'_> {
     }
 
     fn clocks(&self) -> Clocks {
-        self.agent.clocks()
+        self.agent.requester_clocks()
     }
 
     fn notify(&mut self, level: Level, reason: &'static str, message: String) {

@@ -11,6 +11,7 @@ use apiclient::{
     error::{Error, Result},
     log_line::seconds,
     log_object,
+    stop::Stop,
 };
 use kubeconfig::secret::Data;
 use log::Level;
@@ -48,8 +49,8 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) failed_secret: bool,
     /// When the hub has to have the ManagedCluster, while bootstrapping.
     pub(super) introduce_at: Option<Instant>,
-    /// The answer of the hub to which the credential has to move.
-    knows_agent: Option<bool>,
+    /// The answer of the hub to which the credential has to move, to this certificate.
+    knows_agent: Option<(Vec<u8>, bool)>,
     errors: Backoff,
     /// The end of the wait after a failure.
     not_before: Instant,
@@ -109,6 +110,9 @@ impl<'a> CertificateManager<'a> {
         let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
         let need = self.certificate.need(&what, &validation, is_refused, time);
         self.announce(&need, matches!(&validation, Validation::Usable(_)) && !is_refused);
+        if agent.settings.once == Some(Duration::ZERO) {
+            return Instant::now() + Stop::SLICE;
+        }
         if Instant::now() < self.not_before {
             return self.not_before;
         }
@@ -149,11 +153,13 @@ impl<'a> CertificateManager<'a> {
         let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, &self.bootstrap) else {
             return Ok(false);
         };
-        let knows_agent = match self.knows_agent {
-            Some(known) => known,
+        let certificate = &usable.identity.certificate;
+        let known = self.knows_agent.as_ref().filter(|(asked, _)| asked == certificate);
+        let knows_agent = match known {
+            Some((_, known)) => *known,
             None => self.is_known_at(bootstrap, usable)?,
         };
-        self.knows_agent = Some(knows_agent);
+        self.knows_agent = Some((certificate.clone(), knows_agent));
         Ok(knows_agent)
     }
 
@@ -185,8 +191,11 @@ impl<'a> CertificateManager<'a> {
     fn announce(&mut self, need: &Need, is_usable: bool) {
         let agent = self.agent;
         let why = if let Need::Certificate(why) = need { Some(why) } else { None };
+        let is_selecting =
+            agent.settings.hub_connection_timeout.is_some() && agent.selected_hub().is_none();
         let without = match self.requester {
             Some(_) => "",
+            None if is_selecting => ", and no hub is selected to request one from",
             None => ", and there is no bootstrap kubeconfig to request one with",
         };
         let sentence = why.map(|why| format!("{}{without}", why.sentence));
@@ -199,7 +208,7 @@ impl<'a> CertificateManager<'a> {
         }
         agent.report(|status| {
             status.trouble = sentence.filter(|_| !is_usable);
-            status.is_good = self.is_good && is_usable;
+            status.is_good = Some(self.is_good && is_usable);
             if !self.certificate.is_waiting() {
                 status.pending = None;
             }

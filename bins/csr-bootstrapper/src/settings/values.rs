@@ -61,8 +61,11 @@ pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSo
     if !several && flags.some("bootstrap-kubeconfigs").is_some() {
         return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
     }
-    let flag = if several { "bootstrap-kubeconfigs" } else { "bootstrap-kubeconfig" };
-    let files = flags.list(flag).into_iter().map(|path| BootstrapSource::File(path.into()));
+    let files = match several {
+        true => flags.list("bootstrap-kubeconfigs"),
+        false => flags.some("bootstrap-kubeconfig").into_iter().collect(),
+    };
+    let files = files.into_iter().map(|path| BootstrapSource::File(path.into()));
     let secrets = flags.list("bootstrap-kubeconfig-secret").into_iter();
     let secrets = secrets.map(|name| BootstrapSource::Secret(name.to_owned()));
     let mut sources: Vec<_> = files.collect();

@@ -4,21 +4,24 @@ mod proxy;
 mod tcp;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
 use ureq::{
-    Timeout,
+    ProxyProtocol, Timeout,
     config::Config,
     http::Uri,
     unversioned::{
-        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        resolver::{ResolvedSocketAddrs, Resolver},
         transport::{ConnectionDetails, Connector, Either, NextTimeout, Transport},
     },
 };
 
 use self::tcp::TcpTransport;
+use crate::thread::start_thread;
 
 pub(crate) use self::proxy::{bare_host, port, proxy};
 
@@ -26,8 +29,8 @@ pub(crate) use self::proxy::{bare_host, port, proxy};
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Placeholder resolver: ureq asks for addresses before every request, also on a kept connection, but
-/// [`Dial`] looks a name up when a connection is really opened. With a proxy, ureq asks for that of SOCKS alone, to
-/// which it connects itself.
+/// [`Dial`] looks a name up when a connection is really opened. Only a SOCKS proxy, to which ureq connects
+/// itself, needs the look-up at once.
 #[derive(Debug)]
 pub(crate) struct LazyResolver;
 
@@ -40,17 +43,43 @@ impl Resolver for LazyResolver {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        if config.proxy().is_some() {
-            return DefaultResolver::default().resolve(uri, config, bounded(timeout));
-        }
         let mut addresses = self.empty();
-        addresses.push(LATER);
+        let socks = config.proxy().filter(|proxy| proxy.protocol() == ProxyProtocol::Socks5h);
+        if socks.is_none_or(|proxy| proxy.uri() != uri) {
+            addresses.push(LATER);
+            return Ok(addresses);
+        }
+        let found = look_up(bare_host(uri), port(uri), bounded(timeout))?;
+        // ureq keeps 16 addresses at most.
+        found.iter().take(16).for_each(|address| addresses.push(*address));
         Ok(addresses)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Dial;
+
+/// The addresses of `host`, in the resolver's order (RFC 6724). Not ureq's own resolver: it keeps 16 addresses, and
+/// ends the process where no thread can be started.
+fn look_up(host: &str, port: u16, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let name = host.to_owned();
+    // The resolver of the C library has no time limit and cannot be interrupted.
+    start_thread("resolver", move || {
+        let found = (&*name, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        let _ = sender.send(found);
+    })?;
+    let late = || io::Error::other(format!("{host} was not looked up within {timeout:.0?}"));
+    match receiver.recv_timeout(timeout).map_err(|_| late())?? {
+        found if found.is_empty() => {
+            Err(io::Error::other(format!("the name {host} has no address")))
+        }
+        found => Ok(found),
+    }
+}
 
 impl<In: Transport> Connector<In> for Dial {
     type Out = Either<In, TcpTransport>;
@@ -63,11 +92,10 @@ impl<In: Transport> Connector<In> for Dial {
         if let Some(transport) = chained {
             return Ok(Some(Either::A(transport)));
         }
-        let (uri, config) = (details.uri, details.config);
-        let timeout = bounded(details.timeout);
-        let addresses = DefaultResolver::default().resolve(uri, config, timeout)?;
-        let deadline = Instant::now() + *bounded(left_of(details)).after;
-        let stream = tcp::connect(&addresses, deadline).map_err(|error| {
+        let uri = details.uri;
+        let addresses = look_up(bare_host(uri), port(uri), bounded(details.timeout))?;
+        let time = bounded(left_of(details));
+        let stream = tcp::connect(&addresses, Instant::now() + time).map_err(|error| {
             let over = error.kind() == std::io::ErrorKind::TimedOut;
             if over { ureq::Error::Timeout(Timeout::Connect) } else { error.into() }
         })?;
@@ -88,6 +116,23 @@ pub(crate) fn left_of(details: &ConnectionDetails) -> NextTimeout {
     timeout
 }
 
-fn bounded(timeout: NextTimeout) -> NextTimeout {
-    NextTimeout { after: timeout.after.min(DIAL_TIMEOUT.into()), ..timeout }
+fn bounded(timeout: NextTimeout) -> Duration {
+    timeout.not_zero().map_or(DIAL_TIMEOUT, |time| DIAL_TIMEOUT.min(*time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_not_looked_up() {
+        let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 6443));
+        assert_eq!(look_up("::1", 6443, Duration::ZERO).unwrap(), [address]);
+    }
+
+    #[test]
+    fn look_up_ends_in_time() {
+        let error = look_up("hub.invalid", 6443, Duration::ZERO).unwrap_err().to_string();
+        assert_eq!(error, "hub.invalid was not looked up within 0ns");
+    }
 }

@@ -84,8 +84,10 @@ fn heaviest_objects_leave_room_for_the_others() {
     listed(&store, &[("a", Some(4)), ("b", Some(5))]);
     set(&store, "c", Some(6));
     assert_eq!((store.get("c"), store.get("b")), (Lookup::Invalid, Lookup::Object(5)));
+    let size = lock(&store.0).objects.size();
+    assert!(!lock(&store.0).objects.made_room(size));
     lock(&store.0).remove("b");
-    assert!(lock(&store.0).objects.is_cut());
+    assert!(lock(&store.0).objects.made_room(size));
     listed(&store, &[("a", Some(4)), ("c", Some(6))]);
     assert!(!lock(&store.0).objects.is_cut() && store.get("c") == Lookup::Object(6));
     let mut all = store.empty();

@@ -117,3 +117,12 @@ fn once_waits_for_no_election() {
     let _agent = joins(&spoke, &["-disable-leader-election=false"]);
     ends(&spoke, &["-disable-leader-election=false", "-wait-timeout", "10"], 0);
 }
+
+#[test]
+fn once_without_time_checks_and_asks_nobody() {
+    let spoke = Spoke::new("check-once");
+    let last = ends(&spoke, &["-wait-timeout", "0"], 1);
+    assert!(last.contains("there is no credential: Secret "), "{last}");
+    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty());
+    assert!(spoke.pending().is_none_or(|data| data.is_empty()));
+}

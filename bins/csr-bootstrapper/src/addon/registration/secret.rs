@@ -205,7 +205,10 @@ fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
 fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<Instant> {
     let AddOnContext { agent, session, store } = context;
     let (client, target) = (cluster_of(agent, name.hosted), name.target());
-    if let Some(secret) = read(client, &target)? {
+    let secret = read(client, &target)?;
+    // Nothing in an empty one is ours.
+    let is_empty = |secret: &Value| secret::data(secret).is_ok_and(|data| data.is_empty());
+    if let Some(secret) = secret.filter(|secret| !is_empty(secret)) {
         match conflict(agent, name, Some(&secret), &session.names.cluster) {
             Some(why) => log_object!(Level::Warn, target; "keeping the Secret: it {why}"),
             None => {

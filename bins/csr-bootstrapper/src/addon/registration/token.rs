@@ -133,6 +133,8 @@ impl TokenDriver {
                 let name = step.name.sentence_name();
                 log_object!(Level::Info, step.name.target(); "requesting a token: {name} {why}");
                 self.unsaved = Some(request(lifetime, &step).inspect_err(|error| {
+                    // The hub may have made a token each time.
+                    self.pacing.saved(false, now);
                     let message = format!("Failed to create token: {error}");
                     let failed = Condition::new("False", "TokenCreationFailed", message);
                     self.refreshed = Some(failed);
@@ -163,7 +165,12 @@ fn request(lifetime: u32, step: &Step<'_>) -> Result<Zeroizing<Vec<u8>>> {
         "spec": {"expirationSeconds": lifetime},
     });
     let answer = step.session.client.create(&target, &request)?;
-    Ok(answer["status"]["token"].as_str().unwrap_or_default().as_bytes().to_vec().into())
+    let token = answer["status"]["token"].as_str().unwrap_or_default();
+    let token = Zeroizing::new(token.as_bytes().to_vec());
+    match TokenClaims::of(&token) {
+        Some(_) => Ok(token),
+        None => Err(Error::bad_config("the hub returned no token that can be read")),
+    }
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ impl Authorities {
             Err(TlsError::InvalidCertificate(
                 CertificateError::UnknownIssuer
                 | CertificateError::BadSignature
+                | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+                | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. }
                 | CertificateError::Other(_),
             )) if self.bundle.contains(server) => {
                 verify_server_name(&ParsedCertificate::try_from(server)?, name)
