@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use apiclient::{
-    error::Result,
+    error::{Error, Result},
     resource::{valid_label, valid_name},
 };
 use kubeconfig::secret::Data;
@@ -82,7 +82,14 @@ impl RegistrationStore {
         secret: &RegistrationSecret,
         registration: Option<(&str, Option<&CertificateRequest>)>,
     ) -> Result<()> {
-        self.secret.write(values(secret, registration))
+        match self.secret.write(values(secret, registration)) {
+            // The loop of the other cluster has written of its own Secrets.
+            Err(Error::Conflict(_) | Error::AlreadyExists(_)) => {
+                self.secret.refresh()?;
+                self.secret.write(values(secret, registration))
+            }
+            written => written,
+        }
     }
 }
 
