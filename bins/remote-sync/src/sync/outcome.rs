@@ -16,6 +16,9 @@ use crate::{
 
 /// Failures in a row from which on a conflict is one, too: another writer would have to be faster each time.
 const MAX_STALE: u32 = 3;
+/// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
+/// a webhook, refuses the write in the words of a conflict.
+const REFUSING_STALE: u32 = 12;
 
 /// The attempt succeeded, but for a Secret that may have failed: there is nothing more to do for now.
 pub(crate) fn finished(
@@ -52,7 +55,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
         lock(&pair.remote.deletions).forget(pair.id);
     }
-    let failures = pair.item.failures;
+    let (failures, is_conflict) = (pair.item.failures, class == RetryClass::Stale);
     let class = match class {
         RetryClass::Stale if pair.refresh().is_err() || failures + 1 >= MAX_STALE => {
             RetryClass::Transient
@@ -62,8 +65,8 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if class == RetryClass::Stale {
         log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
     } else {
-        let condition =
-            PairCondition::new(PairState::Failing, class.needs_people(), &error.to_string());
+        let refused = class.needs_people() || is_conflict && failures + 1 >= REFUSING_STALE;
+        let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
         report(pair, &pair.observe(), Some(condition));
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
