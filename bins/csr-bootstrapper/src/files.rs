@@ -43,7 +43,7 @@ pub(crate) fn keep(agent: &Agent) {
     });
 }
 
-/// Returns whether the files are those of the Secret.
+/// Returns whether the files hold what the Secret holds.
 pub(crate) fn is_published(agent: &Agent) -> bool {
     let published = agent.read(|state| state.published.clone());
     let both = published.zip(agent.credential_secret());

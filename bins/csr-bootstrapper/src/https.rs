@@ -1,4 +1,4 @@
-//! The endpoint by HTTPS, for probes that want it so: by TLS 1.3, with a certificate that nobody verifies.
+//! The endpoint by HTTPS: TLS 1.3 with a self-signed certificate, which a kubelet's probe does not verify.
 
 use std::{io, sync::Arc};
 

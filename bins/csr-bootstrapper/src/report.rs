@@ -143,7 +143,7 @@ pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
             false => Ok(()),
         };
     };
-    // An unreadable Secret is left alone.
+    // The program waits while the Secret cannot be read.
     let detail = status.error.or(status.detail).or_else(|| agent.credential.last_error());
     Err([Some(trouble), detail].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }

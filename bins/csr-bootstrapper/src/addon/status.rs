@@ -30,7 +30,7 @@ use crate::{
 
 /// Type of the condition that says whether the add-on is available.
 const AVAILABLE: &str = "Available";
-/// A Lease that does not exist is looked for this often.
+/// Interval between reads of a Lease that does not exist.
 const ABSENT_READ_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What this agent wants in the status; the rest stays.
@@ -164,8 +164,8 @@ impl AddOnReporter {
     }
 }
 
-/// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if there
-/// is no such add-on, or none that can be read.
+/// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if the
+/// add-on is absent or invalid.
 fn write(
     wanted: &AddOnStatus,
     agent: &Agent,

@@ -135,8 +135,8 @@ impl TargetSide {
         })
     }
 
-    /// Returns whether Secrets were listed completely in this session. Those of a name that may not be listed are left
-    /// out: they are no reason to stop anything else.
+    /// Returns whether Secrets were listed completely in this session. A name whose Secrets may not be listed stops nothing
+    /// else.
     pub(crate) fn has_secrets(&self, session: u64) -> bool {
         self.secrets.iter().all(|secrets| secrets.is_complete(session) || secrets.is_refused())
     }

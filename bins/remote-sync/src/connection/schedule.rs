@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Intervals and timeout. With the flags' defaults they are those of Cluster API (v1.9.0
+/// Intervals and timeout: with the flags' defaults, Cluster API's (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProbeTiming {

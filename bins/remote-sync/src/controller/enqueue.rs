@@ -1,4 +1,4 @@
-//! Pairs to enqueue: those of a remote, of a kind, or of a target; and the workers that reconcile them.
+//! Enqueues the pairs of a remote, of a kind or of a target, and starts the workers that reconcile them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Controller {
-    /// Enqueues all pairs of a remote: those of its sources, and those that only have a copy.
+    /// Enqueues all pairs of a remote, also pairs without a source.
     pub(super) fn enqueue_all(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
         for kind in self.context.settings.resources.kinds() {
             self.enqueue_kind(remote, kind);
