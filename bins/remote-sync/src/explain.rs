@@ -1,9 +1,6 @@
 //! Explanation (`-explain`): the state of one pair, or what the program would do next about it, and why. It only reads.
 
-use std::{
-    io::{self, Write},
-    time::Instant,
-};
+use std::io::{self, Write};
 
 use apiclient::{
     error::{Error, Result},
@@ -71,8 +68,8 @@ fn explain(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option<Stri
     if let Some(why) = remote.obstacle(key.kind) {
         return Some(format!("nothing is done: {why}"));
     }
-    let item = WorkItem { key, since: Instant::now(), urgent: true, large: true, failures: 0 };
-    let pair = PairContext::new(context, remote, &item, true)?;
+    let item = WorkItem { key, urgent: true, large: true, failures: 0 };
+    let pair = PairContext::new(context, remote, &item)?;
     // A look at uploaded Secrets is due after every start; it is not worth reporting.
     let observed = Observed { uploads: Vec::new(), ..pair.observe() };
     if observed.source.is_none() && observed.target.is_none() {

@@ -47,14 +47,14 @@ impl<K: Clone + Ord> Workqueue<K> {
 
     /// Enqueues what changed; `urgent` keys come before those that a list returned.
     pub fn add(&self, key: K, urgent: bool) {
-        if self.state().order.add(key, urgent, Instant::now()) {
+        if self.state().order.add(key, urgent) {
             self.changed.notify_one();
         }
     }
 
     /// Makes parked and delayed keys due, and forgets their failures.
     pub fn retry(&self, which: impl Fn(&K) -> bool) {
-        self.state().order.retry(which, Instant::now());
+        self.state().order.retry(which);
         self.changed.notify_all();
     }
 

@@ -43,8 +43,6 @@ pub(crate) struct PairContext<'a> {
     /// How marks name the source's cluster.
     pub(super) source_mark: String,
     pub(crate) item: &'a WorkItem<Pair>,
-    /// One of its objects may be large.
-    pub(crate) large: bool,
 }
 
 /// A log line about a pair, which its source identifies; the line's own keys follow the message.
@@ -70,12 +68,11 @@ impl<'a> PairContext<'a> {
         context: &'a SyncContext,
         remote: &'a RemoteSync,
         item: &'a WorkItem<Pair>,
-        large: bool,
     ) -> Option<Self> {
         let id = &item.key;
         let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
         let (namespace, name) = key::split(&id.key);
-        let most = if large { USUAL_OBJECT } else { SMALL_RESPONSE };
+        let most = if item.large { USUAL_OBJECT } else { SMALL_RESPONSE };
         let reader = &context.readers[id.kind];
         let place = |cluster, resource: &Resource| object::Place {
             remote,
@@ -104,7 +101,6 @@ impl<'a> PairContext<'a> {
             kinds,
             source_mark: remote.source.cluster.mark(),
             item,
-            large,
         })
     }
 

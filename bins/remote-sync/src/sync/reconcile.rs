@@ -34,32 +34,26 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
     while let Some(item) = remote.queue.get() {
         start_workers();
         let result = match remote.is_open(item.key.kind) {
-            true => reconcile(context, remote, &item),
+            true => reconcile(context, remote, &item).unwrap_or(ReconcileResult::RequeueAsLarge),
             false => ReconcileResult::Park,
         };
         remote.queue.done(&item, result);
     }
 }
 
-fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) -> ReconcileResult {
-    let large = ReconcileResult::RequeueAsLarge;
-    attempt(context, remote, item, item.large).unwrap_or(large)
-}
-
 /// Makes an attempt at a pair; a dry run ends it at its first write. `None` if an object turned out to be large.
-fn attempt(
+fn reconcile(
     context: &SyncContext,
     remote: &RemoteSync,
     item: &WorkItem<Pair>,
-    large: bool,
 ) -> Option<ReconcileResult> {
-    let Some(pair) = PairContext::new(context, remote, item, large) else {
+    let Some(pair) = PairContext::new(context, remote, item) else {
         return Some(ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures)));
     };
     if let Some(sentence) = pair.blocked() {
         return Some(blocked(&pair, &sentence));
     }
-    if !large && pair.is_large() {
+    if !item.large && pair.is_large() {
         return None;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
@@ -107,7 +101,7 @@ impl<'a> Reconciler<'a> {
                 Ok(Next::Continue(())) => {}
                 Ok(Next::Break(reason)) => return Some(self.end(&observed, reason)),
                 // It has grown, or its size was not known.
-                Err(Error::TooLarge(_)) if !self.pair.large => return None,
+                Err(Error::TooLarge(_)) if !self.pair.item.large => return None,
                 Err(error) => return Some(failed(&self.pair, &error)),
             }
         }
@@ -123,7 +117,7 @@ impl<'a> Reconciler<'a> {
         if !context.settings.dry_run && !self.pair.begin() {
             return false;
         }
-        self.large = self.pair.large.then(|| lock(&context.large));
+        self.large = self.pair.item.large.then(|| lock(&context.large));
         !self.pair.remote.stop.raised()
     }
 
@@ -131,7 +125,7 @@ impl<'a> Reconciler<'a> {
     fn perform(&mut self, action: SyncAction, observed: &Observed) -> Result<Next> {
         let is_secret = matches!(action, SyncAction::SyncSecret(_));
         match self.pair.apply(action, observed, &mut self.attempt) {
-            Err(error @ Error::TooLarge(_)) if !self.pair.large => Err(error),
+            Err(error @ Error::TooLarge(_)) if !self.pair.item.large => Err(error),
             Err(error) if is_secret && classify(&error) != RetryClass::Down => {
                 self.failed_secret.get_or_insert(error);
                 Ok(Next::Continue(()))

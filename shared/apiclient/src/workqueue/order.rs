@@ -41,8 +41,6 @@ enum KeyState {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     state: KeyState,
-    /// The time at which it was enqueued.
-    since: Instant,
     failures: u32,
 }
 
@@ -65,8 +63,6 @@ pub enum ReconcileResult {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkItem<K> {
     pub key: K,
-    /// The time at which it was enqueued.
-    pub since: Instant,
     /// It comes before what a list returned.
     pub urgent: bool,
     /// It may be large: only one such item is processed at a time.
@@ -119,7 +115,7 @@ impl<K: Clone + Ord> Order<K> {
     }
 
     /// Enqueues a key that changed; returns whether a worker may have more to do.
-    pub(super) fn add(&mut self, key: K, urgent: bool, now: Instant) -> bool {
+    pub(super) fn add(&mut self, key: K, urgent: bool) -> bool {
         match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
             Some(state @ KeyState::Processing) => *state = KeyState::Dirty,
             Some(KeyState::Dirty) => {}
@@ -127,7 +123,7 @@ impl<K: Clone + Ord> Order<K> {
             Some(KeyState::Ready(rank, _)) if *rank != Rank::Backlog || !urgent => {}
             // A key of the backlog moves up, and the backlog's limit no longer holds it.
             Some(KeyState::Ready(..) | KeyState::Delayed(_)) | None => {
-                self.enqueue(key, urgent, now);
+                self.enqueue(key, urgent);
                 return true;
             }
         }
@@ -135,7 +131,7 @@ impl<K: Clone + Ord> Order<K> {
     }
 
     /// Makes parked and delayed keys due, and forgets their failures.
-    pub(super) fn retry(&mut self, which: impl Fn(&K) -> bool, now: Instant) {
+    pub(super) fn retry(&mut self, which: impl Fn(&K) -> bool) {
         let of_these = self.entries.iter_mut().filter(|(key, _)| which(key));
         let mut due = Vec::new();
         for (key, entry) in of_these {
@@ -148,7 +144,7 @@ impl<K: Clone + Ord> Order<K> {
             }
             entry.failures = 0;
         }
-        due.into_iter().for_each(|(key, urgent)| self.enqueue(key, urgent, now));
+        due.into_iter().for_each(|(key, urgent)| self.enqueue(key, urgent));
     }
 
     /// The next work for a worker.
@@ -159,14 +155,13 @@ impl<K: Clone + Ord> Order<K> {
         let entry = self.entries[&key];
         self.set(key.clone(), Entry { state: KeyState::Processing, ..entry });
         self.running[rank as usize] += 1;
-        let Entry { since, failures, .. } = entry;
         let (urgent, large) = (rank != Rank::Backlog, rank == Rank::Large);
-        Some(WorkItem { key, since, urgent, large, failures })
+        Some(WorkItem { key, urgent, large, failures: entry.failures })
     }
 
     /// Handles the result of an attempt.
     pub(super) fn done(&mut self, item: &WorkItem<K>, result: ReconcileResult, now: Instant) {
-        let WorkItem { key, since, urgent, large, failures } = item.clone();
+        let WorkItem { key, urgent, large, failures } = item.clone();
         let rank = match (large, urgent) {
             (true, _) => Rank::Large,
             (_, true) => Rank::Urgent,
@@ -177,11 +172,11 @@ impl<K: Clone + Ord> Order<K> {
         let again = entry.is_some_and(|entry| entry.state == KeyState::Dirty);
         let (wait, failures) = match result {
             ReconcileResult::RequeueAsLarge => {
-                return self.insert(key, Rank::Large, since, failures);
+                return self.insert(key, Rank::Large, failures);
             }
             ReconcileResult::Park if !again => {
                 let state = KeyState::Parked(urgent);
-                return self.set(key, Entry { state, since, failures: 0 });
+                return self.set(key, Entry { state, failures: 0 });
             }
             ReconcileResult::Done | ReconcileResult::Park => (None, 0),
             ReconcileResult::RequeueAfter(wait) => (Some(wait), 0),
@@ -189,11 +184,11 @@ impl<K: Clone + Ord> Order<K> {
         };
         let due = again || wait.is_some_and(|wait| wait.is_zero());
         match wait {
-            _ if due => self.insert(key, Rank::Urgent, now, failures),
+            _ if due => self.insert(key, Rank::Urgent, failures),
             None => {}
             Some(wait) => {
                 let state = KeyState::Delayed(now + wait.min(MAX_DELAY));
-                self.set(key, Entry { state, since: now, failures });
+                self.set(key, Entry { state, failures });
             }
         }
     }
@@ -265,19 +260,19 @@ impl<K: Clone + Ord> Order<K> {
     fn end_delays(&mut self, now: Instant) {
         while let Some((_, key)) = self.delayed.first().filter(|(at, _)| *at <= now).cloned() {
             let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
-            self.enqueue(key, (1..=MAX_URGENT_FAILURES).contains(&failures), now);
+            self.enqueue(key, (1..=MAX_URGENT_FAILURES).contains(&failures));
         }
     }
 
-    fn enqueue(&mut self, key: K, urgent: bool, now: Instant) {
+    fn enqueue(&mut self, key: K, urgent: bool) {
         let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
         let rank = if urgent { Rank::Urgent } else { Rank::Backlog };
-        self.insert(key, rank, now, failures);
+        self.insert(key, rank, failures);
     }
 
-    fn insert(&mut self, key: K, rank: Rank, since: Instant, failures: u32) {
+    fn insert(&mut self, key: K, rank: Rank, failures: u32) {
         self.next += 1;
-        self.set(key, Entry { state: KeyState::Ready(rank, self.next), since, failures });
+        self.set(key, Entry { state: KeyState::Ready(rank, self.next), failures });
     }
 
     /// Records the entry of a key, and moves the key to the collection of its state.

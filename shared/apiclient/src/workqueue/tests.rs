@@ -12,9 +12,9 @@ fn queue(keys: &[&'static str]) -> Workqueue<&'static str> {
     queue
 }
 
-fn order(keys: &[&'static str], urgent: bool, now: Instant) -> Order<&'static str> {
+fn order(keys: &[&'static str], urgent: bool) -> Order<&'static str> {
     let mut order = Order::new(8);
-    keys.iter().for_each(|key| assert!(order.add(*key, urgent, now)));
+    keys.iter().for_each(|key| assert!(order.add(*key, urgent)));
     order
 }
 
@@ -48,13 +48,13 @@ fn a_key_is_in_it_once_and_again_if_it_changes_under_way() {
 #[test]
 fn an_edit_of_the_backlog_comes_first_and_once() {
     let now = Instant::now();
-    let mut order = order(&["a", "b", "c", "d"], false, now);
-    assert!(!order.add("c", false, now), "listed again, it stays where it is");
-    assert!(order.add("d", true, now), "an idle worker may take it");
+    let mut order = order(&["a", "b", "c", "d"], false);
+    assert!(!order.add("c", false), "listed again, it stays where it is");
+    assert!(order.add("d", true), "an idle worker may take it");
     assert_eq!((order.waiting(), order.depth().queued), (4, 4));
     assert_eq!(all(&mut order, now), "dabc");
-    order.add("b", false, now);
-    order.add("a", true, now);
+    order.add("b", false);
+    order.add("a", true);
     assert_eq!((all(&mut order, now), order.waiting()), ("ab".into(), 0));
 }
 
@@ -62,10 +62,10 @@ fn an_edit_of_the_backlog_comes_first_and_once() {
 #[test]
 fn each_of_many_that_change_all_the_time_has_its_turn() {
     let now = Instant::now();
-    let (mut order, mut turns) = (order(&["a", "b", "c"], true, now), String::new());
+    let (mut order, mut turns) = (order(&["a", "b", "c"], true), String::new());
     for _ in 0..9 {
         let item = order.get(now).unwrap();
-        ["a", "b", "c"].iter().for_each(|key| assert!(!order.add(key, true, now)));
+        ["a", "b", "c"].iter().for_each(|key| assert!(!order.add(key, true)));
         turns += item.key;
         order.done(&item, ReconcileResult::Done, now);
     }
@@ -75,13 +75,13 @@ fn each_of_many_that_change_all_the_time_has_its_turn() {
 #[test]
 fn delayed_work_comes_in_time_and_with_listed_work() {
     let now = Instant::now();
-    let mut order = order(&["a"], false, now);
+    let mut order = order(&["a"], false);
     end(&mut order, ReconcileResult::RequeueAfter(10 * SECOND), now);
     assert_eq!((order.next_delayed(), order.waiting()), (Some(now + 10 * SECOND), 0));
     assert_eq!(order.get(now + 9 * SECOND), None);
-    order.add("b", false, now);
+    order.add("b", false);
     assert_eq!(all(&mut order, now + 10 * SECOND), "ba");
-    order.add("a", true, now);
+    order.add("a", true);
     end(&mut order, ReconcileResult::RequeueAfter(Duration::MAX), now);
     assert_eq!(order.next_delayed(), Some(now + 86_400 * SECOND), "a delay without end is a day");
 }
@@ -89,16 +89,16 @@ fn delayed_work_comes_in_time_and_with_listed_work() {
 #[test]
 fn a_failure_waits_and_an_event_does_not() {
     let now = Instant::now();
-    let (mut order, failed) = (order(&["a"], true, now), ReconcileResult::Failed(SECOND));
+    let (mut order, failed) = (order(&["a"], true), ReconcileResult::Failed(SECOND));
     for failures in 0..100 {
-        assert_eq!(order.add("a", true, now), failures > 0);
+        assert_eq!(order.add("a", true), failures > 0);
         assert_eq!(order.delayed(), 0);
         let item = order.get(now).unwrap();
         assert_eq!(item.failures, failures);
         order.done(&item, failed, now);
         assert_eq!((order.delayed(), order.depth().failing), (1, 1), "the room of one");
     }
-    order.add("a", true, now);
+    order.add("a", true);
     end(&mut order, ReconcileResult::Done, now);
     assert_eq!(order.depth(), QueueDepth::default());
 }
@@ -106,7 +106,7 @@ fn a_failure_waits_and_an_event_does_not() {
 #[test]
 fn what_keeps_failing_is_in_no_hurry() {
     let mut now = Instant::now();
-    let mut order = order(&["a"], true, now);
+    let mut order = order(&["a"], true);
     let urgent = [(); 5].map(|()| {
         let item = order.get(now).unwrap();
         order.done(&item, ReconcileResult::Failed(SECOND), now);
@@ -119,14 +119,14 @@ fn what_keeps_failing_is_in_no_hurry() {
 #[test]
 fn what_is_parked_or_delayed_is_retried_at_once() {
     let now = Instant::now();
-    let mut order = order(&["a", "b", "c", "d"], false, now);
+    let mut order = order(&["a", "b", "c", "d"], false);
     end(&mut order, ReconcileResult::Park, now);
     end(&mut order, ReconcileResult::Park, now);
     end(&mut order, ReconcileResult::Failed(SECOND), now);
     let last = order.get(now).unwrap();
-    order.add("b", true, now);
+    order.add("b", true);
     assert_eq!((order.depth().parked, order.get(now)), (2, None));
-    order.retry(|key| *key != "x", now);
+    order.retry(|key| *key != "x");
     order.done(&last, ReconcileResult::Park, now);
     assert_eq!(order.depth().failing, 0, "its failure was of before");
     assert_eq!(all(&mut order, now), "bdac");
@@ -135,7 +135,7 @@ fn what_is_parked_or_delayed_is_retried_at_once() {
 #[test]
 fn of_large_work_one_at_a_time_is_taken() {
     let now = Instant::now();
-    let mut order = order(&["a", "b", "c"], true, now);
+    let mut order = order(&["a", "b", "c"], true);
     let [a, b] = [(); 2].map(|()| order.get(now).unwrap());
     assert!(!a.large && order.is_running());
     order.done(&a, ReconcileResult::RequeueAsLarge, now);
@@ -143,7 +143,7 @@ fn of_large_work_one_at_a_time_is_taken() {
     assert_eq!((order.waiting(), order.depth().queued), (2, 3), "one of the two");
     let a = order.get(now).unwrap();
     assert_eq!((a.key, a.large), ("a", true));
-    order.add("b", true, now);
+    order.add("b", true);
     assert_eq!(order.get(now).map(|item| item.key), Some("c"), "not the next large one");
     assert_eq!((order.waiting(), order.get(now)), (0, None));
     order.done(&a, ReconcileResult::Done, now);
