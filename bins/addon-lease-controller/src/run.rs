@@ -7,12 +7,10 @@ use apiclient::{
     client::{Client, RequestMetrics},
     election,
     error::Result,
-    log_object,
     reflector::Store,
     resource::PODS,
     stop::Stop,
 };
-use log::Level;
 use sidecar::{
     client::own_cluster,
     diagnostics,
@@ -70,9 +68,7 @@ impl App {
             Some(namespace) => {
                 let lease = (&**namespace, &*settings.election_name());
                 let delay = settings.startup_delay;
-                Leadership::campaign(lease, election::TIMING, delay, flags, stop, |target| {
-                    log_object!(Level::Warn, target; "lost leader election: renewals stop");
-                })?
+                Leadership::campaign(lease, election::TIMING, delay, flags, stop)?
             }
             None => Leadership::without_election(stop),
         };

@@ -63,7 +63,7 @@ pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) ->
         return once(&agent, limit);
     }
     let leadership = match settings.election {
-        Some(timing) => Leadership::campaign(lease, timing, Duration::ZERO, flags, stop, |_| {})?,
+        Some(timing) => Leadership::campaign(lease, timing, Duration::ZERO, flags, stop)?,
         None => Leadership::without_election(stop),
     };
     let result = lead(&agent, &leadership, flags);

@@ -51,7 +51,6 @@ fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End
             Duration::ZERO,
             flags,
             stop,
-            |_| {},
         )?,
         None => Leadership::without_election(stop),
     };

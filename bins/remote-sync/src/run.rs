@@ -53,7 +53,6 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
             Duration::ZERO,
             flags,
             &controller.stop,
-            |_| {},
         )?,
         None => Leadership::without_election(&controller.stop),
     };

@@ -5,7 +5,6 @@
 
 use std::{
     fs,
-    sync::Mutex,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -14,7 +13,6 @@ use crate::{
     client::Client,
     error::{Error, Result},
     lease,
-    lock::lock,
     resource::{Target, valid_name},
     time::micro_time,
 };
@@ -39,7 +37,7 @@ pub const TIMING: ElectionTiming = ElectionTiming {
     retry: Duration::from_secs(2),
 };
 
-/// A candidate and its observations; pure.
+/// A candidate and its observations.
 #[derive(Debug)]
 pub struct Candidate {
     identity: String,
@@ -54,14 +52,17 @@ impl Candidate {
         Self { identity, timing, seen: None, renewed: None }
     }
 
-    /// Until when this candidate is certain to be the leader; `None` if it is not.
-    pub fn leads_until(&self, now: Instant) -> Option<Instant> {
-        self.renewed.map(|renewed| renewed + self.timing.renew).filter(|until| now < *until)
+    /// Until when this candidate is certain to lead, if its last attempt left it in the lead.
+    pub fn leads_until(&self) -> Option<Instant> {
+        self.renewed.map(|renewed| renewed + self.timing.renew)
     }
 
-    /// Returns whether its last attempt left it in the lead.
-    pub fn leads(&self) -> bool {
-        self.renewed.is_some()
+    /// Until when another candidate holds the Lease.
+    pub fn follows_until(&self) -> Option<Instant> {
+        let (lease, since) = self.seen.as_ref()?;
+        let seconds = lease.spec.lease_duration_seconds.unwrap_or(0).clamp(0, 86_400);
+        let is_other = !self.holder().is_empty() && self.holder() != self.identity;
+        is_other.then(|| *since + Duration::from_secs(seconds.unsigned_abs().into()))
     }
 
     pub fn holder(&self) -> &str {
@@ -69,20 +70,54 @@ impl Candidate {
         seen.and_then(|(lease, _)| lease.spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
-    /// Returns whether another candidate is known to lead.
-    pub fn stands_by(&self, now: Instant) -> bool {
-        let held_until = self.seen.as_ref().map(|(lease, since)| {
-            let seconds = lease.spec.lease_duration_seconds.unwrap_or(0).clamp(0, 86_400);
-            *since + Duration::from_secs(seconds.unsigned_abs().into())
-        });
-        let is_other = !self.holder().is_empty() && self.holder() != self.identity;
-        is_other && held_until.is_some_and(|until| now < until)
+    /// Tries once to acquire the Lease or to renew it. Requests should take at most half of [`ElectionTiming::renew`], so
+    /// that one that hangs does not cost the lead.
+    pub fn attempt(&mut self, client: &Client, target: &Target<'_>) -> Result<()> {
+        let begun = Instant::now();
+        let result = self.acquire_or_renew(client, target);
+        self.record(&result, begun, Instant::now());
+        result.map(drop)
+    }
+
+    /// Releases the Lease if it is ours, as client-go's release() does.
+    pub fn release(&self, client: &Client, target: &Target<'_>) -> Result<()> {
+        match self.released(SystemTime::now()) {
+            Some(lease) => client.write_typed(target, &lease).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether the Lease is ours now. An undisturbed leader renews from memory, with one request: client-go's
+    /// fast path.
+    fn acquire_or_renew(&mut self, client: &Client, target: &Target<'_>) -> Result<bool> {
+        if self.renewed.is_some() {
+            match self.write_claim(client, target) {
+                // Another writer was faster: read before the next step.
+                Err(Error::Conflict(_)) => {}
+                result => return result,
+            }
+        }
+        let lease = match client.get_typed(target) {
+            Err(Error::NotFound(_)) => None,
+            other => Some(other?),
+        };
+        self.observe(lease, Instant::now());
+        self.write_claim(client, target)
+    }
+
+    /// Returns `false` while another candidate holds the Lease.
+    fn write_claim(&mut self, client: &Client, target: &Target<'_>) -> Result<bool> {
+        let claim = self.claim(target, Instant::now(), SystemTime::now());
+        let Some(claim) = claim else { return Ok(false) };
+        let written = client.write_typed(target, &claim)?;
+        self.observe(Some(written), Instant::now());
+        Ok(true)
     }
 
     /// The Lease that acquires or keeps the lead, without a resourceVersion if it is to be created; `None` while
     /// another candidate leads.
     fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Option<Lease> {
-        if self.stands_by(now) {
+        if self.follows_until().is_some_and(|until| now < until) {
             return None;
         }
         let old = self.seen.as_ref().map(|(lease, _)| lease.clone());
@@ -103,7 +138,6 @@ impl Candidate {
         Some(lease)
     }
 
-    /// The record of a leader that releases the Lease, as client-go's release() writes it.
     fn released(&self, wall: SystemTime) -> Option<Lease> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.holder() == self.identity)?;
         let (mut lease, now) = (lease.clone(), Some(micro_time(wall)));
@@ -121,13 +155,12 @@ impl Candidate {
         });
     }
 
-    /// Records an attempt that began at `before`: whether the Lease is ours, or an error. Uncertainty ends
-    /// leadership only when its time is over.
-    fn tried(&mut self, result: &Result<bool>, before: Instant, now: Instant) {
+    /// Records an attempt that began at `begun`. Uncertainty ends leadership only when its time is over.
+    fn record(&mut self, result: &Result<bool>, begun: Instant, now: Instant) {
         match result {
-            Ok(true) => self.renewed = Some(before),
-            Err(_) if self.leads_until(now).is_some() => {}
-            Ok(false) | Err(_) => self.renewed = None,
+            Ok(leads) => self.renewed = leads.then_some(begun),
+            Err(_) if self.leads_until().is_some_and(|until| now < until) => {}
+            Err(_) => self.renewed = None,
         }
     }
 }
@@ -137,62 +170,6 @@ pub fn identity() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|host| valid_name(host)).unwrap_or("sidecar");
     format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
-}
-
-/// Makes one attempt to lead, and records it. Requests should take at most half of [`ElectionTiming::renew`], so that one
-/// that hangs does not cost the lead.
-pub fn attempt(client: &Client, target: &Target<'_>, candidate: &Mutex<Candidate>) -> Result<bool> {
-    let before = Instant::now();
-    let result = acquire_or_renew(client, target, candidate);
-    lock(candidate).tried(&result, before, Instant::now());
-    result
-}
-
-/// Returns whether the Lease is ours now. An undisturbed leader renews from memory, with one request: client-go's fast
-/// path.
-fn acquire_or_renew(
-    client: &Client,
-    target: &Target<'_>,
-    candidate: &Mutex<Candidate>,
-) -> Result<bool> {
-    let claim = || lock(candidate).claim(target, Instant::now(), SystemTime::now());
-    let is_known = lock(candidate).leads();
-    if is_known && let Some(lease) = claim() {
-        match client.write_typed(target, &lease) {
-            // Another writer was faster: read before the next step.
-            Err(Error::Conflict(_)) => {}
-            written => {
-                lock(candidate).observe(Some(written?), Instant::now());
-                return Ok(true);
-            }
-        }
-    }
-    let lease = match client.get_typed(target) {
-        Err(Error::NotFound(_)) => None,
-        other => Some(other?),
-    };
-    lock(candidate).observe(lease, Instant::now());
-    let Some(lease) = claim() else { return Ok(false) };
-    let written = client.write_typed(target, &lease)?;
-    lock(candidate).observe(Some(written), Instant::now());
-    Ok(true)
-}
-
-/// Releases the Lease if it is ours; a second attempt follows a conflict, as other candidates would wait
-/// for the end of the Lease.
-pub fn release(client: &Client, target: &Target<'_>, candidate: &Mutex<Candidate>) -> Result<()> {
-    let write = || {
-        let released = lock(candidate).released(SystemTime::now());
-        released.map_or(Ok(()), |lease| client.write_typed(target, &lease).map(drop))
-    };
-    match write() {
-        Err(Error::Conflict(_)) => {
-            let lease = client.get_typed(target)?;
-            lock(candidate).observe(Some(lease), Instant::now());
-            write()
-        }
-        result => result,
-    }
 }
 
 #[cfg(test)]

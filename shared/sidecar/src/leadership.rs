@@ -2,10 +2,7 @@
 //! thread of its own.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        mpsc::{Receiver, channel},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -35,19 +32,24 @@ use crate::{
 /// The lead, as far as this replica can be sure of it.
 pub struct Leadership {
     stop: Stop,
-    /// `None` for a single replica.
-    election: Option<Election>,
+    standing: Mutex<Standing>,
+    /// Name of the Lease, and its client; `None` for a single replica.
+    election: Option<(String, Client)>,
+    /// Raised when the Lease is released.
+    released: Stop,
 }
 
-struct Election {
-    /// Of the Lease.
-    name: String,
-    client: Client,
-    timing: ElectionTiming,
-    candidate: Mutex<Candidate>,
-    /// Closed when its thread has ended.
-    ended: Mutex<Receiver<()>>,
+/// The result of the last attempt.
+#[derive(Clone, Copy, Default)]
+struct Standing {
+    /// Until when this replica is certain to lead.
+    leads: Option<Instant>,
+    /// Until when another replica holds the Lease.
+    follows: Option<Instant>,
 }
+
+/// The reign of a single replica: longer than any process lives.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// As in client-go.
 const LEADER: Family = Family::gauge(
@@ -99,45 +101,43 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
 
 impl Leadership {
     pub fn without_election(stop: &Stop) -> Arc<Self> {
-        Arc::new(Self { stop: stop.clone(), election: None })
+        let leads = Some(Instant::now() + FOREVER);
+        let standing = Mutex::new(Standing { leads, follows: None });
+        Arc::new(Self { stop: stop.clone(), standing, election: None, released: stop.clone() })
     }
 
-    /// Starts the election by the Lease `namespace/name` after `delay`, until `stop` is raised; `log_loss` logs what
-    /// pauses when the lead is lost.
+    /// Starts the election by the Lease `namespace/name` after `delay`, until `stop` is raised.
     pub fn campaign(
         (namespace, name): (&str, &str),
         timing: ElectionTiming,
         delay: Duration,
         flags: &Flags,
         stop: &Stop,
-        log_loss: fn(&Target<'_>),
     ) -> Result<Arc<Self>> {
         // Half of the deadline for a request leaves time for another one.
         let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
-        let candidate = Mutex::new(Candidate::new(election::identity(), timing));
-        let (end, ended) = channel();
-        let (name, ended) = (name.to_owned(), Mutex::new(ended));
-        let election = Some(Election { name, client, timing, candidate, ended });
-        let leadership = Arc::new(Self { stop: stop.clone(), election });
-        let namespace = namespace.to_owned();
+        let leadership = Arc::new(Self {
+            stop: stop.clone(),
+            standing: Mutex::default(),
+            election: Some((name.to_owned(), client.clone())),
+            released: Stop::default(),
+        });
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
         runtime::spawn_with("election", &leadership, move |leadership| {
             leadership.stop.wait(delay);
-            if let Some(election) = &leadership.election {
-                let target = LEASES.object(&namespace, &election.name);
-                election.run(&target, &leadership.stop, log_loss);
-            }
-            drop(end);
+            leadership.take_part(&client, &LEASES.object(&namespace, &name), timing);
+            leadership.released.raise();
         })?;
         Ok(leadership)
     }
 
     pub fn client(&self) -> Option<&Client> {
-        self.election.as_ref().map(|election| &election.client)
+        self.election.as_ref().map(|(_, client)| client)
     }
 
     pub fn add_to(&self, metrics: &mut Metrics) {
-        if let Some(election) = &self.election {
-            metrics.add(LEADER, &[("name", &election.name)], u8::from(self.leads()));
+        if let Some((name, _)) = &self.election {
+            metrics.add(LEADER, &[("name", name)], u8::from(self.leads()));
         }
     }
 
@@ -148,8 +148,7 @@ impl Leadership {
 
     /// Returns whether another replica is known to lead.
     pub fn follows(&self) -> bool {
-        let stands_by = |election: &Election| lock(&election.candidate).stands_by(Instant::now());
-        self.election.as_ref().is_some_and(stands_by)
+        self.standing().follows.is_some_and(|until| Instant::now() < until)
     }
 
     /// Waits for the lead; `false` at the end of the process.
@@ -172,50 +171,43 @@ impl Leadership {
 
     /// Waits briefly for the Lease to be released, after `stop` was raised.
     pub fn wait_for_release(&self) {
-        if let Some(election) = &self.election {
-            let left = Stop::GRACE_PERIOD.saturating_sub(self.stop.raised_for());
-            let _ = lock(&election.ended).recv_timeout(left);
-        }
+        self.released.wait(Stop::GRACE_PERIOD.saturating_sub(self.stop.raised_for()));
     }
 
     fn leads_until(&self) -> Option<Instant> {
-        let now = Instant::now();
-        match &self.election {
-            Some(election) => lock(&election.candidate).leads_until(now),
-            None => Some(now + Stop::SLICE),
-        }
+        self.standing().leads.filter(|until| Instant::now() < *until)
     }
-}
 
-impl Election {
-    /// Takes part until `stop` is raised, then releases the Lease if it is ours.
-    fn run(&self, target: &Target<'_>, stop: &Stop, log_loss: fn(&Target<'_>)) {
-        let retry = self.timing.retry;
-        let (mut backoff, mut stands_by) = (Backoff::new(retry), false);
-        while !stop.raised() {
-            let led = lock(&self.candidate).leads();
-            let result = election::attempt(&self.client, target, &self.candidate);
-            let candidate = lock(&self.candidate);
-            let leads = candidate.leads();
-            let stood_by = std::mem::replace(&mut stands_by, candidate.stands_by(Instant::now()));
-            match (led, leads) {
-                (false, true) => log_object!(Level::Info, target; "became the leader"),
-                (true, false) => log_loss(target),
-                _ => {}
+    fn standing(&self) -> Standing {
+        *lock(&self.standing)
+    }
+
+    /// Takes part until the end of the process, then releases the Lease.
+    fn take_part(&self, client: &Client, target: &Target<'_>, timing: ElectionTiming) {
+        let retry = timing.retry;
+        let mut candidate = Candidate::new(election::identity(), timing);
+        let mut backoff = Backoff::new(retry);
+        while !self.stop.raised() {
+            let result = candidate.attempt(client, target);
+            let leads = candidate.leads_until();
+            let standing = Standing { leads, follows: candidate.follows_until() };
+            let before = std::mem::replace(&mut *lock(&self.standing), standing);
+            if before.leads.is_some() != leads.is_some() {
+                match leads {
+                    Some(_) => log_object!(Level::Info, target; "became the leader"),
+                    None => log_object!(Level::Warn, target; "lost leader election"),
+                }
+                // A renewal wakes nobody.
+                self.stop.wake();
             }
-            if stands_by && !stood_by {
+            if before.follows.is_none() && standing.follows.is_some() {
                 log_object!(Level::Info, target, leader = candidate.holder(); "standing by");
             }
-            drop(candidate);
-            // A renewal wakes nobody.
-            if led != leads {
-                stop.wake();
-            }
             // A leader keeps its pace.
-            let jitter = if leads { 0.0 } else { JITTER * fastrand::f64() };
-            stop.wait(pause(&mut backoff, target, result, retry + retry.mul_f64(jitter)));
+            let jitter = if leads.is_some() { 0.0 } else { JITTER * fastrand::f64() };
+            self.stop.wait(pause(&mut backoff, target, result, retry + retry.mul_f64(jitter)));
         }
-        if let Err(error) = election::release(&self.client, target, &self.candidate) {
+        if let Err(error) = candidate.release(client, target) {
             log_object!(Level::Debug, target, error:% = error; "the Lease is not released");
         }
     }
@@ -225,11 +217,11 @@ impl Election {
 fn pause(
     backoff: &mut Backoff,
     target: &Target<'_>,
-    result: Result<bool>,
+    result: Result<()>,
     wait: Duration,
 ) -> Duration {
     match result {
-        Ok(_) => {
+        Ok(()) => {
             let failures = backoff.succeeded();
             if failures > 0 {
                 log_object!(
@@ -256,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_alone_leads_until_it_is_asked_to_end() {
+    fn single_replica_leads_until_the_process_ends() {
         let stop = Stop::default();
         let leadership = Leadership::without_election(&stop);
         assert!(leadership.leads() && !leadership.follows() && leadership.wait_until_leading());

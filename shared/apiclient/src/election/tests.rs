@@ -37,7 +37,7 @@ fn acquires_where_there_is_none() {
 fn waits_for_the_observed_not_the_written_time_of_another() {
     let (mut a, start) = (candidate("a"), Instant::now());
     a.observe(Some(held_by("b", 3)), start);
-    assert!(a.stands_by(start));
+    assert_eq!(a.follows_until(), Some(start + TIMING.lease));
     assert_eq!(claim(&a, start + Duration::from_secs(14)), None);
     // The same record again is no sign of life, whatever else of the Lease changed.
     let mut touched = held_by("b", 3);
@@ -82,7 +82,7 @@ fn a_leader_renews_from_memory_and_keeps_its_acquire_time() {
     let lease = claim(&a, start).unwrap();
     assert_eq!(lease.spec.acquire_time.as_deref(), Some("then"));
     assert_eq!(lease.spec.lease_transitions, Some(1));
-    assert_eq!(a.leads_until(start), Some(start + TIMING.renew));
+    assert_eq!(a.leads_until(), Some(start + TIMING.renew));
 }
 
 #[test]
@@ -94,10 +94,10 @@ fn others_wait_for_as_long_as_a_leader_is_certain() {
     };
     let (mut a, start) = (Candidate::new("a".to_owned(), timing), Instant::now());
     let lease = claim(&a, start).unwrap();
-    a.tried(&Ok(true), start, start);
+    a.record(&Ok(true), start, start);
     let mut b = candidate("b");
     b.observe(Some(lease), start);
-    let last = a.leads_until(start).unwrap() - Duration::from_millis(1);
+    let last = a.leads_until().unwrap() - Duration::from_millis(1);
     assert_eq!(claim(&b, last), None);
 }
 
@@ -106,15 +106,14 @@ fn doubt_ends_leadership_only_when_its_time_is_over() {
     let (mut a, start) = (candidate("a"), Instant::now());
     let lost = || Err(Error::Unreachable("gone".into()));
     let later = |seconds| start + Duration::from_secs(seconds);
-    a.tried(&Ok(true), start, later(1));
-    assert_eq!(a.leads_until(later(1)), Some(later(10)), "from the start of the try");
-    a.tried(&lost(), later(2), later(4));
-    a.tried(&lost(), later(6), later(9));
-    assert_eq!(a.leads_until(later(9)), Some(later(10)));
-    assert!(a.leads_until(later(10)).is_none() && a.leads());
-    a.tried(&lost(), later(9), later(10));
-    assert!(!a.leads());
-    a.tried(&Ok(true), later(20), later(20));
-    a.tried(&Ok(false), later(22), later(22));
-    assert!(!a.leads(), "another one leads: at once");
+    a.record(&Ok(true), start, later(1));
+    assert_eq!(a.leads_until(), Some(later(10)), "from the start of the attempt");
+    a.record(&lost(), later(2), later(4));
+    a.record(&lost(), later(6), later(9));
+    assert_eq!(a.leads_until(), Some(later(10)));
+    a.record(&lost(), later(9), later(10));
+    assert_eq!(a.leads_until(), None);
+    a.record(&Ok(true), later(20), later(20));
+    a.record(&Ok(false), later(22), later(22));
+    assert_eq!(a.leads_until(), None, "another one leads: at once");
 }
