@@ -75,25 +75,23 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
         Some(list) => Some(single_path(&list)?),
         None => env.get("HOME").map(|home| Path::new(&home).join(".kube/config")),
     };
-    let document = path.as_ref().map(|path| Kubeconfig::read(path, NamedFiles::Anywhere));
-    let document = document.transpose()?.flatten().unwrap_or_else(Kubeconfig::empty);
-    if let Some(config) = resolve(&document, master)? {
+    let path = path.unwrap_or_default();
+    let document = Kubeconfig::read(&path, NamedFiles::Anywhere)?;
+    if let Some(config) = resolve(&document.unwrap_or_else(Kubeconfig::empty), master)? {
         return Ok(config);
     }
     // client-go too tries the pod when a file holds nothing (merged_client_builder.go:114-126).
-    in_cluster(env).map_err(|why| {
-        let path = path.unwrap_or_default();
-        format!("no configuration: none in kubeconfig {path:?}; {why}").into()
-    })
+    in_cluster(env)
+        .map_err(|why| format!("no configuration: none in kubeconfig {path:?}; {why}").into())
 }
 
 /// Unlike client-go, which merges several.
 fn single_path(list: &OsStr) -> Result<PathBuf> {
     let paths: Vec<_> = split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
-    let count = paths.len();
-    let single = <[_; 1]>::try_from(paths).ok();
-    let [path] = single.ok_or_else(|| format!("KUBECONFIG must name one file, got {count}"))?;
-    Ok(path)
+    match &*paths {
+        [path] => Ok(path.clone()),
+        _ => Err(format!("KUBECONFIG must name one file, got {}", paths.len()).into()),
+    }
 }
 
 /// Reads exactly this file, and those beside it that it names. Without configuration in it there is

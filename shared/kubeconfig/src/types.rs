@@ -46,18 +46,8 @@ pub(crate) struct AuthInfo {
     pub(crate) token: String,
     #[serde(rename = "tokenFile")]
     pub(crate) token_file: String,
-    #[serde(rename = "as")]
-    pub(crate) impersonate: Value,
-    #[serde(rename = "as-uid")]
-    pub(crate) impersonate_uid: Value,
-    #[serde(rename = "as-groups")]
-    pub(crate) impersonate_groups: Value,
-    #[serde(rename = "as-user-extra")]
-    pub(crate) impersonate_user_extra: Value,
-    pub(crate) username: Value,
-    pub(crate) password: Value,
-    pub(crate) auth_provider: Value,
-    pub(crate) exec: Value,
+    #[serde(flatten)]
+    pub(crate) other: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize)]

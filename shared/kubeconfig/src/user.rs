@@ -21,8 +21,10 @@ use crate::{
 /// (plugin/pkg/client/auth/exec/exec.go:320).
 pub(crate) fn credentials(user: &Entry<'_, AuthInfo>) -> Result<(Auth, Option<KeyPair>)> {
     let (auth, identity) = (auth(user)?, identity(user)?);
-    let exec = &user.value.exec;
-    if auth == Auth::None && identity.is_none() && !exec.is_null() {
+    if auth == Auth::None
+        && identity.is_none()
+        && let Some(exec) = user.value.other.get("exec")
+    {
         let name = exec["command"].as_str().unwrap_or_default();
         let what = format!("gets credentials from {name:?} (exec), which is not supported");
         return Err(user.fail(&what));
@@ -30,20 +32,13 @@ pub(crate) fn credentials(user: &Entry<'_, AuthInfo>) -> Result<(Auth, Option<Ke
     Ok((auth, identity))
 }
 
-/// Refuses what would act as somebody else without it.
+/// Without these fields a request would act as somebody else.
+const UNSUPPORTED: [&str; 7] =
+    ["as", "as-uid", "as-groups", "as-user-extra", "auth-provider", "username", "password"];
+
 pub(crate) fn check_supported(user: &Entry<'_, AuthInfo>) -> Result<()> {
-    let info = &user.value;
-    let refused = [
-        ("as", &info.impersonate),
-        ("as-uid", &info.impersonate_uid),
-        ("as-groups", &info.impersonate_groups),
-        ("as-user-extra", &info.impersonate_user_extra),
-        ("auth-provider", &info.auth_provider),
-        ("username", &info.username),
-        ("password", &info.password),
-    ];
-    match refused.iter().find(|(_, value)| !value.is_null()) {
-        Some((field, _)) => Err(user.fail(&format!("has {field}, which is not supported"))),
+    match UNSUPPORTED.iter().find(|field| user.value.other.contains_key(**field)) {
+        Some(field) => Err(user.fail(&format!("has {field}, which is not supported"))),
         None => Ok(()),
     }
 }
