@@ -21,15 +21,6 @@ pub enum Priority {
     Backlog,
 }
 
-/// The end of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// There is a token; `waited` means that what was known before may be old.
-    Admitted { waited: bool },
-    /// The remote was removed, or the process is shutting down.
-    Stopped,
-}
-
 /// Shared by all workers of a cluster; lists, watches and probes bypass it.
 #[derive(Debug)]
 pub struct RateLimiter(Mutex<State>);
@@ -55,19 +46,15 @@ impl RateLimiter {
         Self(Mutex::new(State { bucket, paused: None, line: BTreeMap::new(), next: 0 }))
     }
 
-    /// Waits for a token. `stop` is woken when this is the first of the line.
-    pub fn wait(&self, priority: Priority, stop: &Stop) -> Admission {
+    /// Waits for a token; `false` once `stop` is raised. It is woken when this is the first of the line.
+    pub fn wait(&self, priority: Priority, stop: &Stop) -> bool {
         let place = lock(&self.0).enlist(priority, stop);
-        let mut waited = false;
         loop {
             let seen = stop.wakes();
-            let Err(until) = lock(&self.0).take(place, Instant::now()) else {
-                return Admission::Admitted { waited };
-            };
-            waited = true;
+            let Err(until) = lock(&self.0).take(place, Instant::now()) else { return true };
             if stop.wait_for_change(seen, until) {
                 lock(&self.0).leave(place);
-                return Admission::Stopped;
+                return false;
             }
         }
     }
@@ -168,16 +155,16 @@ mod tests {
         let (limiter, stop) = (RateLimiter::new(1, 1), Stop::default());
         lock(&limiter.0).bucket = TokenBucket::new(Duration::from_secs(3600), 1, Instant::now());
         let wait = || limiter.wait(Priority::Backlog, &stop);
-        assert_eq!(wait(), Admission::Admitted { waited: false });
+        assert!(wait());
         limiter.put_back();
-        assert_eq!(wait(), Admission::Admitted { waited: false });
+        assert!(wait());
         std::thread::scope(|scope| {
             let waiter = scope.spawn(wait);
             while lock(&limiter.0).line.is_empty() {
                 std::thread::yield_now();
             }
             stop.raise();
-            assert_eq!(waiter.join().unwrap(), Admission::Stopped);
+            assert!(!waiter.join().unwrap());
         });
         assert!(lock(&limiter.0).line.is_empty());
     }

@@ -7,7 +7,7 @@ use apiclient::{
     client::Client,
     discovery::ApiResource,
     error::{Error, Result},
-    rate_limiter::{Admission, Priority},
+    rate_limiter::Priority,
     stop::Stop,
 };
 
@@ -76,11 +76,10 @@ impl<'a> Turn<'a> {
         Self { cluster, stop, token: Cell::new(false) }
     }
 
-    /// Waits for a token.
-    pub(crate) fn begin(&self, priority: Priority) -> Admission {
-        let admission = self.cluster.limiter().wait(priority, self.stop);
-        self.token.set(matches!(admission, Admission::Admitted { .. }));
-        admission
+    /// Waits for a token; `false` at the end of the remote or of the process.
+    pub(crate) fn begin(&self, priority: Priority) -> bool {
+        self.token.set(self.cluster.limiter().wait(priority, self.stop));
+        self.token.get()
     }
 
     /// Sends a request within the rate limit.
@@ -91,7 +90,7 @@ impl<'a> Turn<'a> {
 
     /// The session, once there is a token.
     fn ready(&self) -> Result<ClusterSession> {
-        if !self.token.take() && self.begin(Priority::Urgent) == Admission::Stopped {
+        if !self.token.take() && !self.begin(Priority::Urgent) {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));

@@ -5,7 +5,7 @@ mod object;
 use apiclient::{
     client::USUAL_OBJECT,
     error::{Error, Result},
-    rate_limiter::{Admission, Priority},
+    rate_limiter::Priority,
     resource::{Resource, Target},
     workqueue::WorkItem,
 };
@@ -160,7 +160,7 @@ impl<'a> PairContext<'a> {
             turns.reverse();
         }
         let priority = if self.item.urgent { Priority::Urgent } else { Priority::Backlog };
-        turns.iter().all(|turn| turn.begin(priority) != Admission::Stopped)
+        turns.iter().all(|turn| turn.begin(priority))
     }
 
     pub(crate) fn desired<'b>(
