@@ -13,7 +13,6 @@ use serde::de::DeserializeOwned;
 use crate::{
     api,
     client::{Client, request::ApiRequest},
-    error::Error,
     json::{Document, MAX_NAME},
     lock::lock,
     log_object,
@@ -89,8 +88,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Whether a list was complete and within the limit: what is not here does not exist.
     pub fn is_complete(&self) -> bool {
-        let content = lock(&self.0);
-        content.synced && !content.objects.truncated
+        lock(&self.0).is_complete()
     }
 
     /// Lists so far that may be older than what was known, as after a restore of the server.
@@ -116,8 +114,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Why objects may have changed unseen, for `/readyz`.
     pub fn last_error(&self) -> Option<String> {
-        let content = lock(&self.0);
-        content.error.clone().or_else(|| content.invalid.clone())
+        lock(&self.0).last_error()
     }
 
     pub fn get(&self, name: &str) -> Lookup<T> {
@@ -125,7 +122,7 @@ impl<T: Clone + PartialEq> Store<T> {
         match content.objects.by_name.get(name) {
             Some(Some(object)) => Lookup::Object(object.clone()),
             Some(None) => Lookup::Invalid,
-            None if content.synced && !content.objects.truncated => Lookup::Absent,
+            None if content.is_complete() => Lookup::Absent,
             None => Lookup::Unknown,
         }
     }
@@ -149,13 +146,9 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Records that there are no objects, as where their kind is not served.
     pub fn clear(&self) {
-        let none = self.empty();
-        lock(&self.0).replace(none);
-    }
-
-    /// Records an error of a request that came before the list, or its end.
-    pub fn set_error(&self, error: Option<&Error>) {
-        lock(&self.0).error = error.map(ToString::to_string);
+        let mut content = lock(&self.0);
+        let none = content.empty();
+        content.replace(none);
     }
 
     /// Lists and watches until `stop` is raised, and calls `on_change` after each change of an object or of
@@ -169,38 +162,41 @@ impl<T: Clone + PartialEq> Store<T> {
         parse: &mut dyn FnMut(K) -> Option<T>,
         on_change: &mut dyn FnMut(),
     ) {
-        let mut listed = self.empty();
+        let mut listed = lock(&self.0).empty();
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
-                let before = (self.revision(), self.last_error());
+                let mut content = lock(&self.0);
+                let before = (content.revision, content.last_error());
+                let size = content.objects.size();
                 let is_change = matches!(&event, Event::Apply(_) | Event::Delete(_));
-                let size = lock(&self.0).objects.size();
                 match event {
                     Event::Init { rewound } => {
-                        listed = self.empty();
-                        lock(&self.0).rewinds += u64::from(rewound);
+                        listed = content.empty();
+                        content.rewinds += u64::from(rewound);
                     }
                     Event::InitApply(document) => {
-                        let (name, object) = self.read_object(client, selection, document, parse);
+                        let (name, object) = content.read(client, selection, document, parse);
                         listed.insert(name, object);
                     }
                     Event::InitDone => {
-                        let listed = mem::replace(&mut listed, self.empty());
-                        lock(&self.0).replace(listed);
+                        let listed = mem::replace(&mut listed, content.empty());
+                        content.replace(listed);
                     }
                     Event::Apply(document) => {
-                        let (name, object) = self.read_object(client, selection, document, parse);
-                        lock(&self.0).set(name, object);
+                        let (name, object) = content.read(client, selection, document, parse);
+                        content.set(name, object);
                     }
-                    Event::Delete(document) => lock(&self.0).remove(document.name()),
-                    Event::Watching => self.set_error(None),
-                    Event::Failed(error) => self.set_error(Some(error)),
+                    Event::Delete(document) => content.remove(document.name()),
+                    Event::Watching => content.error = None,
+                    Event::Failed(error) => content.error = Some(error.to_string()),
                 }
-                if (self.revision(), self.last_error()) != before {
+                let is_changed = (content.revision, content.last_error()) != before;
+                // Only a list brings objects that were left out, once others make room.
+                let made_room = is_change && content.objects.made_room(size);
+                drop(content);
+                if is_changed {
                     on_change();
                 }
-                // Only a list brings objects that were left out, once others make room.
-                let made_room = is_change && lock(&self.0).objects.made_room(size);
                 if made_room || stop.raised() {
                     ControlFlow::Break(())
                 } else {
@@ -208,17 +204,15 @@ impl<T: Clone + PartialEq> Store<T> {
                 }
             });
         }
-        self.set_error(None);
+        lock(&self.0).error = None;
     }
+}
 
-    fn empty(&self) -> Objects<T> {
-        Objects::within(lock(&self.0).objects.limits)
-    }
-
+impl<T: Clone + PartialEq> Content<T> {
     /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
     /// logged and shown on `/readyz`.
-    fn read_object<K: DeserializeOwned>(
-        &self,
+    fn read<K: DeserializeOwned>(
+        &mut self,
         client: &Client,
         selection: &Selection<'_>,
         document: Document,
@@ -236,16 +230,15 @@ impl<T: Clone + PartialEq> Store<T> {
             }),
         };
         let invalid = object.as_ref().err().filter(|_| target.name.is_some());
-        let before = mem::replace(&mut lock(&self.0).invalid, invalid.map(ToString::to_string));
+        let before = mem::replace(&mut self.invalid, invalid.map(ToString::to_string));
         if let (Some(error), None) = (invalid, before) {
             log_object!(
                 Level::Warn, target, server = client.name(), error:% = error;
                 "keeping the last known state"
             );
         }
-        let known = || lock(&self.0).objects.by_name.get(&name).cloned().flatten();
         let object = match invalid {
-            Some(_) => known(),
+            Some(_) => self.objects.by_name.get(&name).cloned().flatten(),
             None => object.ok().filter(|_| is_named).and_then(parse),
         };
         (name, object)
@@ -292,11 +285,6 @@ impl<T: PartialEq> Objects<T> {
         object.map_or(0, self.limits.2)
     }
 
-    /// Whether the limits leave out objects.
-    fn is_cut(&self) -> bool {
-        self.truncated || self.left_out > 0
-    }
-
     /// The number of objects, their weight, and how often one was left out.
     fn size(&self) -> (usize, usize, usize) {
         (self.by_name.len(), self.weight, self.left_out)
@@ -305,11 +293,26 @@ impl<T: PartialEq> Objects<T> {
     /// Returns whether objects that were left out may fit now, as `before` there were more or heavier ones.
     fn made_room(&self, before: (usize, usize, usize)) -> bool {
         let (count, weight, left_out) = self.size();
-        self.is_cut() && left_out == before.2 && (count < before.0 || weight < before.1)
+        (self.truncated || left_out > 0)
+            && left_out == before.2
+            && (count < before.0 || weight < before.1)
     }
 }
 
 impl<T: PartialEq> Content<T> {
+    /// A list was complete and within the limit: what is not here does not exist.
+    fn is_complete(&self) -> bool {
+        self.synced && !self.objects.truncated
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.error.clone().or_else(|| self.invalid.clone())
+    }
+
+    fn empty(&self) -> Objects<T> {
+        Objects::within(self.objects.limits)
+    }
+
     fn replace(&mut self, objects: Objects<T>) {
         let before = &self.objects;
         let is_same = before.truncated == objects.truncated && before.by_name == objects.by_name;
