@@ -14,7 +14,6 @@ use apiclient::{
     backoff::Backoff,
     controller,
     error::{Error, Result},
-    log_line::seconds,
     log_object,
     stop::Stop,
     watch::Selection,
@@ -124,9 +123,7 @@ fn log_outcome(dumper: &Dumper, outcome: &DumpOutcome, backoff: &mut Backoff) ->
     let (is_new, target) = (dumper.record(outcome), dumper.target());
     let mut failed = |what: &str, error: &Error| {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
-        let level = retry.level();
-        let retry_in = seconds(retry.wait);
-        log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
+        retry.log(&target, error, what);
         retry.wait
     };
     match outcome {

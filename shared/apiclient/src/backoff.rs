@@ -7,7 +7,7 @@ use std::{
 
 use log::Level;
 
-use crate::error::Error;
+use crate::{error::Error, log_line::seconds, log_object, resource::Target};
 
 /// The wait after the first failure is drawn from up to this, then doubled.
 const INITIAL_WAIT: Duration = Duration::from_secs(1);
@@ -35,6 +35,12 @@ impl Retry {
     /// The level at which to log the failure.
     pub fn level(&self) -> Level {
         if self.should_log { Level::Warn } else { Level::Debug }
+    }
+
+    /// Logs the failure of `what`, which was about `target`.
+    pub fn log(&self, target: &Target<'_>, error: &Error, what: &str) {
+        let (level, retry_in) = (self.level(), seconds(self.wait));
+        log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
     }
 }
 

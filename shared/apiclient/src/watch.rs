@@ -16,7 +16,6 @@ use crate::{
     client::Client,
     error::{Error, Result},
     json::Document,
-    log_line::seconds,
     log_object,
     stop::Stop,
 };
@@ -35,6 +34,8 @@ const WATCH_GRACE: Duration = Duration::from_secs(30);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// A watch that ends sooner without an event counts as failed (`reflector.go:1091`).
 const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
+
+const FAILED: &str = "list or watch failed, keeping the last known state";
 
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -113,7 +114,7 @@ impl Watcher {
         while !stop.raised() {
             let went = match self.next.clone() {
                 Step::Watch(version) => self.watch(client, selection, stop, (version, on)),
-                step => self.list(client, selection, stop, (step, on)),
+                Step::List(_) | Step::FullList => self.list(client, selection, stop, on),
             };
             match went {
                 Ok(ControlFlow::Continue(())) => {}
@@ -122,11 +123,12 @@ impl Watcher {
                 Err(_) if stop.raised() => return,
                 Err(error) => {
                     self.move_on(&error);
-                    let wait = self.failed(client, selection, &error);
+                    let retry = self.backoff.failed(&error, Instant::now(), fastrand::f64());
+                    retry.log(&selection.target, &error, FAILED);
                     if on(Event::Failed(&error)).is_break() {
                         return;
                     }
-                    stop.wait(wait);
+                    stop.wait(retry.wait);
                 }
             }
         }
@@ -137,11 +139,10 @@ impl Watcher {
         client: &Client,
         selection: &Selection<'_>,
         stop: &Stop,
-        (step, on): (Step, &mut On<'_>),
+        on: &mut On<'_>,
     ) -> Result<ControlFlow<()>> {
-        // The version of another server means nothing here.
-        let step = if self.follow_server(client) { self.next.clone() } else { step };
-        let listed = read_list(client, selection, stop, (&step, self.rewound), on)?;
+        self.follow_server(client);
+        let listed = read_list(client, selection, stop, (&self.next, self.rewound), on)?;
         let ControlFlow::Continue(version) = listed else {
             return Ok(ControlFlow::Break(()));
         };
@@ -269,19 +270,6 @@ impl Watcher {
                 "readable again"
             );
         }
-    }
-
-    /// Records a failure and logs it; returns how long to wait.
-    fn failed(&mut self, client: &Client, selection: &Selection<'_>, error: &Error) -> Duration {
-        let (target, server) = (selection.target, client.name());
-        let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-        let level = retry.level();
-        let retry_in = seconds(retry.wait);
-        log_object!(
-            level, target, server = server, error:% = error, retry_in = retry_in;
-            "list or watch failed, keeping the last known state"
-        );
-        retry.wait
     }
 }
 

@@ -15,7 +15,6 @@ use apiclient::{
     election::{self, Candidate, ElectionTiming, JITTER},
     error::{Error, Result},
     lock::lock,
-    log_line::seconds,
     log_object,
     resource::{LEASES, Target},
     stop::Stop,
@@ -232,13 +231,10 @@ fn pause(
             wait
         }
         Err(error) => {
-            let retry = backoff.failed(&error, Instant::now(), 0.0);
-            let (level, wait) = (retry.level(), wait.max(retry.wait));
-            log_object!(
-                level, target, error:% = error, retry_in = seconds(wait);
-                "leader election is failing"
-            );
-            wait
+            let mut retry = backoff.failed(&error, Instant::now(), 0.0);
+            retry.wait = retry.wait.max(wait);
+            retry.log(target, &error, "leader election is failing");
+            retry.wait
         }
     }
 }
