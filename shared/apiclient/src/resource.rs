@@ -59,13 +59,9 @@ impl Resource {
         }
     }
 
+    /// An object in no namespace; for lists and watches, those of this name in every namespace.
     pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: None, name: Some(name), subresource: None }
-    }
-
-    /// The object of this name in every namespace; for lists and watches.
-    pub fn named_everywhere<'a>(&'a self, name: &'a str) -> Target<'a> {
-        self.cluster_object(name)
     }
 
     /// All objects in all namespaces, or all of a kind that is in none.
@@ -192,7 +188,7 @@ mod tests {
         assert_eq!(lease.path(), "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x");
         assert_eq!(lease.siblings().path(), "/apis/coordination.k8s.io/v1/namespaces/ns/leases");
         assert_eq!(SECRETS.everywhere().path(), "/api/v1/secrets");
-        assert_eq!(SECRETS.named_everywhere("x").siblings().path(), "/api/v1/secrets");
+        assert_eq!(SECRETS.cluster_object("x").siblings().path(), "/api/v1/secrets");
         let status = Target { subresource: Some("status"), ..PODS.object("ns", "x") };
         assert_eq!(status.path(), "/api/v1/namespaces/ns/pods/x/status");
         assert_eq!(status.to_string(), "pods ns/x (status)");

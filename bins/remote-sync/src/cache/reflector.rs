@@ -310,7 +310,7 @@ fn target<'a>(
 ) -> Target<'a> {
     match (namespace, name) {
         (Some(namespace), Some(name)) if kind.namespaced => kind.resource.object(namespace, name),
-        (_, Some(name)) => kind.resource.named_everywhere(name),
+        (_, Some(name)) => kind.resource.cluster_object(name),
         (Some(namespace), None) if kind.namespaced => kind.resource.collection(namespace),
         _ => kind.resource.everywhere(),
     }

@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn first_page_asks_for_the_newest_state_or_no_older_one() {
         let one = Selection::all(SECRETS.object("ns", "token"));
-        let all = [SECRETS.named_everywhere("token"), SECRETS.collection("ns")].map(Selection::all);
+        let all = [SECRETS.cluster_object("token"), SECRETS.collection("ns")].map(Selection::all);
         let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
         for (step, of_one, of_all) in [
             (Step::List(String::new()), "", "limit=500".to_owned()),

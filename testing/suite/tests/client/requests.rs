@@ -147,7 +147,7 @@ fn name_is_found_in_every_namespace() {
         client.write_typed(&LEASES.object(namespace, name), &lease).unwrap();
     }
     assert_eq!(list(&client, &LEASES.everywhere(), "").unwrap().len(), 3);
-    assert_eq!(list(&client, &LEASES.named_everywhere("x"), "").unwrap().len(), 2);
+    assert_eq!(list(&client, &LEASES.cluster_object("x"), "").unwrap().len(), 2);
     let asked = server.requests().pop().unwrap();
     assert_eq!(asked.path, "/apis/coordination.k8s.io/v1/leases");
 }
