@@ -14,10 +14,7 @@ const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15
 
 /// Counts of one server, shared by its clients and the metrics.
 #[derive(Clone, Debug, Default)]
-pub struct RequestMetrics {
-    requests: Arc<Mutex<RequestCounts>>,
-    reloads: Arc<Mutex<(u64, u64)>>,
-}
+pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
 
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {
@@ -27,26 +24,27 @@ pub struct RequestCounts {
     pub answers: BTreeMap<(String, String), u64>,
     /// By method, the time to the head of the answer.
     pub durations: BTreeMap<String, Histogram>,
+    /// Credentials that were read: valid ones, and others.
+    reloads: (u64, u64),
 }
 
 impl RequestMetrics {
     pub fn counts(&self) -> RequestCounts {
-        lock(&self.requests).clone()
+        lock(&self.0).clone()
     }
 
-    /// The number of times that credentials were read: with success, and in vain.
     pub fn reloads(&self) -> (u64, u64) {
-        *lock(&self.reloads)
+        lock(&self.0).reloads
     }
 
     pub fn add_reload(&self, is_valid: bool) {
-        let mut reloads = lock(&self.reloads);
-        if is_valid { reloads.0 += 1 } else { reloads.1 += 1 }
+        let (valid, invalid) = &mut lock(&self.0).reloads;
+        *(if is_valid { valid } else { invalid }) += 1;
     }
 
     pub(crate) fn add(&self, method: &str, code: Option<u16>, time: Duration) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let mut counts = lock(&self.requests);
+        let mut counts = lock(&self.0);
         *counts.answers.entry((method.to_owned(), code)).or_default() += 1;
         let duration = counts.durations.entry(method.to_owned());
         duration.or_insert_with(|| Histogram::new(&SECONDS)).add(time.as_secs_f64());
@@ -54,9 +52,10 @@ impl RequestMetrics {
 
     /// Sets the host: counts belong to one host.
     pub(crate) fn count_for(&self, host: &str) {
-        let mut counts = lock(&self.requests);
+        let mut counts = lock(&self.0);
         if counts.host != host {
-            *counts = RequestCounts { host: host.to_owned(), ..RequestCounts::default() };
+            let (host, reloads) = (host.to_owned(), counts.reloads);
+            *counts = RequestCounts { host, reloads, ..RequestCounts::default() };
         }
     }
 }

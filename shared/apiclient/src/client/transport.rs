@@ -1,6 +1,6 @@
 //! Transport of one identity: the HTTP agent with its connections, and the headers.
 
-use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
+use std::{env, time::Duration};
 
 use ureq::{
     Agent,
@@ -18,7 +18,6 @@ use crate::{
         tls::TlsConnector,
     },
     error::{Error, Result},
-    lock::lock,
 };
 
 /// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
@@ -117,7 +116,6 @@ fn address(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
 
 /// Warns of a connection that others can read or change.
 fn warn(name: &str, config: &ClusterConfig) {
-    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
         _ if config.server.starts_with("http:") => {
             "plain HTTP: anyone in between can read and change everything"
@@ -125,10 +123,7 @@ fn warn(name: &str, config: &ClusterConfig) {
         Trust::Anything => "insecure-skip-tls-verify: anyone in between can impersonate the server",
         Trust::Bundle(_) | Trust::System => return,
     };
-    // Once, although each connection of a cluster is set up anew.
-    if lock(&WARNED).insert(format!("{name} {danger}")) {
-        log::warn!(server = name; "{danger}");
-    }
+    log::warn!(server = name; "{danger}");
 }
 
 fn authorization(auth: &Auth) -> Result<Option<HeaderValue>> {
