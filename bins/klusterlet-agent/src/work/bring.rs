@@ -30,7 +30,7 @@ use super::{
     watches::Followed,
 };
 
-/// Applies all manifests, takes away what is no longer among them, and reports.
+/// Applies all manifests, prunes what none of them names any more, and reports.
 pub(crate) fn bring(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,

@@ -24,7 +24,7 @@ pub(crate) struct ConditionRule {
     pub(crate) kind: String,
 }
 
-/// Sets the conditions of a manifest from its rules; those of earlier generations go.
+/// Sets the conditions of a manifest from its rules, and drops conditions of earlier generations.
 pub(crate) fn set_manifest(
     conditions: &mut Vec<WorkCondition>,
     rules: &[ConditionRule],
@@ -88,7 +88,7 @@ fn evaluate(
     Some((if is_complete { "True" } else { "False" }, "ConditionRuleEvaluated", message))
 }
 
-/// Sets the conditions of a work that sum up those of its manifests from rules.
+/// Sets the conditions of a work that aggregate its manifests' conditions from rules.
 pub(crate) fn set_work(
     conditions: &mut Vec<WorkCondition>,
     manifests: &[ManifestCondition],

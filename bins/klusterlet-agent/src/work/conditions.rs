@@ -78,7 +78,7 @@ fn touch(conditions: &mut [WorkCondition], kind: &str, now: &str) {
     }
 }
 
-/// Sets the conditions of a work that follow from those of its manifests.
+/// Sets the conditions of a work that aggregate its manifests' conditions.
 pub(crate) fn set_work(
     conditions: &mut Vec<WorkCondition>,
     manifests: &[ManifestCondition],

@@ -38,7 +38,7 @@ const MAX_WORKS_LENGTH: usize = 8 << 20;
 const MAX_RECORDS_LENGTH: usize = 2 << 20;
 /// Works or records in a page of a list.
 const PAGE: u32 = 50;
-/// A kubeconfig that is missing at the start is looked for this often.
+/// How often to retry a kubeconfig that is missing at the start.
 const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(5);
 /// Memory limit for an object of the hub, in bytes: a work holds 500 KiB of manifests, by the hub's webhook.
 const MAX_WORK: usize = 8 << 20;
@@ -61,7 +61,7 @@ pub(crate) struct WorkDuty {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkStatus {
     pub(crate) beat: Option<Instant>,
-    /// Why there is no client for the hub.
+    /// Why the hub has no client.
     pub(crate) no_hub: Option<String>,
     /// Objects put right.
     pub(crate) drift: u64,
@@ -170,7 +170,7 @@ impl WorkDuty {
     ) -> Result<(Client, WorkAgent)> {
         let file = self.settings.hub_kubeconfig.clone();
         let (current, config) = kubeconfig::cluster_from_file(&file)?;
-        // Of the URL as it is written: the slash at its end counts (ocm `helpers.go:339-343`).
+        // Hashes the URL as written: a trailing slash counts (ocm `helpers.go:339-343`).
         let hub_hash = sha256(current.cluster.server.as_bytes());
         let agent_id = agent_id.unwrap_or(&hub_hash).to_owned();
         let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file)?)));

@@ -38,7 +38,7 @@ pub(crate) struct ServiceAccount {
 
 impl ManifestWorkExecutor {
     /// # Errors
-    /// Why there is no account to impersonate, in upstream's words where it has some.
+    /// Why no account can be impersonated, in upstream's words where it has some.
     pub(crate) fn account(&self) -> std::result::Result<&ServiceAccount, String> {
         if self.subject.kind != "ServiceAccount" {
             return Err("only support ServiceAccount type for the executor".to_owned());

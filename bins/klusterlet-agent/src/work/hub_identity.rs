@@ -1,4 +1,4 @@
-//! Whether the hub is the one that it was: a hub that was restored or replaced may lack works that it will have again.
+//! Whether the hub is still the same: a restored or replaced hub may lack works for a while.
 
 use std::{
     sync::Arc,

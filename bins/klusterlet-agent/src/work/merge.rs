@@ -13,7 +13,7 @@ pub(crate) const FIELD_MANAGER: &str = "work-agent";
 /// Annotations of the Go agent that no manifest names.
 const KEPT_ANNOTATIONS: [&str; 2] = ["operator.openshift.io/spec-hash", SPEC_HASH];
 
-/// Whether the manifest is the one that was applied before: only an edited one takes anything away. A create also
+/// Whether the manifest equals the manifest applied before: only an edited one removes anything. A create also
 /// sets the server's defaults, which look like fields that were named before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {

@@ -266,7 +266,7 @@ impl AppliedManifestResourceMeta {
 }
 
 impl ManifestWork {
-    /// The work as it is kept, without metadata that nobody reads.
+    /// The work without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
         // managedFields and annotations would weigh more than the rest.
         self.metadata.other.clear();
@@ -292,7 +292,7 @@ impl ManifestWork {
 }
 
 impl AppliedManifestWork {
-    /// The record as it is kept, without metadata that nobody reads.
+    /// The record without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
         // managedFields and annotations would weigh more than the rest.
         self.metadata.other.clear();

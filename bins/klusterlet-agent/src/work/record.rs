@@ -95,7 +95,7 @@ pub(crate) fn write_record(
     parse_record(io.patch(Side::Managed, &target(record).status(), &patch)?)
 }
 
-/// The known entries, with those of `added` that are new or have a uid.
+/// The known entries, and entries of `added` that are new or have a uid.
 pub(crate) fn merged(
     known: &[AppliedManifestResourceMeta],
     added: &[AppliedManifestResourceMeta],

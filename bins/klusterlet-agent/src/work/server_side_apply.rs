@@ -16,7 +16,7 @@ use super::{
 /// The hash of what was applied.
 pub(crate) const SPEC_HASH: &str = "open-cluster-management.io/config-spec-hash";
 
-/// A manifest as it is applied.
+/// A manifest, ready to apply.
 pub(crate) struct Required {
     /// All that the manifest names, with the annotation.
     original: Value,

@@ -40,7 +40,7 @@ pub(crate) struct Followed {
     pub(crate) scrape: Scrape,
 }
 
-/// What was seen last of an object; of one that is absent nothing.
+/// What was last seen of an object; the default when it is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     desired: u64,

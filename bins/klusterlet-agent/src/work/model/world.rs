@@ -64,7 +64,7 @@ impl World {
         value
     }
 
-    /// Notes a write of an object with the agent's rights: those of the executor count, except for giving it up.
+    /// Notes a write with the agent's own rights: only giving an object up may use them instead of the executor's.
     pub(super) fn note_own_write(&mut self, key: &str, body: &Value) {
         let is_release = body.as_object().is_some_and(|fields| fields.len() == 1)
             && body["metadata"]["ownerReferences"].is_array();
