@@ -123,7 +123,7 @@ fn log_outcome(dumper: &Dumper, outcome: &DumpOutcome, backoff: &mut Backoff) ->
     let (is_new, target) = (dumper.record(outcome), dumper.target());
     let mut failed = |what: &str, error: &Error| {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
-        retry.log(&target, error, what);
+        retry.log("", &target, error, what);
         retry.wait
     };
     match outcome {

@@ -37,10 +37,13 @@ impl Retry {
         if self.should_log { Level::Warn } else { Level::Debug }
     }
 
-    /// Logs the failure of `what`, which was about `target`.
-    pub fn log(&self, target: &Target<'_>, error: &Error, what: &str) {
+    /// Logs the failure `what` about `target`; an empty `server` is left out.
+    pub fn log(&self, server: &str, target: &Target<'_>, error: &Error, what: &str) {
         let (level, retry_in) = (self.level(), seconds(self.wait));
-        log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
+        log_object!(
+            level, target, server = server, error:% = error, retry_in = retry_in;
+            "{what}"
+        );
     }
 }
 

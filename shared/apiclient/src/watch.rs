@@ -124,7 +124,7 @@ impl Watcher {
                 Err(error) => {
                     self.move_on(&error);
                     let retry = self.backoff.failed(&error, Instant::now(), fastrand::f64());
-                    retry.log(&selection.target, &error, FAILED);
+                    retry.log(client.name(), &selection.target, &error, FAILED);
                     if on(Event::Failed(&error)).is_break() {
                         return;
                     }

@@ -12,7 +12,6 @@ use apiclient::{
     client::Client,
     error::Result,
     lock::lock,
-    log_line::seconds,
     log_object,
     renewal::{Action, Now, Renewal, RenewalOutcome},
     resource::Target,
@@ -56,7 +55,7 @@ pub struct RenewalStatus {
 }
 
 impl RenewalStatus {
-    pub fn record<T>(&mut self, renewal: &Renewal, outcome: &RenewalOutcome, answer: &Result<T>) {
+    fn record<T>(&mut self, renewal: &Renewal, outcome: &RenewalOutcome, answer: &Result<T>) {
         self.failures = renewal.failures();
         match outcome {
             RenewalOutcome::Continue => {}
@@ -108,31 +107,21 @@ pub fn log_outcome<T>(
     outcome: &RenewalOutcome,
     answer: &Result<T>,
 ) {
-    let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    match outcome {
-        RenewalOutcome::Continue if answer.is_ok() => {}
-        RenewalOutcome::Continue => {
-            log_object!(
-                Level::Debug, target, server = server, error = error;
-                "retrying: the Lease must be read first"
-            );
+    match (outcome, answer) {
+        (RenewalOutcome::Failed(retry), Err(error)) => {
+            retry.log(server, target, error, "lease renewal failed");
         }
-        RenewalOutcome::Renewed { failures: 0 } => {
+        (RenewalOutcome::Continue, Err(error)) => log_object!(
+            Level::Debug, target, server = server, error:% = error;
+            "retrying: the Lease must be read first"
+        ),
+        (RenewalOutcome::Renewed { failures: 0 }, _) => {
             log_object!(Level::Debug, target, server = server; "lease renewed");
         }
-        RenewalOutcome::Renewed { failures } => {
-            log_object!(
-                Level::Info, target, server = server, failures = failures;
-                "lease renewal recovered"
-            );
-        }
-        RenewalOutcome::Failed(retry) => {
-            let level = retry.level();
-            let retry_in = seconds(retry.wait);
-            log_object!(
-                level, target, server = server, error = error, retry_in = retry_in;
-                "lease renewal failed"
-            );
-        }
+        (RenewalOutcome::Renewed { failures }, _) => log_object!(
+            Level::Info, target, server = server, failures = failures;
+            "lease renewal recovered"
+        ),
+        (RenewalOutcome::Continue | RenewalOutcome::Failed(_), Ok(_)) => {}
     }
 }
