@@ -80,22 +80,16 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
     .map(|name| flags.period(name));
     let timing = ElectionTiming { lease: lease?, renew: renew?, retry: retry? };
     if timing.lease < Duration::from_secs(1) {
-        return Err(
-            "-leader-election-lease-duration must be at least 1s: a Lease counts seconds".into()
-        );
+        Err("-leader-election-lease-duration must be at least 1s: a Lease counts seconds".into())
+    } else if timing.lease <= timing.renew {
+        let renew = "-leader-election-renew-deadline";
+        Err(format!("-leader-election-lease-duration must be longer than {renew}"))
+    } else if timing.renew <= timing.retry.mul_f64(JITTER) {
+        let retry = format!("{JITTER} times -leader-election-retry-period");
+        Err(format!("-leader-election-renew-deadline must be longer than {retry}"))
+    } else {
+        Ok(timing)
     }
-    if timing.lease <= timing.renew {
-        return Err(
-            "-leader-election-lease-duration must be longer than -leader-election-renew-deadline"
-                .into(),
-        );
-    }
-    if timing.renew <= timing.retry.mul_f64(JITTER) {
-        return Err(format!(
-            "-leader-election-renew-deadline must be longer than {JITTER} times -leader-election-retry-period"
-        ));
-    }
-    Ok(timing)
 }
 
 impl Leadership {
@@ -233,7 +227,7 @@ fn pause(
         Err(error) => {
             let mut retry = backoff.failed(&error, Instant::now(), 0.0);
             retry.wait = retry.wait.max(wait);
-            retry.log(target, &error, "leader election is failing");
+            retry.log("", target, &error, "leader election is failing");
             retry.wait
         }
     }
