@@ -104,7 +104,7 @@ impl<K: Clone + Ord> Workqueue<K> {
     pub fn done(&self, item: &WorkItem<K>, result: ReconcileResult) {
         let mut state = self.state();
         state.order.done(item, result, Instant::now());
-        if !state.order.is_running() {
+        if state.order.running() == 0 {
             self.drained.notify_all();
         }
         self.changed.notify_one();
@@ -123,14 +123,14 @@ impl<K: Clone + Ord> Workqueue<K> {
 
     /// Returns whether anything is being processed.
     pub fn is_running(&self) -> bool {
-        self.state().order.is_running()
+        self.state().order.running() > 0
     }
 
     /// Waits until nothing is being processed, at most until `deadline`.
     pub fn wait_until_drained(&self, deadline: Instant) {
         let state = self.state();
         let wait = deadline.saturating_duration_since(Instant::now());
-        drop(self.drained.wait_timeout_while(state, wait, |state| state.order.is_running()));
+        drop(self.drained.wait_timeout_while(state, wait, |state| state.order.running() > 0));
     }
 
     /// The number of these keys that are still to be processed.

@@ -230,10 +230,6 @@ impl<K: Clone + Ord> Order<K> {
         self.running.iter().sum()
     }
 
-    pub(super) fn is_running(&self) -> bool {
-        self.running() > 0
-    }
-
     /// The number of these keys that are still to be processed.
     pub(super) fn unseen(&self, which: impl Fn(&K) -> bool) -> usize {
         let unseen = |(key, entry): &(&K, &Entry)| {
