@@ -61,18 +61,11 @@ impl Stop {
 
     /// Waits; returns early, with `true`, once it is raised.
     pub fn wait(&self, time: Duration) -> bool {
-        let state = self.lock();
-        let (state, _) = self
-            .0
-            .changed
-            .wait_timeout_while(state, time, |state| state.raised.is_none())
-            .unwrap_or_else(|e| e.into_inner());
-        state.raised.is_some()
+        self.wait_while(time, |_| true)
     }
 
     pub fn wait_until_raised(&self) {
-        let state = self.lock();
-        drop(self.0.changed.wait_while(state, |state| state.raised.is_none()));
+        self.wait(Duration::MAX);
     }
 
     /// Reports a change: every [`Stop::wait_for_change`] returns.
@@ -88,14 +81,14 @@ impl Stop {
 
     /// Waits until `deadline`, a wake after `seen`, or until it is raised; `true` in the last case.
     pub fn wait_for_change(&self, seen: u64, deadline: Instant) -> bool {
-        let state = self.lock();
         let time = deadline.saturating_duration_since(Instant::now());
-        let (state, _) = self
-            .0
-            .changed
-            .wait_timeout_while(state, time, |state| state.raised.is_none() && state.wakes == seen)
-            .unwrap_or_else(|e| e.into_inner());
-        state.raised.is_some()
+        self.wait_while(time, |state| state.wakes == seen)
+    }
+
+    fn wait_while(&self, time: Duration, waits: impl Fn(&State) -> bool) -> bool {
+        let waits = |state: &mut State| state.raised.is_none() && waits(state);
+        let waited = self.0.changed.wait_timeout_while(self.lock(), time, waits);
+        waited.unwrap_or_else(|e| e.into_inner()).0.raised.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
