@@ -78,12 +78,9 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
         match self.place {
             Position::Event | Position::List | Position::Root(_) => any.deserialize_map(self),
-            Position::Head => any.deserialize_str(self),
             Position::Elsewhere if self.budget.is_exceeded() => ignore(any),
             Position::LeftOut => ignore(any),
-            Position::Items | Position::Metadata(_) | Position::Elsewhere => {
-                any.deserialize_any(self)
-            }
+            _ => any.deserialize_any(self),
         }
     }
 }
@@ -96,13 +93,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.place {
-            Position::Event => "an event",
-            Position::List => "a list",
-            Position::Root(_) => "an object",
-            Position::Head => "a text",
-            _ => "any value",
-        })
+        f.write_str("an object, or any value in one")
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
