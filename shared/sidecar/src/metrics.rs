@@ -41,23 +41,6 @@ impl Family {
 #[derive(Debug, Default)]
 pub struct Metrics(BTreeMap<Family, String>);
 
-const BUILD: Family =
-    Family::gauge("sidecar_build_info", "The program, its version and its commit; always 1.");
-const STARTED: Family = Family::gauge(
-    "process_start_time_seconds",
-    "Start time of the process since unix epoch in seconds.",
-);
-const CPU: Family = Family::counter(
-    "process_cpu_seconds_total",
-    "Total user and system CPU time spent in seconds.",
-);
-const RESIDENT: Family =
-    Family::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
-const VIRTUAL: Family =
-    Family::gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.");
-const OPEN_FILES: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
-const MAX_FDS: Family =
-    Family::gauge("process_max_fds", "Maximum number of open file descriptors.");
 const REQUESTS: Family = Family::counter(
     "rest_client_requests_total",
     "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -108,20 +91,26 @@ impl Metrics {
 
     /// Adds the metrics of the process, Prometheus' standard set; it began at `started`.
     pub fn add_process(&mut self, name: &str, started: SystemTime) {
+        let build = "The program, its version and its commit; always 1.";
         let labels = [("name", name), ("version", VERSION), ("revision", REVISION)];
-        self.add(BUILD, &labels, 1);
-        self.add(STARTED, &[], timestamp(started));
-        let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        self.add(Family::gauge("sidecar_build_info", build), &labels, 1);
+        let mut gauge = |name, help, value| self.add(Family::gauge(name, help), &[], value);
+        let start = "Start time of the process since unix epoch in seconds.";
+        gauge("process_start_time_seconds", start, timestamp(started));
         // Without the descriptor of this read.
-        self.add(OPEN_FILES, &[], files.saturating_sub(1));
+        let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count).saturating_sub(1);
+        gauge("process_open_fds", "Number of open file descriptors.", files as f64);
         if let Some(most) = getrlimit(Resource::Nofile).current {
-            self.add(MAX_FDS, &[], most);
+            gauge("process_max_fds", "Maximum number of open file descriptors.", most as f64);
         }
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let Some(usage) = Usage::of(&stat) else { return };
-        self.add(CPU, &[], usage.cpu);
-        self.add(VIRTUAL, &[], usage.address_space);
-        self.add(RESIDENT, &[], usage.resident);
+        let size = "Virtual memory size in bytes.";
+        gauge("process_virtual_memory_bytes", size, usage.address_space as f64);
+        let size = "Resident memory size in bytes.";
+        gauge("process_resident_memory_bytes", size, usage.resident as f64);
+        let time = "Total user and system CPU time spent in seconds.";
+        self.add(Family::counter("process_cpu_seconds_total", time), &[], usage.cpu);
     }
 
     /// Adds the requests of a client and the clock of its server; `target` distinguishes it from the others.
