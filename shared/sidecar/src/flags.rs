@@ -170,8 +170,7 @@ pub fn parse(
 pub const NO_NAMESPACE: &str =
     "the program's namespace is not known: set -namespace or POD_NAMESPACE";
 
-/// # Errors
-/// One sentence in which `what` names the setting.
+/// `name`, if it is valid; the error calls the setting `what`.
 pub fn object_name(what: &str, name: impl Into<String>) -> Result<String, String> {
     let name = name.into();
     if valid_name(&name) {
