@@ -8,7 +8,6 @@ pub(crate) mod status;
 mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod transport;
-mod typed;
 
 use std::{
     sync::{
@@ -18,18 +17,19 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use ureq::http::Method;
 
 use kubeconfig::config::ClusterConfig;
 
 use crate::{
-    certificate,
+    api, certificate,
     client::{
         request::{ApiRequest, JSON},
         transport::Transport,
     },
-    error::Result,
+    error::{Error, Result},
     lock::lock,
     memory::Budget,
     resource::Target,
@@ -188,6 +188,26 @@ impl Client {
         self.write(ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
     }
 
+    /// As [`get`](Self::get).
+    pub fn get_typed<T: DeserializeOwned>(&self, target: &Target<'_>) -> Result<T> {
+        self.typed(target, self.get(target)?)
+    }
+
+    /// Creates an object without a resourceVersion, and replaces any other.
+    pub fn write_typed<T>(&self, target: &Target<'_>, object: &T) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let object = serde_json::to_value(object);
+        let mut object =
+            object.map_err(|_| Error::Invalid(format!("{target} cannot be written")))?;
+        object["apiVersion"] = target.resource.api_version().into();
+        object["kind"] = (&*target.resource.kind).into();
+        let is_new = object["metadata"]["resourceVersion"].is_null();
+        let write = if is_new { Self::create } else { Self::replace };
+        self.typed(target, write(self, target, &object)?)
+    }
+
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
         self.write(ApiRequest::patch(*target, kind, patch))
     }
@@ -309,6 +329,11 @@ impl Client {
             name => format!("fieldManager={name}"),
         };
         self.object(&ApiRequest { query, ..request })
+    }
+
+    fn typed<T: DeserializeOwned>(&self, target: &Target<'_>, object: Value) -> Result<T> {
+        let wanted = || format!("not a valid {}", target.resource.kind);
+        api::parse(object).ok_or_else(|| self.odd(&ApiRequest::get(*target), &wanted()))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

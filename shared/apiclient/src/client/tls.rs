@@ -35,6 +35,7 @@ use crate::{
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The link of the connector chain that turns a TCP connection into TLS.
+#[derive(Debug)]
 pub(crate) struct TlsConnector {
     config: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
@@ -44,12 +45,11 @@ pub(crate) struct TlsConnector {
 impl TlsConnector {
     /// Checks roots, certificate, key and name now, so that connecting can only fail for the peer.
     pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
-        let server_name = match &config.server_name {
-            Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
-                Error::bad_config(format!("tls-server-name {name:?} is not a host name"))
-            })?),
-            None => None,
-        };
+        let server_name = config.server_name.clone().map(|name| {
+            let bad = format!("tls-server-name {name:?} is not a host name");
+            ServerName::try_from(name).map_err(|_| Error::bad_config(bad))
+        });
+        let server_name = server_name.transpose()?;
         Ok(Self { config: Arc::new(client_config(config)?), server_name, proxied })
     }
 
@@ -94,12 +94,6 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let config = &details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(tls, socket) })))
-    }
-}
-
-impl fmt::Debug for TlsConnector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TlsConnector")
     }
 }
 

@@ -91,17 +91,13 @@ fn split_port(entry: &str) -> (&str, Option<u16>) {
 }
 
 fn in_network(ip: IpAddr, net: IpAddr, bits: u32) -> bool {
-    match (ip, net) {
-        (IpAddr::V4(ip), IpAddr::V4(net)) if bits <= 32 => {
-            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            ip.to_bits() & mask == net.to_bits() & mask
-        }
-        (IpAddr::V6(ip), IpAddr::V6(net)) if bits <= 128 => {
-            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            ip.to_bits() & mask == net.to_bits() & mask
-        }
-        _ => false,
-    }
+    let number = |ip| match ip {
+        IpAddr::V4(ip) => (u128::from(ip.to_bits()), 32),
+        IpAddr::V6(ip) => (ip.to_bits(), 128),
+    };
+    let ((ip, width), (net, net_width)) = (number(ip), number(net));
+    let differs = || (ip ^ net).checked_shr(width - bits).is_some_and(|rest| rest != 0);
+    width == net_width && bits <= width && !differs()
 }
 
 /// The host without the brackets of an IPv6 address.
