@@ -1,4 +1,4 @@
-//! Cluster of a Lease, whose client comes and goes with its credentials.
+//! Cluster of a Lease; it has a client while it has credentials.
 
 use std::sync::Mutex;
 

@@ -152,7 +152,7 @@ impl Directory {
         self.sync()
     }
 
-    /// Removes an entry that is no directory, or is gone already.
+    /// Removes an entry other than a directory, if it is there.
     pub(super) fn unlink(&self, name: &str) -> io::Result<()> {
         gone(fs::unlinkat(&self.0, name, AtFlags::empty()))
     }

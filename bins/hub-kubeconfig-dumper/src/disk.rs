@@ -31,7 +31,7 @@ pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     Ok(found)
 }
 
-/// The entry, or `None` for one that is irrelevant. The kubeconfig is always relevant: see
+/// The entry, or `None` if it is irrelevant. The kubeconfig is always relevant: see
 /// `has_kubeconfig`.
 fn entry(
     directory: &Directory,

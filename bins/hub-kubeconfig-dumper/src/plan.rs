@@ -17,7 +17,7 @@ use kubeconfig::secret::Data;
 
 pub type Files = Data;
 
-/// The symlink whose change is the switch from one set to the next.
+/// The symlink that switches from one set to the next.
 pub(crate) const DATA: &str = "..data";
 /// The time that a reader who resolved `..data` before a switch has to go on.
 const GRACE: Duration = Duration::from_secs(10);

@@ -160,7 +160,7 @@ pub struct ClusterClaimSpec {
     pub value: String,
 }
 
-/// Metadata alone: PartialObjectMetadata, and a Namespace as it is created.
+/// Metadata alone: PartialObjectMetadata, and a Namespace to create.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PartialObjectMetadata {

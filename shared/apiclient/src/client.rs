@@ -161,7 +161,7 @@ impl Client {
         Self { field_manager, ..self.clone() }
     }
 
-    /// A handle whose requests have the rights of this user alone.
+    /// A handle that acts as this user.
     #[must_use]
     pub fn impersonating(&self, user: &str) -> Self {
         Self { impersonated: Some(user.into()), ..self.clone() }

@@ -1,7 +1,7 @@
 //! Candidate of a leader election by client-go's rules (client-go `tools/leaderelection/leaderelection.go`):
 //! only local observations count, never the other's clock.
 //!
-//! As there, this is no fence: a write that began before leadership was lost may still land.
+//! As there, a write that began before leadership was lost may still land.
 
 use std::{
     fs,
@@ -37,7 +37,6 @@ pub const TIMING: ElectionTiming = ElectionTiming {
     retry: Duration::from_secs(2),
 };
 
-/// A candidate and its observations.
 #[derive(Debug)]
 pub struct Candidate {
     identity: String,
@@ -70,8 +69,8 @@ impl Candidate {
         seen.and_then(|(lease, _)| lease.spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
-    /// Tries once to acquire the Lease or to renew it. Requests should take at most half of [`ElectionTiming::renew`], so
-    /// that one that hangs does not cost the lead.
+    /// Tries once to acquire the Lease or to renew it. A request should take at most half of [`ElectionTiming::renew`]:
+    /// if it hangs, another one can still keep the lead.
     pub fn attempt(&mut self, client: &Client, target: &Target<'_>) -> Result<()> {
         let begun = Instant::now();
         let result = self.acquire_or_renew(client, target);

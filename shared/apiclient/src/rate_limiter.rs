@@ -12,7 +12,7 @@ use crate::{lock::lock, stop::Stop, token_bucket::TokenBucket};
 /// The longest wait in one piece; the first of the line is woken.
 const SLICE: Duration = Duration::from_secs(60);
 
-/// The order of attempts; those of one priority are served in turn.
+/// The order of attempts; within a priority, they are served in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// An attempt that has begun, or for a pair with a recent event.
@@ -86,7 +86,7 @@ impl State {
         self.wake_first();
     }
 
-    /// Takes a token and leaves the line; an error is when to try again, unless woken before.
+    /// Takes a token and leaves the line. The error is when to try again, unless woken before.
     fn take(&mut self, place: LinePlace, now: Instant) -> Result<(), Instant> {
         if self.line.first_key_value().is_some_and(|(first, _)| *first != place) {
             return Err(now + SLICE);

@@ -24,7 +24,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Store<T>(Arc<Mutex<Content<T>>>);
 
-/// An object of a [`Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup<T> {
     /// Not listed yet, or perhaps among those that were left out.
@@ -38,7 +37,7 @@ pub enum Lookup<T> {
 /// The most objects, the most that all may weigh together, and the weight of one.
 type Limits<T> = (usize, usize, fn(&T) -> usize);
 
-/// Objects by name, within limits; `None` is an invalid one, or one that was left out as the heaviest.
+/// Objects by name, within limits; `None` stands for an invalid object, or one left out as the heaviest.
 #[derive(Debug)]
 struct Objects<T> {
     limits: Limits<T>,
@@ -209,8 +208,8 @@ impl<T: Clone + PartialEq> Store<T> {
 }
 
 impl<T: Clone + PartialEq> Content<T> {
-    /// The name of an object and what is kept of it. A single one that is invalid keeps its last known state, and is
-    /// logged and shown on `/readyz`.
+    /// The name of an object and what is kept of it. A selection of one object keeps the last known state of an
+    /// invalid one, logs the error and shows it on `/readyz`.
     fn read<K: DeserializeOwned>(
         &mut self,
         client: &Client,

@@ -51,7 +51,7 @@ pub struct Renewal {
     /// Namespace and name of a Lease that is ours to create.
     own: Option<(String, String)>,
     period: Duration,
-    /// The Lease to write next, after the last answer: as it is, or new.
+    /// The Lease to write next: the last answer, or a new one.
     known: Option<Lease>,
     renewed: Option<Now>,
     not_before: Instant,
@@ -135,7 +135,7 @@ impl Renewal {
                     return RenewalOutcome::Continue;
                 }
             }
-            // The Lease as read is no base for a write: read again.
+            // A write cannot build on this Lease: read again.
             (Error::Immutable(_) | Error::Invalid(_), _) => self.known = None,
             // We may not create it, but somebody else may have done so meanwhile.
             (Error::Forbidden(_), Action::Write(lease))

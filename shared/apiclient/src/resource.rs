@@ -59,7 +59,7 @@ impl Resource {
         }
     }
 
-    /// An object in no namespace; for lists and watches, those of this name in every namespace.
+    /// An object without a namespace; in a list or watch, the objects of this name in every namespace.
     pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: None, name: Some(name), subresource: None }
     }

@@ -73,7 +73,7 @@ pub struct Watcher {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// A list of a state that is no older than this version; of the newest state if it is empty.
+    /// A list of a state at least as new as this version; of the newest state if it is empty.
     List(String),
     /// A list of the newest state in one answer: the pages of the last one expired before they were read. As client-go
     /// does (`tools/pager/pager.go`, FullListIfExpired).

@@ -15,7 +15,6 @@ use crate::lock::lock;
 /// The time that an idle worker stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A queue with the number of its workers.
 #[derive(Debug)]
 pub struct Workqueue<K> {
     state: Mutex<QueueState<K>>,
@@ -35,7 +34,6 @@ struct QueueState<K> {
 }
 
 impl<K: Clone + Ord> Workqueue<K> {
-    /// An empty queue for this many workers.
     pub fn new(workers: usize) -> Self {
         let order = Order::new(workers);
         Self {
@@ -100,7 +98,6 @@ impl<K: Clone + Ord> Workqueue<K> {
         }
     }
 
-    /// Handles the result of an attempt.
     pub fn done(&self, item: &WorkItem<K>, result: ReconcileResult) {
         let mut state = self.state();
         state.order.done(item, result, Instant::now());
@@ -116,12 +113,11 @@ impl<K: Clone + Ord> Workqueue<K> {
         self.changed.notify_all();
     }
 
-    /// Returns whether a key is in it, or being processed.
+    /// Returns whether a key is queued or being processed.
     pub fn has(&self, key: &K) -> bool {
         self.state().order.has(key)
     }
 
-    /// Returns whether anything is being processed.
     pub fn is_running(&self) -> bool {
         self.state().order.running() > 0
     }
@@ -138,7 +134,6 @@ impl<K: Clone + Ord> Workqueue<K> {
         self.state().order.unseen(which)
     }
 
-    /// The number of keys by state.
     pub fn depth(&self) -> QueueDepth {
         self.state().order.depth()
     }

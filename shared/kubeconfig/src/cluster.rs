@@ -18,7 +18,7 @@ use crate::{
 
 pub struct CurrentCluster {
     pub name: String,
-    /// Its fields, as written, but for the scheme of the proxy.
+    /// Its fields as written, with the scheme of the proxy in lower case.
     pub cluster: Cluster,
     /// PEM of the authority, inline or in a file; `None` also when the file cannot be read from here.
     pub authority: Option<Vec<u8>>,
@@ -32,7 +32,7 @@ impl CurrentCluster {
         server(&cluster, None)?;
         cluster.value.proxy_url = proxy(&cluster)?.unwrap_or_default();
         let authority = match authority(&cluster) {
-            // A path of another machine or container is no objection to the rest.
+            // The path may be of another machine or container: the rest still counts.
             Err(_) if !cluster.value.certificate_authority.is_empty() => None,
             content => content?.map(|mut pem| mem::take(&mut *pem)),
         };
@@ -63,7 +63,7 @@ pub fn server_url(text: &str) -> Option<String> {
     let host = uri.host().filter(|host| !host.is_empty())?;
     let authority = uri.authority()?.as_str().trim_end_matches(':');
     let path = uri.path().trim_end_matches('/');
-    // After a user name there is no host to strip; a port that is no number is no `port_u16`.
+    // `host` is not a prefix after a user name; `port_u16` is `None` for a port that is not a number.
     let port = authority.strip_prefix(host)?;
     let sound = (port.is_empty() || uri.port_u16().is_some()) && (full || path.is_empty());
     (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))

@@ -95,12 +95,12 @@ fn single_path(list: &OsStr) -> Result<PathBuf> {
 }
 
 /// Reads exactly this file, and those beside it that it names. Without configuration in it there is
-/// no second place to look, unlike client-go: a client of the hub must not end up at its own cluster.
+/// nowhere else to look, unlike client-go: a client of the hub must not end up at its own cluster.
 pub fn from_file(path: &Path) -> Result<ClusterConfig> {
     settled(path, || only(&existing(path, NamedFiles::Beside)?, None))
 }
 
-/// As [`from_file`], with the cluster as it is written there.
+/// As [`from_file`], with the cluster as written there.
 pub fn cluster_from_file(path: &Path) -> Result<(CurrentCluster, ClusterConfig)> {
     settled(path, || {
         let document = existing(path, NamedFiles::Beside)?;

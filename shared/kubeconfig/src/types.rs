@@ -15,8 +15,8 @@ pub(crate) struct Config {
     pub(crate) users: Vec<NamedEntry>,
 }
 
-/// NamedCluster, NamedContext or NamedAuthInfo. Its fields get their types when it is used: those of other contexts may
-/// be anything.
+/// NamedCluster, NamedContext or NamedAuthInfo. Its fields are checked when it is used: entries of other contexts may
+/// hold anything.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NamedEntry {

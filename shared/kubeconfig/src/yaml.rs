@@ -132,7 +132,7 @@ fn text_of(key: Value) -> Option<String> {
 /// Texts that YAML 1.1, which Go reads, takes for other values (yaml.org/type/bool, null).
 const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
 
-/// A text for YAML: plain if it cannot be taken for another value, else as in JSON. One that begins with a digit
+/// A text for YAML: plain if it cannot be taken for another value, else as in JSON. A text that begins with a digit
 /// might be a number or a time of YAML 1.1.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);

@@ -39,7 +39,7 @@ pub trait Report: Send + 'static {
 /// Liveness timeout of a main loop: a heartbeat every 15 s, and the longest request with its retries.
 pub const LOOP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Returns whether a loop hangs that last ran at `beat`; one that has not started does not.
+/// Returns whether a loop that last ran at `beat` hangs; a loop that has not started does not.
 pub fn stuck(beat: Option<Instant>, timeout: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > timeout)
 }

@@ -222,7 +222,7 @@ impl Flags {
         })
     }
 
-    /// The value of a `Duration` or `Seconds` flag; a negative one is no time at all.
+    /// The value of a `Duration` or `Seconds` flag; a negative one is zero.
     pub fn duration(&self, name: &str) -> Duration {
         seconds(self.text(name)).unwrap_or_default()
     }

@@ -160,7 +160,7 @@ pub fn spawn_with<T: Send + Sync + 'static>(
 /// Keeps private keys in memory: a crash must not write them to a disk, nor may other processes of this
 /// user read them, such as those of other containers where a pod shares its process namespace.
 fn keep_memory_private() {
-    // A failure of either is no reason to stop.
+    // The program works without them too.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }

@@ -104,10 +104,10 @@ fn names(details: &Value, target: &Target<'_>) -> bool {
     name.is_some() && name == target.name && details["kind"] == *target.resource.plural
 }
 
-/// Returns whether a cause is that a field cannot be changed. There is no reason of that name: ValidateImmutableField
+/// Returns whether a cause is that a field cannot be changed. Kubernetes has no reason for it: ValidateImmutableField
 /// (apimachinery `pkg/api/validation/objectmeta.go`) and most rules of CRDs say it after the rejected value, and
 /// StatefulSets, Pods and PersistentVolumeClaims (kubernetes `pkg/apis/*/validation`) in their own words. A uid
-/// that does not fit is no field of the object.
+/// that does not fit does not count.
 fn is_immutable(cause: &Value) -> bool {
     let text = |key: &str| cause[key].as_str().unwrap_or_default();
     let message = text("message");

@@ -39,7 +39,7 @@ fn waits_for_the_observed_not_the_written_time_of_another() {
     a.observe(Some(held_by("b", 3)), start);
     assert_eq!(a.follows_until(), Some(start + TIMING.lease));
     assert_eq!(claim(&a, start + Duration::from_secs(14)), None);
-    // The same record again is no sign of life, whatever else of the Lease changed.
+    // Only a changed record is a sign of life.
     let mut touched = held_by("b", 3);
     touched.metadata.resource_version = Some("2".to_owned());
     a.observe(Some(touched), start + Duration::from_secs(14));

@@ -11,7 +11,7 @@ const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
 /// Failures in a row after which a retry no longer comes before the backlog.
 const MAX_URGENT_FAILURES: u32 = 3;
 
-/// The order in which keys are taken; those of one rank in turn.
+/// The order in which keys are taken; within a rank, in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rank {
     /// Large work, of which one item is processed at a time.
@@ -22,10 +22,8 @@ enum Rank {
     Backlog,
 }
 
-/// All ranks, the first one first.
 const RANKS: [Rank; 3] = [Rank::Large, Rank::Urgent, Rank::Backlog];
 
-/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyState {
     /// Waiting with this number.
@@ -44,7 +42,6 @@ struct Entry {
     failures: u32,
 }
 
-/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReconcileResult {
     /// Done; earlier failures are forgotten.
@@ -59,7 +56,6 @@ pub enum ReconcileResult {
     Park,
 }
 
-/// Work for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkItem<K> {
     pub key: K,
@@ -71,7 +67,6 @@ pub struct WorkItem<K> {
     pub failures: u32,
 }
 
-/// The number of keys in a queue, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     pub queued: usize,
@@ -81,7 +76,6 @@ pub struct QueueDepth {
 }
 
 impl QueueDepth {
-    /// The numbers with the words for them.
     pub fn by_state(&self) -> [(&'static str, usize); 4] {
         let Self { queued, parked, running, failing } = *self;
         [("queued", queued), ("parked", parked), ("running", running), ("failing", failing)]
@@ -147,7 +141,6 @@ impl<K: Clone + Ord> Order<K> {
         due.into_iter().for_each(|(key, urgent)| self.enqueue(key, urgent));
     }
 
-    /// The next work for a worker.
     pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem<K>> {
         self.end_delays(now);
         let rank = RANKS.into_iter().find(|rank| self.available(*rank) > 0)?;
@@ -159,7 +152,6 @@ impl<K: Clone + Ord> Order<K> {
         Some(WorkItem { key, urgent, large, failures: entry.failures })
     }
 
-    /// Handles the result of an attempt.
     pub(super) fn done(&mut self, item: &WorkItem<K>, result: ReconcileResult, now: Instant) {
         let WorkItem { key, urgent, large, failures } = item.clone();
         let rank = match (large, urgent) {
@@ -197,7 +189,7 @@ impl<K: Clone + Ord> Order<K> {
     pub(super) fn wants_worker(&self, workers: usize) -> bool {
         let has_urgent = !self.ready[Rank::Urgent as usize].is_empty();
         let most = self.most + usize::from(self.most > 1 && has_urgent);
-        // One that was just started has taken nothing yet.
+        // A worker that was just started has taken nothing yet.
         let free = workers.saturating_sub(self.running());
         self.waiting() > free && workers < most
     }
@@ -238,7 +230,6 @@ impl<K: Clone + Ord> Order<K> {
         self.entries.iter().filter(unseen).count()
     }
 
-    /// The number of keys by state.
     pub(super) fn depth(&self) -> QueueDepth {
         let mut depth = QueueDepth { running: self.running(), ..Default::default() };
         for entry in self.entries.values() {

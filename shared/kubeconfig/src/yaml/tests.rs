@@ -86,7 +86,7 @@ fn what_is_quoted_is_read_again() {
     }
 }
 
-/// Go reads YAML 1.1, where more is no text.
+/// Go reads YAML 1.1, which takes more words for other values.
 #[test]
 fn what_an_older_reader_takes_for_something_else_is_quoted() {
     for text in ["no", "No", "ON", "y", "Null", "~", "010", "1_000", "0b11", "1:30", "2001-01-01"] {

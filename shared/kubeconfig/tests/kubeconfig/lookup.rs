@@ -1,4 +1,4 @@
-//! Where a kubeconfig is looked for.
+//! The places of a kubeconfig.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Text: encodings, unknown fields, what is no kubeconfig.
+//! Text: encodings, unknown fields, texts that are not a kubeconfig.
 
 use super::*;
 
