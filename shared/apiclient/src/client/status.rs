@@ -157,63 +157,63 @@ mod tests {
         resource::LEASES,
     };
 
-    fn classify(code: u16, header: Option<&str>, status: Value) -> Error {
-        let request = ApiRequest::get(LEASES.object("ns", "x"));
-        let status = Status::of(status.to_string().as_bytes());
-        status.error("update leases ns/x on the hub", &request, code, header)
+    fn lease() -> ApiRequest<'static> {
+        ApiRequest::get(LEASES.object("ns", "x"))
+    }
+
+    fn classify(request: &ApiRequest<'_>, code: u16, status: &Value) -> Error {
+        Status::of(status.to_string().as_bytes()).error("update x on the hub", request, code, None)
     }
 
     fn status(reason: &str, details: Value) -> Value {
         json!({"kind": "Status", "reason": reason, "message": "because", "details": details})
     }
 
-    #[test]
-    fn a_404_is_about_the_object_only_if_it_names_it() {
-        let object = json!({"name": "x", "kind": "leases"});
-        let namespace = json!({"name": "x", "kind": "namespaces"});
-        assert!(matches!(classify(404, None, status("NotFound", object)), Error::NotFound(_)));
-        assert!(matches!(classify(404, None, status("NotFound", namespace)), Error::NotServed(_)));
-        assert!(matches!(classify(404, None, status("NotFound", json!({}))), Error::NotServed(_)));
-        assert!(matches!(classify(404, None, Value::Null), Error::NotServed(_)));
+    fn caused_by(reason: &str, field: &str, message: &str) -> Value {
+        let cause = json!({"reason": reason, "field": field, "message": message});
+        status("", json!({"name": "x", "causes": [cause]}))
     }
 
     #[test]
     fn codes_become_what_the_caller_does() {
         let none = || status("", json!({}));
-        assert!(matches!(classify(401, None, none()), Error::Unauthorized(_)));
-        assert!(matches!(classify(403, None, none()), Error::Forbidden(_)));
-        assert!(matches!(classify(409, None, none()), Error::Conflict(_)));
-        let exists = status("AlreadyExists", json!({}));
-        assert!(matches!(classify(409, None, exists), Error::AlreadyExists(_)));
-        assert!(matches!(classify(410, None, none()), Error::Gone(_)));
-        assert!(matches!(classify(422, None, none()), Error::Invalid(_)));
-        assert!(matches!(classify(307, None, none()), Error::BadPeer(_)));
-        let terminating =
-            status("Forbidden", json!({"causes": [{"reason": "NamespaceTerminating"}]}));
-        assert!(matches!(classify(403, None, terminating), Error::NamespaceTerminating(_)));
-        let future = status("Timeout", json!({"causes": [{"reason": "ResourceVersionTooLarge"}]}));
-        assert!(matches!(classify(504, None, future), Error::TooNew(_)));
+        let (this, other) =
+            (json!({"name": "x", "kind": "leases"}), json!({"name": "x", "kind": "namespaces"}));
+        let terminating = caused_by("NamespaceTerminating", "", "");
+        for (code, status, kind) in [
+            (307, none(), "BadPeer"),
+            (401, none(), "Unauthorized"),
+            (403, none(), "Forbidden"),
+            (403, terminating, "NamespaceTerminating"),
+            (404, status("NotFound", this), "NotFound"),
+            (404, status("NotFound", other), "NotServed"),
+            (404, none(), "NotServed"),
+            (404, Value::Null, "NotServed"),
+            (409, none(), "Conflict"),
+            (409, status("AlreadyExists", json!({})), "AlreadyExists"),
+            (410, none(), "Gone"),
+            (422, none(), "Invalid"),
+            (504, caused_by("ResourceVersionTooLarge", "", ""), "TooNew"),
+        ] {
+            let error = format!("{:?}", classify(&lease(), code, &status));
+            assert!(error.starts_with(&format!("{kind}(")), "{code} {status}: {error}");
+        }
     }
 
     #[test]
     fn json_patch_that_does_not_fit_is_a_conflict() {
-        let patch = |code, details| {
-            let body = status("Invalid", details).to_string();
-            let request = ApiRequest::patch(LEASES.object("ns", "x"), Patch::Json, &json!([]));
-            Status::of(body.as_bytes()).error("patch x", &request, code, None)
-        };
-        assert!(matches!(patch(422, json!({})), Error::Conflict(_)));
-        assert!(matches!(patch(400, json!({})), Error::Invalid(_)));
-        let causes = json!({"name": "x", "causes": [{"reason": "FieldValueInvalid"}]});
-        assert!(matches!(patch(422, causes), Error::Invalid(_)));
+        let patch = ApiRequest::patch(LEASES.object("ns", "x"), Patch::Json, &json!([]));
+        let none = status("Invalid", json!({}));
+        assert!(matches!(classify(&patch, 422, &none), Error::Conflict(_)));
+        assert!(matches!(classify(&patch, 400, &none), Error::Invalid(_)));
+        let bad = caused_by("FieldValueInvalid", "spec.x", "must be a number");
+        assert!(matches!(classify(&patch, 422, &bad), Error::Invalid(_)));
     }
 
     #[test]
     fn a_field_that_cannot_be_changed_is_told_from_a_bad_one() {
-        let of = |reason, field, message| {
-            let cause = json!({"reason": reason, "field": field, "message": message});
-            classify(422, None, status("Invalid", json!({"name": "x", "causes": [cause]})))
-        };
+        let of =
+            |reason, field, message| classify(&lease(), 422, &caused_by(reason, field, message));
         for (reason, message) in [
             ("FieldValueInvalid", "Invalid value: 1: field is immutable"),
             ("FieldValueInvalid", "Invalid value: \"object\": Value is immutable"),
@@ -241,50 +241,42 @@ mod tests {
 
     #[test]
     fn retry_after_comes_from_header_or_status_and_is_bounded() {
-        let after = |header, details| classify(429, header, status("", details)).retry_after();
-        assert_eq!(after(Some("7"), json!({})), Some(Duration::from_secs(7)));
-        assert_eq!(after(None, json!({"retryAfterSeconds": 3})), Some(Duration::from_secs(3)));
-        assert_eq!(after(Some("Wed, 21 Oct 2026 07:28:00 GMT"), json!({})), None);
-        assert_eq!(after(Some("99999999"), json!({})), Some(MAX_RETRY_AFTER));
-        assert_eq!(after(Some("-1"), json!({"retryAfterSeconds": -1})), None);
+        for (header, details, seconds) in [
+            (Some("7"), json!({}), Some(7)),
+            (None, json!({"retryAfterSeconds": 3}), Some(3)),
+            (Some("Wed, 21 Oct 2026 07:28:00 GMT"), json!({}), None),
+            (Some("99999999"), json!({}), Some(MAX_RETRY_AFTER.as_secs())),
+            (Some("-1"), json!({"retryAfterSeconds": -1}), None),
+        ] {
+            let status = Status::of(status("", details).to_string().as_bytes());
+            let after = status.error("update x", &lease(), 429, header).retry_after();
+            assert_eq!(after, seconds.map(Duration::from_secs), "{header:?}");
+        }
     }
 
     #[test]
-    fn what_is_about_one_object_says_so() {
-        let about = |status: Value| match classify(429, Some("7"), status) {
-            Error::Unavailable { of_object, .. } => of_object,
-            other => panic!("{other:?}"),
-        };
-        assert!(!about(status("TooManyRequests", json!({}))));
-        assert!(!about(status("", json!({"name": "other", "kind": "leases"}))));
-        assert!(about(status("", json!({"name": "x", "kind": "leases"}))));
+    fn status_429_is_about_one_object_or_about_all() {
+        let target = LEASES.object("ns", "x");
+        let write = || ApiRequest::write(Method::POST, target, JSON, &Value::Null, false);
+        let webhook = || status("TooManyRequests", json!({"retryAfterSeconds": 60}));
         let denied = "admission webhook \"x\" denied the request: busy";
-        assert!(about(json!({"kind": "Status", "message": denied})));
-        assert!(!about(Value::Null));
+        for (request, status, expected) in [
+            (lease(), webhook(), false),
+            (lease(), status("", json!({"name": "other", "kind": "leases"})), false),
+            (lease(), status("", json!({"name": "x", "kind": "leases"})), true),
+            (lease(), json!({"kind": "Status", "message": denied}), true),
+            (lease(), Value::Null, false),
+            (write(), webhook(), true),
+            (write(), json!("Too many requests, please try again later."), false),
+        ] {
+            let error = classify(&request, 429, &status);
+            let Error::Unavailable { of_object, .. } = error else { panic!("{error:?}") };
+            assert_eq!(of_object, expected, "{} {status}", request.method);
+        }
     }
 
     #[test]
-    fn status_429_to_a_write_is_about_the_object() {
-        let (target, nothing) = (LEASES.collection("ns"), json!({}));
-        let write = || ApiRequest::write(Method::POST, target, JSON, &nothing, false);
-        let of_object = |request: ApiRequest<'_>, body: &[u8]| match Status::of(body).error(
-            "create x",
-            &request,
-            429,
-            Some("60"),
-        ) {
-            Error::Unavailable { of_object, .. } => of_object,
-            other => panic!("{other:?}"),
-        };
-        let webhook = status("TooManyRequests", json!({"retryAfterSeconds": 60})).to_string();
-        assert!(of_object(write(), webhook.as_bytes()));
-        assert!(!of_object(ApiRequest::get(target), webhook.as_bytes()));
-        let at_the_door = b"Too many requests, please try again later.";
-        assert!(!of_object(write(), at_the_door));
-    }
-
-    #[test]
-    fn a_status_that_is_no_status_is_no_word_of_the_server() {
+    fn only_a_status_is_a_word_of_the_server() {
         for body in ["", "null", "{}", r#"{"kind":"Lease"}"#, "<html>"] {
             assert!(!Status::of(body.as_bytes()).is_present(), "{body}");
         }
@@ -297,10 +289,9 @@ mod tests {
     #[test]
     fn the_sentence_is_one_bounded_line() {
         let long = json!({"kind": "Status", "message": "a\n\u{1b}[31m".repeat(1000)});
-        let text = classify(500, None, long).to_string();
+        let text = classify(&lease(), 500, &long).to_string();
         assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
-        let request = ApiRequest::get(LEASES.object("ns", "x"));
-        let html = Status::of(b"<html>bad gateway</html>").error("x", &request, 502, None);
-        assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
+        let html = classify(&lease(), 502, &json!("<html>bad gateway</html>")).to_string();
+        assert_eq!(html, "update x on the hub: 502 without a Kubernetes Status");
     }
 }
