@@ -91,8 +91,8 @@ impl Candidate {
     fn acquire_or_renew(&mut self, client: &Client, target: &Target<'_>) -> Result<bool> {
         if self.renewed.is_some() {
             match self.write_claim(client, target) {
-                // Another writer was faster: read before the next step.
-                Err(Error::Conflict(_)) => {}
+                // Another writer was faster, or deleted the Lease: read before the next step.
+                Err(Error::Conflict(_) | Error::NotFound(_)) => {}
                 result => return result,
             }
         }
