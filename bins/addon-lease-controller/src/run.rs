@@ -4,12 +4,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use apiclient::{
-    client::{Client, RequestMetrics},
-    election,
-    error::Result,
-    reflector::Store,
-    resource::PODS,
-    stop::Stop,
+    client::Client, election, error::Result, reflector::Store, resource::PODS, stop::Stop,
 };
 use sidecar::{
     client::own_cluster,
@@ -43,7 +38,7 @@ pub(crate) struct App {
 impl App {
     /// Puts the parts together, and starts the election, which waits for the startup delay.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let own = || own_cluster(flags, settings.request_timeout(), RequestMetrics::default());
+        let own = || own_cluster(flags, settings.request_timeout());
         let managed = settings.needs_managed_cluster().then(own).transpose()?;
         let (mut hub, mut renewers) = (None, Vec::new());
         if let Some(target) = &settings.hub {

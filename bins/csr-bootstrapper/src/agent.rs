@@ -74,7 +74,7 @@ impl Agent {
         stop: &Stop,
         program: Program,
     ) -> Result<Self> {
-        let management = own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?;
+        let management = own_cluster(flags, Timeouts::REQUEST)?;
         let spoke = settings.spoke_kubeconfig.clone();
         let spoke = spoke.map(|file| cluster_of_file("the spoke", file)).transpose()?;
         Ok(Self {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use apiclient::{
-    client::{Client, RequestMetrics, Timeouts},
+    client::{Client, Timeouts},
     error::{Error, Result},
     lock::lock,
     log_object,
@@ -61,7 +61,7 @@ impl Dumper {
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let reason = Some("it has not been read yet".into());
         Ok(Self {
-            client: own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
+            client: own_cluster(flags, Timeouts::REQUEST)?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),

@@ -10,8 +10,7 @@ use std::{
 };
 
 use apiclient::{
-    client::RequestMetrics, discovery::ApiResource, error::Result, lock::lock,
-    rate_limiter::RateLimiter, stop::Stop,
+    discovery::ApiResource, error::Result, lock::lock, rate_limiter::RateLimiter, stop::Stop,
 };
 use sidecar::{flags::Flags, runtime};
 
@@ -72,7 +71,7 @@ impl Controller {
     /// `BadConfig` if its kubeconfig cannot be used.
     pub(crate) fn new(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
         // Checked first: with an unusable kubeconfig the process exits.
-        sidecar::client::own_cluster(flags, settings.timeout, RequestMetrics::default())?;
+        sidecar::client::own_cluster(flags, settings.timeout)?;
         let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
         let readers = vec![stop.clone(), credentials.clone()];
         let cluster = connect(&settings, &records, OWN, readers, stop)?;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use apiclient::{
-    client::{Client, Reload, RequestMetrics, Timeouts},
+    client::{Client, Reload, Timeouts},
     error::Result,
 };
 use kubeconfig::{Env, config::ClusterConfig};
@@ -17,13 +17,11 @@ pub fn load_own(flags: &Flags) -> impl Fn() -> Result<ClusterConfig> + Send + Sy
     move || Ok(kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process())?)
 }
 
-/// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a
-/// request. It adds to the counts of `requests`.
-pub fn own_cluster(flags: &Flags, request: Duration, requests: RequestMetrics) -> Result<Client> {
+/// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a request.
+pub fn own_cluster(flags: &Flags, request: Duration) -> Result<Client> {
     let load = load_own(flags);
     let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-    let timeouts = Timeouts::with_request(request);
-    Client::counting("the local cluster", config, reload, timeouts, requests)
+    Client::new("the local cluster", config, reload, Timeouts::with_request(request))
 }
 
 /// A client for the cluster that a kubeconfig file leads to, which is read again as files are; `name` is its server in

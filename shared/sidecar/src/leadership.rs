@@ -10,7 +10,7 @@ use log::Level;
 
 use apiclient::{
     backoff::Backoff,
-    client::{Client, RequestMetrics},
+    client::Client,
     controller,
     election::{self, Candidate, ElectionTiming, JITTER},
     error::{Error, Result},
@@ -108,7 +108,7 @@ impl Leadership {
         stop: &Stop,
     ) -> Result<Arc<Self>> {
         // Half of the deadline for a request leaves time for another one.
-        let client = own_cluster(flags, timing.renew / 2, RequestMetrics::default())?;
+        let client = own_cluster(flags, timing.renew / 2)?;
         let leadership = Arc::new(Self {
             stop: stop.clone(),
             standing: Mutex::default(),

@@ -76,7 +76,7 @@ impl WorkDuty {
     /// Puts the parts together; nothing runs yet.
     pub(crate) fn new(settings: &WorkSettings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let managed = match settings.spoke_kubeconfig.clone() {
-            None => own_cluster(flags, Timeouts::REQUEST, RequestMetrics::default())?,
+            None => own_cluster(flags, Timeouts::REQUEST)?,
             Some(file) => cluster_of_file("the managed cluster", file)?,
         };
         Ok(Self {
