@@ -5,4 +5,3 @@ pub(crate) mod documents;
 pub(crate) mod reflector;
 pub(crate) mod retry;
 pub(crate) mod store;
-pub(crate) mod watched;

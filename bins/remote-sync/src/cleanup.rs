@@ -25,10 +25,11 @@ use crate::{
         digest,
         discovery::{self, ResourceArg},
         key::{self, ObjectKey},
+        known_clusters::SourceMarks,
         object::{Finalizers, ObjectReader},
     },
     once,
-    sync::{observed::SourceMarks, patch},
+    sync::patch,
 };
 
 /// Lists of a kind that are followed by patches: others may be faster, but what comes back every time does not end.
@@ -52,7 +53,7 @@ enum Role {
 pub(crate) fn run(controller: &Controller) -> Result<()> {
     once::wait_for_remotes(controller, |it| it.clusters().iter().all(|it| it.is_connected()))?;
     let remotes = controller.remotes();
-    let sources: Vec<_> = remotes.iter().map(|remote| remote.source_marks()).collect();
+    let sources: Vec<_> = remotes.iter().map(|remote| remote.source.cluster.marks()).collect();
     // Remotes that are not known, or were skipped.
     let trouble = controller.registry_trouble();
     let mut left: Vec<_> = trouble.into_iter().map(|why| format!("registry: {why}")).collect();

@@ -29,7 +29,7 @@ pub(crate) use self::{cluster_records::ClusterRecords, schedule::ProbeTiming};
 use self::{schedule::ProbeSchedule, supervisor::Supervisor};
 use crate::model::{
     annotations::Uid,
-    known_clusters::{ClusterRecord, cluster_mark},
+    known_clusters::{ClusterRecord, SourceMarks, cluster_mark},
 };
 
 const CONNECTED: Family =
@@ -96,6 +96,8 @@ struct ConnectionState {
     unusable: Option<Error>,
     /// The record of the cluster of the last session.
     cluster: Option<ClusterRecord>,
+    /// How marks name that cluster.
+    marks: SourceMarks,
     /// The cluster that answered last is not the remote.
     refused: bool,
     /// Why the last probe or attempt to connect failed; `None` after a success.
@@ -134,6 +136,7 @@ impl Connection {
             offer: None,
             unusable: None,
             cluster: None,
+            marks: SourceMarks::new(&settings.name, &ClusterRecord::default()),
             refused: false,
             error: None,
             since: Instant::now(),
@@ -219,17 +222,22 @@ impl Connection {
         }
     }
 
-    /// The record of the cluster of the last session.
-    pub(crate) fn record(&self) -> Option<ClusterRecord> {
-        self.state().cluster.clone()
-    }
-
     /// The cluster's uid, unless it is unverified.
     pub(crate) fn uid(&self) -> Option<Uid> {
-        self.record()?.uid
+        self.state().cluster.as_ref()?.uid
     }
 
-    /// How marks name the cluster.
+    /// How the marks of copies name the cluster of the last session.
+    pub(crate) fn marks(&self) -> SourceMarks {
+        self.state().marks.clone()
+    }
+
+    /// Returns whether the mark of a copy names that cluster.
+    pub(crate) fn has_mark(&self, mark: u64) -> bool {
+        self.state().marks.contains(mark)
+    }
+
+    /// How new marks name it.
     pub(crate) fn mark(&self) -> String {
         cluster_mark(self.name(), self.uid())
     }

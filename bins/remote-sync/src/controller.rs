@@ -1,6 +1,5 @@
 //! Controller: all remotes, with their watches, workqueues and workers.
 
-mod enqueue;
 mod handlers;
 mod remotes;
 
@@ -22,7 +21,7 @@ use crate::{
     connection::{self, ClusterRecords, ClusterSession, Connection, ConnectionConfig},
     model::key::KindIndex,
     settings::{Direction, OWN, Operation, Settings},
-    sync::{context::SyncContext, remote::RemoteSync},
+    sync::{SyncContext, remote::RemoteSync},
 };
 
 /// The longest time until a change that wakes nobody is noticed.
@@ -128,7 +127,7 @@ impl Controller {
         }
     }
 
-    /// Adds a remote, starts its watches, and enqueues its pairs with objects that are cached already.
+    /// Adds a remote, and starts its watches.
     ///
     /// # Errors
     /// `BadConfig` if no thread can be started.
@@ -149,7 +148,6 @@ impl Controller {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
-        self.enqueue_all(&remote);
         self.stop.wake();
         let followed = self.watch(Some(&remote), &stop);
         if followed.is_err() {
@@ -209,14 +207,12 @@ impl Controller {
                 remote.open_queue();
                 remote.memory().forget_old(Instant::now());
                 self.start_workers(remote);
-                if remote.source_cluster_is_new() {
-                    self.enqueue_all(remote);
-                }
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
                     remote.memory().forget_uploads();
-                    self.enqueue_all(remote);
+                    let kinds = self.context.settings.resources.kinds();
+                    kinds.for_each(|kind| self.enqueue_kind(remote, kind));
                 }
                 resync = self.next_resync();
             }

@@ -13,7 +13,7 @@ use crate::{
     once,
     settings::Explained,
     sync::{
-        context::SyncContext,
+        SyncContext,
         decide::{SyncAction, next_action},
         observed::{Attempt, Observed},
         pair::PairContext,

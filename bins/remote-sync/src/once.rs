@@ -106,8 +106,10 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Vec<Left> {
 /// What is left of one remote.
 fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -> Vec<Left> {
     let (settings, name) = (&controller.context.settings, &remote.name);
-    let kinds = settings.resources.iter();
-    let mut left: Vec<_> = kinds
+    let mut kinds = settings.resources.iter();
+    let mut left: Vec<_> = settings
+        .resources
+        .iter()
         .filter_map(|(kind, wanted)| {
             let why = remote.obstacle(kind)?;
             Some((format!("{wanted} ({name}): {why}"), why == LISTING))
@@ -115,7 +117,7 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
         .collect();
     let open = left.is_empty();
     // Before the conditions: an attempt that ends after this has left its own.
-    let (enqueues, depth) = (remote.awaits_enqueuing(), remote.queue.depth());
+    let (opens, depth) = (kinds.any(|(kind, _)| !remote.is_open(kind)), remote.queue.depth());
     // Pairs that are not in sync, and not held for a person.
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {
@@ -135,7 +137,7 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
     if depth.failing > 0 {
         left.push((format!("a pair of {name} is retried"), false));
     }
-    if open && (enqueues || depth.parked > 0) || depth.queued + depth.running > 0 {
+    if open && (opens || depth.parked > 0) || depth.queued + depth.running > 0 {
         left.push((format!("pairs of {name} are in the queue"), true));
     }
     left

@@ -1,14 +1,10 @@
 //! Synchronization of one pair at a time: observed, decided and applied, until both sides agree.
 
-mod altered;
 pub(crate) mod apply;
-pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod delete;
 pub(crate) mod deletion_limit;
-mod desired;
 pub(crate) mod memory;
-pub(crate) mod metrics;
 mod namespace;
 pub(crate) mod observed;
 pub(crate) mod outcome;
@@ -18,3 +14,81 @@ pub(crate) mod reconcile;
 pub(crate) mod remote;
 mod secrets;
 pub(crate) mod status;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use apiclient::lock::lock;
+use sidecar::metrics::{Family, Metrics};
+
+use crate::{
+    connection::ClusterRecords,
+    model::{key::PerKind, object::ObjectReader, rules::FieldRules},
+    settings::Settings,
+};
+
+/// Shared by all pairs.
+pub(crate) struct SyncContext {
+    pub(crate) settings: Settings,
+    /// For everything but objects of the kinds.
+    pub(crate) reader: ObjectReader,
+    /// For objects of each kind.
+    pub(crate) readers: PerKind<ObjectReader>,
+    pub(crate) metrics: SyncMetrics,
+    /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
+    pub(crate) large: Mutex<()>,
+    pub(crate) records: Arc<ClusterRecords>,
+}
+
+impl SyncContext {
+    pub(crate) fn new(settings: Settings, records: Arc<ClusterRecords>) -> Self {
+        let reader = ObjectReader {
+            keys: settings.keys.clone(),
+            finalizer: settings.finalizer.clone(),
+            rules: FieldRules::default(),
+        };
+        let readers =
+            settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
+        let (metrics, large) = (SyncMetrics::default(), Mutex::default());
+        Self { settings, reader, readers, metrics, large, records }
+    }
+}
+
+const WRITES: Family = Family::counter(
+    "remote_sync_writes_total",
+    "Writes to either side, by operation, including failed ones.",
+);
+const FAILURES: Family =
+    Family::counter("remote_sync_failures_total", "Failed passes over a pair, by reason.");
+
+/// Counters by remote, family, and the value of the family's other label.
+#[derive(Debug, Default)]
+pub(crate) struct SyncMetrics(Mutex<BTreeMap<(String, Family, Label), u64>>);
+
+type Label = (&'static str, &'static str);
+
+impl SyncMetrics {
+    pub(crate) fn wrote(&self, remote: &str, operation: &'static str) {
+        self.count(remote, WRITES, ("operation", operation));
+    }
+
+    pub(crate) fn failed(&self, remote: &str, reason: &'static str) {
+        self.count(remote, FAILURES, ("reason", reason));
+    }
+
+    fn count(&self, remote: &str, family: Family, label: Label) {
+        *lock(&self.0).entry((remote.to_owned(), family, label)).or_default() += 1;
+    }
+
+    pub(crate) fn forget(&self, remote: &str) {
+        lock(&self.0).retain(|(name, ..), _| name != remote);
+    }
+
+    pub(crate) fn add_to(&self, metrics: &mut Metrics) {
+        for ((remote, family, label), count) in &*lock(&self.0) {
+            metrics.add(*family, &[("remote", remote), *label], count);
+        }
+    }
+}

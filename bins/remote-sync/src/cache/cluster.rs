@@ -142,7 +142,7 @@ impl TargetSide {
 }
 
 /// A pair's kind as both clusters serve it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ApiResources {
     pub(crate) source: Arc<ApiResource>,
     pub(crate) target: Arc<ApiResource>,

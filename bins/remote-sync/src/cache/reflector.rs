@@ -18,17 +18,16 @@ use apiclient::{
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
+use serde_json::Value;
 use sidecar::runtime;
 
 use crate::{
-    cache::{
-        store::{ObjectStore, Seen},
-        watched::{Change, Watched},
-    },
+    cache::store::{ObjectStore, Seen},
     connection::{ClusterSession, Connection},
     model::{
         annotations::Uid,
         key::{self, ObjectKey},
+        object::Cached,
     },
 };
 
@@ -37,20 +36,45 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Roughly the wait before a kind with too many objects is listed again.
 const RELIST_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Finds a kind as a cluster serves it; `NotServed` if it does not (yet).
-pub(crate) type FindKind = Box<dyn Fn(&ClusterSession) -> Result<ApiResource> + Send>;
+/// A list to follow: how its objects are read, and who handles their changes.
+pub(crate) trait Watched: Send + 'static {
+    /// The form in which objects are cached.
+    type Object: Clone + PartialEq + Send;
+
+    /// The kind in log lines.
+    fn kind_name(&self) -> String;
+
+    /// Finds the kind as a cluster serves it; `NotServed` if it does not (yet).
+    fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource>;
+
+    /// Returns whether an object of this namespace and name can belong to a pair.
+    fn covers(&self, namespace: &str, name: &str) -> bool;
+
+    /// Reads an object; `None` if it is not one.
+    fn read(&self, object: &Value) -> Option<Cached<Self::Object>>;
+
+    /// Returns whether a new object's document is kept for the workers; most of what was `listed` is in sync already.
+    fn keeps_document(&self, _object: &Self::Object, _listed: bool) -> bool {
+        false
+    }
+
+    /// An object is new or changed; `None` if it is gone or needs too much memory. `urgent` unless a list returned it.
+    fn changed(&self, key: &str, object: Option<&Value>, urgent: bool);
+
+    /// A list is in the store. What pairs knew before it may have changed without an event.
+    fn listed(&self) {}
+}
 
 /// Keeps a store in sync with one list of a cluster.
 pub(crate) struct Reflector<W: Watched> {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) store: Arc<ObjectStore<W::Object>>,
-    /// The kind in log lines.
-    pub(crate) kind_name: String,
-    pub(crate) find_kind: FindKind,
     /// Only objects in this namespace, if the kind is namespaced.
     pub(crate) namespace: Option<String>,
     /// Only the object of this name.
     pub(crate) name: Option<String>,
+    /// Woken when the store becomes complete or incomplete, and when it can be filled or not.
+    pub(crate) supervisor: Stop,
     pub(crate) watched: W,
 }
 
@@ -65,19 +89,6 @@ struct Progress {
 }
 
 impl<W: Watched> Reflector<W> {
-    /// A reflector of all objects, whole, in a namespace or in all.
-    pub(crate) fn new(
-        cluster: &Arc<Connection>,
-        store: &Arc<ObjectStore<W::Object>>,
-        (kind_name, find_kind): (String, FindKind),
-        namespace: Option<&str>,
-        watched: W,
-    ) -> Self {
-        let (cluster, store) = (cluster.clone(), store.clone());
-        let (namespace, name) = (namespace.map(str::to_owned), None);
-        Self { cluster, store, kind_name, find_kind, namespace, name, watched }
-    }
-
     /// Follows the list in a thread until `stop` is raised, across all sessions.
     ///
     /// # Errors
@@ -111,20 +122,16 @@ impl<W: Watched> Reflector<W> {
         }
     }
 
-    /// Finds the kind. A list of another version or scope says nothing about this one.
+    /// Finds the kind. A list of the kind before it changed says nothing about this one.
     fn kind(&self, session: &ClusterSession, progress: &mut Progress) -> Result<Arc<ApiResource>> {
-        let kind = Arc::new((self.find_kind)(session)?);
-        let before = self.store.kind();
-        self.store.set_kind(Some(kind.clone()));
-        if before.as_ref().is_none_or(|before| !before.same_objects(&kind)) {
-            self.store.invalidate_list();
-            progress.watcher.reset();
-        }
+        let kind = Arc::new(self.watched.find_kind(session)?);
+        let before = self.store.set_kind(Some(kind.clone()));
         if before.as_ref() != Some(&kind) {
             if before.is_some() {
-                log_changed(self.cluster.name(), &self.kind_name);
+                log_changed(self.cluster.name(), &self.watched.kind_name());
             }
-            self.watched.handle(&Change::Kind);
+            progress.watcher.reset();
+            self.supervisor.wake();
         }
         Ok(kind)
     }
@@ -141,14 +148,14 @@ impl<W: Watched> Reflector<W> {
             _ => retry.wait,
         };
         if retry.should_log {
-            log_unavailable(self.cluster.name(), &self.kind_name, &error, wait);
+            log_unavailable(self.cluster.name(), &self.watched.kind_name(), &error, wait);
         }
         if let Error::NotServed(_) = error {
             // What comes back may be another definition, with other objects. Until then they stay.
             self.store.set_kind(None);
         }
         self.store.set_error(Some(error));
-        self.watched.handle(&Change::State);
+        self.supervisor.wake();
         wait
     }
 
@@ -199,7 +206,7 @@ impl<W: Watched> Reflector<W> {
     /// connection and reach another server, and a server ends the watches of a kind whose definition changes.
     fn is_same(&self, session: &ClusterSession) -> Result<bool> {
         self.cluster.check(session)?;
-        match (self.find_kind)(session) {
+        match self.watched.find_kind(session) {
             Err(error @ Error::NotServed(_)) => Err(error),
             // What is known stays true until the server says otherwise.
             Err(_) => Ok(true),
@@ -211,7 +218,7 @@ impl<W: Watched> Reflector<W> {
         match event {
             Event::Init { rewound } => {
                 self.store.begin_list(rewound);
-                self.watched.handle(&Change::State);
+                self.supervisor.wake();
             }
             Event::InitApply(document) => self.put(document, true, kind)?,
             Event::Apply(document) => self.put(document, false, kind)?,
@@ -219,15 +226,17 @@ impl<W: Watched> Reflector<W> {
                 if let Some((key, seen)) = self.see(&document)
                     && self.store.removed(&key, seen.id())
                 {
-                    self.watched.handle(&Change::Gone { key: &key });
+                    self.watched.changed(&key, None, true);
                 }
             }
             Event::InitDone => {
-                for key in self.store.finish_list(session) {
-                    self.watched.handle(&Change::Gone { key: &key });
+                for key in self.store.finish_list() {
+                    self.watched.changed(&key, None, true);
                 }
+                self.watched.listed();
                 // An earlier error may still hold until a watch is established.
-                self.watched.handle(&Change::State);
+                self.store.set_complete(session);
+                self.supervisor.wake();
             }
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
@@ -237,7 +246,7 @@ impl<W: Watched> Reflector<W> {
             Event::Failed(error @ Error::NotServed(_)) => return Err(error.clone()),
             Event::Failed(error) => {
                 self.store.set_error(Some(error.clone()));
-                self.watched.handle(&Change::State);
+                self.supervisor.wake();
             }
         }
         Ok(())
@@ -262,9 +271,9 @@ impl<W: Watched> Reflector<W> {
                 }
             }
             _ if was_too_large => {}
-            _ => log_too_large(self.cluster.name(), &self.kind_name, &key),
+            _ => log_too_large(self.cluster.name(), &self.watched.kind_name(), &key),
         }
-        self.watched.handle(&Change::Put { key: &key, object, listed });
+        self.watched.changed(&key, object, !listed && object.is_some());
         Ok(())
     }
 
@@ -273,9 +282,9 @@ impl<W: Watched> Reflector<W> {
         // Objects that are gone by the next list must not take up room until then. Their pairs are
         // reconciled after that list.
         let cleared = self.store.clear();
-        self.watched.handle(&Change::State);
+        self.supervisor.wake();
         for key in cleared {
-            self.watched.handle(&Change::Gone { key: &key });
+            self.watched.changed(&key, None, true);
         }
         let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
         let most = self.store.most;

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     ops::Bound::{Included, Unbounded},
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -118,16 +119,11 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         Arc::new(Self { objects, documents: documents.clone(), number, most })
     }
 
-    /// Marks it as incomplete until it is listed again.
-    pub(crate) fn invalidate_list(&self) {
-        self.objects().complete = 0;
-    }
-
     /// Removes the objects of a list that does not fit, and returns their keys.
     pub(crate) fn clear(&self) -> Vec<ObjectKey> {
-        // Like an empty list, in no session.
+        // Like an empty list.
         self.begin_list(true);
-        self.finish_list(0)
+        self.finish_list()
     }
 
     /// Starts a list; all objects stay until it is complete. `rewound` means that the server's versions may have
@@ -140,11 +136,9 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Completes the list of this session, counted from 1: removes the objects that were not in it, and returns
-    /// their keys.
-    pub(crate) fn finish_list(&self, session: u64) -> Vec<ObjectKey> {
+    /// Removes the objects that were not in the list, and returns their keys.
+    pub(crate) fn finish_list(&self) -> Vec<ObjectKey> {
         let mut objects = self.objects();
-        objects.complete = session;
         (objects.lists, objects.version) = (objects.lists + 1, 0);
         let mut gone = Vec::new();
         objects.map.retain(|key, entry| {
@@ -154,6 +148,11 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             entry.confirmed
         });
         gone
+    }
+
+    /// Completes the list of this session, counted from 1, once all pairs that it concerns are in the queue.
+    pub(crate) fn set_complete(&self, session: u64) {
+        self.objects().complete = session;
     }
 
     /// Returns whether all objects of the kind were listed in this session: the cluster may have been restored while it
@@ -175,7 +174,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             return Ok(true);
         };
         entry.confirmed = true;
-        let before = std::mem::replace(&mut entry.seen, seen);
+        let before = mem::replace(&mut entry.seen, seen);
         Ok(before != entry.seen)
     }
 
@@ -274,8 +273,13 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().kind.clone()
     }
 
-    pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) {
-        self.objects().kind = kind;
+    /// Returns what was set before. The store of another kind is incomplete until it is listed.
+    pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) -> Option<Arc<ApiResource>> {
+        let mut objects = self.objects();
+        if objects.kind != kind {
+            objects.complete = 0;
+        }
+        mem::replace(&mut objects.kind, kind)
     }
 
     /// Why it cannot be listed or watched at present.

@@ -16,7 +16,10 @@ use kubeconfig::config::ClusterConfig;
 use log::Level;
 
 use super::{ClusterSession, Connection, identity, log_kept, schedule::Due};
-use crate::{model::known_clusters::ClusterRecord, settings::OWN};
+use crate::{
+    model::known_clusters::{ClusterRecord, SourceMarks},
+    settings::OWN,
+};
 
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
@@ -166,6 +169,7 @@ impl Supervisor {
         let mut state = connection.state();
         (state.since, state.error, state.refused) = (self.now, None, false);
         state.sessions += 1;
+        state.marks = SourceMarks::new(remote, &cluster);
         state.cluster = Some(cluster.clone());
         state.schedule.answered(self.now);
         let (number, stop, config) = (state.sessions, connection.stop.child(), client.config());

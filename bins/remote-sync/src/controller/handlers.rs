@@ -1,4 +1,5 @@
-//! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects.
+//! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects, and
+//! a complete list all pairs of its kind.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,22 +10,22 @@ use apiclient::{
     stop::Stop,
 };
 use serde_json::Value;
+use sidecar::runtime;
 
 use crate::{
     cache::{
         cluster::{SourceSide, TargetSide},
-        reflector::{FindKind, Reflector},
-        watched::{Change, Watched},
+        reflector::{Reflector, Watched},
     },
     connection::ClusterSession,
     controller::Controller,
     model::{
         discovery,
-        key::{self, KindIndex},
+        key::{self, KindIndex, Pair},
         mapping::NameMapping,
         object::{Cached, SourceObject, TargetObject, TargetSecret, controller_of},
     },
-    sync::remote::RemoteSync,
+    sync::{reconcile, remote::RemoteSync},
 };
 
 /// A cluster that is watched: a remote's, or the local one for all remotes.
@@ -43,53 +44,58 @@ struct TargetWatch(WatchedCluster, KindIndex);
 struct SecretWatch(WatchedCluster);
 
 /// Watches a cluster with sources: that of `remote`, or the local one for all remotes.
-///
-/// # Errors
-/// `BadConfig` if no thread can be started.
 pub(super) fn watch_sources(
     controller: &Arc<Controller>,
     side: &SourceSide,
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let (watched, settings) =
-        (WatchedCluster::new(controller, remote), &controller.context.settings);
-    let namespace = settings.mapping.source_namespace.as_deref();
-    settings.resources.kinds().try_for_each(|kind| {
-        let (found, watch) = (watched.finds(kind), SourceWatch(watched.clone(), kind));
-        Reflector::new(&side.cluster, &side.stores[kind], found, namespace, watch).start(stop)
+    let cluster = WatchedCluster::new(controller, remote);
+    side.stores.iter().try_for_each(|(kind, store)| {
+        let reflector = Reflector {
+            cluster: side.cluster.clone(),
+            store: store.clone(),
+            namespace: controller.context.settings.mapping.source_namespace.clone(),
+            name: None,
+            supervisor: controller.stop.clone(),
+            watched: SourceWatch(cluster.clone(), kind),
+        };
+        reflector.start(stop)
     })
 }
 
 /// Watches a cluster with targets, and the Secrets there.
-///
-/// # Errors
-/// `BadConfig` if no thread can be started.
 pub(super) fn watch_targets(
     controller: &Arc<Controller>,
     side: &TargetSide,
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let (watched, settings) =
+    let (cluster, settings) =
         (WatchedCluster::new(controller, remote), &controller.context.settings);
-    let (cluster, namespace) = (&side.cluster, settings.mapping.target_namespace.as_deref());
-    settings.resources.kinds().try_for_each(|kind| {
-        let (found, watch) = (watched.finds(kind), TargetWatch(watched.clone(), kind));
-        Reflector::new(cluster, &side.stores[kind], found, namespace, watch).start(stop)
+    side.stores.iter().try_for_each(|(kind, store)| {
+        let reflector = Reflector {
+            cluster: side.cluster.clone(),
+            store: store.clone(),
+            namespace: settings.mapping.target_namespace.clone(),
+            name: None,
+            supervisor: controller.stop.clone(),
+            watched: TargetWatch(cluster.clone(), kind),
+        };
+        reflector.start(stop)
     })?;
     // By name, so that no right to others is needed.
     side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
-        let (found, watch) = (secrets(), SecretWatch(watched.clone()));
-        let all = Reflector::new(cluster, store, found, namespace, watch);
-        Reflector { name: Some(name.clone()), ..all }.start(stop)
+        let reflector = Reflector {
+            cluster: side.cluster.clone(),
+            store: store.clone(),
+            namespace: settings.mapping.target_namespace.clone(),
+            name: Some(name.clone()),
+            supervisor: controller.stop.clone(),
+            watched: SecretWatch(cluster.clone()),
+        };
+        reflector.start(stop)
     })
-}
-
-/// Secrets, which every cluster serves, by the name for the log.
-fn secrets() -> (String, FindKind) {
-    let kind = || ApiResource { resource: SECRETS.clone(), namespaced: true, status: false };
-    (SECRETS.plural.to_string(), Box::new(move |_| Ok(kind())))
 }
 
 impl WatchedCluster {
@@ -109,11 +115,8 @@ impl WatchedCluster {
         self.names.canonical_of_target(namespace, name).is_some()
     }
 
-    /// A kind of `-resource`, by the name for the log.
-    fn finds(&self, kind: KindIndex) -> (String, FindKind) {
-        let (watched, name) =
-            (self.clone(), self.controller.context.settings.resources[kind].to_string());
-        (name, Box::new(move |session| watched.find(kind, session)))
+    fn kind_name(&self, kind: KindIndex) -> String {
+        self.controller.context.settings.resources[kind].to_string()
     }
 
     /// Finds a kind on the cluster; the local cluster decides the version for both sides.
@@ -136,27 +139,21 @@ impl WatchedCluster {
         }
     }
 
-    /// Handles a change that is not that of an object: of one kind, or of what the pairs of all kinds depend on.
-    fn handle_state(&self, change: &Change<'_>, kind: Option<KindIndex>) {
-        let kinds = &self.controller.context.settings.resources;
-        for remote in self.remotes().iter() {
-            for of in kinds.kinds().filter(|of| kind.is_none_or(|kind| kind == *of)) {
-                match change {
-                    Change::Kind => {
-                        // What was refused may be accepted by now.
-                        remote.retry(of);
-                        self.controller.enqueue_kind(remote, of);
-                    }
-                    _ => remote.enqueue_answered(of),
-                }
-            }
-        }
-        self.controller.stop.wake();
+    fn listed(&self, kind: KindIndex) {
+        self.remotes().iter().for_each(|remote| self.controller.enqueue_kind(remote, kind));
     }
 }
 
 impl Watched for SourceWatch {
     type Object = SourceObject;
+
+    fn kind_name(&self) -> String {
+        self.0.kind_name(self.1)
+    }
+
+    fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
+        self.0.find(self.1, session)
+    }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
         self.0.names.canonical_of_source(namespace, name).is_some()
@@ -170,20 +167,29 @@ impl Watched for SourceWatch {
         !listed || !object.seems_synced()
     }
 
-    fn handle(&self, change: &Change<'_>) {
+    fn changed(&self, key: &str, _object: Option<&Value>, urgent: bool) {
         let Self(cluster, kind) = self;
-        let Some((key, urgent)) = change.object() else {
-            return cluster.handle_state(change, Some(*kind));
-        };
         for remote in cluster.remotes().iter() {
             let source = remote.names.canonical_of_source_key(key);
             cluster.controller.enqueue(remote, *kind, source, urgent);
         }
     }
+
+    fn listed(&self) {
+        self.0.listed(self.1);
+    }
 }
 
 impl Watched for TargetWatch {
     type Object = TargetObject;
+
+    fn kind_name(&self) -> String {
+        self.0.kind_name(self.1)
+    }
+
+    fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
+        self.0.find(self.1, session)
+    }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
         self.0.is_target(namespace, name)
@@ -197,17 +203,27 @@ impl Watched for TargetWatch {
         !listed
     }
 
-    fn handle(&self, change: &Change<'_>) {
+    fn changed(&self, key: &str, _object: Option<&Value>, urgent: bool) {
         let Self(cluster, kind) = self;
-        let Some((key, urgent)) = change.object() else {
-            return cluster.handle_state(change, Some(*kind));
-        };
         cluster.controller.enqueue_target(&cluster.remotes(), *kind, key, urgent);
+    }
+
+    fn listed(&self) {
+        self.0.listed(self.1);
     }
 }
 
 impl Watched for SecretWatch {
     type Object = TargetSecret;
+
+    fn kind_name(&self) -> String {
+        SECRETS.plural.to_string()
+    }
+
+    /// Every cluster serves Secrets.
+    fn find_kind(&self, _session: &ClusterSession) -> Result<ApiResource> {
+        Ok(ApiResource { resource: SECRETS.clone(), namespaced: true, status: false })
+    }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
         self.0.is_target(namespace, name)
@@ -218,14 +234,11 @@ impl Watched for SecretWatch {
     }
 
     /// Enqueues the pair whose target controls the Secret.
-    fn handle(&self, change: &Change<'_>) {
-        let (key, object) = match change {
-            Change::Put { key, object: Some(object), .. } => (key, object),
-            Change::Put { .. } | Change::Gone { .. } => return,
-            Change::State | Change::Kind => return self.0.handle_state(change, None),
-        };
+    fn changed(&self, key: &str, object: Option<&Value>, _urgent: bool) {
         let (controller, remotes) = (&self.0.controller, self.0.remotes());
-        let (Some(owner), Some(first)) = (controller_of(object), remotes.first()) else { return };
+        let (Some(owner), Some(first)) = (object.and_then(controller_of), remotes.first()) else {
+            return;
+        };
         let is_owner = |kind: &KindIndex| {
             let kind = first.target.stores[*kind].kind();
             kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
@@ -243,4 +256,82 @@ fn is_of(owner: &Value, group: &str, kind: &str) -> bool {
     let version = owner["apiVersion"].as_str().unwrap_or_default();
     let of = version.split_once('/').map_or("", |(group, _)| group);
     of == group && owner["kind"] == *kind
+}
+
+impl Controller {
+    /// Enqueues all pairs of a kind, also those without a source.
+    pub(super) fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
+        let (names, marks) = (&remote.names, remote.source.cluster.marks());
+        let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
+        for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
+            self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
+        }
+        let is_ours = |target: &TargetObject| {
+            target.copy_of.as_ref().is_some_and(|copy| marks.contains(copy.cluster))
+        };
+        let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(is_ours));
+        for key in copies {
+            let (namespace, name) = key::split(&key);
+            self.enqueue(remote, kind, names.canonical_of_target(namespace, name), false);
+        }
+    }
+
+    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many remotes
+    /// most targets belong to another one, so this is quick.
+    fn enqueue_target(
+        self: &Arc<Self>,
+        remotes: &[Arc<RemoteSync>],
+        kind: KindIndex,
+        key: &str,
+        urgent: bool,
+    ) {
+        let Some(first) = remotes.first() else { return };
+        // All of them have it: the local cluster's, or that of the only remote.
+        let store = &first.target.stores[kind];
+        let gone = !store.has(key);
+        let origin =
+            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
+        let (namespace, name) = key::split(key);
+        for remote in remotes {
+            let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
+                continue;
+            };
+            let source = remote.names.source(canonical.0, canonical.1);
+            let concerned = origin.is_some_and(|origin| remote.source.cluster.has_mark(origin))
+                || remote.source.stores[kind].has(&key::of(&source.0, &source.1))
+                || gone && remote.knows(kind, canonical);
+            if concerned {
+                self.enqueue(remote, kind, Some(canonical), urgent);
+            }
+        }
+    }
+
+    /// Enqueues the pair of these canonical names, if there are any.
+    fn enqueue(
+        self: &Arc<Self>,
+        remote: &Arc<RemoteSync>,
+        kind: KindIndex,
+        canonical: Option<(&str, &str)>,
+        urgent: bool,
+    ) {
+        let Some((namespace, name)) = canonical else { return };
+        let key = key::of(namespace, name).into();
+        remote.queue.add(Pair { kind, key }, urgent);
+        self.start_workers(remote);
+    }
+
+    /// Starts as many workers as the remote's workqueue needs.
+    pub(super) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
+        while remote.queue.wants_worker() {
+            let (controller, of) = (self.clone(), remote.clone());
+            let work = move || {
+                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
+            };
+            if let Err(error) = runtime::spawn("worker", work) {
+                log::warn!(remote:% = remote.name, error:% = error; "no thread for a worker");
+                remote.queue.lacks_worker();
+                return;
+            }
+        }
+    }
 }

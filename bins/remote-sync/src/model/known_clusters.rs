@@ -6,7 +6,10 @@ use std::{
     fmt,
 };
 
-use crate::{model::annotations::Uid, settings::OWN};
+use crate::{
+    model::{annotations::Uid, digest},
+    settings::OWN,
+};
 
 /// Stands for a uid that cannot be read, in records and in marks.
 const UNVERIFIED: &str = "unverified";
@@ -60,6 +63,35 @@ pub fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
     match uid {
         Some(uid) => format!("{remote}={uid}"),
         None => format!("{remote}={UNVERIFIED}"),
+    }
+}
+
+/// How the marks of copies name their sources' cluster: digests. A remote's name is part of each, so that the copies of
+/// one remote are never another's, whatever uid that shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct SourceMarks {
+    /// In new copies.
+    pub(crate) current: u64,
+    /// Clusters that this one replaced.
+    pub(crate) former: Vec<u64>,
+    /// Marks without a uid, and without a name, as earlier versions wrote them.
+    pub(crate) unproven: Vec<u64>,
+}
+
+impl SourceMarks {
+    pub(crate) fn new(remote: &str, cluster: &ClusterRecord) -> Self {
+        let mark = |uid| digest::of_text(&cluster_mark(remote, uid));
+        let legacy = cluster.uid.map(|uid| digest::of_text(&uid.to_string()));
+        Self {
+            current: mark(cluster.uid),
+            former: cluster.former.iter().map(|uid| mark(Some(*uid))).collect(),
+            unproven: [mark(None)].into_iter().chain(legacy).collect(),
+        }
+    }
+
+    /// Returns whether the mark is one of these.
+    pub(crate) fn contains(&self, mark: u64) -> bool {
+        self.current == mark || self.former.contains(&mark) || self.unproven.contains(&mark)
     }
 }
 

@@ -20,11 +20,10 @@ use crate::{
     settings::AdoptPolicy,
     sync::{
         decide::SyncAction,
-        desired::Desired,
         observed::{Attempt, Observed},
         outcome,
         pair::{PairContext, log_pair, stale},
-        patch,
+        patch::{self, Desired},
         status::{Next, Reason},
     },
 };

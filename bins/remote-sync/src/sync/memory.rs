@@ -17,7 +17,7 @@ use crate::{
     },
     model::{
         annotations::Uid,
-        key::{KindIndex, Pair},
+        key::Pair,
         object::{SourceObject, TargetObject},
     },
     sync::status::PairCondition,
@@ -71,13 +71,6 @@ impl Memory {
             self.0.remove(pair);
         }
         result
-    }
-
-    /// The pairs of a kind with [`Answers`].
-    pub(super) fn answered(&self, kind: KindIndex) -> Vec<Pair> {
-        let all =
-            self.0.iter().filter(|(pair, memory)| pair.kind == kind && memory.answers.is_some());
-        all.map(|(pair, _)| pair.clone()).collect()
     }
 
     /// Forgets that Secrets were found uploaded.

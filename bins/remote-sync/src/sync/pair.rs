@@ -22,9 +22,9 @@ use crate::{
     },
     settings::Direction,
     sync::{
-        context::SyncContext,
-        desired::Desired,
+        SyncContext,
         observed::{Observed, SyncRules},
+        patch::Desired,
         remote::RemoteSync,
     },
 };
@@ -145,7 +145,7 @@ impl<'a> PairContext<'a> {
             uploaded: memory.uploaded.settled(),
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
             source_cluster: remote.source.cluster.uid(),
-            source_marks: remote.source_marks(),
+            source_marks: remote.source.cluster.marks(),
             target_cluster: remote.target.cluster.uid(),
             source,
             target,

@@ -1,12 +1,196 @@
-//! Bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to exactly the object that
-//! was observed, or fail.
+//! Desired target of a source, and bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to
+//! exactly the object that was observed, or fail.
 
-use serde_json::{Value, json};
+use apiclient::resource::Target;
+use serde_json::{Map, Value, json};
 
 use crate::model::{
-    annotations::{AnnotationKeys, Origin},
-    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
+    annotations::{AnnotationKeys, ManagedKeys, Origin},
+    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject, members},
 };
+
+/// The desired target of a source.
+pub(crate) struct Desired<'a> {
+    pub(crate) reader: &'a ObjectReader,
+    /// The source's document.
+    pub(crate) source: &'a Value,
+    pub(crate) origin: Origin<'a>,
+}
+
+impl Desired<'_> {
+    /// The body that creates the target.
+    pub(crate) fn created(&self, place: &Target<'_>) -> Value {
+        let mut object = Map::new();
+        object.insert("apiVersion".into(), place.resource.api_version().into());
+        object.insert("kind".into(), place.resource.kind.as_ref().into());
+        let mut metadata = Map::new();
+        metadata.insert("name".into(), place.name.into());
+        metadata.extend(place.namespace.map(|namespace| ("namespace".into(), namespace.into())));
+        let mut annotations = self.copied_annotations();
+        annotations.extend(self.origin_annotations());
+        metadata.extend(self.metadata(annotations));
+        object.insert("metadata".into(), metadata.into());
+        object.extend(self.content());
+        object.into()
+    }
+
+    /// JSON patch that updates the target, whose document is `body`: labels, annotations with the mark, and its `content`
+    /// if that is to be written.
+    pub(crate) fn patch(
+        &self,
+        target: &Cached<TargetObject>,
+        body: &Value,
+        content: bool,
+    ) -> Value {
+        let mut patch = guarded(target);
+        if content {
+            self.patch_content(body, &mut patch);
+        }
+        let keys = &body["metadata"]["annotations"][&self.reader.keys.managed_keys];
+        let keys = keys.as_str().map(ManagedKeys::parse).unwrap_or_default();
+        let labels = merged(old(body, "labels"), &keys.labels, self.labels());
+        if old(body, "labels").map_or(!labels.is_empty(), |old| *old != labels) {
+            patch.push(add("/metadata/labels", labels));
+        }
+        let mut annotations =
+            merged(old(body, "annotations"), &keys.annotations, self.copied_annotations());
+        annotations.extend(self.origin_annotations());
+        patch.push(add("/metadata/annotations", annotations));
+        patch.into()
+    }
+
+    /// What the target's server did not keep when this was written, in words, by its answer.
+    pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
+        let mut sent = self.updated_content(answer);
+        let metadata = self.metadata(self.copied_annotations());
+        sent.insert("metadata".into(), metadata.into());
+        altered(&sent.into(), answer)
+    }
+
+    fn patch_content(&self, body: &Value, patch: &mut Vec<Value>) {
+        let content = self.updated_content(body);
+        for (key, value) in &content {
+            if body.get(key) != Some(value) {
+                patch.push(add(&pointer(&[key]), value.clone()));
+            }
+        }
+        for (key, _) in self.reader.content(body) {
+            if !content.contains_key(key) {
+                patch.push(remove(&pointer(&[key])));
+            }
+        }
+    }
+
+    /// The content of an existing target; its ignored fields are those of its document.
+    fn updated_content(&self, body: &Value) -> Map<String, Value> {
+        self.reader.rules.merged(self.content(), body)
+    }
+
+    fn content(&self) -> Map<String, Value> {
+        members(self.source.as_object(), &|key| self.reader.is_content(key))
+    }
+
+    /// The labels of the source that are copied.
+    fn labels(&self) -> Map<String, Value> {
+        let all = self.source["metadata"]["labels"].as_object();
+        members(all, &|key| self.reader.copies_label(key))
+    }
+
+    /// The annotations of the source that are copied.
+    fn copied_annotations(&self) -> Map<String, Value> {
+        let all = self.source["metadata"]["annotations"].as_object();
+        members(all, &|key| self.reader.copies_annotation(key))
+    }
+
+    /// The labels, and these annotations, where there are any.
+    fn metadata(&self, annotations: Map<String, Value>) -> Map<String, Value> {
+        let fields = [("labels", self.labels()), ("annotations", annotations)];
+        let fields = fields.into_iter().filter(|(_, map)| !map.is_empty());
+        fields.map(|(field, map)| (field.into(), map.into())).collect()
+    }
+
+    /// The annotations that record whose copy the target is.
+    fn origin_annotations(&self) -> Map<String, Value> {
+        let keys = &self.reader.keys;
+        let pairs = [(&keys.source, self.origin.to_string()), (&keys.managed_keys, self.managed())];
+        pairs.map(|(key, value)| (key.clone(), value.into())).into_iter().collect()
+    }
+
+    /// The keys of labels and annotations that are copied.
+    fn managed(&self) -> String {
+        let (labels, annotations) = (self.labels(), self.copied_annotations());
+        let labels = labels.keys().map(String::as_str).collect();
+        let annotations = annotations.keys().map(String::as_str).collect();
+        ManagedKeys { labels, annotations }.to_string()
+    }
+}
+
+/// The labels or the annotations of an object.
+fn old<'a>(body: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
+    body["metadata"][field].as_object()
+}
+
+/// `old` without the keys that came from the source earlier, and with those that do now.
+fn merged(
+    old: Option<&Map<String, Value>>,
+    managed: &[&str],
+    new: Map<String, Value>,
+) -> Map<String, Value> {
+    let mut merged = members(old, &|key| managed.binary_search(&key).is_err());
+    merged.extend(new);
+    merged
+}
+
+/// Fields that are named; there may be thousands.
+const MAX_FIELDS: usize = 3;
+
+/// The fields of `sent` that `kept` lacks or has with another value, in words. What a server adds is its own
+/// business, and a null is as good as nothing (apiserver `pkg/apiserver/schema/defaulting/prune.go`).
+fn altered(sent: &Value, kept: &Value) -> Option<String> {
+    let mut fields = Vec::new();
+    compare(sent, Some(kept), "", &mut fields);
+    let more = if fields.len() > MAX_FIELDS { " and more" } else { "" };
+    fields.truncate(MAX_FIELDS);
+    (!fields.is_empty()).then(|| format!("the target's server {}{more}", fields.join(", ")))
+}
+
+fn compare(sent: &Value, kept: Option<&Value>, path: &str, fields: &mut Vec<String>) {
+    match (sent, kept) {
+        _ if fields.len() > MAX_FIELDS => {}
+        (Value::Null, _) => {}
+        (_, None) => fields.push(format!("dropped {path}")),
+        (Value::Object(sent), Some(Value::Object(kept))) => {
+            for (key, value) in sent {
+                compare(value, kept.get(key), &format!("{path}{}", member(key)), fields);
+            }
+        }
+        (Value::Array(sent), Some(Value::Array(kept))) if sent.len() == kept.len() => {
+            for (index, (value, kept)) in sent.iter().zip(kept).enumerate() {
+                compare(value, Some(kept), &format!("{path}[{index}]"), fields);
+            }
+        }
+        (Value::Array(sent), Some(Value::Array(kept))) if is_among(sent, kept) => {}
+        (sent, Some(kept)) if is_same(sent, kept) => {}
+        (_, Some(_)) => fields.push(format!("changed {path}")),
+    }
+}
+
+/// Returns whether the server only added items to a list, as webhooks that inject containers do.
+fn is_among(sent: &[Value], kept: &[Value]) -> bool {
+    let mut kept = kept.iter();
+    sent.iter().all(|item| kept.any(|kept| altered(item, kept).is_none()))
+}
+
+/// Returns whether two values that hold no others are the same; 1 and 1.0 are.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other || one.as_f64().is_some_and(|number| Some(number) == other.as_f64())
+}
+
+/// As kubectl writes a JSONPath: `.spec`, `['app.kubernetes.io/name']`.
+fn member(key: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if key.chars().all(plain) { format!(".{key}") } else { format!("['{key}']") }
+}
 
 /// The operation of a JSON patch (RFC 6902) that adds this, or puts it in the place of what is there.
 pub(crate) fn add(path: &str, value: impl Into<Value>) -> Value {

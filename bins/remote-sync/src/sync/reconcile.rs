@@ -15,7 +15,7 @@ use crate::{
     cache::retry::{RetryClass, backoff, classify},
     model::key::Pair,
     sync::{
-        context::SyncContext,
+        SyncContext,
         decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
         outcome::{blocked, failed, finished},

@@ -20,7 +20,6 @@ use crate::{
     sync::{
         deletion_limit::DeletionLimit,
         memory::{Answers, Memory},
-        observed::SourceMarks,
         status::Reason,
     },
 };
@@ -42,8 +41,8 @@ pub(crate) struct RemoteSync {
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue<Pair>,
-    /// The session of the sources' cluster since which pairs of a kind can be reconciled; `None` parks them.
-    open: Mutex<PerKind<Option<u64>>>,
+    /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled; `None` parks them.
+    open: Mutex<PerKind<Option<(u64, ApiResources)>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     /// A Namespace of sources was read.
     pub(crate) has_read_namespace: AtomicBool,
@@ -51,8 +50,6 @@ pub(crate) struct RemoteSync {
     pub(crate) stop: Stop,
     /// Woken, too, when a worker's turn has come.
     pub(crate) turns: Stop,
-    /// The marks of the sources' cluster for which all pairs were enqueued last.
-    enqueued_for: Mutex<Option<SourceMarks>>,
     memory: Mutex<Memory>,
     /// Target namespaces that could not be written to at these times, and why.
     missing: Mutex<BTreeMap<String, (Reason, Instant)>>,
@@ -78,7 +75,6 @@ impl RemoteSync {
             has_read_namespace: AtomicBool::new(false),
             turns: stop.child(),
             stop,
-            enqueued_for: Mutex::default(),
             memory: Mutex::default(),
             missing: Mutex::default(),
         }
@@ -93,11 +89,13 @@ impl RemoteSync {
     pub(crate) fn open_queue(&self) {
         let session = self.source.cluster.session().ok().map(|session| session.number);
         for kind in self.source.stores.kinds() {
-            let open = session.filter(|_| self.obstacle(kind).is_none());
-            if mem::replace(&mut lock(&self.open)[kind], open) != open && open.is_some() {
-                // A source that was missing before may be back: grace periods start over.
+            let session = session.filter(|_| self.obstacle(kind).is_none());
+            let open = session.zip(ApiResources::of(&self.source, &self.target, kind));
+            let is_open = open.is_some();
+            if mem::replace(&mut lock(&self.open)[kind], open.clone()) != open && is_open {
+                // A source that was missing before may be back: grace periods start over. What failed may succeed.
                 lock(&self.deletions).restart_grace(kind, Instant::now());
-                self.retry(kind);
+                self.queue.retry(|pair| pair.kind == kind);
             }
         }
     }
@@ -106,41 +104,10 @@ impl RemoteSync {
         lock(&self.open)[kind].is_some()
     }
 
-    /// Makes pairs of a kind due that are parked or delayed: what failed before may succeed.
-    pub(crate) fn retry(&self, kind: KindIndex) {
-        self.queue.retry(|pair| pair.kind == kind);
-    }
-
-    /// How marks name the sources' cluster.
-    pub(crate) fn source_marks(&self) -> SourceMarks {
-        let cluster = &self.source.cluster;
-        SourceMarks::new(cluster.name(), &cluster.record().unwrap_or_default())
-    }
-
-    /// Returns whether the sources' cluster is new: only with its marks is a target known to be an orphan.
-    pub(crate) fn source_cluster_is_new(&self) -> bool {
-        if self.source.cluster.record().is_none() {
-            return false;
-        }
-        let now = Some(self.source_marks());
-        mem::replace(&mut *lock(&self.enqueued_for), now.clone()) != now
-    }
-
-    /// Returns whether a mark names the sources' cluster; if that is new, all pairs are enqueued anyway.
-    pub(crate) fn is_followed_for(&self, mark: u64) -> bool {
-        lock(&self.enqueued_for).as_ref().is_some_and(|marks| marks.contains(mark))
-    }
-
     /// Returns whether a pair is in the queue, being processed, or remembered.
     pub(crate) fn knows(&self, kind: KindIndex, (namespace, name): (&str, &str)) -> bool {
         let pair = Pair { kind, key: key::of(namespace, name).into() };
         self.queue.has(&pair) || self.memory().get(&pair).is_some()
-    }
-
-    /// Returns whether that is still to be found out, and all pairs to be enqueued.
-    pub(crate) fn awaits_enqueuing(&self) -> bool {
-        self.source.cluster.record().is_some()
-            && *lock(&self.enqueued_for) != Some(self.source_marks())
     }
 
     /// Why a namespace could not be written to so recently that no other write is worth a try.
@@ -184,12 +151,6 @@ impl RemoteSync {
     /// Changes what the requests of a pair showed.
     pub(crate) fn with_answers<T>(&self, pair: &Pair, change: impl FnOnce(&mut Answers) -> T) -> T {
         self.memory().update(pair, |memory| memory.with_answers(change))
-    }
-
-    /// Enqueues the pairs of a kind whose requests showed what a list may have overtaken: no event follows then.
-    pub(crate) fn enqueue_answered(&self, kind: KindIndex) {
-        let answered = self.memory().answered(kind);
-        answered.into_iter().for_each(|pair| self.queue.add(pair, false));
     }
 
     /// The number of sources of a kind.

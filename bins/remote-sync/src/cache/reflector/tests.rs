@@ -16,10 +16,20 @@ use crate::{
     model::object::Cached,
 };
 
-struct Versions;
+/// Counts how often the kind is looked at.
+struct Versions(Arc<AtomicU64>);
 
 impl Watched for Versions {
     type Object = ();
+
+    fn kind_name(&self) -> String {
+        "configmaps".into()
+    }
+
+    fn find_kind(&self, _session: &ClusterSession) -> Result<ApiResource> {
+        self.0.fetch_add(1, Relaxed);
+        Ok(kind())
+    }
 
     fn covers(&self, _namespace: &str, name: &str) -> bool {
         ["one", "two"].contains(&name)
@@ -31,7 +41,26 @@ impl Watched for Versions {
         Some(Cached { uid, version, large: false, value: () })
     }
 
-    fn handle(&self, _change: &Change<'_>) {}
+    fn changed(&self, _key: &str, _object: Option<&Value>, _urgent: bool) {}
+}
+
+fn kind() -> ApiResource {
+    ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false }
+}
+
+fn reflector(
+    cluster: &Arc<Connection>,
+    store: &Arc<ObjectStore<()>>,
+    looks: &Arc<AtomicU64>,
+) -> Reflector<Versions> {
+    Reflector {
+        cluster: cluster.clone(),
+        store: store.clone(),
+        namespace: Some("default".into()),
+        name: None,
+        supervisor: Stop::default(),
+        watched: Versions(looks.clone()),
+    }
 }
 
 fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
@@ -65,10 +94,8 @@ fn wait_until(done: impl Fn() -> bool) -> bool {
 fn kind_that_overflows_by_an_event_is_listed_again() {
     let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
     let (cluster, session) = connect(&server, &stop);
-    let kind = || ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false };
-    let (store, found) = (ObjectStore::new(&Arc::default(), 1), Box::new(move |_: &_| Ok(kind())));
-    let reflector =
-        Reflector::new(&cluster, &store, ("configmaps".into(), found), Some("default"), Versions);
+    let store = ObjectStore::new(&Arc::default(), 1);
+    let reflector = reflector(&cluster, &store, &Arc::default());
     let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
     let mut progress = Progress { watcher, backoff, fresh: true };
     let place = |name| CONFIGMAPS.object("default", name);
@@ -112,16 +139,10 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
 fn all_but_the_first_list_and_its_watch_look_at_the_kind_again() {
     let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
     let (cluster, session) = connect(&server, &stop);
-    let kind = || ApiResource { resource: CONFIGMAPS.clone(), namespaced: true, status: false };
     let looks = Arc::new(AtomicU64::new(0));
-    let counted = looks.clone();
-    let find: FindKind = Box::new(move |_| {
-        counted.fetch_add(1, Relaxed);
-        Ok(kind())
-    });
     let store = ObjectStore::new(&Arc::default(), 1);
     store.set_kind(Some(Arc::new(kind())));
-    let reflector = Reflector::new(&cluster, &store, ("configmaps".into(), find), None, Versions);
+    let reflector = reflector(&cluster, &store, &looks);
     let failure = Error::Gone("the list took too long".into());
     let (list, failed) = (|| Event::Init { rewound: false }, || Event::Failed(&failure));
     for (events, expected) in [

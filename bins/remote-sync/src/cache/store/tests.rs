@@ -13,6 +13,12 @@ fn known(uid_: u8, version: u64, value: u8) -> Cached<u8> {
     Cached { uid: uid(uid_), version, large: false, value }
 }
 
+fn finish_list(store: &ObjectStore<u8>, session: u64) -> Vec<ObjectKey> {
+    let gone = store.finish_list();
+    store.set_complete(session);
+    gone
+}
+
 fn new_store() -> Arc<ObjectStore<u8>> {
     ObjectStore::new(&Arc::default(), 4)
 }
@@ -47,7 +53,7 @@ fn answer_is_newest_until_the_store_has_seen_its_version() {
     answer = Some(Answer::object(0, known(2, 14, 1)));
     store.begin_list(false);
     store.put("ns/x", Seen::Whole(known(2, 3, 5))).unwrap();
-    store.finish_list(1);
+    finish_list(&store, 1);
     assert_eq!((newest(&mut answer), answer), (Some((3, 5)), None), "a list knows better");
 }
 
@@ -57,13 +63,13 @@ fn a_list_takes_away_only_when_it_is_complete() {
     for name in ["a", "b", "c"] {
         store.put(&key::of("ns", name), Seen::Whole(known(1, 5, 0))).unwrap();
     }
-    store.finish_list(1);
+    finish_list(&store, 1);
     store.begin_list(false);
     assert!(store.is_complete(1) && store.len() == 3, "the old rows stay valid");
     assert!(!store.is_complete(2), "but not after a lost connection");
     assert_eq!(store.put("ns/a", Seen::Whole(known(1, 5, 0))), Ok(false));
     assert_eq!(store.put("ns/c", Seen::Whole(known(1, 9, 1))), Ok(true), "written here meanwhile");
-    assert_eq!(store.finish_list(2), [key::of("ns", "b")]);
+    assert_eq!(finish_list(&store, 2), [key::of("ns", "b")]);
     assert!(store.is_complete(2));
 }
 
@@ -71,11 +77,11 @@ fn a_list_takes_away_only_when_it_is_complete() {
 fn a_restored_server_may_count_from_below() {
     let store = new_store();
     store.put("ns/a", Seen::Whole(known(1, 50, 0))).unwrap();
-    store.finish_list(1);
+    finish_list(&store, 1);
     store.begin_list(true);
     assert!(!store.is_complete(1));
     assert_eq!(store.put("ns/a", Seen::Whole(known(1, 20, 1))), Ok(true));
-    assert!(store.finish_list(1).is_empty());
+    assert!(finish_list(&store, 1).is_empty());
     assert_eq!(store.get("ns/a"), Some(known(1, 20, 1)));
 }
 
@@ -127,7 +133,7 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     assert!(store.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
     store.begin_list(false);
     store.put("ns/x", Seen::TooLarge(uid(1), 7)).unwrap();
-    assert!(store.finish_list(1).is_empty());
+    assert!(finish_list(&store, 1).is_empty());
     assert_eq!(store.put("ns/x", Seen::Whole(known(1, 8, 0))), Ok(true), "it is smaller again");
     assert!(!store.is_too_large("ns/x") && !store.is_too_large("ns/y"));
     store.put("ns/x", Seen::TooLarge(uid(1), 9)).unwrap();
@@ -160,5 +166,5 @@ fn what_is_gone_makes_room_after_there_was_too_much() {
     for name in ["ns/b", "ns/c", "ns/d", "ns/e"] {
         assert_eq!(store.put(name, Seen::Whole(known(1, 1, 0))), Ok(true));
     }
-    assert!(store.finish_list(1).is_empty() && store.is_complete(1));
+    assert!(finish_list(&store, 1).is_empty() && store.is_complete(1));
 }

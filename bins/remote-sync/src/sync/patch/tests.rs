@@ -1,17 +1,14 @@
 //! Bodies of writes, and their effect on an object.
 
+mod altered;
 mod target;
 
 use apiclient::resource::Resource;
-use serde_json::json;
 
 use super::*;
-use crate::{
-    model::{
-        annotations::{AnnotationKeys, Origin, Uid},
-        rules::{FieldPath, FieldRules},
-    },
-    sync::desired::Desired,
+use crate::model::{
+    annotations::Uid,
+    rules::{FieldPath, FieldRules},
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";

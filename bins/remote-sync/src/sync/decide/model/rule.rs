@@ -14,7 +14,7 @@ use crate::{
     model::{
         annotations::Uid,
         key::{KindIndex, Pair, PerKind},
-        known_clusters::{ClusterRecord, KnownClusters},
+        known_clusters::{ClusterRecord, KnownClusters, SourceMarks},
         object::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject,
         },
@@ -23,7 +23,7 @@ use crate::{
     sync::{
         decide::{SyncAction, next_action},
         deletion_limit::DeletionLimit,
-        observed::{Attempt, Observed, SourceMarks, Subjects, SyncRules},
+        observed::{Attempt, Observed, Subjects, SyncRules},
         status::Reason,
     },
 };

@@ -4,10 +4,10 @@ use super::super::*;
 use crate::{
     model::{
         annotations::Uid,
+        known_clusters::SourceMarks,
         object::{CopyOf, Generations, ObjectState, TargetObject},
     },
     settings::{AdoptPolicy, Track},
-    sync::observed::SourceMarks,
 };
 
 /// A pair and its clusters.
