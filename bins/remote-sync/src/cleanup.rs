@@ -57,7 +57,7 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
     // Remotes that are not known, or were skipped.
     let trouble = controller.registry_trouble();
     let mut left: Vec<_> = trouble.into_iter().map(|why| format!("registry: {why}")).collect();
-    for (_, wanted) in controller.context.settings.resources.iter() {
+    for wanted in &controller.context.settings.resources {
         let (mut unserved, mut served) = (None, false);
         for (cluster, role) in clusters(controller) {
             let (cluster, sources) = (&*cluster, &*sources);

@@ -2,7 +2,6 @@
 //! clustercache does; readers never wait for it.
 
 mod cluster_records;
-mod identity;
 mod schedule;
 mod supervisor;
 
@@ -52,13 +51,11 @@ const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Prob
 pub(crate) struct ConnectionConfig {
     /// The cluster's name in messages and labels.
     pub(crate) name: String,
-    /// Intervals of attempts to connect and of probes.
     pub(crate) timing: ProbeTiming,
     /// Timeout of requests other than probes.
     pub(crate) request: Duration,
     /// Of the workers' requests.
     pub(crate) limiter: RateLimiter,
-    /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
 }
 
@@ -69,7 +66,7 @@ pub(crate) struct Connection {
     pub(crate) watches: AtomicU64,
     stop: Stop,
     state: Mutex<ConnectionState>,
-    /// The requests of all sessions.
+    /// Of all sessions.
     requests: RequestMetrics,
 }
 
@@ -114,9 +111,6 @@ struct ConnectionState {
 
 /// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`];
 /// wakes `readers` when a session starts or ends.
-///
-/// # Errors
-/// `BadConfig` if no thread can be started.
 pub(crate) fn start(
     config: ConnectionConfig,
     readers: Vec<Stop>,
@@ -144,12 +138,15 @@ impl Connection {
             probes: [0; 2],
             beat: None,
         };
-        let (state, requests) = (Mutex::new(state), RequestMetrics::default());
-        let watches = AtomicU64::new(0);
-        Arc::new(Self { settings, watches, stop: stop.child(), state, requests })
+        Arc::new(Self {
+            settings,
+            watches: AtomicU64::new(0),
+            stop: stop.child(),
+            state: Mutex::new(state),
+            requests: RequestMetrics::default(),
+        })
     }
 
-    /// The cluster's name.
     pub(crate) fn name(&self) -> &str {
         &self.settings.name
     }
@@ -180,10 +177,7 @@ impl Connection {
         }
     }
 
-    /// The current session.
-    ///
-    /// # Errors
-    /// `Unreachable`, without waiting, if there is none.
+    /// The current session; without one `Unreachable`, immediately.
     pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.state().session().cloned();
         session.ok_or_else(|| {
@@ -191,15 +185,10 @@ impl Connection {
         })
     }
 
-    /// The client of the current session.
-    ///
-    /// # Errors
-    /// `Unreachable`, without waiting, if there is none.
     pub(crate) fn client(&self) -> Result<Client> {
         self.session().map(|session| session.client)
     }
 
-    /// The requests of all sessions so far.
     pub(crate) fn requests(&self) -> &RequestMetrics {
         &self.requests
     }
@@ -209,7 +198,6 @@ impl Connection {
         self.state().beat
     }
 
-    /// Returns whether there is a session.
     pub(crate) fn is_connected(&self) -> bool {
         self.state().session().is_some()
     }
@@ -268,7 +256,6 @@ impl Connection {
         })
     }
 
-    /// Adds this connection's metrics.
     pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let state = self.state();
         let remote = ("remote", self.name());

@@ -65,9 +65,6 @@ impl LocalCluster {
 
 impl Controller {
     /// The controller with the local cluster; sends no request yet.
-    ///
-    /// # Errors
-    /// `BadConfig` if its kubeconfig cannot be used.
     pub(crate) fn new(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
         // Checked first: with an unusable kubeconfig the process exits.
         sidecar::client::own_cluster(flags, settings.timeout)?;
@@ -99,9 +96,6 @@ impl Controller {
     }
 
     /// Starts the local cluster's watches, and all remotes.
-    ///
-    /// # Errors
-    /// `BadConfig` if no thread can be started.
     pub(crate) fn start(self: &Arc<Self>, flags: &Flags) -> Result<()> {
         self.watch(None, &self.stop)?;
         remotes::start(self, sidecar::client::load_own(flags))?;
@@ -128,9 +122,6 @@ impl Controller {
     }
 
     /// Adds a remote, and starts its watches.
-    ///
-    /// # Errors
-    /// `BadConfig` if no thread can be started.
     fn add_remote(self: &Arc<Self>, name: &str) -> Result<Arc<RemoteSync>> {
         let (settings, stop) = (&self.context.settings, self.stop.child());
         let readers = vec![stop.clone(), self.stop.clone()];
@@ -211,7 +202,7 @@ impl Controller {
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
                     remote.memory().forget_uploads();
-                    let kinds = self.context.settings.resources.kinds();
+                    let kinds = 0..self.context.settings.resources.len();
                     kinds.for_each(|kind| self.enqueue_kind(remote, kind));
                 }
                 resync = self.next_resync();

@@ -28,9 +28,6 @@ type Left = (String, bool);
 
 /// Waits until everything is in sync, but no longer than `limit`. Without a limit, until nothing is under way any more,
 /// and at least for the time of one request.
-///
-/// # Errors
-/// `Unavailable` with the first thing that is not done.
 pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let (begun, settings) = (Instant::now(), &controller.context.settings);
     let longest = if limit.is_zero() { settings.timeout } else { limit };
@@ -57,9 +54,6 @@ pub(crate) fn unfinished(message: String) -> Error {
 
 /// Waits until all remotes are known and `ready`, as the first step of a task. What is not within the time of one request
 /// is for the task to report.
-///
-/// # Errors
-/// `Unavailable` if the process is stopped.
 pub(crate) fn wait_for_remotes(
     controller: &Controller,
     ready: impl Fn(&RemoteSync) -> bool,
@@ -106,10 +100,11 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Vec<Left> {
 /// What is left of one remote.
 fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -> Vec<Left> {
     let (settings, name) = (&controller.context.settings, &remote.name);
-    let mut kinds = settings.resources.iter();
+    let mut kinds = 0..settings.resources.len();
     let mut left: Vec<_> = settings
         .resources
         .iter()
+        .enumerate()
         .filter_map(|(kind, wanted)| {
             let why = remote.obstacle(kind)?;
             Some((format!("{wanted} ({name}): {why}"), why == LISTING))
@@ -117,7 +112,7 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
         .collect();
     let open = left.is_empty();
     // Before the conditions: an attempt that ends after this has left its own.
-    let (opens, depth) = (kinds.any(|(kind, _)| !remote.is_open(kind)), remote.queue.depth());
+    let (opens, depth) = (kinds.any(|kind| !remote.is_open(kind)), remote.queue.depth());
     // Pairs that are not in sync, and not held for a person.
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {

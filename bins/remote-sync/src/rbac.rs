@@ -110,8 +110,8 @@ fn source(settings: &Settings) -> SideRules {
     };
     let mut outside = vec![core("namespaces", &system, "get")];
     // So are the kinds' definitions.
-    let defined = settings.resources.iter().filter(|(_, wanted)| !wanted.group.is_empty());
-    let names: Vec<_> = defined.map(|(_, wanted)| wanted.to_string()).collect();
+    let defined = settings.resources.iter().filter(|wanted| !wanted.group.is_empty());
+    let names: Vec<_> = defined.map(ToString::to_string).collect();
     if !names.is_empty() {
         outside.push(rule("apiextensions.k8s.io", &["customresourcedefinitions"], &names, "get"));
     }
@@ -175,7 +175,7 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
 /// The kinds' plurals, by group.
 fn kinds(settings: &Settings) -> BTreeMap<&str, Vec<&str>> {
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (_, wanted) in settings.resources.iter() {
+    for wanted in &settings.resources {
         kinds.entry(&wanted.group).or_default().push(&wanted.plural);
     }
     kinds

@@ -88,7 +88,7 @@ impl Report for Reporter {
             lines.extend(why.map(|why| format!("{what}: {why}\n")));
         };
         for remote in self.controller.remotes().iter() {
-            for (kind, wanted) in self.controller.context.settings.resources.iter() {
+            for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
                 add(format!("{wanted} ({})", remote.name), remote.hindrance(kind));
             }
             for (secrets, why) in remote.secret_troubles(&self.controller.context.settings.secrets)
@@ -143,7 +143,7 @@ impl Reporter {
 
     fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
-        for (kind, wanted) in self.controller.context.settings.resources.iter() {
+        for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
             let (mut states, not_in_sync) = remote.count_states(kind);
@@ -179,6 +179,7 @@ impl Reporter {
             .collect();
         let kinds: Map<_, _> = resources
             .iter()
+            .enumerate()
             .map(|(kind, wanted)| {
                 let known = json!({"sources": remote.source.stores[kind].len(),
                     "targets": remote.target.stores[kind].len(),

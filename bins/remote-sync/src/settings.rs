@@ -23,7 +23,7 @@ use crate::{
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
-        key::{KindIndex, PerKind},
+        key::KindIndex,
         mapping::{CLUSTER, NameMapping},
         rules::FieldRules,
     },
@@ -37,9 +37,9 @@ pub(crate) struct Settings {
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
     pub(crate) track: Track,
-    pub(crate) resources: PerKind<ResourceArg>,
+    pub(crate) resources: Vec<ResourceArg>,
     pub(crate) mapping: NameMapping,
-    pub(crate) rules: PerKind<FieldRules>,
+    pub(crate) rules: Vec<FieldRules>,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
     pub(crate) keys: AnnotationKeys,
@@ -147,9 +147,6 @@ const MAX_REQUESTS: u32 = 1_000_000;
 
 impl Settings {
     /// Builds settings from flags and environment.
-    ///
-    /// # Errors
-    /// One sentence that names the flag.
     pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
     }

@@ -25,7 +25,7 @@ use sidecar::metrics::{Family, Metrics};
 
 use crate::{
     connection::ClusterRecords,
-    model::{key::PerKind, object::ObjectReader, rules::FieldRules},
+    model::{object::ObjectReader, rules::FieldRules},
     settings::Settings,
 };
 
@@ -35,7 +35,7 @@ pub(crate) struct SyncContext {
     /// For everything but objects of the kinds.
     pub(crate) reader: ObjectReader,
     /// For objects of each kind.
-    pub(crate) readers: PerKind<ObjectReader>,
+    pub(crate) readers: Vec<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
     /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
     pub(crate) large: Mutex<()>,
@@ -49,8 +49,8 @@ impl SyncContext {
             finalizer: settings.finalizer.clone(),
             rules: FieldRules::default(),
         };
-        let readers =
-            settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
+        let of_kind = |rules: &FieldRules| ObjectReader { rules: rules.clone(), ..reader.clone() };
+        let readers = settings.rules.iter().map(of_kind).collect();
         let (metrics, large) = (SyncMetrics::default(), Mutex::default());
         Self { settings, reader, readers, metrics, large, records }
     }

@@ -19,7 +19,7 @@ use crate::{
     },
     connection::{ClusterSession, Connection},
     model::{
-        key::{KindIndex, PerKind},
+        key::KindIndex,
         object::{SourceObject, TargetObject, TargetSecret},
     },
     settings::Settings,
@@ -31,13 +31,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// A cluster that has sources.
 pub(crate) struct SourceSide {
     pub(crate) cluster: Arc<Connection>,
-    pub(crate) stores: PerKind<Arc<ObjectStore<SourceObject>>>,
+    pub(crate) stores: Vec<Arc<ObjectStore<SourceObject>>>,
 }
 
 /// A cluster that has targets.
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<Connection>,
-    pub(crate) stores: PerKind<Arc<ObjectStore<TargetObject>>>,
+    pub(crate) stores: Vec<Arc<ObjectStore<TargetObject>>>,
     /// In the order of `-target-secret-name`.
     pub(crate) secrets: Vec<Arc<ObjectStore<TargetSecret>>>,
 }
@@ -115,7 +115,7 @@ impl SourceSide {
         documents: &Arc<DocumentCache>,
     ) -> Arc<Self> {
         let most = settings.max_objects;
-        let stores = settings.resources.map(|_| ObjectStore::new(documents, most));
+        let stores = settings.resources.iter().map(|_| ObjectStore::new(documents, most)).collect();
         Arc::new(Self { cluster, stores })
     }
 }
@@ -129,7 +129,7 @@ impl TargetSide {
         let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            stores: settings.resources.map(|_| ObjectStore::new(documents, most)),
+            stores: settings.resources.iter().map(|_| ObjectStore::new(documents, most)).collect(),
             secrets: settings.secrets.iter().map(|_| ObjectStore::new(documents, most)).collect(),
         })
     }

@@ -90,9 +90,6 @@ struct Progress {
 
 impl<W: Watched> Reflector<W> {
     /// Follows the list in a thread until `stop` is raised, across all sessions.
-    ///
-    /// # Errors
-    /// `BadConfig` if no thread can be started.
     pub(crate) fn start(self, stop: &Stop) -> Result<()> {
         let stop = stop.clone();
         runtime::spawn("watch", move || {

@@ -51,7 +51,7 @@ pub(super) fn watch_sources(
     stop: &Stop,
 ) -> Result<()> {
     let cluster = WatchedCluster::new(controller, remote);
-    side.stores.iter().try_for_each(|(kind, store)| {
+    side.stores.iter().enumerate().try_for_each(|(kind, store)| {
         let reflector = Reflector {
             cluster: side.cluster.clone(),
             store: store.clone(),
@@ -73,7 +73,7 @@ pub(super) fn watch_targets(
 ) -> Result<()> {
     let (cluster, settings) =
         (WatchedCluster::new(controller, remote), &controller.context.settings);
-    side.stores.iter().try_for_each(|(kind, store)| {
+    side.stores.iter().enumerate().try_for_each(|(kind, store)| {
         let reflector = Reflector {
             cluster: side.cluster.clone(),
             store: store.clone(),
@@ -245,7 +245,7 @@ impl Watched for SecretWatch {
         };
         let (namespace, _) = key::split(key);
         let target = key::of(namespace, owner["name"].as_str().unwrap_or_default());
-        for kind in controller.context.settings.resources.kinds().filter(is_owner) {
+        for kind in (0..controller.context.settings.resources.len()).filter(is_owner) {
             controller.enqueue_target(&remotes, kind, &target, true);
         }
     }

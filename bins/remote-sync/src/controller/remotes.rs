@@ -57,9 +57,6 @@ type Offer = Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>;
 
 /// Starts the remotes of the command line, and those of the registry as they come. `load_own` loads the credentials of the
 /// local cluster.
-///
-/// # Errors
-/// `BadConfig` if no thread can be started.
 pub(super) fn start(
     controller: &Arc<Controller>,
     load_own: impl Fn() -> Result<ClusterConfig> + Send + 'static,
@@ -267,9 +264,6 @@ fn cluster_of(secret: &Value) -> Option<&str> {
 
 /// The kubeconfig under `key`, or under the first of the usual keys that exists. Files that it refers to are
 /// other keys.
-///
-/// # Errors
-/// `BadConfig` says which part is unusable.
 fn secret_config(name: &str, secret: &Value, key: Option<&str>) -> Result<ClusterConfig> {
     let mut data = secret::data(secret)?;
     let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);

@@ -24,9 +24,6 @@ const CORE: &str = "v1";
 
 impl ResourceArg {
     /// Parses `plural`, `plural.group`, `version/plural` or `group/version/plural`.
-    ///
-    /// # Errors
-    /// One sentence that quotes the text.
     pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
         let (group, version, plural) = match *text.split('/').collect::<Vec<_>>() {
             [name] => match name.split_once('.') {
@@ -74,9 +71,6 @@ impl fmt::Display for ResourceArg {
 const MAX_VERSIONS: usize = 16;
 
 /// Finds a kind on a server.
-///
-/// # Errors
-/// `NotServed` if the server does not serve it (yet), otherwise the request's error.
 pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResource> {
     let versions = match &wanted.version {
         Some(version) => vec![version.clone()],
@@ -99,9 +93,6 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
 
 /// Finds a kind again, in the version of `known` while the server serves that: others may not serve a version that it
 /// has come to prefer.
-///
-/// # Errors
-/// As [`resolve`].
 pub(crate) fn resolve_again(
     client: &Client,
     wanted: &ResourceArg,
@@ -118,9 +109,6 @@ pub(crate) fn resolve_again(
 
 /// All kinds of a server whose objects are in namespaces and can be listed, in each version: some are in none that their
 /// group prefers.
-///
-/// # Errors
-/// The first request's that fails: then some kinds are not known.
 pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     let groups = discovery::document(client, "/apis", "APIGroupList")?;
     let mut kinds = discovery::resources(client, "", CORE, &["list"])?;

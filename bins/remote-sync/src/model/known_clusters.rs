@@ -169,9 +169,6 @@ impl KnownClusters {
 
     /// The record of a cluster that answers under this name, by the uid that it shows or the reason why that cannot be
     /// read. A new record is to be saved.
-    ///
-    /// # Errors
-    /// The reason why it is not that cluster.
     pub fn admit(
         &mut self,
         name: &str,

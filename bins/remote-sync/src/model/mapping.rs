@@ -107,9 +107,6 @@ impl NameMapping {
     }
 
     /// Checks that both names are valid.
-    ///
-    /// # Errors
-    /// One sentence that quotes the invalid one.
     pub(crate) fn check(&self, namespace: &str, name: &str) -> Result<(), String> {
         let source = self.source(namespace, name);
         let target = self.target(namespace, name);

@@ -105,7 +105,6 @@ pub struct CopyOf {
     pub uid: Uid,
     /// Digest of namespace, name and the instance's finalizer.
     pub place: u64,
-    pub generation: u32,
 }
 
 /// A Secret on the target's cluster that may have to be uploaded.
@@ -168,7 +167,6 @@ impl ObjectReader {
                     cluster: digest::of_text(origin.cluster),
                     uid: origin.uid,
                     place: self.place(origin.namespace, origin.name, origin.finalizer),
-                    generation: origin.generation.try_into().ok()?,
                 })
             }),
         };

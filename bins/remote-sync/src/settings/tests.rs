@@ -32,7 +32,7 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
     assert_eq!((settings.workers, settings.qps, settings.burst()), (8, 20, 30));
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
     assert_eq!((settings.direction, settings.track), (Direction::Pull, Track::Source));
-    assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()].into());
+    assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()]);
     assert_eq!(settings.mapping, NameMapping::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
     assert_eq!(settings.keys.hash, "cloud.teleport.dev/last-uploaded-hash");
@@ -93,7 +93,7 @@ fn fields_have_rules() {
          -ignore-field widgets.example.com:/operation,deployments.apps:/spec/paused",
     )
     .unwrap();
-    let rules: Vec<_> = settings.rules.iter().map(|(_, rules)| rules.clone()).collect();
+    let rules = settings.rules;
     let path = |text| FieldPath::parse(text).unwrap();
     assert_eq!(rules[0].ignored, [path("/operation")]);
     assert_eq!(rules[1].ignored, [path("/spec/replicas"), path("/spec/paused")]);

@@ -12,7 +12,6 @@ use super::{AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, Orpha
 use crate::model::{
     annotations::AnnotationKeys,
     discovery::ResourceArg,
-    key::PerKind,
     mapping::NameMapping,
     rules::{FieldPath, FieldRules},
 };
@@ -100,10 +99,7 @@ pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-pub(super) fn operation(
-    flags: &Flags,
-    resources: &PerKind<ResourceArg>,
-) -> Result<Operation, String> {
+pub(super) fn operation(flags: &Flags, resources: &[ResourceArg]) -> Result<Operation, String> {
     let tasks = [
         flags.once()?.map(Operation::Once),
         flags.switch("cleanup").then_some(Operation::Cleanup),
@@ -117,7 +113,7 @@ pub(super) fn operation(
     }
 }
 
-fn explained(flags: &Flags, resources: &PerKind<ResourceArg>) -> Result<Option<Explained>, String> {
+fn explained(flags: &Flags, resources: &[ResourceArg]) -> Result<Option<Explained>, String> {
     let Some(text) = flags.some("explain") else { return Ok(None) };
     let (resource, object) = text.split_once(' ').unwrap_or((text, ""));
     let (namespace, name) = object.split_once('/').unwrap_or(("", object));
@@ -125,12 +121,12 @@ fn explained(flags: &Flags, resources: &PerKind<ResourceArg>) -> Result<Option<E
         return Err(format!("-explain must be KIND NAMESPACE/NAME, or KIND NAME, got {text:?}"));
     }
     let wanted = ResourceArg::parse(resource)?;
-    let found = resources.iter().find(|(_, known)| known.same(&wanted));
-    let (kind, _) = found.ok_or_else(|| format!("-explain: -resource does not name {resource}"))?;
+    let kind = resources.iter().position(|known| known.same(&wanted));
+    let kind = kind.ok_or_else(|| format!("-explain: -resource does not name {resource}"))?;
     Ok(Some(Explained { kind, namespace: namespace.to_owned(), name: name.to_owned() }))
 }
 
-pub(super) fn resources(flags: &Flags) -> Result<PerKind<ResourceArg>, String> {
+pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
     let mut resources: Vec<ResourceArg> = Vec::new();
     for text in flags.list("resource") {
         let wanted = ResourceArg::parse(text)?;
@@ -141,28 +137,26 @@ pub(super) fn resources(flags: &Flags) -> Result<PerKind<ResourceArg>, String> {
     }
     match resources.is_empty() {
         true => Err("-resource is required".into()),
-        false => Ok(resources.into()),
+        false => Ok(resources),
     }
 }
 
 /// The rules for the fields of each of these kinds.
-pub(super) fn rules(
-    flags: &Flags,
-    resources: &PerKind<ResourceArg>,
-) -> Result<PerKind<FieldRules>, String> {
+pub(super) fn rules(flags: &Flags, resources: &[ResourceArg]) -> Result<Vec<FieldRules>, String> {
     let form = "KIND:POINTER, with a JSON pointer to content such as /spec/replicas";
     let ignored = list(flags, "ignore-field", form, |text| {
         let (kind, pointer) = text.split_once(':')?;
         Some((ResourceArg::parse(kind).ok()?, FieldPath::parse(pointer)?))
     })?;
-    let known = |kind: &ResourceArg| resources.iter().any(|(_, resource)| resource.same(kind));
+    let known = |kind: &ResourceArg| resources.iter().any(|resource| resource.same(kind));
     if let Some((kind, _)) = ignored.iter().find(|(kind, _)| !known(kind)) {
         return Err(format!("-ignore-field: -resource does not name {kind}"));
     }
-    Ok(resources.map(|resource| {
+    let of_kind = |resource: &ResourceArg| {
         let ignored = ignored.iter().filter(|(kind, _)| kind.same(resource));
         FieldRules { ignored: ignored.map(|(_, path)| path.clone()).collect() }
-    }))
+    };
+    Ok(resources.iter().map(of_kind).collect())
 }
 
 pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {

@@ -43,6 +43,11 @@ impl SyncAction {
         !matches!(self, Self::ConfirmGone | Self::Done(_))
     }
 
+    /// Returns whether it goes from the target to the source.
+    pub(crate) fn is_upload(self) -> bool {
+        matches!(self, Self::UploadStatus | Self::SyncSecret(_))
+    }
+
     /// Returns whether only what it reads says whether it writes.
     pub(crate) fn looks_first(self) -> bool {
         matches!(self, Self::SyncSecret(_) | Self::DeleteTarget | Self::DeleteNamespace)
@@ -151,10 +156,7 @@ fn upload(
 ) -> Option<SyncAction> {
     let target = observed.target.as_ref()?;
     let (from, to) = (target.value.state.status, source.value.state.status);
-    if rules.status
-        && from != to
-        && observed.uploaded != Some((from, to))
-        && attempt.upload_wait.is_none()
+    if rules.status && from != to && observed.uploaded != Some((from, to)) && !attempt.status_tried
     {
         return Some(SyncAction::UploadStatus);
     }

@@ -42,9 +42,6 @@ impl DeletionLimit {
 
     /// Counts a deletion that waits. `restarted`: another process started within the limit's period, and may have used
     /// up all tokens but one.
-    ///
-    /// # Errors
-    /// More wait than the limit.
     pub(crate) fn wait(
         &mut self,
         pair: &Pair,
@@ -72,9 +69,6 @@ impl DeletionLimit {
     /// Lets a deletion pass that waits. An `orphan` has its grace first. `swept`: the source's Namespace or definition
     /// is being deleted, or gone. Once nothing holds the deletion any more, its source may be back soon, and the grace
     /// starts over.
-    ///
-    /// # Errors
-    /// Why it has to wait.
     pub(crate) fn pass(
         &mut self,
         pair: &Pair,

@@ -174,12 +174,12 @@ impl LastWrite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::key::KindIndex, sync::status::PairState};
+    use crate::sync::status::PairState;
 
     #[test]
     fn a_pair_is_remembered_while_there_is_something_to_remember() {
         let mut memory = Memory::default();
-        let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
+        let pair = Pair { kind: 0, key: "ns/x".into() };
         let condition = PairCondition::new(PairState::Waiting, false, "why");
         let failing = PairCondition::new(PairState::Failing, false, "why");
         let steps = [(&condition, true), (&condition, false), (&failing, true)];
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn writes_are_remembered_while_they_matter() {
         let (mut memory, now) = (Memory::default(), Instant::now());
-        let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
+        let pair = Pair { kind: 0, key: "ns/x".into() };
         for (became, kept) in [(None, false), (Some(7), false), (Some(8), true)] {
             memory.update(&pair, |memory| memory.updated.wrote(7, became, now));
             memory.forget_old(now + Duration::from_secs(119));

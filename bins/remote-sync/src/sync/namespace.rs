@@ -123,7 +123,7 @@ impl PairContext<'_> {
     /// Returns whether a store knows of another target in the namespace.
     fn known_in_namespace(&self) -> bool {
         let own = |kind, name: &str| kind == self.id.kind && name == self.target.name;
-        let mut stores = self.remote.target.stores.iter();
+        let mut stores = self.remote.target.stores.iter().enumerate();
         stores
             .any(|(kind, store)| store.has_others(&self.target.namespace, |name| !own(kind, name)))
     }

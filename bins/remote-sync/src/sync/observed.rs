@@ -1,7 +1,5 @@
 //! Input of the decisions: the observed state of a pair, the current attempt, and the rules of the kind. Pure.
 
-use std::time::Duration;
-
 use crate::{
     cache::cluster::ApiResources,
     model::{
@@ -77,8 +75,8 @@ pub(crate) struct Attempt {
     pub(crate) namespace_done: bool,
     /// The digest of what was written to the target, and in words what its server did not keep of it.
     pub(crate) altered: Option<(u64, String)>,
-    /// The status may not be uploaded again before this time has passed.
-    pub(crate) upload_wait: Option<Duration>,
+    /// The status was uploaded in vain, or may not be yet.
+    pub(crate) status_tried: bool,
 }
 
 /// The source and whether it is terminating, and the target.

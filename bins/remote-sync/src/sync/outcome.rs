@@ -20,13 +20,13 @@ const MAX_STALE: u32 = 3;
 /// a webhook, refuses the write in the words of a conflict.
 const REFUSING_STALE: u32 = 12;
 
-/// The attempt succeeded, but for a Secret that may have failed: there is nothing more to do for now.
+/// There is nothing more to do for now, except for an upload that failed.
 pub(crate) fn finished(
     pair: &PairContext<'_>,
     observed: &Observed,
     reason: Option<Reason>,
     attempt: &Attempt,
-    failed_secret: Option<Error>,
+    failed_upload: Option<Error>,
 ) -> ReconcileResult {
     // What waits counts against the limit.
     if !reason.is_some_and(Reason::is_of_limit) {
@@ -36,17 +36,15 @@ pub(crate) fn finished(
         pair.remote.memory().update(pair.id, PairMemory::forget_objects);
     }
     let altered = attempt.altered.clone().filter(|_| reason.is_none());
-    let error = altered.map(|(_, sentence)| Error::Invalid(sentence)).or(failed_secret);
-    let result = match error {
+    let error = altered.map(|(_, sentence)| Error::Invalid(sentence)).or(failed_upload);
+    match error {
         Some(error) => failed(pair, &error),
         None => {
             report(pair, observed, reason.map(Reason::condition));
             let grace = pair.context.settings.orphans.grace;
             reason.map_or(ReconcileResult::Done, |reason| reason.requeue(grace))
         }
-    };
-    // What is not uploaded yet is not done: -once must not end here.
-    attempt.upload_wait.map_or(result, ReconcileResult::Failed)
+    }
 }
 
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.

@@ -57,7 +57,7 @@ fn reconcile(
         return None;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
-    Reconciler { pair, rules, attempt, failed_secret: None, large: None }.run()
+    Reconciler { pair, rules, attempt, failed_upload: None, upload_wait: None, large: None }.run()
 }
 
 /// One attempt to bring a pair in sync.
@@ -65,8 +65,10 @@ struct Reconciler<'a> {
     pair: PairContext<'a>,
     rules: SyncRules,
     attempt: Attempt,
-    /// Why the first Secret could not be written that failed.
-    failed_secret: Option<Error>,
+    /// Why the first upload failed that did.
+    failed_upload: Option<Error>,
+    /// The time until the status may be uploaded again.
+    upload_wait: Option<Duration>,
     /// One pair with a large object is reconciled at a time, in the whole process.
     large: Option<MutexGuard<'a, ()>>,
 }
@@ -91,7 +93,7 @@ impl<'a> Reconciler<'a> {
             match self.wait(action, &observed) {
                 None => {}
                 Some(wait) if action == SyncAction::UploadStatus => {
-                    self.attempt.upload_wait = Some(wait);
+                    (self.attempt.status_tried, self.upload_wait) = (true, Some(wait));
                     continue;
                 }
                 // Not done: -once must not end here.
@@ -121,13 +123,13 @@ impl<'a> Reconciler<'a> {
         !self.pair.remote.stop.raised()
     }
 
-    /// Performs an action. A Secret that cannot be written blocks neither the others nor the spec.
+    /// Performs an action. An upload that fails blocks neither the others nor the spec.
     fn perform(&mut self, action: SyncAction, observed: &Observed) -> Result<Next> {
-        let is_secret = matches!(action, SyncAction::SyncSecret(_));
         match self.pair.apply(action, observed, &mut self.attempt) {
             Err(error @ Error::TooLarge(_)) if !self.pair.item.large => Err(error),
-            Err(error) if is_secret && classify(&error) != RetryClass::Down => {
-                self.failed_secret.get_or_insert(error);
+            Err(error) if action.is_upload() && classify(&error) != RetryClass::Down => {
+                self.attempt.status_tried |= action == SyncAction::UploadStatus;
+                self.failed_upload.get_or_insert(error);
                 Ok(Next::Continue(()))
             }
             next => next,
@@ -150,6 +152,9 @@ impl<'a> Reconciler<'a> {
     }
 
     fn end(&self, observed: &Observed, reason: Option<Reason>) -> ReconcileResult {
-        finished(&self.pair, observed, reason, &self.attempt, self.failed_secret.clone())
+        let failed = self.failed_upload.clone();
+        let result = finished(&self.pair, observed, reason, &self.attempt, failed);
+        // What is not uploaded yet is not done: -once must not end here.
+        self.upload_wait.map_or(result, ReconcileResult::Failed)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     cache::cluster::{ApiResources, SourceSide, TargetSide},
     connection::Connection,
     model::{
-        key::{self, KindIndex, Pair, PerKind},
+        key::{self, KindIndex, Pair},
         mapping::NameMapping,
     },
     settings::Settings,
@@ -42,7 +42,7 @@ pub(crate) struct RemoteSync {
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue<Pair>,
     /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled; `None` parks them.
-    open: Mutex<PerKind<Option<(u64, ApiResources)>>>,
+    open: Mutex<Vec<Option<(u64, ApiResources)>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     /// A Namespace of sources was read.
     pub(crate) has_read_namespace: AtomicBool,
@@ -70,7 +70,7 @@ impl RemoteSync {
             source,
             target,
             queue: Workqueue::new(settings.workers),
-            open: Mutex::new(settings.resources.map(|_| None)),
+            open: Mutex::new(vec![None; settings.resources.len()]),
             deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
             has_read_namespace: AtomicBool::new(false),
             turns: stop.child(),
@@ -88,7 +88,7 @@ impl RemoteSync {
     /// Opens the workqueue for the kinds whose pairs can be reconciled, and closes it for the others.
     pub(crate) fn open_queue(&self) {
         let session = self.source.cluster.session().ok().map(|session| session.number);
-        for kind in self.source.stores.kinds() {
+        for kind in 0..self.source.stores.len() {
             let session = session.filter(|_| self.obstacle(kind).is_none());
             let open = session.zip(ApiResources::of(&self.source, &self.target, kind));
             let is_open = open.is_some();
@@ -136,7 +136,7 @@ impl RemoteSync {
     /// Returns whether there are other sources whose targets are in the target's namespace.
     pub(crate) fn shares_namespace(&self, pair: &Pair) -> bool {
         let (namespace, own) = key::split(&pair.key);
-        self.source.stores.iter().any(|(kind, store)| {
+        self.source.stores.iter().enumerate().any(|(kind, store)| {
             store.has_others(namespace, |name| {
                 let name = self.names.canonical_of_source(namespace, name).map(|(_, name)| name);
                 name.is_some_and(|name| kind != pair.kind || name != own)

@@ -119,7 +119,6 @@ fn a_target_says_whose_copy_it_is() {
         cluster: digest::of_text(&format!("hub={CLUSTER}")),
         uid: uid(UID),
         place: reader.place("team", "web-rs", &reader.finalizer),
-        generation: 3,
     };
     assert_eq!(marked.copy_of, Some(copy));
     for odd in [

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::key::PerKind;
 
 /// Whether the source is GONE, or else terminating.
 const GONE: bool = true;
@@ -19,7 +18,7 @@ fn of(grace: Duration, most: u32, within: Duration) -> DeletionLimit {
 }
 
 fn pair(name: &str) -> Pair {
-    Pair { kind: KindIndex::FIRST, key: name.into() }
+    Pair { kind: 0, key: name.into() }
 }
 
 /// The verdict about a pair of the first kind.
@@ -46,7 +45,7 @@ fn a_target_without_a_source_stays_for_its_grace() {
     assert_eq!(ask(&mut limit, "a", GONE, later(300)), Ok(()));
     limit.forget(&pair("a"));
     assert_eq!(ask(&mut limit, "a", GONE, later(301)), grace(300), "it was back");
-    limit.restart_grace(KindIndex::FIRST, later(900));
+    limit.restart_grace(0, later(900));
     assert_eq!(ask(&mut limit, "a", GONE, later(900)), grace(300), "the cluster was away");
     assert_eq!(ask(&mut limit, "b", WANTED, later(900)), Ok(()));
 }
@@ -66,9 +65,7 @@ fn beyond_the_limit_all_stay() {
     let grace = Err(Reason::GracePeriod(GRACE));
     assert_eq!(ask(&mut limit, "0", GONE, later), grace, "other sources may be back, too");
     assert_eq!(ask(&mut limit, "0", GONE, later + GRACE), Ok(()));
-    let kinds = PerKind::from(vec![(), ()]);
-    let kind = kinds.kinds().last().unwrap();
-    let other = Pair { kind, ..pair("0") };
+    let other = Pair { kind: 1, ..pair("0") };
     assert_eq!(ask_for(&mut limit, &other, WANTED, later), Ok(()), "kinds count apart");
 }
 
@@ -130,7 +127,7 @@ fn reconnected_cluster_lets_no_second_burst_pass() {
         let _ = ask(&mut limit, &name.to_string(), WANTED, start);
     }
     let later = start + Duration::from_secs(3600);
-    limit.restart_grace(KindIndex::FIRST, later);
+    limit.restart_grace(0, later);
     for name in 10..21 {
         assert_eq!(ask(&mut limit, &name.to_string(), WANTED, later), TOO_MANY);
     }
@@ -156,11 +153,10 @@ fn namespace_that_is_back_starts_the_grace_over() {
 #[test]
 fn kind_that_is_back_starts_its_grace_over() {
     let (mut limit, now) = (limit(10), Instant::now());
-    let kinds = PerKind::from(vec![(), ()]);
-    let other = Pair { kind: kinds.kinds().last().unwrap(), ..pair("a") };
+    let other = Pair { kind: 1, ..pair("a") };
     let asked = [pair("a"), other];
     assert!(asked.iter().all(|pair| ask_for(&mut limit, pair, GONE, now).is_err()));
-    limit.restart_grace(KindIndex::FIRST, now + GRACE);
+    limit.restart_grace(0, now + GRACE);
     let verdicts = asked.map(|pair| ask_for(&mut limit, &pair, GONE, now + GRACE));
     assert_eq!(verdicts, [Err(Reason::GracePeriod(GRACE)), Ok(())]);
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     model::{
         annotations::Uid,
-        key::{KindIndex, Pair, PerKind},
+        key::Pair,
         known_clusters::{ClusterRecord, KnownClusters, SourceMarks},
         object::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject,
@@ -34,7 +34,6 @@ const WITHIN: Duration = Duration::from_secs(3600);
 /// The defaults; all happens within a moment.
 pub(super) struct Rule {
     now: Instant,
-    kind: KindIndex,
     without: Option<Safeguard>,
 }
 
@@ -51,9 +50,7 @@ pub(super) enum Safeguard {
 
 impl Rule {
     pub(super) fn new() -> Self {
-        let kinds = PerKind::from(vec![()]);
-        let kind = kinds.kinds().next().unwrap();
-        Self { now: Instant::now() + WITHIN, kind, without: None }
+        Self { now: Instant::now() + WITHIN, without: None }
     }
 
     /// A broken rule.
@@ -116,7 +113,7 @@ impl Rule {
     }
 
     fn pair(&self, name: usize) -> Pair {
-        Pair { kind: self.kind, key: ["team/0", "team/1"][name].into() }
+        Pair { kind: 0, key: ["team/0", "team/1"][name].into() }
     }
 
     /// The records after a cluster was connected that shows itself so, unless it is refused.
@@ -191,7 +188,6 @@ fn target(target: Target) -> Cached<TargetObject> {
         cluster: self::mark(mark.cluster),
         uid: object(mark.uid),
         place: place(mark.name),
-        generation: 1,
     });
     let state = state(target.content, target.generation, false);
     Cached { version, ..cached(target.uid, TargetObject { state, copy_of }) }

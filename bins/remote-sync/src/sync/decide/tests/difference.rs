@@ -1,7 +1,5 @@
 //! Differences that count, and those that do not.
 
-use std::time::Duration;
-
 use super::*;
 
 #[test]
@@ -57,7 +55,7 @@ fn a_status_that_is_undone_holds_nothing_else_up() {
     let mut world = in_step();
     world.observed.target.as_mut().unwrap().value.state.status = 6;
     world.observed.source.as_mut().unwrap().value.state.content = 8;
-    let attempt = Attempt { upload_wait: Some(Duration::from_secs(1)), ..Attempt::default() };
+    let attempt = Attempt { status_tried: true, ..Attempt::default() };
     assert_eq!(next_action(&world.observed, &attempt, &world.rules), CONTENT);
 }
 

@@ -12,7 +12,6 @@ fn a_target_follows_its_own_source_only() {
         cluster,
         uid: uid(source),
         place,
-        generation: 1,
     };
     for (mark, accepted, expected) in [
         (None, false, SyncAction::Done(Some(Reason::NotOurs))),

@@ -95,7 +95,7 @@ pub(super) fn marks(verified: bool, accepted: bool) -> SourceMarks {
 
 /// The origin annotation of a copy of our source.
 pub(super) fn copy() -> CopyOf {
-    CopyOf { cluster: 0xa0, uid: uid(1), place: PLACE, generation: 1 }
+    CopyOf { cluster: 0xa0, uid: uid(1), place: PLACE }
 }
 
 pub(super) fn rules() -> SyncRules {
