@@ -17,7 +17,6 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
-    cache::cluster::Turn,
     connection::Connection,
     controller::{Controller, LocalCluster},
     model::{
@@ -111,7 +110,8 @@ impl Sweep<'_> {
     /// Lists and patches until a list shows nothing; returns what the last one shows.
     fn run(&self) -> Result<Vec<String>> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
-        let found = self.cluster.ask(stop, &|client| discovery::resolve(client, self.wanted))?;
+        let found =
+            self.cluster.ask(stop, &mut |client| discovery::resolve(client, self.wanted))?;
         let namespace = match self.role {
             Role::Source => &settings.mapping.source_namespace,
             Role::Target => &settings.mapping.target_namespace,
@@ -174,8 +174,7 @@ impl Sweep<'_> {
                 false => ControlFlow::Break(()),
             }
         };
-        let turn = Turn::new(self.cluster, stop);
-        turn.ask(|client| watch::list(client, &selection, stop, &mut see))?;
+        self.cluster.ask(stop, &mut |client| watch::list(client, &selection, stop, &mut see))?;
         if stop.raised() {
             return Err(once::unfinished("stopped before everything was done".into()));
         }
@@ -188,8 +187,8 @@ impl Sweep<'_> {
     fn clean(&self, target: &Target<'_>, patch: Option<String>) -> Result<()> {
         let patch = patch.and_then(|patch| serde_json::from_str::<Value>(&patch).ok());
         let patch = patch.ok_or_else(|| Error::TooLarge("it is too large to be read".into()))?;
-        let write = |client: &Client| client.patch(target, Patch::Json, &patch);
-        match self.cluster.ask(&self.controller.stop, &write) {
+        let write = &mut |client: &Client| client.patch(target, Patch::Json, &patch);
+        match self.cluster.ask(&self.controller.stop, write) {
             // NotFound: a source that was only waiting for its finalizer.
             Ok(_) | Err(Error::NotFound(_)) => self.log(target, "cleaned"),
             Err(error) => {

@@ -14,10 +14,7 @@ use apiclient::{
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
-    cache::{
-        cluster::{SourceSide, TargetSide},
-        documents::DocumentCache,
-    },
+    cache::{SourceSide, TargetSide, documents::DocumentCache},
     connection::{self, ClusterRecords, ClusterSession, Connection, ConnectionConfig},
     model::key::KindIndex,
     settings::{Direction, OWN, Operation, Settings},

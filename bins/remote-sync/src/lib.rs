@@ -4,9 +4,6 @@
 // Flags and their checks.
 mod settings;
 
-// A run of the process.
-mod run;
-
 // Watches, and the pairs that a change affects.
 mod controller;
 
@@ -29,25 +26,108 @@ mod once;
 mod rbac;
 mod report;
 
-use std::process::ExitCode;
-
-use sidecar::{
-    flags::{Flags, Invocation},
-    runtime,
+use std::{
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
 };
 
-use settings::Settings;
+use apiclient::{election::ElectionTiming, error::Result, stop::Stop};
+use sidecar::{
+    diagnostics,
+    flags::{Flags, Invocation},
+    leadership::Leadership,
+    runtime::{self, End},
+};
+
+use self::{
+    controller::Controller,
+    report::Reporter,
+    settings::{Operation, Settings},
+};
+
+/// Time that writes under way may take at shutdown.
+const GRACE_PERIOD: Duration = Stop::GRACE_PERIOD;
+
+/// controller-runtime's times (`pkg/manager/manager.go`).
+const ELECTION: ElectionTiming = ElectionTiming {
+    lease: Duration::from_secs(15),
+    renew: Duration::from_secs(10),
+    retry: Duration::from_secs(2),
+};
 
 /// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
-    runtime::main("remote-sync", &settings::table(), check, run::run)
+    runtime::main("remote-sync", &settings::table(), check, run)
 }
 
 /// Turns flags into settings, or prints RBAC roles.
-fn check(flags: &Flags) -> Result<Invocation<Settings>, String> {
+fn check(flags: &Flags) -> std::result::Result<Invocation<Settings>, String> {
     let settings = Settings::new(flags)?;
     if flags.switch("print-rbac") {
         return Ok(Invocation::Print(rbac::print(&settings)));
     }
     Ok(Invocation::Run(settings))
+}
+
+/// Runs until `stop` is raised, or until a task is done.
+///
+/// # Errors
+/// At startup: an unusable kubeconfig, a port in use. Later: lost leadership. For a task: why it is not done.
+fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
+    let controller = Controller::new(settings.clone(), flags, stop)?;
+    let task: &dyn Fn() -> Result<()> = match &settings.operation {
+        Operation::Run => return run_until_stopped(&controller, flags),
+        Operation::Once(limit) => &|| once::finish(&controller, *limit),
+        Operation::Cleanup => &|| cleanup::run(&controller),
+        Operation::Explain(wanted) => &|| explain::run(&controller, wanted),
+    };
+    controller.start(flags)?;
+    let result = task();
+    stop.raise();
+    wait_for_writes(&controller);
+    result.map(|()| End::Done)
+}
+
+fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
+    let leadership = match &controller.context.settings.election {
+        Some((namespace, name)) => Leadership::campaign(
+            (namespace, name),
+            ELECTION,
+            Duration::ZERO,
+            flags,
+            &controller.stop,
+        )?,
+        None => Leadership::without_election(&controller.stop),
+    };
+    let result = lead(controller, &leadership, flags);
+    // Also after an error: a leader releases its Lease.
+    controller.stop.raise();
+    wait_for_writes(controller);
+    leadership.wait_for_release();
+    result.map(|()| End::Stopped)
+}
+
+/// Starts the controller once this replica is the leader, and waits for the end.
+fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
+    let started = SystemTime::now();
+    let status =
+        Reporter { controller: controller.clone(), leadership: leadership.clone(), started };
+    diagnostics::serve(flags, None, status)?;
+    if !leadership.wait_until_leading() {
+        return Ok(());
+    }
+    controller.start(flags)?;
+    leadership.wait_until_lost()
+}
+
+/// Lets writes under way finish.
+fn wait_for_writes(controller: &Controller) {
+    let deadline = Instant::now() + GRACE_PERIOD;
+    let remotes = controller.remotes();
+    while let Some(busy) = remotes.iter().find(|remote| remote.queue.is_running())
+        && Instant::now() < deadline
+    {
+        busy.queue.wait_until_drained(deadline);
+    }
 }

@@ -14,7 +14,7 @@ use sidecar::runtime;
 
 use crate::{
     cache::{
-        cluster::{SourceSide, TargetSide},
+        SourceSide, TargetSide,
         reflector::{Reflector, Watched},
     },
     connection::ClusterSession,

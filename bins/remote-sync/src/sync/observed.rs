@@ -1,7 +1,7 @@
 //! Input of the decisions: the observed state of a pair, the current attempt, and the rules of the kind. Pure.
 
 use crate::{
-    cache::cluster::ApiResources,
+    cache::ApiResources,
     model::{
         annotations::Uid,
         digest,

@@ -1,9 +1,9 @@
 //! A pair that a worker reconciles: what is observed of it, and the context of its requests.
 
-mod object;
+use std::cell::Cell;
 
 use apiclient::{
-    client::USUAL_OBJECT,
+    client::{Client, Patch, USUAL_OBJECT},
     error::{Error, Result},
     rate_limiter::Priority,
     resource::{Resource, Target},
@@ -11,18 +11,22 @@ use apiclient::{
 };
 use serde_json::Value;
 
-pub(crate) use self::object::PairObject;
 use crate::{
-    cache::cluster::{ApiResources, Turn},
+    cache::{
+        ApiResources,
+        store::{Answer, ObjectStore},
+    },
+    connection::Connection,
     model::{
-        annotations::Origin,
+        annotations::{Origin, Uid},
         discovery::ResourceArg,
-        key::{self, Pair},
+        key::{self, ObjectKey, Pair},
         object::{Cached, ObjectReader, SMALL, SourceObject, TargetObject},
     },
     settings::Direction,
     sync::{
         SyncContext,
+        memory::Answers,
         observed::{Observed, SyncRules},
         patch::Desired,
         remote::RemoteSync,
@@ -74,10 +78,10 @@ impl<'a> PairContext<'a> {
         let (namespace, name) = key::split(&id.key);
         let most = if item.large { USUAL_OBJECT } else { SMALL_RESPONSE };
         let reader = &context.readers[id.kind];
-        let place = |cluster, resource: &Resource| object::Place {
+        let place = |cluster: &'a Connection, resource: &Resource| Place {
             remote,
             id,
-            turn: Turn::new(cluster, &remote.turns),
+            cluster,
             resource: resource.clone(),
             reader,
             most,
@@ -155,12 +159,11 @@ impl<'a> PairContext<'a> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the remote's
     /// own first: for the local one all remotes wait.
     pub(crate) fn begin(&self) -> bool {
-        let mut turns = [self.source.turn(), self.target.turn()];
-        if self.context.settings.direction == Direction::Push {
-            turns.reverse();
-        }
         let priority = if self.item.urgent { Priority::Urgent } else { Priority::Backlog };
-        turns.iter().all(|turn| turn.begin(priority))
+        match self.context.settings.direction {
+            Direction::Pull => self.source.begin(priority) && self.target.begin(priority),
+            Direction::Push => self.target.begin(priority) && self.source.begin(priority),
+        }
     }
 
     pub(crate) fn desired<'b>(
@@ -193,6 +196,153 @@ impl<'a> PairContext<'a> {
             source => self.source.refresh(source, uids.0)?,
         }
         self.target.refresh(self.target.get(), uids.1)
+    }
+}
+
+/// Where an object is, and how it is reached.
+struct Place<'a> {
+    remote: &'a RemoteSync,
+    id: &'a Pair,
+    cluster: &'a Connection,
+    resource: Resource,
+    reader: &'a ObjectReader,
+    /// Memory that a response may cost.
+    most: usize,
+}
+
+/// How its document is read, and where the memory of the pair has what a request showed of it.
+type Access<T> =
+    (fn(&ObjectReader, &Value) -> Option<Cached<T>>, fn(&mut Answers) -> &mut Option<Answer<T>>);
+
+/// One object of a pair.
+pub(crate) struct PairObject<'a, T> {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) key: ObjectKey,
+    place: Place<'a>,
+    store: &'a ObjectStore<T>,
+    access: Access<T>,
+    /// The store's lists before the next request.
+    lists: Cell<u64>,
+    /// The rate limit lets the next request pass.
+    token: Cell<bool>,
+}
+
+impl<'a, T: Clone + PartialEq> PairObject<'a, T> {
+    fn new(
+        place: Place<'a>,
+        (namespace, name): (String, String),
+        store: &'a ObjectStore<T>,
+        access: Access<T>,
+    ) -> Self {
+        let key = key::of(&namespace, &name);
+        let (lists, token) = Default::default();
+        Self { namespace, name, key, place, store, access, lists, token }
+    }
+
+    /// Waits for the rate limit; `false` at the end.
+    fn begin(&self, priority: Priority) -> bool {
+        let Place { cluster, remote, .. } = &self.place;
+        self.token.set(cluster.wait_for_token(priority, &remote.turns).is_ok());
+        self.token.get()
+    }
+
+    fn is_large(&self) -> bool {
+        self.store.get(&self.key).is_some_and(|object| object.large)
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.store.is_too_large(&self.key)
+    }
+
+    pub(crate) fn at(&self) -> Target<'_> {
+        self.place.resource.object_in(&self.namespace, &self.name)
+    }
+
+    /// Sends a request to its cluster.
+    pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
+        let Place { cluster, remote, most, .. } = &self.place;
+        if !self.token.take() {
+            cluster.wait_for_token(Priority::Urgent, &remote.turns)?;
+        }
+        cluster.send(&mut |client| request(&client.limited_to(*most)))
+    }
+
+    /// The object as the store or a response has it, whichever is newer.
+    pub(crate) fn observe(&self) -> Option<Cached<T>> {
+        self.lists.set(self.store.lists());
+        let newest = |answers: &mut Answers| self.store.newest(&self.key, (self.access.1)(answers));
+        self.place.remote.with_answers(self.place.id, newest)
+    }
+
+    pub(crate) fn get(&self) -> Result<Value> {
+        self.ask(&|client| client.get(&self.at()))
+    }
+
+    /// Sends a patch; an object that is gone is a conflict.
+    pub(crate) fn patch(&self, kind: Patch, patch: &Value) -> Result<Cached<T>> {
+        let patched = self.ask(&|client| client.patch(&self.at(), kind, patch));
+        self.keep(&patched.map_err(stale)?)
+    }
+
+    /// Its document: kept from its event, or read.
+    pub(crate) fn document(&self, cached: &Cached<T>) -> Result<Value> {
+        if let Some(body) = self.store.take_document(&self.key, cached.version) {
+            return Ok(body);
+        }
+        let body = self.get().map_err(stale)?;
+        if self.read(&body)? == *cached {
+            return Ok(body);
+        }
+        self.keep(&body)?;
+        Err(Error::Conflict(format!("{} changed in the meantime", self.at())))
+    }
+
+    /// Keeps a response about it.
+    pub(crate) fn keep(&self, object: &Value) -> Result<Cached<T>> {
+        let cached = self.read(object)?;
+        self.store.keep_document(&self.key, &cached, object);
+        self.note(cached.clone());
+        Ok(cached)
+    }
+
+    /// Notes what a response means for it.
+    pub(crate) fn note(&self, cached: Cached<T>) {
+        self.answer(Answer::object(self.lists.get(), cached));
+    }
+
+    /// Notes that the object with this uid is gone.
+    pub(crate) fn forget(&self, uid: Uid) {
+        self.answer(Answer::absent(self.lists.get(), uid));
+    }
+
+    /// Keeps what a request showed, also that the object that was `seen` is gone.
+    pub(crate) fn refresh(&self, shown: Result<Value>, seen: Option<Uid>) -> Result<()> {
+        match (shown, seen) {
+            (Ok(object), _) => self.keep(&object).map(drop),
+            (Err(Error::NotFound(_)), seen) => {
+                seen.into_iter().for_each(|uid| self.forget(uid));
+                Ok(())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    pub(crate) fn read(&self, object: &Value) -> Result<Cached<T>> {
+        (self.access.0)(self.place.reader, object).ok_or_else(|| odd(&self.at()))
+    }
+
+    fn answer(&self, answer: Answer<T>) {
+        let note = |answers: &mut Answers| *(self.access.1)(answers) = Some(answer);
+        self.place.remote.with_answers(self.place.id, note);
+    }
+}
+
+impl<T> Drop for PairObject<'_, T> {
+    fn drop(&mut self) {
+        if self.token.get() {
+            self.place.cluster.limiter().put_back();
+        }
     }
 }
 

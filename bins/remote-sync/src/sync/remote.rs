@@ -10,7 +10,7 @@ use std::{
 use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 
 use crate::{
-    cache::cluster::{ApiResources, SourceSide, TargetSide},
+    cache::{ApiResources, SourceSide, TargetSide},
     connection::Connection,
     model::{
         key::{self, KindIndex, Pair},
