@@ -33,13 +33,11 @@ use crate::{
 /// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// A cluster that has sources.
 pub(crate) struct SourceSide {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) stores: Vec<Arc<ObjectStore<SourceObject>>>,
 }
 
-/// A cluster that has targets.
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) stores: Vec<Arc<ObjectStore<TargetObject>>>,

@@ -35,10 +35,8 @@ use crate::{
 const MAX_PASSES: u32 = 3;
 /// The wait before the next list if something could not be cleaned.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Names in the last message.
 const MAX_NAMES: usize = 10;
 
-/// The role that objects have on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Source,
@@ -92,7 +90,6 @@ fn clusters(controller: &Controller) -> Vec<(Arc<Connection>, Role)> {
     [(controller.local.cluster().clone(), own)].into_iter().chain(remotes).collect()
 }
 
-/// One kind on one cluster.
 struct Sweep<'a> {
     controller: &'a Controller,
     cluster: &'a Connection,
@@ -154,7 +151,6 @@ impl Sweep<'_> {
         Ok(left.collect())
     }
 
-    /// The objects that carry marks.
     fn list(&self, all: Target<'_>) -> Result<Marked> {
         let selection = Selection { metadata_only: true, ..Selection::all(all) };
         let (context, stop) = (&self.controller.context, &self.controller.stop);
@@ -205,7 +201,6 @@ impl Sweep<'_> {
     }
 }
 
-/// One of the objects of a list.
 fn at<'a>(all: &Target<'a>, key: &'a str) -> Target<'a> {
     let (namespace, name) = key::split(key);
     all.resource.object_in(namespace, name)

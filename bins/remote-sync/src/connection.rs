@@ -47,7 +47,6 @@ const HEALTHY: Family = Family::gauge(
 );
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
-/// Configuration of a connection.
 pub(crate) struct ConnectionConfig {
     /// The cluster's name in messages and labels.
     pub(crate) name: String,
@@ -62,7 +61,6 @@ pub(crate) struct ConnectionConfig {
 /// A cluster and its connection, shared between the supervising thread and all readers.
 pub(crate) struct Connection {
     settings: ConnectionConfig,
-    /// Watches started.
     pub(crate) watches: AtomicU64,
     stop: Stop,
     state: Mutex<ConnectionState>,
@@ -77,7 +75,6 @@ pub(crate) struct ClusterSession {
     pub(crate) number: u64,
     /// Closed at the end of the session: running requests are aborted and new ones fail.
     pub(crate) client: Client,
-    /// The record of the cluster that answered.
     pub(crate) cluster: ClusterRecord,
     /// Raised at the end of the session.
     pub(crate) stop: Stop,
@@ -101,9 +98,7 @@ struct ConnectionState {
     error: Option<String>,
     /// The start or end of the last session.
     since: Instant,
-    /// Sessions so far.
     sessions: u64,
-    /// Successful and failed probes.
     probes: [u64; 2],
     /// The last iteration of the supervising thread.
     beat: Option<Instant>,
@@ -210,7 +205,6 @@ impl Connection {
         }
     }
 
-    /// The cluster's uid, unless it is unverified.
     pub(crate) fn uid(&self) -> Option<Uid> {
         self.state().cluster.as_ref()?.uid
     }
@@ -220,7 +214,6 @@ impl Connection {
         self.state().marks.clone()
     }
 
-    /// Returns whether the mark of a copy names that cluster.
     pub(crate) fn has_mark(&self, mark: u64) -> bool {
         self.state().marks.contains(mark)
     }
@@ -292,7 +285,6 @@ impl ConnectionState {
     }
 }
 
-/// Logs why credentials that were offered are not used.
 fn log_kept(remote: &str, error: &Error) {
     log::warn!(remote, error:% = error; "keeping the current credentials");
 }

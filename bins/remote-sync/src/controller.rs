@@ -32,7 +32,6 @@ pub(crate) struct Controller {
     pub(crate) local: LocalCluster,
     /// Woken when a cluster may have other credentials, and when the local cluster is connected.
     credentials: Stop,
-    /// Which cluster each remote is.
     pub(crate) records: Arc<ClusterRecords>,
     pub(crate) documents: Arc<DocumentCache>,
     /// Whether the registry was listed; without one all remotes are known at startup.
@@ -92,7 +91,6 @@ impl Controller {
         }))
     }
 
-    /// Starts the local cluster's watches, and all remotes.
     pub(crate) fn start(self: &Arc<Self>, flags: &Flags) -> Result<()> {
         self.watch(None, &self.stop)?;
         remotes::start(self, sidecar::client::load_own(flags))?;
@@ -118,7 +116,6 @@ impl Controller {
         }
     }
 
-    /// Adds a remote, and starts its watches.
     fn add_remote(self: &Arc<Self>, name: &str) -> Result<Arc<RemoteSync>> {
         let (settings, stop) = (&self.context.settings, self.stop.child());
         let readers = vec![stop.clone(), self.stop.clone()];
@@ -145,7 +142,6 @@ impl Controller {
         followed.map(|()| remote)
     }
 
-    /// The current remotes.
     pub(crate) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
         lock(&self.remotes).clone()
     }

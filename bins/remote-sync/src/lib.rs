@@ -56,12 +56,10 @@ const ELECTION: ElectionTiming = ElectionTiming {
     retry: Duration::from_secs(2),
 };
 
-/// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
     runtime::main("remote-sync", &settings::table(), check, run)
 }
 
-/// Turns flags into settings, or prints RBAC roles.
 fn check(flags: &Flags) -> std::result::Result<Invocation<Settings>, String> {
     let settings = Settings::new(flags)?;
     if flags.switch("print-rbac") {
@@ -121,7 +119,6 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     leadership.wait_until_lost()
 }
 
-/// Lets writes under way finish.
 fn wait_for_writes(controller: &Controller) {
     let deadline = Instant::now() + GRACE_PERIOD;
     let remotes = controller.remotes();

@@ -20,7 +20,6 @@ use crate::{
 /// nobody; a check costs microseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Pairs that are named at the end.
 const MAX_NAMES: usize = 20;
 
 /// Something that is not done, and whether it is under way.
@@ -47,7 +46,6 @@ pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     }
 }
 
-/// The error that says what is not done.
 pub(crate) fn unfinished(message: String) -> Error {
     Error::Unavailable { message, retry_after: None, of_object: false }
 }
@@ -69,7 +67,6 @@ pub(crate) fn wait_for_remotes(
     Ok(())
 }
 
-/// Logs the pairs that are not in sync.
 fn log_pairs(controller: &Controller) {
     for remote in controller.remotes().iter() {
         let memory = remote.memory();
@@ -97,7 +94,6 @@ fn left(controller: &Controller, awaits_orphans: bool) -> Vec<Left> {
     remotes.iter().flat_map(|remote| left_of(controller, remote, awaits_orphans)).collect()
 }
 
-/// What is left of one remote.
 fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -> Vec<Left> {
     let (settings, name) = (&controller.context.settings, &remote.name);
     let mut kinds = 0..settings.resources.len();

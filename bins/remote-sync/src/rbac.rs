@@ -21,7 +21,6 @@ const SYSTEM: &str = "kube-system";
 /// The rules of one side, as YAML: for objects in namespaces, and for the others.
 type SideRules = (Vec<String>, Vec<String>);
 
-/// All roles as YAML documents.
 pub(crate) fn print(settings: &Settings) -> String {
     let mapping = &settings.mapping;
     let mut roles = side("source", mapping.source_namespace.as_deref(), source(settings));
@@ -60,7 +59,6 @@ fn rule(group: &str, resources: &[&str], names: &[String], verbs: &str) -> Strin
     format!("- apiGroups: [{group}]\n{names}  resources: [{resources}]\n  verbs: [{verbs}]\n")
 }
 
-/// A rule for the core group.
 fn core(resource: &str, names: &[String], verbs: &str) -> String {
     rule("", &[resource], names, verbs)
 }
@@ -172,7 +170,6 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<String>> {
     roles
 }
 
-/// The kinds' plurals, by group.
 fn kinds(settings: &Settings) -> BTreeMap<&str, Vec<&str>> {
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for wanted in &settings.resources {

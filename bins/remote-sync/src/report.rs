@@ -41,7 +41,6 @@ const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches st
 /// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
 const MAX_PAIRS: usize = 1000;
 
-/// Reports the state of the controller.
 pub(crate) struct Reporter {
     pub(crate) controller: Arc<Controller>,
     pub(crate) leadership: Arc<Leadership>,
@@ -134,7 +133,6 @@ impl Report for Reporter {
 }
 
 impl Reporter {
-    /// The local cluster and all remotes' own.
     fn clusters(&self) -> Vec<Arc<Connection>> {
         let remotes = self.controller.remotes();
         let remotes = remotes.iter().map(|remote| &remote.cluster);
@@ -197,7 +195,6 @@ impl Reporter {
     }
 }
 
-/// The pairs of a remote that are held for a person.
 fn held_pairs(remote: &RemoteSync) -> Option<String> {
     let memory = remote.memory();
     let held = |it: &&PairCondition| it.state == PairState::Held && it.needs_people && !it.ends;

@@ -29,18 +29,16 @@ use crate::{
     },
 };
 
-/// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) operation: Operation,
-    /// Write nothing.
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
     pub(crate) track: Track,
     pub(crate) resources: Vec<ResourceArg>,
     pub(crate) mapping: NameMapping,
     pub(crate) rules: Vec<FieldRules>,
-    /// The names of Secrets to upload.
+    /// Names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
     pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
@@ -50,24 +48,22 @@ pub(crate) struct Settings {
     pub(crate) namespaces: NamespacePolicy,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
-    /// The namespace and the name of the ConfigMap of known clusters; `None` without a namespace.
+    /// Namespace and name of the ConfigMap; `None` outside of a pod without `-namespace`.
     pub(crate) known_clusters: Option<(String, String)>,
     pub(crate) probes: ProbeTiming,
     /// The most objects of a kind on a cluster.
     pub(crate) max_objects: usize,
-    /// The most workers of a remote.
+    /// Per remote.
     pub(crate) workers: usize,
     /// Requests per second to a cluster; 0 means unlimited.
     pub(crate) qps: u32,
-    /// Timeout of a request.
     pub(crate) timeout: Duration,
-    /// Interval between full re-checks, if any.
+    /// Interval between full re-checks.
     pub(crate) resync: Option<Duration>,
-    /// The namespace and the name of the Lease; `None` without leader election.
+    /// Namespace and name of the Lease.
     pub(crate) election: Option<(String, String)>,
 }
 
-/// The task of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Run,
@@ -95,7 +91,6 @@ pub(crate) enum Direction {
     Push,
 }
 
-/// Handling of targets without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanSettings {
     /// How long one must have been without a source; `None` keeps it.
@@ -105,7 +100,6 @@ pub(crate) struct OrphanSettings {
     pub(crate) within: Duration,
 }
 
-/// The policy for targets that are nobody's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AdoptPolicy {
     /// Those that have the source's content become its copies.
@@ -129,7 +123,6 @@ impl Track {
     }
 }
 
-/// The policy for namespaces that were created for targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NamespacePolicy {
     /// They stay.
@@ -138,15 +131,7 @@ pub(crate) enum NamespacePolicy {
     Empty,
 }
 
-/// More worker threads for a remote must be a mistake.
-const MAX_WORKERS: u32 = 256;
-/// A cached object takes a few hundred bytes: more would not fit in memory.
-const MAX_OBJECTS: u32 = 10_000_000;
-/// Far more than a server grants to one client.
-const MAX_REQUESTS: u32 = 1_000_000;
-
 impl Settings {
-    /// Builds settings from flags and environment.
     pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
     }
@@ -184,9 +169,9 @@ impl Settings {
             registry: values::registry(flags, namespace.as_deref())?,
             // At the defaults clustercache's: a lost cluster is tried again after three intervals.
             probes: ProbeTiming { retry: 3 * interval, interval, timeout: timeout / 2 },
-            max_objects: number("max-objects", MAX_OBJECTS)?,
-            workers: number("concurrent-reconciles", MAX_WORKERS)?,
-            qps: flags.number_in("qps", 0..=MAX_REQUESTS)?,
+            max_objects: number("max-objects", 10_000_000)?,
+            workers: number("concurrent-reconciles", 256)?,
+            qps: flags.number_in("qps", 0..=1_000_000)?,
             timeout,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
             election: None,
@@ -204,15 +189,15 @@ impl Settings {
             settings.election = Some((namespace, instance));
         }
         // Roles can be printed without a remote.
-        if !flags.switch("print-rbac") {
-            settings.check_remotes()?;
+        if settings.remotes.is_empty() && settings.registry.is_none() && !flags.switch("print-rbac")
+        {
+            return Err("no remote is configured: set -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector".into());
         }
         settings.check_names()?;
         settings.check_overlap()?;
         Ok(settings)
     }
 
-    /// Burst of requests to a cluster.
     pub(crate) fn burst(&self) -> u32 {
         self.qps + self.qps / 2
     }
@@ -235,22 +220,10 @@ impl Settings {
         !self.mapping.resource_suffix.is_empty()
     }
 
-    /// Returns whether there may be more than one remote.
     pub(crate) fn many(&self) -> bool {
         self.registry.is_some() || self.remotes.len() > 1
     }
 
-    fn check_remotes(&self) -> Result<(), String> {
-        if self.remotes.is_empty() && self.registry.is_none() {
-            return Err(
-                "no remote is configured: set -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector"
-                    .into(),
-            );
-        }
-        Ok(())
-    }
-
-    /// Checks that mapped names can be valid.
     fn check_names(&self) -> Result<(), String> {
         let NameMapping { resource_suffix, namespace_suffix, namespace_prefix: prefix, .. } =
             &self.mapping;
@@ -300,7 +273,6 @@ impl Settings {
         Ok(())
     }
 
-    /// The names of the remotes on the command line.
     fn names(&self) -> impl Iterator<Item = &str> {
         self.remotes.iter().map(|remote| &*remote.name)
     }

@@ -11,7 +11,6 @@ use crate::model::key::ObjectKey;
 /// Bytes that all kept documents may take together.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// The documents of all stores.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentCache(Mutex<Documents>);
 
@@ -32,7 +31,6 @@ struct KeptDocument {
 }
 
 impl DocumentCache {
-    /// A number for another store.
     pub(super) fn add_store(&self) -> u64 {
         let mut documents = lock(&self.0);
         documents.stores += 1;

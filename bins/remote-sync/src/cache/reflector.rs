@@ -38,7 +38,6 @@ const RELIST_INTERVAL: Duration = Duration::from_secs(300);
 
 /// A list to follow: how its objects are read, and who handles their changes.
 pub(crate) trait Watched: Send + 'static {
-    /// The form in which objects are cached.
     type Object: Clone + PartialEq + Send;
 
     /// The kind in log lines.
@@ -103,7 +102,6 @@ impl<W: Watched> Reflector<W> {
         })
     }
 
-    /// Follows the list until the session ends.
     fn follow(&self, session: &ClusterSession) {
         let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
         let mut progress = Progress { watcher, backoff, fresh: true };
@@ -133,7 +131,6 @@ impl<W: Watched> Reflector<W> {
         Ok(kind)
     }
 
-    /// Records a failure; returns how long to wait.
     fn fail(&self, error: Error, progress: &mut Progress) -> Duration {
         let retry = progress.backoff.failed(&error, Instant::now(), fastrand::f64());
         let wait = match error {
@@ -308,7 +305,6 @@ impl<W: Watched> Reflector<W> {
 
 // Functions rather than methods: a reflector is compiled once for each kind of store.
 
-/// The objects to list.
 fn target<'a>(
     kind: &'a ApiResource,
     namespace: Option<&'a str>,

@@ -39,7 +39,6 @@ impl RetryClass {
         }
     }
 
-    /// Returns whether a person has to do something about it.
     pub(crate) const fn needs_people(self) -> bool {
         matches!(self, Self::Refused)
     }

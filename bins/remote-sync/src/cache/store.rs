@@ -20,18 +20,15 @@ use crate::{
     },
 };
 
-/// The objects of one kind on one cluster.
 #[derive(Debug)]
 pub(crate) struct ObjectStore<T> {
     objects: Mutex<Objects<T>>,
     documents: Arc<DocumentCache>,
     /// Its number in `documents`.
     number: u64,
-    /// The most objects that it holds.
     pub(crate) most: usize,
 }
 
-/// There is no room for another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -67,7 +64,6 @@ pub(crate) enum Seen<T> {
 }
 
 impl<T> Seen<T> {
-    /// The uid and the version.
     pub(crate) fn id(&self) -> (Uid, u64) {
         match self {
             Self::Whole(known) => (known.uid, known.version),
@@ -110,7 +106,6 @@ impl<T> Answer<T> {
 }
 
 impl<T: Clone + PartialEq> ObjectStore<T> {
-    /// An empty store for at most `most` objects.
     pub(crate) fn new(documents: &Arc<DocumentCache>, most: usize) -> Arc<Self> {
         let map = BTreeMap::new();
         let objects = Objects { map, complete: 0, lists: 0, version: 0, kind: None, error: None };

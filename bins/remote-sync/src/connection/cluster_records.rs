@@ -31,7 +31,6 @@ use crate::{
 /// Annotation of the ConfigMap: when the last process started.
 const LAST_START: &str = "remote-sync/last-start";
 
-/// The records, shared by all connections.
 #[derive(Default)]
 pub(crate) struct ClusterRecords {
     pub(super) known: Mutex<KnownClusters>,
@@ -39,10 +38,8 @@ pub(crate) struct ClusterRecords {
     map: Option<(String, String)>,
     /// The ConfigMap cannot be used, and the log says so.
     unusable: AtomicBool,
-    /// Nothing is written.
     dry_run: bool,
     local: OnceLock<Arc<Connection>>,
-    /// The ConfigMap was read.
     loaded: AtomicBool,
     /// When the process before this one started, if one did.
     previous_start: OnceLock<Option<SystemTime>>,
@@ -58,7 +55,6 @@ impl ClusterRecords {
         Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
     }
 
-    /// Reads and writes the ConfigMap by this connection.
     pub(crate) fn set_local(&self, local: Arc<Connection>) {
         // There is one local cluster.
         let _ = self.local.set(local);
@@ -106,7 +102,6 @@ impl ClusterRecords {
         Ok(Ok(record))
     }
 
-    /// Forgets a remote that is gone with its Secret.
     pub(crate) fn forget(&self, remote: &str) {
         *lock(&self.forgotten) = Some(Instant::now());
         if lock(&self.known).forget(remote)
@@ -116,7 +111,6 @@ impl ClusterRecords {
         }
     }
 
-    /// Reads all records.
     fn read(&self) -> Result<()> {
         let Some(place) = self.place() else { return Ok(()) };
         let saves = lock(&self.known).saves();

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct ProbeTiming {
     /// Between attempts to connect, apart from jitter.
     pub(crate) retry: Duration,
-    /// Between probes.
     pub(crate) interval: Duration,
-    /// Timeout of a probe.
     pub(crate) timeout: Duration,
 }
 
@@ -22,7 +20,6 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// time.
 const SPREAD: f64 = 0.2;
 
-/// The next thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Due {
     Connect,
@@ -38,7 +35,6 @@ pub(super) struct ProbeSchedule {
     /// The next attempt or probe; `None` before the first credentials.
     next: Option<Instant>,
     pub(super) last_probe: Option<Instant>,
-    /// Failures in a row.
     pub(super) failures: u32,
 }
 
@@ -60,7 +56,6 @@ impl ProbeSchedule {
         self.next.map_or(self.timing.interval, |at| at.saturating_duration_since(now))
     }
 
-    /// The cluster responded to a probe.
     pub(super) fn answered(&mut self, now: Instant) {
         (self.connected, self.failures) = (true, 0);
         (self.last_probe, self.next) = (Some(now), Some(now + self.timing.interval));

@@ -28,14 +28,12 @@ use crate::{
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
-    /// Woken when a session starts or ends.
     readers: Vec<Stop>,
     random: fn() -> f64,
     /// The session, and the configuration that was offered for it last.
     attached: Option<(ClusterSession, ClusterConfig)>,
     /// Decides which failures to connect are logged.
     backoff: Backoff,
-    /// The time of the current iteration.
     now: Instant,
 }
 

@@ -36,9 +36,7 @@ struct WatchedCluster {
     names: NameMapping,
 }
 
-/// Watches the sources of a kind of `-resource`.
 struct SourceWatch(WatchedCluster, KindIndex);
-/// Watches the targets of a kind of `-resource`.
 struct TargetWatch(WatchedCluster, KindIndex);
 /// Watches the targets' Secrets of one name.
 struct SecretWatch(WatchedCluster);

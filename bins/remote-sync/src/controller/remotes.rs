@@ -39,7 +39,6 @@ const MAX_TOTAL_LENGTH: usize = 16 << 20;
 /// The key of Cluster API (`util/secret/consts.go`), then that of Open Cluster Management.
 const KEYS: [&str; 2] = ["value", "kubeconfig"];
 
-/// A Secret with a kubeconfig.
 #[derive(Clone, PartialEq)]
 struct KubeconfigSecret {
     uid: String,
@@ -156,13 +155,11 @@ fn offered_by(store: &Secrets, namespace: &str, name: &str) -> Option<Result<Clu
     }
 }
 
-/// The remotes of the registry.
 struct Registry {
     controller: Arc<Controller>,
     store: Secrets,
     /// By name, with the uid of its Secret.
     members: BTreeMap<String, (Arc<RemoteSync>, String)>,
-    /// The reasons why others are not followed.
     skipped: BTreeMap<String, String>,
 }
 

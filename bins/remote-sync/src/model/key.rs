@@ -7,12 +7,10 @@ use serde_json::Value;
 /// `namespace/name`, or `/name` for a cluster-scoped kind.
 pub(crate) type ObjectKey = Box<str>;
 
-/// The key of an object.
 pub(crate) fn of(namespace: &str, name: &str) -> ObjectKey {
     format!("{namespace}/{name}").into()
 }
 
-/// The namespace and the name in a key.
 pub(crate) fn split(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
@@ -23,7 +21,6 @@ pub(crate) fn namespaced_name(object: &Value) -> (&str, &str) {
     (part("namespace"), part("name"))
 }
 
-/// A pair of one remote.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Pair {
     pub(crate) kind: KindIndex,

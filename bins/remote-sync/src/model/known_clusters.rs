@@ -89,7 +89,6 @@ impl SourceMarks {
         }
     }
 
-    /// Returns whether the mark is one of these.
     pub(crate) fn contains(&self, mark: u64) -> bool {
         self.current == mark || self.former.contains(&mark) || self.unproven.contains(&mark)
     }

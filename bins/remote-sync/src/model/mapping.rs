@@ -40,7 +40,6 @@ impl NameMapping {
         })
     }
 
-    /// The rules for one remote.
     pub(crate) fn names(&self, remote: &str) -> Self {
         self.with(|suffix| suffix.replace(CLUSTER, remote))
     }
@@ -92,12 +91,10 @@ impl NameMapping {
         (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
     }
 
-    /// Namespace and name of the target.
     pub(crate) fn target(&self, namespace: &str, name: &str) -> (String, String) {
         (self.target_namespace(namespace), name.to_owned())
     }
 
-    /// The namespace of the target.
     pub(crate) fn target_namespace(&self, namespace: &str) -> String {
         match (namespace, &self.target_namespace) {
             ("", _) => String::new(),
@@ -106,7 +103,6 @@ impl NameMapping {
         }
     }
 
-    /// Checks that both names are valid.
     pub(crate) fn check(&self, namespace: &str, name: &str) -> Result<(), String> {
         let source = self.source(namespace, name);
         let target = self.target(namespace, name);

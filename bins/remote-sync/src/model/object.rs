@@ -26,7 +26,6 @@ pub struct Cached<R> {
     pub value: R,
 }
 
-/// State that sources and targets have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectState {
     /// 0 for a kind without generations.
@@ -66,7 +65,6 @@ impl SourceObject {
     }
 }
 
-/// The finalizers of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finalizers {
     None,
@@ -128,7 +126,6 @@ fn is_tracking(key: &str) -> bool {
 pub struct ObjectReader {
     pub keys: AnnotationKeys,
     pub finalizer: String,
-    /// Those of one kind.
     pub rules: FieldRules,
 }
 
@@ -206,7 +203,6 @@ impl ObjectReader {
         !is_tracking(key)
     }
 
-    /// The fields of an object that are copied.
     pub fn content<'a>(
         &'a self,
         object: &'a Value,
@@ -290,7 +286,6 @@ pub fn members(of: Option<&Map<String, Value>>, keep: &dyn Fn(&str) -> bool) -> 
     kept
 }
 
-/// The ownerReference of the object that controls this one.
 pub fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().find(|owner| owner["controller"] == true)

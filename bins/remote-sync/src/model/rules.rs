@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-/// The rules for one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldRules {
     /// Fields that the target's own controllers set (`-ignore-field`): part of a new target, and neither written

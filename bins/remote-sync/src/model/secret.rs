@@ -17,7 +17,6 @@ const TYPES: [&str; 5] = [
     "kubernetes.io/tls",
 ];
 
-/// Returns whether a Secret is of a type that is uploaded.
 pub fn is_uploaded(secret: &Value) -> bool {
     secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
 }

@@ -5,7 +5,6 @@ use sidecar::{
     flags::{Flag, common},
 };
 
-/// All flags.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = own();
     // Each program has its own port: they may share a pod.

@@ -16,14 +16,12 @@ use crate::model::{
     rules::{FieldPath, FieldRules},
 };
 
-/// A remote on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remote {
     pub(crate) name: String,
     pub(crate) source: RemoteSource,
 }
 
-/// The location of a remote's kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RemoteSource {
     File(PathBuf),
@@ -87,7 +85,6 @@ fn list<T>(
     all.map(|text| parse(text).ok_or_else(|| wrong(text))).collect()
 }
 
-/// The names of Secrets to upload, without repetitions.
 pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
     let valid = |text: &str| valid_name(text).then(|| text.to_owned());
     let mut names = Vec::new();
@@ -141,7 +138,6 @@ pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
     }
 }
 
-/// The rules for the fields of each of these kinds.
 pub(super) fn rules(flags: &Flags, resources: &[ResourceArg]) -> Result<Vec<FieldRules>, String> {
     let form = "KIND:POINTER, with a JSON pointer to content such as /spec/replicas";
     let ignored = list(flags, "ignore-field", form, |text| {
@@ -218,7 +214,6 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
     Ok(OrphanSettings { grace, most, within })
 }
 
-/// The remotes on the command line.
 pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
     let mut remotes = list(flags, "remote-kubeconfig", "[NAME=]FILE", file)?;
     let form = "[NAME=]NAMESPACE/SECRET[:KEY]";
@@ -272,7 +267,6 @@ fn named(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The registry, if there is one.
 pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Registry>, String> {
     if !flags.is_given("remote-selector") {
         return Ok(None);

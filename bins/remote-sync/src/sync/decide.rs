@@ -13,7 +13,6 @@ use crate::{
 /// An action on a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SyncAction {
-    /// Adds our finalizer to the source.
     AddFinalizer,
     /// Writes the target's status to the source.
     UploadStatus,
@@ -22,7 +21,10 @@ pub(crate) enum SyncAction {
     /// Creates the target, and its namespace if that is missing.
     Create,
     /// Writes the target's mark, which may adopt it, and what else of the source differs.
-    Update { content: bool, metadata: bool },
+    Update {
+        content: bool,
+        metadata: bool,
+    },
     /// Records on the source which generations belong together.
     RecordGenerations,
     /// Reads the object that is missing: absence from a list is no reason to delete the other, or to release it.
@@ -53,7 +55,6 @@ impl SyncAction {
         matches!(self, Self::SyncSecret(_) | Self::DeleteTarget | Self::DeleteNamespace)
     }
 
-    /// The action in logs and as the label of a metric.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::AddFinalizer => "add_finalizer",
@@ -95,7 +96,6 @@ impl SyncAction {
     }
 }
 
-/// The next action.
 pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let source = observed.source.as_ref();
     let terminating = source.is_some_and(|source| source.value.state.terminating);

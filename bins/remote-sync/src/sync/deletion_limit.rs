@@ -12,14 +12,12 @@ use crate::{
     sync::status::Reason,
 };
 
-/// The deletions of one remote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DeletionLimit {
     settings: OrphanSettings,
     kinds: BTreeMap<KindIndex, KindDeletions>,
 }
 
-/// The deletions of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct KindDeletions {
     bucket: TokenBucket,
@@ -112,7 +110,6 @@ impl DeletionLimit {
         waiting.for_each(|waiting| waiting.since = now);
     }
 
-    /// The number of deletions that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.kinds.values().map(|kind| kind.waiting.len()).sum()
     }

@@ -27,11 +27,9 @@ use crate::{
 /// 15 s (kube-controller-manager, `--horizontal-pod-autoscaler-sync-period`).
 const MAX_REPEAT_WAIT: Duration = Duration::from_secs(60);
 
-/// The memory of one remote's pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Memory(BTreeMap<Pair, PairMemory>);
 
-/// The memory of one pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PairMemory {
     /// The last write of content and metadata to the target.
@@ -73,7 +71,6 @@ impl Memory {
         result
     }
 
-    /// Forgets that Secrets were found uploaded.
     pub(crate) fn forget_uploads(&mut self) {
         self.change_all(&mut |memory| memory.uploads.clear());
     }
@@ -94,7 +91,6 @@ impl Memory {
         });
     }
 
-    /// The pairs that are not in sync, in order.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = (&Pair, &PairCondition)> {
         let all = self.0.iter();
         all.filter_map(|(pair, memory)| Some((pair, memory.condition.as_ref()?)))

@@ -128,7 +128,6 @@ impl PairContext<'_> {
             .any(|(kind, store)| store.has_others(&self.target.namespace, |name| !own(kind, name)))
     }
 
-    /// The first thing in the namespace.
     fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
         for kind in discovery::namespaced(client)? {
             if let Some(name) = self.first_of(client, &kind)? {

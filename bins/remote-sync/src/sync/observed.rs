@@ -11,7 +11,6 @@ use crate::{
     settings::{AdoptPolicy, NamespacePolicy, Settings, Track},
 };
 
-/// The observed state of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Observed {
     pub(crate) source: Option<Cached<SourceObject>>,
@@ -32,11 +31,9 @@ pub(crate) struct Observed {
     pub(crate) target_cluster: Option<Uid>,
 }
 
-/// Rules that apply to all pairs of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SyncRules {
     pub(crate) track: Track,
-    /// Targets without a source stay.
     pub(crate) keeps_orphans: bool,
     pub(crate) adopt: AdoptPolicy,
     /// Targets have a namespace that is created for them.
@@ -62,7 +59,6 @@ impl SyncRules {
     }
 }
 
-/// Progress of the current attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Attempt {
     /// Secrets that were compared with what the source's cluster has of them, or uploaded.

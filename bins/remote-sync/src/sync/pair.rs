@@ -108,7 +108,6 @@ impl<'a> PairContext<'a> {
         })
     }
 
-    /// The kind as `-resource` names it.
     pub(crate) fn kind(&self) -> &ResourceArg {
         &self.context.settings.resources[self.id.kind]
     }
@@ -117,7 +116,6 @@ impl<'a> PairContext<'a> {
         SyncRules::new(&self.context.settings, &self.kinds)
     }
 
-    /// Returns whether one of its objects is large.
     pub(crate) fn is_large(&self) -> bool {
         self.source.is_large() || self.target.is_large()
     }
@@ -138,7 +136,6 @@ impl<'a> PairContext<'a> {
         self.source.is_too_large() || self.target.is_too_large()
     }
 
-    /// The observed state.
     pub(crate) fn observe(&self) -> Observed {
         let (remote, reader) = (self.remote, &self.context.reader);
         let (source, target) = (self.source.observe(), self.target.observe());
@@ -187,7 +184,6 @@ impl<'a> PairContext<'a> {
         }
     }
 
-    /// Reads both objects.
     pub(crate) fn refresh(&self) -> Result<()> {
         let uids = (self.source.observe().map(|it| it.uid), self.target.observe().map(|it| it.uid));
         match self.source.get() {
@@ -214,7 +210,6 @@ struct Place<'a> {
 type Access<T> =
     (fn(&ObjectReader, &Value) -> Option<Cached<T>>, fn(&mut Answers) -> &mut Option<Answer<T>>);
 
-/// One object of a pair.
 pub(crate) struct PairObject<'a, T> {
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -259,7 +254,6 @@ impl<'a, T: Clone + PartialEq> PairObject<'a, T> {
         self.place.resource.object_in(&self.namespace, &self.name)
     }
 
-    /// Sends a request to its cluster.
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
         let Place { cluster, remote, most, .. } = &self.place;
         if !self.token.take() {
@@ -298,7 +292,6 @@ impl<'a, T: Clone + PartialEq> PairObject<'a, T> {
         Err(Error::Conflict(format!("{} changed in the meantime", self.at())))
     }
 
-    /// Keeps a response about it.
     pub(crate) fn keep(&self, object: &Value) -> Result<Cached<T>> {
         let cached = self.read(object)?;
         self.store.keep_document(&self.key, &cached, object);
@@ -311,7 +304,6 @@ impl<'a, T: Clone + PartialEq> PairObject<'a, T> {
         self.answer(Answer::object(self.lists.get(), cached));
     }
 
-    /// Notes that the object with this uid is gone.
     pub(crate) fn forget(&self, uid: Uid) {
         self.answer(Answer::absent(self.lists.get(), uid));
     }

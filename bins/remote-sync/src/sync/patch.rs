@@ -9,16 +9,13 @@ use crate::model::{
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject, members},
 };
 
-/// The desired target of a source.
 pub(crate) struct Desired<'a> {
     pub(crate) reader: &'a ObjectReader,
-    /// The source's document.
     pub(crate) source: &'a Value,
     pub(crate) origin: Origin<'a>,
 }
 
 impl Desired<'_> {
-    /// The body that creates the target.
     pub(crate) fn created(&self, place: &Target<'_>) -> Value {
         let mut object = Map::new();
         object.insert("apiVersion".into(), place.resource.api_version().into());
@@ -90,13 +87,11 @@ impl Desired<'_> {
         members(self.source.as_object(), &|key| self.reader.is_content(key))
     }
 
-    /// The labels of the source that are copied.
     fn labels(&self) -> Map<String, Value> {
         let all = self.source["metadata"]["labels"].as_object();
         members(all, &|key| self.reader.copies_label(key))
     }
 
-    /// The annotations of the source that are copied.
     fn copied_annotations(&self) -> Map<String, Value> {
         let all = self.source["metadata"]["annotations"].as_object();
         members(all, &|key| self.reader.copies_annotation(key))
@@ -116,7 +111,6 @@ impl Desired<'_> {
         pairs.map(|(key, value)| (key.clone(), value.into())).into_iter().collect()
     }
 
-    /// The keys of labels and annotations that are copied.
     fn managed(&self) -> String {
         let (labels, annotations) = (self.labels(), self.copied_annotations());
         let labels = labels.keys().map(String::as_str).collect();
@@ -125,7 +119,6 @@ impl Desired<'_> {
     }
 }
 
-/// The labels or the annotations of an object.
 fn old<'a>(body: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
     body["metadata"][field].as_object()
 }
@@ -215,7 +208,6 @@ pub(crate) fn guarded<R>(cached: &Cached<R>) -> Vec<Value> {
     ]
 }
 
-/// JSON patch that appends our finalizer.
 pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> Value {
     let mut patch = guarded(source);
     patch.push(match source.value.finalizers {
@@ -237,7 +229,6 @@ pub(crate) fn release(source: &Cached<SourceObject>, reader: &ObjectReader) -> V
     patch.into()
 }
 
-/// JSON patch that replaces the status.
 pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     let mut patch = guarded(source);
     patch.push(match status {

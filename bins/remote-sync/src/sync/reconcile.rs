@@ -60,7 +60,6 @@ fn reconcile(
     Reconciler { pair, rules, attempt, failed_upload: None, upload_wait: None, large: None }.run()
 }
 
-/// One attempt to bring a pair in sync.
 struct Reconciler<'a> {
     pair: PairContext<'a>,
     rules: SyncRules,

@@ -31,9 +31,7 @@ const TRY_NAMESPACE: Duration = Duration::from_secs(5);
 /// The obstacle of pairs that wait for lists alone.
 pub(crate) const LISTING: &str = "its objects are being listed";
 
-/// Everything between the local cluster and one remote.
 pub(crate) struct RemoteSync {
-    /// The remote's name.
     pub(crate) name: String,
     pub(crate) names: NameMapping,
     /// The remote's own cluster, which is one of the two.
@@ -46,7 +44,6 @@ pub(crate) struct RemoteSync {
     pub(crate) deletions: Mutex<DeletionLimit>,
     /// A Namespace of sources was read.
     pub(crate) has_read_namespace: AtomicBool,
-    /// Raised when the remote is removed.
     pub(crate) stop: Stop,
     /// Woken, too, when a worker's turn has come.
     pub(crate) turns: Stop,
@@ -80,7 +77,6 @@ impl RemoteSync {
         }
     }
 
-    /// Both clusters.
     pub(crate) fn clusters(&self) -> [&Arc<Connection>; 2] {
         [&self.source.cluster, &self.target.cluster]
     }
@@ -126,7 +122,6 @@ impl RemoteSync {
         }
     }
 
-    /// Returns whether the source of a pair is cached.
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
         let (namespace, name) = key::split(&pair.key);
         let (namespace, name) = self.names.source(namespace, name);
@@ -148,12 +143,10 @@ impl RemoteSync {
         lock(&self.memory)
     }
 
-    /// Changes what the requests of a pair showed.
     pub(crate) fn with_answers<T>(&self, pair: &Pair, change: impl FnOnce(&mut Answers) -> T) -> T {
         self.memory().update(pair, |memory| memory.with_answers(change))
     }
 
-    /// The number of sources of a kind.
     pub(crate) fn count_sources(&self, kind: KindIndex) -> usize {
         let mut count = 0;
         self.source.stores[kind].for_each_key(|key| {
