@@ -1,9 +1,7 @@
 //! A cluster as one side of all pairs: stores that reflectors keep up to date, and requests within a rate limit, which
-//! never wait for a connection.
+//! never wait for a connection, with the retries that their failures call for.
 
-pub(crate) mod documents;
 pub(crate) mod reflector;
-pub(crate) mod retry;
 pub(crate) mod store;
 
 use std::{sync::Arc, time::Duration};
@@ -16,11 +14,7 @@ use apiclient::{
     stop::Stop,
 };
 
-use self::{
-    documents::DocumentCache,
-    retry::{RetryClass, classify},
-    store::ObjectStore,
-};
+use self::store::{DocumentCache, ObjectStore};
 use crate::{
     connection::Connection,
     model::{
@@ -124,5 +118,123 @@ impl ApiResources {
     /// The kind, once it was found on both sides.
     pub(crate) fn of(source: &SourceSide, target: &TargetSide, kind: KindIndex) -> Option<Self> {
         Some(Self { source: source.stores[kind].kind()?, target: target.stores[kind].kind()? })
+    }
+}
+
+/// client-go's shortest backoff (`util/workqueue/default_rate_limiters.go:50`), and a longest: a quarter of an
+/// hour, as client-go's longest is, is too long for people who are waiting.
+const FIRST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_secs(300);
+/// Shortest and longest backoff for failures that only a person can fix; the longest is client-go's.
+const FIRST_REFUSED: Duration = Duration::from_secs(30);
+const LONGEST_REFUSED: Duration = Duration::from_secs(1000);
+
+/// The longest Retry-After that is honored for one pair.
+const MAX_PAIR_PAUSE: Duration = Duration::from_secs(300);
+
+/// The reaction that a failure calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RetryClass {
+    /// Somebody else was faster: read again, the first time without a wait.
+    Stale,
+    /// It may succeed soon.
+    Transient,
+    /// The same request would be rejected again.
+    Refused,
+    /// No response: the whole connection is in doubt.
+    Down,
+}
+
+impl RetryClass {
+    /// The value of the metrics' label `reason`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Transient => "transient",
+            Self::Refused => "refused",
+            Self::Down => "down",
+        }
+    }
+
+    pub(crate) const fn needs_people(self) -> bool {
+        matches!(self, Self::Refused)
+    }
+}
+
+pub(crate) fn classify(error: &Error) -> RetryClass {
+    match error {
+        Error::AlreadyExists(_) | Error::Conflict(_) | Error::Gone(_) | Error::TooNew(_) => {
+            RetryClass::Stale
+        }
+        Error::NotFound(_) | Error::Unavailable { .. } => RetryClass::Transient,
+        Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
+        Error::BadConfig(_)
+        | Error::Forbidden(_)
+        | Error::Immutable(_)
+        | Error::Invalid(_)
+        | Error::LeadLost(_)
+        | Error::NamespaceTerminating(_)
+        | Error::NotServed(_)
+        | Error::TooLarge(_) => RetryClass::Refused,
+    }
+}
+
+/// The wait that the server requested for one object alone.
+pub(crate) fn requested_delay(error: &Error) -> Duration {
+    match error {
+        Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
+            (*pause).min(MAX_PAIR_PAUSE)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// The wait after a failure that follows `before` others.
+pub(crate) fn backoff(class: RetryClass, before: u32) -> Duration {
+    let (first, longest, doublings) = match class {
+        RetryClass::Stale if before == 0 => return Duration::ZERO,
+        RetryClass::Stale => (FIRST, LONGEST, before - 1),
+        RetryClass::Transient | RetryClass::Down => (FIRST, LONGEST, before),
+        RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
+    };
+    first.saturating_mul(1 << doublings.min(20)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_of_their_class() {
+        let ms = |class, before| backoff(class, before).as_millis();
+        assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Transient, n)), [5, 10, 20]);
+        assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Stale, n)), [0, 5, 10]);
+        assert_eq!([0, 1].map(|n| ms(RetryClass::Refused, n)), [30_000, 60_000]);
+        let longest = |class| backoff(class, u32::MAX).as_secs();
+        assert_eq!(longest(RetryClass::Transient), 300);
+        assert_eq!(longest(RetryClass::Refused), 1000);
+    }
+
+    #[test]
+    fn what_people_must_mend_is_not_tried_in_a_hot_loop() {
+        let text = || "why".to_owned();
+        assert_eq!(classify(&Error::Invalid(text())), RetryClass::Refused);
+        assert_eq!(classify(&Error::Forbidden(text())), RetryClass::Refused);
+        assert_eq!(classify(&Error::Conflict(text())), RetryClass::Stale);
+        assert_eq!(classify(&Error::Unreachable(text())), RetryClass::Down);
+        let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
+        assert_eq!(classify(&busy), RetryClass::Transient);
+    }
+
+    #[test]
+    fn what_a_server_says_of_one_object_is_for_its_pair_alone() {
+        let asked = |of_object, seconds| {
+            let retry_after = Some(Duration::from_secs(seconds));
+            requested_delay(&Error::Unavailable { message: "busy".into(), retry_after, of_object })
+        };
+        assert_eq!(asked(true, 7), Duration::from_secs(7));
+        assert_eq!(asked(true, 3600), Duration::from_secs(300));
+        assert_eq!(asked(false, 7), Duration::ZERO);
+        assert_eq!(requested_delay(&Error::Conflict("x".into())), Duration::ZERO);
     }
 }

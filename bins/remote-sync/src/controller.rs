@@ -14,7 +14,7 @@ use apiclient::{
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
-    cache::{SourceSide, TargetSide, documents::DocumentCache},
+    cache::{SourceSide, TargetSide, store::DocumentCache},
     connection::{self, ClusterRecords, ClusterSession, Connection, ConnectionConfig},
     model::key::KindIndex,
     settings::{Direction, OWN, Operation, Settings},

@@ -21,7 +21,6 @@ pub mod model;
 
 // Other tasks, and diagnostics.
 mod cleanup;
-mod explain;
 mod once;
 mod rbac;
 mod report;
@@ -78,7 +77,7 @@ fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
         Operation::Run => return run_until_stopped(&controller, flags),
         Operation::Once(limit) => &|| once::finish(&controller, *limit),
         Operation::Cleanup => &|| cleanup::run(&controller),
-        Operation::Explain(wanted) => &|| explain::run(&controller, wanted),
+        Operation::Explain(wanted) => &|| report::explain(&controller, wanted),
     };
     controller.start(flags)?;
     let result = task();

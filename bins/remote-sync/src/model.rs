@@ -6,7 +6,6 @@ pub mod digest;
 pub(crate) mod discovery;
 pub(crate) mod key;
 pub mod known_clusters;
-pub(crate) mod mapping;
 pub mod object;
 pub mod rules;
 pub mod secret;

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, slice};
 use kubeconfig::quoted;
 
 use crate::{
-    model::mapping::CLUSTER,
+    model::key::CLUSTER,
     settings::{NamespacePolicy, RemoteSource, Settings},
 };
 

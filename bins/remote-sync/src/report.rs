@@ -1,13 +1,18 @@
-//! Diagnostics: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and reasons, never the content of an
+//! Diagnostics: `/healthz`, `/readyz`, `/metrics`, `/debug/state` and `-explain`. Names and reasons, never the content of an
 //! object.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::SystemTime,
 };
 
-use apiclient::lock::lock;
+use apiclient::{
+    error::{Error, Result},
+    lock::lock,
+    workqueue::WorkItem,
+};
 use serde_json::{Map, Value, json};
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
@@ -18,9 +23,16 @@ use sidecar::{
 use crate::{
     connection::Connection,
     controller::Controller,
+    model::key::{self, Pair},
+    once,
+    settings::Explained,
     sync::{
+        SyncContext,
+        decide::{SyncAction, next_action},
+        observed::{Attempt, Observed},
+        pair::PairContext,
         remote::RemoteSync,
-        status::{PairCondition, PairState},
+        status::{PairCondition, PairState, Reason},
     },
 };
 
@@ -48,7 +60,7 @@ pub(crate) struct Reporter {
 }
 
 impl Report for Reporter {
-    fn healthy(&self) -> Result<(), String> {
+    fn healthy(&self) -> std::result::Result<(), String> {
         if stuck(self.controller.beat(), LOOP_TIMEOUT) {
             return Err("the queue controller is stuck".into());
         }
@@ -63,7 +75,7 @@ impl Report for Reporter {
     }
 
     /// An unreachable remote, or a kind that is not served, is no reason to restart anything.
-    fn ready(&self) -> Result<(), String> {
+    fn ready(&self) -> std::result::Result<(), String> {
         if self.leadership.follows() {
             return Ok(());
         }
@@ -211,4 +223,70 @@ fn add_cluster(cluster: &Connection, metrics: &mut Metrics) {
         Ok(client) => metrics.add_client(cluster.name(), &client),
         Err(_) => metrics.add_requests(cluster.name(), cluster.requests()),
     }
+}
+
+/// Prints the state of an object's pair, or what the program would do next about it, and why (`-explain`). It only reads.
+///
+/// # Errors
+/// `NotFound` if no remote has such a source or target.
+pub(crate) fn explain(controller: &Controller, wanted: &Explained) -> Result<()> {
+    let Explained { kind, namespace, name } = wanted;
+    once::wait_for_remotes(controller, |remote| remote.obstacle(*kind).is_none())?;
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    let kind_name = &controller.context.settings.resources[*kind];
+    let object = format!("{kind_name} {namespace}{slash}{name}");
+    let mut text = String::new();
+    for remote in controller.remotes().iter() {
+        let names = &remote.names;
+        // The name may be that of either side.
+        let mut pairs: Vec<_> = [
+            names.canonical_of_source(namespace, name),
+            names.canonical_of_target(namespace, name),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(namespace, name)| key::of(namespace, name))
+        .collect();
+        pairs.dedup();
+        for key in pairs {
+            let pair = Pair { kind: *kind, key: key.into() };
+            if let Some(line) = explain_pair(&controller.context, remote, pair) {
+                text.push_str(&format!("{object}, remote {}: {line}\n", remote.name));
+            }
+        }
+    }
+    text.extend(controller.registry_trouble().map(|why| format!("registry: {why}\n")));
+    if text.is_empty() {
+        return Err(Error::NotFound(format!(
+            "{object} is neither a source nor a target of any remote"
+        )));
+    }
+    // Whoever reads it may have closed the pipe.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+/// One line about a pair; `None` if neither of its objects exists.
+fn explain_pair(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option<String> {
+    if let Some(why) = remote.obstacle(key.kind) {
+        return Some(format!("nothing is done: {why}"));
+    }
+    let item = WorkItem { key, urgent: true, large: true, failures: 0 };
+    let pair = PairContext::new(context, remote, &item)?;
+    // A look at uploaded Secrets is due after every start; it is not worth reporting.
+    let observed = Observed { uploads: Vec::new(), ..pair.observe() };
+    if observed.source.is_none() && observed.target.is_none() {
+        return None;
+    }
+    if let Some(sentence) = pair.blocked() {
+        return Some(format!("{}: {sentence}", PairState::Failing.as_str()));
+    }
+    Some(match next_action(&observed, &Attempt::default(), &pair.rules()) {
+        SyncAction::Done(reason) => match reason.map(Reason::condition) {
+            Some(condition) => format!("{}: {}", condition.state.as_str(), condition.reason),
+            None if observed.source.is_none() => "nothing to do, there is no pair".into(),
+            None => PairState::InSync.as_str().into(),
+        },
+        action => format!("next: {}, as {}", action.as_str(), action.reason(&observed)),
+    })
 }

@@ -24,7 +24,7 @@ use crate::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
         key::KindIndex,
-        mapping::{CLUSTER, NameMapping},
+        key::{CLUSTER, NameMapping},
         rules::FieldRules,
     },
 };

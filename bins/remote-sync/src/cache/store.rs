@@ -1,23 +1,20 @@
-//! Store of the objects of one kind on one cluster. Its reflectors alone write it; what a pair's own requests show is kept
+//! Store of the objects of one kind on one cluster, and documents of those that are probably not in sync. Its reflectors alone write it; what a pair's own requests show is kept
 //! as an [`Answer`] until the store has it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     mem,
     ops::Bound::{Included, Unbounded},
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use apiclient::{discovery::ApiResource, error::Error, lock::lock};
+use apiclient::{client::USUAL_OBJECT, discovery::ApiResource, error::Error, json, lock::lock};
 use serde_json::Value;
 
-use crate::{
-    cache::documents::DocumentCache,
-    model::{
-        annotations::Uid,
-        key::{self, ObjectKey},
-        object::Cached,
-    },
+use crate::model::{
+    annotations::Uid,
+    key::{self, ObjectKey},
+    object::Cached,
 };
 
 #[derive(Debug)]
@@ -293,6 +290,63 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
 
     fn objects(&self) -> MutexGuard<'_, Objects<T>> {
         lock(&self.objects)
+    }
+}
+
+/// Bytes that all kept documents may take together.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Documents for workers, so that they need not read them again. Bounded in bytes: the oldest make room for new ones.
+#[derive(Debug, Default)]
+pub(crate) struct DocumentCache(Mutex<Documents>);
+
+#[derive(Debug, Default)]
+struct Documents {
+    /// The oldest first.
+    kept: VecDeque<KeptDocument>,
+    bytes: usize,
+    stores: u64,
+}
+
+#[derive(Debug)]
+struct KeptDocument {
+    store: u64,
+    key: ObjectKey,
+    version: u64,
+    document: Box<[u8]>,
+}
+
+impl DocumentCache {
+    fn add_store(&self) -> u64 {
+        let mut documents = lock(&self.0);
+        documents.stores += 1;
+        documents.stores
+    }
+
+    fn insert(&self, store: u64, key: &str, version: u64, object: &Value) {
+        let Ok(document) = serde_json::to_vec(object) else { return };
+        let mut documents = lock(&self.0);
+        documents.bytes += document.len();
+        let (key, document) = (key.into(), document.into());
+        documents.kept.push_back(KeptDocument { store, key, version, document });
+        while documents.bytes > MAX_BYTES
+            && let Some(oldest) = documents.kept.pop_front()
+        {
+            documents.bytes -= oldest.document.len();
+        }
+    }
+
+    /// Takes the document of this version out, if it is kept.
+    fn take(&self, store: u64, key: &str, version: u64) -> Option<Value> {
+        let mut documents = lock(&self.0);
+        // The newest are the likeliest.
+        let index = documents.kept.iter().rposition(|kept| {
+            (kept.version, kept.store) == (version, store) && *kept.key == *key
+        })?;
+        let KeptDocument { document, .. } = documents.kept.remove(index)?;
+        documents.bytes -= document.len();
+        drop(documents);
+        json::parse(&document, USUAL_OBJECT)
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{
     controller::Controller,
     model::{
         discovery,
+        key::NameMapping,
         key::{self, KindIndex, Pair},
-        mapping::NameMapping,
         object::{Cached, SourceObject, TargetObject, TargetSecret, controller_of},
     },
     sync::{reconcile, remote::RemoteSync},

@@ -12,7 +12,7 @@ use super::{AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, Orpha
 use crate::model::{
     annotations::AnnotationKeys,
     discovery::ResourceArg,
-    mapping::NameMapping,
+    key::NameMapping,
     rules::{FieldPath, FieldRules},
 };
 

@@ -11,10 +11,7 @@ use std::{
 };
 
 use crate::{
-    cache::{
-        retry::{RetryClass, backoff},
-        store::Answer,
-    },
+    cache::{RetryClass, backoff, store::Answer},
     model::{
         annotations::Uid,
         key::Pair,

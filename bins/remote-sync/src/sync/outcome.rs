@@ -4,7 +4,7 @@ use apiclient::{error::Error, event::CoreEvent, lock::lock, workqueue::Reconcile
 use log::Level;
 
 use crate::{
-    cache::retry::{RetryClass, backoff, classify, requested_delay},
+    cache::{RetryClass, backoff, classify, requested_delay},
     model::annotations::Uid,
     sync::{
         memory::PairMemory,

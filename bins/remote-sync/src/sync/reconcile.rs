@@ -12,7 +12,7 @@ use apiclient::{
 };
 
 use crate::{
-    cache::retry::{RetryClass, backoff, classify},
+    cache::{RetryClass, backoff, classify},
     model::key::Pair,
     sync::{
         SyncContext,

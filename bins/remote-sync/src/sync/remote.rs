@@ -13,8 +13,8 @@ use crate::{
     cache::{ApiResources, SourceSide, TargetSide},
     connection::Connection,
     model::{
+        key::NameMapping,
         key::{self, KindIndex, Pair},
-        mapping::NameMapping,
     },
     settings::Settings,
     sync::{

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::cache::documents::MAX_BYTES;
 
 fn uid(last: u8) -> Uid {
     Uid::parse(&format!("00000000-0000-0000-0000-0000000000{last:02x}")).unwrap()
