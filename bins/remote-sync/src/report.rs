@@ -233,23 +233,16 @@ pub(crate) fn explain(controller: &Controller, wanted: &Explained) -> Result<()>
     let Explained { kind, namespace, name } = wanted;
     once::wait_for_remotes(controller, |remote| remote.obstacle(*kind).is_none())?;
     let slash = if namespace.is_empty() { "" } else { "/" };
-    let kind_name = &controller.context.settings.resources[*kind];
-    let object = format!("{kind_name} {namespace}{slash}{name}");
+    let resource = &controller.context.settings.resources[*kind];
+    let object = format!("{resource} {namespace}{slash}{name}");
     let mut text = String::new();
     for remote in controller.remotes().iter() {
         let names = &remote.names;
         // The name may be that of either side.
-        let mut pairs: Vec<_> = [
-            names.canonical_of_source(namespace, name),
-            names.canonical_of_target(namespace, name),
-        ]
-        .into_iter()
-        .flatten()
-        .map(|(namespace, name)| key::of(namespace, name))
-        .collect();
-        pairs.dedup();
-        for key in pairs {
-            let pair = Pair { kind: *kind, key: key.into() };
+        let source = names.canonical_of_source(namespace, name);
+        let target = names.canonical_of_target(namespace, name).filter(|it| Some(*it) != source);
+        for (namespace, name) in source.into_iter().chain(target) {
+            let pair = Pair { kind: *kind, key: key::of(namespace, name).into() };
             if let Some(line) = explain_pair(&controller.context, remote, pair) {
                 text.push_str(&format!("{object}, remote {}: {line}\n", remote.name));
             }

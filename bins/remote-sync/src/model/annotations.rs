@@ -91,7 +91,7 @@ pub struct Origin<'a> {
     pub name: &'a str,
     pub uid: Uid,
     /// The source's generation when its content was written.
-    pub generation: u64,
+    pub generation: u32,
     /// The finalizer of the instance that wrote it.
     pub finalizer: &'a str,
 }

@@ -27,110 +27,21 @@ fn rule_for(role: &Value, resource: &str) -> Value {
     rules.find(|rule| rule["resources"] == json!([resource])).unwrap().clone()
 }
 
-const WHOLE: &str = "\
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: remote-sync-source
-rules:
-  - apiGroups: [\"\"]
-    resources: [configmaps]
-    verbs: [get, list, watch, patch]
-  - apiGroups: [\"\"]
-    resources: [configmaps/status]
-    verbs: [patch]
-  - apiGroups: [\"\"]
-    resources: [configmaps/finalizers]
-    verbs: [update]
-  - apiGroups: [example.com]
-    resources: [widgets, gadgets]
-    verbs: [get, list, watch, patch]
-  - apiGroups: [example.com]
-    resources: [widgets/status, gadgets/status]
-    verbs: [patch]
-  - apiGroups: [example.com]
-    resources: [widgets/finalizers, gadgets/finalizers]
-    verbs: [update]
-  - apiGroups: [\"\"]
-    resources: [secrets]
-    resourceNames: [token-east, \"7-east\", token-west, \"7-west\"]
-    verbs: [get, update]
-  - apiGroups: [\"\"]
-    resources: [secrets]
-    verbs: [create]
-  - apiGroups: [\"\"]
-    resources: [events]
-    verbs: [create]
-  - apiGroups: [\"\"]
-    resources: [namespaces]
-    verbs: [get]
-  - apiGroups: [apiextensions.k8s.io]
-    resources: [customresourcedefinitions]
-    resourceNames: [widgets.example.com, gadgets.example.com]
-    verbs: [get]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: remote-sync-target
-rules:
-  - apiGroups: [\"\"]
-    resources: [configmaps]
-    verbs: [get, list, watch, create, patch, delete]
-  - apiGroups: [example.com]
-    resources: [widgets, gadgets]
-    verbs: [get, list, watch, create, patch, delete]
-  - apiGroups: [\"\"]
-    resources: [secrets]
-    resourceNames: [token, \"7\"]
-    verbs: [get, list, watch]
-  - apiGroups: [\"\"]
-    resources: [namespaces]
-    verbs: [create]
-  - apiGroups: [\"\"]
-    resources: [namespaces]
-    resourceNames: [kube-system]
-    verbs: [get]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: remote-sync
-  namespace: hubs
-rules:
-  - apiGroups: [\"\"]
-    resources: [secrets]
-    resourceNames: [west]
-    verbs: [list, watch]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: remote-sync
-  namespace: own
-rules:
-  - apiGroups: [coordination.k8s.io]
-    resources: [leases]
-    resourceNames: [remote-sync]
-    verbs: [get, update]
-  - apiGroups: [coordination.k8s.io]
-    resources: [leases]
-    verbs: [create]
-  - apiGroups: [\"\"]
-    resources: [configmaps]
-    resourceNames: [remote-sync-known-clusters]
-    verbs: [get, patch]
-  - apiGroups: [\"\"]
-    resources: [configmaps]
-    verbs: [create]
-";
-
+/// The manifests hold a whole role of each side, see below.
 #[test]
-fn all_roles_are_one_text() {
+fn kinds_are_grouped_and_names_are_quoted() {
     let line = "-resource widgets.example.com,configmaps,example.com/v1/gadgets -leader-election \
         -target-secret-name token,7 -source-name-suffix -{cluster} \
         -remote-kubeconfig /etc/east -remote-kubeconfig-secret hubs/west";
-    assert_eq!(roles(&printed(line)), roles(WHOLE));
+    let text = printed(line);
+    assert!(text.contains("resources: [widgets, gadgets]"), "{text}");
+    let roles = roles(&text);
+    let names = |role: usize| rule_for(&roles[role], "secrets")["resourceNames"].clone();
+    assert_eq!(names(0), json!(["token-east", "7-east", "token-west", "7-west"]));
+    assert_eq!((names(1), names(2)), (json!(["token", "7"]), json!(["west"])));
+    let own = ["leases", "leases", "configmaps", "configmaps"].map(str::to_owned).to_vec();
+    assert_eq!(outline(&roles[3]), ("Role".into(), "own".into(), own));
+    assert_eq!(rule_for(&roles[3], "leases")["verbs"], json!(["get", "update"]));
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl<'a> PairContext<'a> {
             namespace: &self.source.namespace,
             name: &self.source.name,
             uid: source.uid,
-            generation: source.value.state.generation.into(),
+            generation: source.value.state.generation,
             finalizer: &self.context.reader.finalizer,
         }
     }

@@ -16,18 +16,17 @@ pub(crate) struct Desired<'a> {
 }
 
 impl Desired<'_> {
+    /// The body that creates the target.
     pub(crate) fn created(&self, place: &Target<'_>) -> Value {
-        let mut object = Map::new();
-        object.insert("apiVersion".into(), place.resource.api_version().into());
-        object.insert("kind".into(), place.resource.kind.as_ref().into());
-        let mut metadata = Map::new();
-        metadata.insert("name".into(), place.name.into());
-        metadata.extend(place.namespace.map(|namespace| ("namespace".into(), namespace.into())));
         let mut annotations = self.copied_annotations();
         annotations.extend(self.origin_annotations());
-        metadata.extend(self.metadata(annotations));
+        let mut metadata = self.metadata(annotations);
+        metadata.insert("name".into(), place.name.into());
+        metadata.extend(place.namespace.map(|namespace| ("namespace".into(), namespace.into())));
+        let mut object = self.content();
+        object.insert("apiVersion".into(), place.resource.api_version().into());
+        object.insert("kind".into(), place.resource.kind.as_ref().into());
         object.insert("metadata".into(), metadata.into());
-        object.extend(self.content());
         object.into()
     }
 

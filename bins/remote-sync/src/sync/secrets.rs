@@ -1,10 +1,7 @@
 //! Secrets on their way to the source's cluster. Both sides are read first: what is there is replaced only if it is ours,
 //! or may be taken.
 
-use std::{
-    ops::ControlFlow::{Break, Continue},
-    sync::Arc,
-};
+use std::ops::ControlFlow::{Break, Continue};
 
 use apiclient::{
     error::{Error, Result},
@@ -14,11 +11,10 @@ use log::Level;
 use serde_json::Value;
 
 use crate::{
-    cache::store::ObjectStore,
     model::{
         annotations::Uid,
         key,
-        object::{Cached, SourceObject, TargetObject, TargetSecret},
+        object::{Cached, SourceObject, TargetObject},
         secret::{self, SecretOwner, SecretStanding},
     },
     sync::{
@@ -38,15 +34,12 @@ impl PairContext<'_> {
         memory: &PairMemory,
     ) -> Vec<Option<Uid>> {
         let (stores, names) = (&self.remote.target.secrets, &self.context.settings.secrets);
-        let stores = stores.iter().zip(names).enumerate();
-        let observe =
-            |(index, (store, name)): (usize, (&Arc<ObjectStore<TargetSecret>>, &String))| {
-                let secret = store.get(&key::of(&self.target.namespace, name))?;
-                let is_uploaded = source
-                    .is_none_or(|source| memory.uploads.contains(&(index, source, secret.version)));
-                secret.value.controller.filter(|_| !is_uploaded)
-            };
-        stores.map(observe).collect()
+        let observed = stores.iter().zip(names).enumerate().map(|(index, (store, name))| {
+            let secret = store.get(&key::of(&self.target.namespace, name))?;
+            let is_uploaded = |source| memory.uploads.contains(&(index, source, secret.version));
+            secret.value.controller.filter(|_| source.is_some_and(|source| !is_uploaded(source)))
+        });
+        observed.collect()
     }
 
     /// Writes a Secret of the target next to the source, unless what is there is the same.

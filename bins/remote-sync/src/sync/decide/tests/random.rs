@@ -1,6 +1,8 @@
 //! Random worlds: from every state the process converges, does nothing that is forbidden, and continues after a
 //! crash as if there had been none.
 
+use std::collections::HashSet;
+
 use fastrand::Rng;
 
 use super::{super::*, ObjectState, world::*};
@@ -128,8 +130,9 @@ fn random_world(rng: &mut Rng) -> World {
     let ours = rng.bool();
     let exists = observed.target.is_some() || rng.bool();
     world.namespace = exists.then_some(Namespace { ours, terminating: false });
-    let controllers = [None, Some(uid(2)), Some(uid(2)), Some(uid(5))];
-    observed.uploads = (0..3).map(|_| one(rng, &controllers)).collect();
+    let (controllers, secrets) =
+        ([None, Some(uid(2)), Some(uid(2)), Some(uid(5))], one(rng, &[0, 3]));
+    observed.uploads = (0..secrets).map(|_| one(rng, &controllers)).collect();
     observed.source_cluster = one(rng, &[Some(hub()), Some(hub()), None]);
     observed.source_marks = marks(observed.source_cluster.is_some(), rng.u8(..6) == 0);
     if observed.source.is_none() && rng.bool() {
@@ -142,7 +145,8 @@ fn random_world(rng: &mut Rng) -> World {
     world.verdict = one(rng, &[Ok(()), grace, Err(Reason::TooMany)]);
     world.used = rng.bool();
     world.rules.adopt = one(rng, &[AdoptPolicy::Equal, AdoptPolicy::Always]);
-    world.rules.deletes_namespaces = rng.bool();
+    let namespaces = [(true, true), (true, false), (false, false)];
+    (world.rules.creates_namespaces, world.rules.deletes_namespaces) = one(rng, &namespaces);
     world.rules.track = one(rng, &[Track::Source, Track::Target]);
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();
@@ -158,8 +162,10 @@ fn is_hidden(world: &World) -> bool {
 
 #[test]
 fn from_anywhere_a_pair_comes_to_rest_without_harm() {
+    let mut modes = HashSet::new();
     for seed in 0..20_000 {
         let mut world = random_world(&mut Rng::with_seed(seed));
+        modes.insert((world.rules, world.observed.uploads.is_empty()));
         if is_hidden(&world) {
             continue;
         }
@@ -167,14 +173,17 @@ fn from_anywhere_a_pair_comes_to_rest_without_harm() {
         let refused = |action: &SyncAction| matches!(action, SyncAction::SyncSecret(index) if world.refused.contains(index));
         let mut rest = world.clone();
         let (steps, _) = rest.attempt(usize::MAX);
-        // The limit and a namespace may keep what is looked at.
+        // The limit and a namespace may keep what is looked at; a namespace may be missing.
         let stays = |action: &SyncAction| {
             refused(action)
                 || matches!(action, SyncAction::DeleteTarget | SyncAction::DeleteNamespace)
+                || *action == SyncAction::Create && rest.lacks_namespace()
         };
         let writes = steps.iter().any(|action| action.writes() && !stays(action));
         assert!(!writes, "seed {seed}: {steps:?} at rest");
     }
+    // Of -track, -adopt and -orphan-grace two each, three of namespaces, Secrets or none, and a status or none.
+    assert_eq!(modes.len(), 96);
 }
 
 #[test]

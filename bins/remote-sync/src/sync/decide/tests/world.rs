@@ -224,6 +224,11 @@ impl World {
         observed.source = observed.source.take().filter(|source| !free(source));
     }
 
+    /// Returns whether no target can be created.
+    pub(super) fn lacks_namespace(&self) -> bool {
+        self.namespace.is_none() && !self.rules.creates_namespaces
+    }
+
     fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<Option<Reason>> {
         match action {
             SyncAction::ConfirmGone if self.observed.source.is_none() => {
@@ -236,6 +241,7 @@ impl World {
                 let is_gone = self.observed.target.is_none();
                 attempt.gone = is_gone.then(|| self.observed.subjects());
             }
+            SyncAction::Create if self.lacks_namespace() => return Some(Some(Reason::NoNamespace)),
             SyncAction::Create if self.namespace.is_none() => {
                 attempt.namespace_created = true;
                 self.namespace = Some(Namespace { ours: true, terminating: false });
