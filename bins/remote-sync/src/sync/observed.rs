@@ -75,6 +75,13 @@ pub(crate) struct Attempt {
     pub(crate) status_tried: bool,
 }
 
+impl Attempt {
+    /// Forgets a proof once it is about something else: a source that came and is in no list again needs a new one.
+    pub(crate) fn check_proof(&mut self, observed: &Observed) {
+        self.gone = self.gone.filter(|subjects| *subjects == observed.subjects());
+    }
+}
+
 /// The source and whether it is terminating, and the target.
 pub(crate) type Subjects = (Option<(Uid, bool)>, Option<Uid>);
 

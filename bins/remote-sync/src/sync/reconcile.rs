@@ -77,6 +77,7 @@ impl<'a> Reconciler<'a> {
         let mut begun = false;
         for _ in 0..MAX_ACTIONS + self.pair.context.settings.secrets.len() {
             let observed = self.pair.observe();
+            self.attempt.check_proof(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             if let SyncAction::Done(reason) = action {
                 return Some(self.end(&observed, reason));

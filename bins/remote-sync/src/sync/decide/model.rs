@@ -157,7 +157,7 @@ fn one_pair_keeps_every_invariant() {
     ];
     for (name, track, deletes_namespaces) in TRACKS {
         let events = Events { track, deletes_namespaces, ..ONE };
-        // With four, a namespace stays: its object, whose creation had no answer, went before its event came.
+        // With four, the namespace of a source that vanished during a restart stays.
         holds(&format!("one pair, {name}"), events, [1, 2], &begins, [2, 3]);
     }
 }

@@ -193,9 +193,10 @@ impl Sync {
     }
 
     /// The next request of an attempt, or its end.
-    fn act(&self, world: &World, attempt: Attempt, steps: &mut Steps) {
+    fn act(&self, world: &World, mut attempt: Attempt, steps: &mut Steps) {
         let (remote, name) = (attempt.remote, attempt.name);
         let view = attempt.passed.clone().unwrap_or_else(|| self.view(world, remote, name));
+        self.rule.check_proof(&view, &mut attempt.progress);
         let act = match attempt.passed {
             Some(_) => SyncAction::DeleteTarget,
             None => self.rule.next(&view, &attempt.progress),

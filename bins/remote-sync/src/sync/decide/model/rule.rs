@@ -74,6 +74,11 @@ impl Rule {
         observed(&self.seen(view)).subjects()
     }
 
+    /// As at the beginning of each step of an attempt.
+    pub(super) fn check_proof(&self, view: &View, attempt: &mut Attempt) {
+        attempt.check_proof(&observed(&self.seen(view)));
+    }
+
     pub(super) fn next(&self, view: &View, attempt: &Attempt) -> SyncAction {
         let (mut attempt, observed) = (attempt.clone(), observed(&self.seen(view)));
         if self.without == Some(Safeguard::Proof) && view.source.is_none() {

@@ -173,6 +173,17 @@ fn a_source_that_is_there_though_in_no_list_is_no_loss() {
 }
 
 #[test]
+fn a_proof_ends_when_a_source_is_seen() {
+    let (mut world, orphan) = (orphan(), orphan().observed);
+    let mut attempt = Attempt { gone: Some(orphan.subjects()), ..Attempt::default() };
+    let next = |attempt: &Attempt| next_action(&orphan, attempt, &rules());
+    assert_eq!(next(&attempt), SyncAction::DeleteTarget);
+    world.observed.source = Some(source(state(1, 1, 1)));
+    attempt.check_proof(&world.observed);
+    assert_eq!(next(&attempt), SyncAction::ConfirmGone, "it may be a list that lacks the source");
+}
+
+#[test]
 fn an_orphan_that_is_kept_stays_as_it_is() {
     let mut world = orphan();
     world.rules.keeps_orphans = true;

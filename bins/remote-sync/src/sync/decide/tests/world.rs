@@ -142,6 +142,7 @@ impl World {
     pub(super) fn attempt(&mut self, most: usize) -> (Vec<SyncAction>, Option<Option<Reason>>) {
         let (mut attempt, mut steps) = (Attempt::default(), Vec::new());
         while steps.len() < most {
+            attempt.check_proof(&self.observed);
             let action = next_action(&self.observed, &attempt, &self.rules);
             if let SyncAction::Done(status) = action {
                 return (steps, Some(status));
