@@ -39,11 +39,10 @@ pub(crate) struct Transport {
 impl Transport {
     /// `name` is the server in messages.
     pub(crate) fn new(name: &str, config: ClusterConfig, timeout: Duration) -> Result<Self> {
-        let server = config.server.parse::<Uri>().ok();
-        let server = server.filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-        let server = server.ok_or_else(|| {
-            Error::bad_config(format!("server {:?} is not a URL with a host", config.server))
-        })?;
+        let server: Uri = config
+            .server
+            .parse()
+            .map_err(|_| Error::bad_config(format!("server {:?} is not a URL", config.server)))?;
         let proxy = dial::proxy(config.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
         let tls = TlsConnector::new(&config, proxy.is_some())?;
         warn(name, &config);
