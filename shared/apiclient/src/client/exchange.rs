@@ -182,7 +182,8 @@ impl Client {
         let (mut state, last) = (self.state(), Instant::now());
         let since = state.refused.map_or(last, |refused| refused.since);
         state.refused = (code == 401).then_some(Refused { since, last });
-        let Some(time) = date.and_then(|date| time::date(&date)) else { return };
+        let date = date.and_then(|date| httpdate::parse_http_date(&date).ok());
+        let Some(time) = date else { return };
         let ahead = time::skew(time, SystemTime::now());
         let before = state.clock.replace(ServerClock { ahead, time, last });
         if ahead.abs() > MAX_SKEW && before.is_none_or(|clock| clock.ahead.abs() <= MAX_SKEW) {
