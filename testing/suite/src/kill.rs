@@ -2,6 +2,8 @@
 
 use dev_apiserver::{Action, Faults, Rule};
 
+use crate::{eventually, pause, sidecar::Sidecar};
+
 /// When the process dies.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
@@ -33,9 +35,30 @@ pub fn hold(faults: &Faults, user: Option<&str>, verb: &str, nth: u32, moment: M
     }
 }
 
+/// Runs the agent until `rule` holds a write, and kills it there; the servers then go on without the fault. False where
+/// the work was done before it came to that write.
+#[track_caller]
+pub fn killed(agent: &mut Sidecar, faults: &Faults, rule: u64, is_done: impl Fn() -> bool) -> bool {
+    let held = eventually("it is held or done", || {
+        // In this order: the write that is held may be the one that makes it done.
+        let done = is_done();
+        let held = faults.hits(rule) > 0;
+        (held || done).then_some(held)
+    });
+    if held {
+        // What was sent takes a moment to be done.
+        pause(10);
+        agent.kill();
+        faults.clear();
+    }
+    held
+}
+
 /// Kills at each write, the nth of each verb, until `killed_at` says that the work was done before it came to that.
-/// Returns how often.
-pub fn at_every_write(killed_at: impl Fn(&str, u32) -> bool) -> usize {
-    let killed = |verb| (1..).take_while(|nth| killed_at(verb, *nth)).count();
-    ["create", "update", "patch", "delete"].into_iter().map(killed).sum()
+/// Its first argument says whether the write is on the hub. Returns how often, the second on the hub.
+pub fn at_every_write(killed_at: impl Fn(bool, &str, u32) -> bool) -> [usize; 2] {
+    [false, true].map(|on_hub| {
+        let killed = |verb| (1..).take_while(|nth| killed_at(on_hub, verb, *nth)).count();
+        ["create", "update", "patch", "delete"].into_iter().map(killed).sum()
+    })
 }

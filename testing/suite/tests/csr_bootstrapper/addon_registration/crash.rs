@@ -2,8 +2,7 @@
 
 use dev_apiserver::SignerOptions;
 use suite::{
-    eventually,
-    kill::{Moment, at_every_write, hold},
+    kill::{Moment, at_every_write, hold, killed},
     needs::{Need, needs},
     pause,
 };
@@ -26,19 +25,8 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
         let told = addon["status"]["conditions"].to_string();
         has_it && has_no_request(&spoke) && told.contains("ClientCertificateUpdated")
     };
-    let held = eventually("it is held or done", || {
-        // In this order: the write that is held may be the one that makes it done.
-        let done = is_done();
-        let held = cluster.faults().hits(rule) > 0;
-        (held || done).then_some(held)
-    });
+    let held = killed(&mut agent, cluster.faults(), rule, is_done);
     if held {
-        if matches!(moment, Moment::After) {
-            // What was sent takes a moment to be done.
-            pause(10);
-        }
-        agent.kill();
-        cluster.faults().clear();
         let again = spoke.start(&[]);
         let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
         eventually_by(&again, &format!("the next start does the rest: {what}"), is_done);
@@ -52,22 +40,15 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     held
 }
 
-fn kill_at_every_write(moment: Moment) {
+/// Also where the write arrives after the next start.
+#[test]
+fn addon_registration_killed_at_each_write_goes_on() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
-    let killed = [false, true]
-        .map(|on_hub| at_every_write(|verb, nth| killed_at(on_hub, verb, nth, moment)));
-    println!("{moment:?}: killed at {killed:?} writes, the second on the hub");
-    assert!(killed[0] >= 3 && killed[1] >= 2, "{killed:?}");
-}
-
-#[test]
-fn addon_registration_killed_after_each_write() {
-    kill_at_every_write(Moment::After);
-}
-
-#[test]
-fn addon_registration_killed_and_the_write_comes_late() {
-    kill_at_every_write(Moment::Late);
+    for moment in [Moment::After, Moment::Late] {
+        let killed = at_every_write(|on_hub, verb, nth| killed_at(on_hub, verb, nth, moment));
+        println!("{moment:?}: killed at {killed:?} writes, the second on the hub");
+        assert!(killed[0] >= 3 && killed[1] >= 2, "{killed:?}");
+    }
 }
