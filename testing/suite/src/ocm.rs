@@ -35,8 +35,8 @@ use crate::{
 };
 
 pub use self::kinds::{
-    addons, applied_works, bindings, claims, clusters, managements, properties, replica_sets,
-    requests, serve_applied_works, serve_claims, serve_properties, sets, templates, works,
+    addons, applied_works, claims, clusters, properties, requests, serve_applied_works,
+    serve_claims, serve_properties, sets, works,
 };
 
 /// Conditions of a ManagedCluster, by their types.

@@ -369,7 +369,7 @@ pub fn rights() -> Vec<Value> {
 }
 
 /// What manifests/csr-bootstrapper alone gives in its namespace.
-pub fn shipped_rights() -> Vec<Value> {
+fn shipped_rights() -> Vec<Value> {
     manifests(&["serviceaccount", "role", "rolebinding"])
 }
 

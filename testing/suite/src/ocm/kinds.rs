@@ -27,23 +27,6 @@ pub fn sets() -> Resource {
     Resource { version, ..resource(GROUP, "managedclustersets", "ManagedClusterSet") }
 }
 
-pub fn bindings() -> Resource {
-    let kind = "ManagedClusterSetBinding";
-    Resource { version: "v1beta2".into(), ..resource(GROUP, "managedclustersetbindings", kind) }
-}
-
-/// Templates of add-ons.
-pub fn templates() -> Resource {
-    let version = ADDONS.1.into();
-    Resource { version, ..resource(ADDONS.0, "addontemplates", "AddOnTemplate") }
-}
-
-/// What a hub knows of an add-on for all clusters.
-pub fn managements() -> Resource {
-    let kind = "ClusterManagementAddOn";
-    Resource { version: ADDONS.1.into(), ..resource(ADDONS.0, "clustermanagementaddons", kind) }
-}
-
 pub fn works() -> Resource {
     resource("work.open-cluster-management.io", "manifestworks", "ManifestWork")
 }
@@ -52,12 +35,6 @@ pub fn works() -> Resource {
 pub fn applied_works() -> Resource {
     let (plural, kind) = ("appliedmanifestworks".into(), "AppliedManifestWork".into());
     Resource { plural, kind, ..works() }
-}
-
-/// What makes a ManifestWork for each cluster of a Placement.
-pub fn replica_sets() -> Resource {
-    let (plural, kind) = ("manifestworkreplicasets".into(), "ManifestWorkReplicaSet".into());
-    Resource { version: "v1alpha1".into(), plural, kind, ..works() }
 }
 
 pub fn requests() -> Resource {

@@ -1,5 +1,5 @@
-//! OCM's own controllers on the real control plane: registration, placement, the addon-manager and the work manager,
-//! once for all tests, left running for the next test program; the control plane ends them.
+//! OCM's own controllers on the real control plane: registration and the addon-manager, once for all tests, left running
+//! for the next test program; the control plane ends them.
 
 use std::{
     fs::{self, File},
@@ -25,12 +25,7 @@ use crate::{
 };
 
 /// The program and the subcommand of each.
-const CONTROLLERS: [[&str; 2]; 4] = [
-    ["registration", "controller"],
-    ["placement", "controller"],
-    ["addon", "manager"],
-    ["work", "manager"],
-];
+const CONTROLLERS: [[&str; 2]; 2] = [["registration", "controller"], ["addon", "manager"]];
 /// Their user, so that the admission policy can tell them from the administrator.
 const USER: &str = "ocm-hub-controller";
 const POLICY: &str = "accept-only-auto";
@@ -93,13 +88,11 @@ fn start(hub: &Cluster, directory: &Path, [program, word]: [&str; 2]) {
         .arg(kubeconfig(hub, directory))
         .args(["--namespace", "open-cluster-management-hub", "--disable-leader-election"])
         .args(["--listen", &format!("127.0.0.1:{}", free_port())]);
-    match program {
-        "registration" => command
+    if program == "registration" {
+        command
             .arg("--feature-gates=ManagedClusterAutoApproval=true")
-            .args(["--auto-approved-csr-users", &Bootstrap::Auto.user()]),
-        "work" => command.arg("--feature-gates=ManifestWorkReplicaSet=true"),
-        _ => &mut command,
-    };
+            .args(["--auto-approved-csr-users", &Bootstrap::Auto.user()]);
+    }
     let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{program} {word}: {error}"));
     fs::write(id(directory, program), child.id().to_string()).expect("its id is written");

@@ -67,16 +67,11 @@ impl Spoke {
 
     /// OCM's work agent, with the hub kubeconfig in a file: the dumper's.
     pub fn start_work_agent(&self, kubeconfig: &Path) -> Sidecar {
-        self.start_work_agent_as(&self.administrators_kubeconfig(), kubeconfig)
-    }
-
-    /// The same with this kubeconfig of the managed cluster.
-    pub fn start_work_agent_as(&self, local: &Path, kubeconfig: &Path) -> Sidecar {
         let mut command = bare(&go("work"));
         command
             .arg("agent")
             .arg("--kubeconfig")
-            .arg(local)
+            .arg(self.administrators_kubeconfig())
             .arg(format!("--workload-source-config={}", kubeconfig.display()))
             .args(["--workload-source-driver=kube", "--status-sync-interval=60s"])
             .args(["--spoke-cluster-name", &self.cluster, "--agent-id", AGENT])
@@ -114,7 +109,7 @@ impl Spoke {
     }
 }
 
-/// A program of OCM's.
+/// A program of Open Cluster Management.
 pub fn go(program: &str) -> PathBuf {
     PathBuf::from(env::var_os("E2E_ASSETS").expect("the real control plane")).join(program)
 }

@@ -1,11 +1,7 @@
 //! The stage of a cluster that OCM's klusterlet operator installs its agent on; only beside the real control plane,
 //! whose build brings the operator along. The rights are those that the operator grants.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{fs, path::Path, sync::OnceLock};
 
 use apiclient::{
     error::Error,
@@ -13,7 +9,7 @@ use apiclient::{
 };
 use serde_json::{Value, json};
 
-use super::Spoke;
+use super::{Spoke, go::go};
 use crate::{
     cluster::{Cluster, resource},
     ocm::{Bootstrap, Hub},
@@ -68,11 +64,6 @@ impl Spoke {
     }
 }
 
-/// A program of Open Cluster Management.
-pub fn asset(name: &str) -> PathBuf {
-    PathBuf::from(env::var_os("E2E_ASSETS").expect("the real control plane")).join(name)
-}
-
 /// Runs the operator, once for all tests of a program; the control plane ends it.
 pub fn operate(managed: &Cluster) -> &'static Sidecar {
     static OPERATOR: OnceLock<Sidecar> = OnceLock::new();
@@ -81,7 +72,7 @@ pub fn operate(managed: &Cluster) -> &'static Sidecar {
         let object = json!({"kind": "Namespace", "metadata": {"name": namespace}});
         ensure(managed, &resource("", "namespaces", "Namespace"), object);
         let file = "0000_00_operator.open-cluster-management.io_klusterlets.crd.yaml";
-        let text = fs::read_to_string(asset("crds").join(file)).expect("the definition");
+        let text = fs::read_to_string(go("crds").join(file)).expect("the definition");
         let definition = serde_yaml::from_str(&text).expect("YAML");
         ensure(managed, &definitions().resource, definition);
         within(60, "Klusterlets are served", || {
@@ -95,7 +86,7 @@ pub fn operate(managed: &Cluster) -> &'static Sidecar {
 }
 
 fn start(namespace: &str, kubeconfig: &Path) -> Sidecar {
-    let mut command = bare(&asset("registration-operator"));
+    let mut command = bare(&go("registration-operator"));
     command
         .args(["klusterlet", "--namespace", namespace, "--disable-leader-election"])
         .arg("--kubeconfig")

@@ -1,12 +1,7 @@
 //! Add-ons of any length fit into the memory that the manifests allow: a hub must not end the heartbeat with them.
 
 use serde_json::{Value, json};
-use suite::{
-    eventually,
-    needs::{Need, needs},
-    sidecar::Sidecar,
-    spoke::Spoke,
-};
+use suite::{eventually, sidecar::Sidecar, spoke::Spoke};
 
 use crate::{
     addon_registration::support::CUSTOM,
@@ -61,36 +56,7 @@ fn conditions_of_200_addons_fit_into_32_mib() {
     fits(&agent);
 }
 
-/// Installs an add-on whose registrations have this many bytes, of which only the first is for a valid Secret.
-fn install_long(spoke: &Spoke, name: &str, namespace: &str, length: usize) {
-    spoke.hub.add_addon(&spoke.cluster, name, namespace);
-    let registrations = json!([{"signerName": CUSTOM}, {"signerName": "x".repeat(length)}]);
-    let status = json!({"registrations": registrations});
-    spoke.hub.set_addon_status(&spoke.cluster, name, &status);
-}
-
 fn has_csr(spoke: &Spoke, addon: &str) -> bool {
     let label = "open-cluster-management.io/addon-name";
     spoke.hub.csrs_of(&spoke.cluster).iter().any(|csr| csr["metadata"]["labels"][label] == addon)
-}
-
-#[test]
-fn addon_left_out_as_longest_follows_when_another_goes() {
-    if !needs(Need::Embedded, "a signer's name may be long") {
-        return;
-    }
-    let (spoke, agent) = joined("addon-longest", &[]);
-    let namespace = spoke.addon_namespace();
-    for number in 0..17 {
-        install_long(&spoke, &format!("a{number}"), &namespace, 14 << 10);
-    }
-    install_long(&spoke, "longest", &namespace, (14 << 10) + 256);
-    // Installed after it, and served.
-    install_long(&spoke, "short", &namespace, 1);
-    eventually("the others have CSRs", || has_csr(&spoke, "short") && has_csr(&spoke, "a0"));
-    assert!(!has_csr(&spoke, "longest"), "{}", agent.log());
-    for number in 0..2 {
-        spoke.hub.delete_addon(&spoke.cluster, &format!("a{number}"));
-    }
-    eventually("it has a CSR", || has_csr(&spoke, "longest"));
 }

@@ -3,6 +3,7 @@
 use apiclient::resource::{Resource, Target};
 use serde_json::{Value, json};
 use suite::{
+    cluster::Cluster,
     needs::{Need, needs},
     ocm::{clusters, serve_claims},
     spoke::Spoke,
@@ -16,6 +17,15 @@ use crate::{
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
+/// Creates a node with this capacity, all of it allocatable.
+pub(crate) fn create(cluster: &Cluster, name: &str, resources: &Value) {
+    let target = NODES.cluster_object(name);
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    cluster.create(&target.siblings(), &node);
+    let status = json!({"capacity": resources, "allocatable": resources});
+    cluster.merge(&target.status(), &json!({"status": status}));
+}
+
 /// A node of this spoke; its name is no other spoke's.
 pub(crate) struct Node<'a> {
     spoke: &'a Spoke,
@@ -25,9 +35,7 @@ pub(crate) struct Node<'a> {
 impl<'a> Node<'a> {
     pub(crate) fn new(spoke: &'a Spoke, name: &str, resources: &Value) -> Self {
         let node = Self { spoke, name: format!("{}-{name}", spoke.namespace) };
-        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}});
-        spoke.managed.create(&NODES.cluster_object(&node.name).siblings(), &object);
-        node.set(resources, resources);
+        create(&spoke.managed, &node.name, resources);
         node
     }
 

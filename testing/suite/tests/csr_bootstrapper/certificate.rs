@@ -1,10 +1,6 @@
-//! Obtaining and rotating the certificate, and what goes wrong, also a crash at every write. Tests
-//! run on either server where both can do it; the others say why not.
+//! Certificates that are rotated. What goes wrong with requests and credentials is in `smoke` and in the model of
+//! `Certificate::sync`.
 
-mod clock;
-pub(crate) mod crash;
 pub(crate) mod forge;
-mod requests;
 pub(crate) mod rotation;
-mod saves;
 pub(crate) mod support;

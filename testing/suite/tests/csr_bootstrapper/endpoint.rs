@@ -48,6 +48,9 @@ fn metrics_count_what_happened() {
         agent.metric("sidecar_consecutive_failures") >= Some(2.0)
     });
     assert!(value("sidecar_lease_renewals_total{result=\"error\"}") >= 2.0);
+    let (code, ready) = agent.ask("/readyz");
+    assert_eq!(code, 200, "the credential is good");
+    assert!(ready.contains("the heartbeat fails: ") && ready.contains(" since 20"), "{ready}");
     let before = beats(&agent);
     spoke.hub_relay.set(Way::Open);
     eventually("the heartbeat goes on", || beats(&agent) > before);

@@ -1,15 +1,11 @@
 //! Hosted mode: the agent runs on a management cluster and joins another one, the spoke.
 
-use apiclient::resource::{Resource, SECRETS};
+use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use suite::{
-    cluster::Cluster,
-    files::Mount,
-    hosted::{Hosted, left},
-    identity,
+    hosted::Hosted,
     listing::list,
-    needs::{Need, needs},
     ocm::{AVAILABLE, HOSTING_CLUSTER, claims, serve_claims},
     real,
     relay::Way,
@@ -20,10 +16,9 @@ use suite::{
 
 use crate::{
     addon::{ADDON, renew, seconds_ago, told},
+    capacity,
     support::{account, beats_again, cluster},
 };
-
-static NODES: Resource = Resource::v1("", "nodes", "Node");
 
 /// A spoke that the hub finds available, with a heartbeat each second.
 pub(crate) fn joined(name: &str, more: &[&str]) -> (Hosted, Sidecar) {
@@ -51,14 +46,9 @@ fn widgets(hosted: &Hosted) -> String {
 }
 
 /// Makes a node with so many widgets.
-fn add_node(hosted: &Hosted, spoke: &Cluster, name: &str, count: &str) {
-    let name = format!("{}-{name}", hosted.stage.namespace);
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-    let target = NODES.cluster_object(&name);
-    spoke.create(&target.siblings(), &node);
-    let all = json!({widgets(hosted): count});
-    let status = json!({"capacity": all, "allocatable": all});
-    spoke.merge(&target.status(), &json!({"status": status}));
+fn add_node(hosted: &Hosted, count: &str) {
+    let name = format!("{}-a", hosted.stage.namespace);
+    capacity::create(&hosted.spoke, &name, &json!({widgets(hosted): count}));
 }
 
 #[track_caller]
@@ -90,7 +80,7 @@ fn hosted_each_thing_is_on_its_cluster() {
         "spec": {"value": "yes"},
     });
     hosted.spoke.create(&kind.everywhere(), &claim);
-    add_node(&hosted, &hosted.spoke, "a", "3");
+    add_node(&hosted, "3");
     let url = "https://spoke.example.com:6443";
     let flags = ["-spoke-external-server-urls", url, "-max-custom-cluster-claims", "1000"];
     let agent = hosted.start(&flags);
@@ -144,7 +134,7 @@ fn hosted_addon_has_its_lease_on_the_management_cluster() {
 fn hosted_cluster_that_is_away_does_not_end_the_heartbeat() {
     let (hosted, agent) = joined("hosted-away", &[]);
     hosted.stage.managed_relay.set(Way::Closed);
-    add_node(&hosted, &hosted.spoke, "a", "3");
+    add_node(&hosted, "3");
     has_capacity(&hosted, "3");
     beats_again(&agent, 3);
     stays("the spoke is well without the management cluster", || available(&hosted) == "True");
@@ -159,32 +149,4 @@ fn hosted_cluster_that_is_away_does_not_end_the_heartbeat() {
     hosted.way.set(Way::Open);
     within(30, "the spoke is well", || available(&hosted) == "True");
     assert!(hosted.stage.credential().is_some());
-}
-
-/// As kubelet mounts what OCM's operator writes: it renews the token next to the kubeconfig.
-#[test]
-fn hosted_token_of_the_spoke_changes_under_the_agent() {
-    if !needs(Need::Embedded, "tokens are revoked") {
-        return;
-    }
-    let hosted = Hosted::new("hosted-mounted");
-    let account = left("spoke")[0]["metadata"]["name"].as_str().expect("a name").to_owned();
-    let token = || identity::token(&hosted.spoke, &hosted.stage.namespace, &account);
-    let root = hosted.stage.directory.path().join("spoke");
-    let mut mount = Mount::new(&root, &["kubeconfig", "token"]);
-    let user = json!({"tokenFile": root.join("token")});
-    let address = hosted.way.address.to_string();
-    let kubeconfig = identity::kubeconfig(&address, &hosted.spoke.ca, &user).to_string();
-    let old = token();
-    mount.publish(&[("kubeconfig", &kubeconfig), ("token", &old)]);
-    let agent = hosted.start_with(&root.join("kubeconfig"), &[]);
-    beats(&hosted, &agent);
-    add_node(&hosted, &hosted.spoke, "a", "3");
-    has_capacity(&hosted, "3");
-    mount.publish(&[("kubeconfig", &kubeconfig), ("token", &token())]);
-    hosted.spoke.server().revoke(&old);
-    agent.wait_for("credentials rotated");
-    add_node(&hosted, &hosted.spoke, "b", "4");
-    has_capacity(&hosted, "7");
-    within(30, "it is well", || available(&hosted) == "True");
 }

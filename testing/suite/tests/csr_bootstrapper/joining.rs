@@ -4,9 +4,7 @@
 //! ends the process, the program goes on; the tests check that it is the same one.
 
 mod moved;
-mod proxy;
 mod recovery;
-mod restart;
 pub(crate) mod support;
 mod switch_hub;
 pub(crate) mod two_hubs;

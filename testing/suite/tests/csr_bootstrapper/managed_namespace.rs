@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use suite::{
     cluster::resource,
     eventually,
-    needs::{Need, needs},
     ocm::{SET_LABEL, clusters, sets},
     spoke::Spoke,
 };
@@ -12,11 +11,6 @@ use suite::{
 use crate::support::joins;
 
 const LABEL: &str = "clusterset.open-cluster-management.io/";
-
-/// Another namespace for each spoke.
-fn name(spoke: &Spoke, suffix: &str) -> String {
-    format!("{}-{suffix}", spoke.namespace)
-}
 
 /// A set of clusters that has this one, and manages these namespaces from now on.
 pub(crate) fn manage(spoke: &Spoke, names: &[&str]) {
@@ -72,7 +66,7 @@ fn becomes_told(spoke: &Spoke, name: &str, status: &str, reason: &str) {
 #[test]
 fn managed_namespace_is_created_labelled_told_and_let_go() {
     let spoke = Spoke::auto("namespaces");
-    let (new, old) = (name(&spoke, "new"), name(&spoke, "old"));
+    let [new, old] = ["new", "old"].map(|suffix| format!("{}-{suffix}", spoke.namespace));
     spoke.managed.create_namespace(&old);
     let namespaces = resource("", "namespaces", "Namespace");
     let others = json!({"metadata": {"labels": {"other-label": "value"}}});
@@ -84,6 +78,17 @@ fn managed_namespace_is_created_labelled_told_and_let_go() {
         becomes_told(&spoke, name, "True", "NamespaceApplied");
     }
     assert_eq!(label(&spoke, &old).expect("it").0["metadata"]["labels"]["other-label"], "value");
+
+    // Others remove the label, and the namespace.
+    let uid = || label(&spoke, &new).map(|(namespace, _)| namespace["metadata"]["uid"].clone());
+    let before = uid();
+    let target = namespaces.cluster_object(&new);
+    spoke.managed.merge(&target, &json!({"metadata": {"labels": null}}));
+    becomes(&spoke, &new, "true");
+    spoke.managed.delete(&target);
+    eventually("another is created", || uid().is_some_and(|uid| Some(uid) != before));
+    becomes(&spoke, &new, "true");
+
     manage(&spoke, &[&new]);
     becomes(&spoke, &old, "false");
     // What the hub lets go while nobody looks is let go by the next process.
@@ -91,38 +96,4 @@ fn managed_namespace_is_created_labelled_told_and_let_go() {
     manage(&spoke, &[]);
     let _agent = joins(&spoke, &[]);
     becomes(&spoke, &new, "false");
-}
-
-#[test]
-fn managed_namespace_that_somebody_changes_is_put_right() {
-    let spoke = Spoke::auto("namespaces-undone");
-    let one = name(&spoke, "one");
-    let _agent = joins(&spoke, &[]);
-    manage(&spoke, &[&one]);
-    becomes(&spoke, &one, "true");
-    let uid = || label(&spoke, &one).map(|(namespace, _)| namespace["metadata"]["uid"].clone());
-    let before = uid();
-    let namespaces = resource("", "namespaces", "Namespace");
-    let target = namespaces.cluster_object(&one);
-    spoke.managed.merge(&target, &json!({"metadata": {"labels": null}}));
-    becomes(&spoke, &one, "true");
-    spoke.managed.delete(&target);
-    eventually("another is created", || uid().is_some_and(|uid| Some(uid) != before));
-    becomes(&spoke, &one, "true");
-}
-
-#[test]
-fn managed_namespace_that_cannot_be_created_is_told() {
-    if !needs(Need::Embedded, "a right is taken away for a moment") {
-        return;
-    }
-    let spoke = Spoke::auto("namespaces-refused");
-    let one = name(&spoke, "one");
-    let rule = spoke.managed.faults().deny("create", "namespaces", "");
-    let _agent = joins(&spoke, &[]);
-    manage(&spoke, &[&one]);
-    becomes_told(&spoke, &one, "False", "NamespaceApplyFailed");
-    spoke.managed.faults().remove(rule);
-    becomes_told(&spoke, &one, "True", "NamespaceApplied");
-    becomes(&spoke, &one, "true");
 }

@@ -1,16 +1,8 @@
 //! `-once`: an init container that waits for the credential.
 
-use suite::{
-    eventually,
-    needs::{Need, needs},
-    ocm::{HEARTBEAT, JOINED},
-    pause,
-    relay::Way,
-    spoke::Spoke,
-    throughout,
-};
+use suite::{eventually, ocm::JOINED, pause, spoke::Spoke, throughout};
 
-use crate::support::{joins, sent};
+use crate::support::joins;
 
 /// Runs it to its end: the exit code, and the log's last line.
 #[track_caller]
@@ -33,96 +25,52 @@ fn once_ends_with_0_when_the_credential_is_there() {
     eventually("the cluster is accepted", || {
         spoke.hub.condition(&spoke.cluster, "HubAcceptedManagedCluster")
     });
-    throughout(1500, "it gave no sign of life", || {
+    throughout(1500, "it sent no heartbeat", || {
         spoke.hub.condition(&spoke.cluster, JOINED).is_none()
     });
 
-    // Again at once, and nobody is asked for anything.
-    ends(&spoke, &[], 0);
+    // The next run asks for nothing, whoever leads.
+    let elect = "-disable-leader-election=false";
+    let _leader = joins(&spoke, &[elect]);
+    ends(&spoke, &[elect, "-wait-timeout", "10"], 0);
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
     assert_eq!(spoke.certificate().expect("a certificate").not_after, certificate.not_after);
 }
 
 #[test]
-fn once_has_no_endpoint_and_no_heartbeat() {
-    if !needs(Need::Embedded, "the embedded hub's log shows it") {
-        return;
-    }
-    let spoke = Spoke::new("bare-once");
-    let mut agent = spoke.start(&["-once"]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
-    assert_eq!(agent.ask("/healthz").0, 0, "nobody listens there");
-    spoke.hub.accept(&spoke.cluster);
-    spoke.hub.approve_csr(&request);
-    assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
-    let mut sent = sent(&spoke);
-    sent.retain(|request| request.name == HEARTBEAT || !request.subresource.is_empty());
-    assert!(sent.is_empty(), "{sent:?}");
-}
-
-#[test]
 fn once_leaves_its_request_to_the_next_start() {
     let spoke = Spoke::new("late-once");
-    let last = ends(&spoke, &["-wait-timeout", "2"], 1);
-    let why = format!("no credential after 2 s: Secret {}/{}", spoke.namespace, spoke.secret);
-    let request = spoke.hub.next_csr(&spoke.cluster);
-    let approve = format!("kubectl certificate approve {request}");
-    assert!(last.contains(&why) && last.contains(&approve), "{last}");
-    let pending = spoke.pending().expect("the request is stored");
-    assert_eq!(pending["csr-name"], request.as_bytes());
-    assert!(spoke.credential().is_none_or(|data| !data.contains_key("tls.crt")));
-
-    // Approved meanwhile: the next start takes what was asked for.
-    spoke.hub.approve_csr(&request);
-    ends(&spoke, &["-wait-timeout", "60"], 0);
-    spoke.wait_for_certificate();
-    assert!(spoke.credential().expect("the Secret")["tls.key"] == pending["tls.key"]);
-    assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
-    // Whoever goes on removes it.
-    let _agent = spoke.start(&[]);
-    eventually("the stored request is removed", || spoke.pending().is_none());
-}
-
-#[test]
-fn once_says_last_why_there_is_no_credential() {
-    let spoke = Spoke::auto("why-once");
-    spoke.delete_secret(&spoke.bootstrap);
-    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
-    assert!(last.contains("no bootstrap kubeconfig"), "{last}");
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    spoke.hub_relay.set(Way::Closed);
-    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
-    assert!(last.contains("no credential after 1 s"), "{last}");
-}
-
-#[test]
-fn once_stopped_early_is_no_success() {
-    let spoke = Spoke::new("stopped-once");
     let mut agent = spoke.start(&["-once", "-wait-timeout", "3600"]);
-    spoke.hub.next_csr(&spoke.cluster);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    assert_eq!(agent.ask("/healthz").0, 0, "nobody listens there");
     pause(200);
     let (code, time) = agent.terminate();
     assert_eq!(code, Some(1), "{}", agent.log());
     // A promise: SIGTERM ends it within a second.
     assert!(time.as_millis() < 1000, "{time:?}");
-    let log = agent.log();
-    let last = log.lines().last().unwrap_or_default();
-    assert!(last.contains("stopped before there was a credential: Secret "), "{last}");
+    assert!(agent.log().contains("stopped before there was a credential: Secret "));
+
+    let last = ends(&spoke, &["-wait-timeout", "2"], 1);
+    let why = format!("no credential after 2 s: Secret {}/{}", spoke.namespace, spoke.secret);
+    let approve = format!("kubectl certificate approve {request}");
+    assert!(last.contains(&why) && last.contains(&approve), "{last}");
+    let pending = spoke.pending().expect("the request is stored");
+    assert_eq!(pending["csr-name"], request.as_bytes());
+
+    // Approved meanwhile: the next start takes what was asked for.
+    spoke.hub.approve_csr(&request);
+    ends(&spoke, &["-wait-timeout", "60"], 0);
+    assert!(spoke.credential().expect("the Secret")["tls.key"] == pending["tls.key"]);
+    assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
 }
 
 #[test]
-fn once_waits_for_no_election() {
-    let spoke = Spoke::auto("lead-once");
-    // Somebody leads.
-    let _agent = joins(&spoke, &["-disable-leader-election=false"]);
-    ends(&spoke, &["-disable-leader-election=false", "-wait-timeout", "10"], 0);
-}
-
-#[test]
-fn once_without_time_checks_and_asks_nobody() {
-    let spoke = Spoke::new("check-once");
+fn once_says_last_why_there_is_no_credential() {
+    let spoke = Spoke::auto("why-once");
     let last = ends(&spoke, &["-wait-timeout", "0"], 1);
     assert!(last.contains("there is no credential: Secret "), "{last}");
-    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty());
-    assert!(spoke.pending().is_none_or(|data| data.is_empty()));
+    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "without time, nobody is asked");
+    spoke.delete_secret(&spoke.bootstrap);
+    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
+    assert!(last.contains("no bootstrap kubeconfig"), "{last}");
 }

@@ -4,13 +4,13 @@
 
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     os::unix::fs::{PermissionsExt, symlink},
     path::PathBuf,
     process::Command,
 };
 
-use rustls::{DEFAULT_VERSIONS, version::TLS12};
+use rustls::DEFAULT_VERSIONS;
 use suite::{
     eventually, https,
     ocm::AVAILABLE,
@@ -20,16 +20,11 @@ use suite::{
     within,
 };
 
-/// The agent, and its port for HTTPS.
+/// The agent, and its port for HTTPS: the container's program and arguments, where `/spoke` is `volumes` and 8443 is that
+/// port.
 pub(crate) fn start(spoke: &Spoke, more: &[&str]) -> (Sidecar, u16) {
-    let port = free_port();
-    (start_on(spoke, port, more), port)
-}
-
-/// The container's program and arguments, where `/spoke` is `volumes` and 8443 is `https`.
-fn start_on(spoke: &Spoke, https: u16, more: &[&str]) -> Sidecar {
     let volumes = volumes(spoke);
-    let port = free_port();
+    let (port, https) = (free_port(), free_port());
     let registration = volumes.join("registration");
     if !registration.exists() {
         symlink(program("csr-bootstrapper"), &registration).expect("the link at the image's root");
@@ -46,7 +41,7 @@ fn start_on(spoke: &Spoke, https: u16, more: &[&str]) -> Sidecar {
     command.arg(format!("--namespace={}", spoke.namespace));
     command.arg(format!("--listen=127.0.0.1:{https}"));
     command.args(["--metrics-port", &port.to_string()]).args(VERBOSE).args(more);
-    Sidecar::spawn(command, port)
+    (Sidecar::spawn(command, port), https)
 }
 
 fn volumes(spoke: &Spoke) -> PathBuf {
@@ -80,24 +75,6 @@ pub(crate) fn alone(name: &str) -> Spoke {
 pub(crate) fn healthy(port: u16) {
     eventually("the port is served", || TcpStream::connect(("127.0.0.1", port)).ok());
     assert_eq!(https::get(port, "/healthz", DEFAULT_VERSIONS).expect("an answer").0, 200);
-}
-
-#[test]
-fn probes_are_answered_by_tls_1_3_alone() {
-    let spoke = alone("operator-tls");
-    let (_agent, port) = start(&spoke, &["--tls-min-version=VersionTLS12"]);
-    healthy(port);
-    assert!(https::get(port, "/healthz", &[&TLS12]).is_err());
-}
-
-#[test]
-fn a_port_that_is_taken_is_a_sentence() {
-    let spoke = alone("operator-port");
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = taken.local_addr().expect("its address").port();
-    let mut agent = start_on(&spoke, port, &[]);
-    assert_eq!(agent.wait().code(), Some(1));
-    agent.wait_for(&format!("address 127.0.0.1:{port} cannot be served"));
 }
 
 #[test]

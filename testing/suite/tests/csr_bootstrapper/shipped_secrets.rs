@@ -114,20 +114,3 @@ fn unwritable_secrets_are_told_until_applied_again() {
         eventually("all is well", || agent.ask("/readyz").1 == "ok\n");
     }
 }
-
-#[test]
-fn request_that_cannot_be_emptied_is_told_while_ready() {
-    if !needs(Need::Embedded, "the spoke has a server of its own") {
-        return;
-    }
-    let spoke = stage("unemptied", Bootstrap::Manual);
-    let agent = spoke.start(&[]);
-    let csr = spoke.hub.next_csr(&spoke.cluster);
-    spoke.managed.merge(&SECRETS.object(&spoke.namespace, PENDING), &json!({"immutable": true}));
-    spoke.hub.approve_csr(&csr);
-    spoke.wait_for_certificate();
-    is_told(&spoke, &agent, &format!("{PENDING} is immutable: delete it"));
-    assert_eq!(agent.ask("/readyz").0, 200);
-    ship_again(&spoke, PENDING);
-    eventually("it is over", || !agent.ask("/readyz").1.contains("immutable"));
-}

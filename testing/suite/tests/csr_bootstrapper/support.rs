@@ -145,12 +145,6 @@ pub(crate) fn count(spoke: &Spoke, what: &str) -> usize {
     sent(spoke).iter().filter(|request| words(request) == what).count()
 }
 
-/// How many of them were answered well.
-pub(crate) fn arrived(spoke: &Spoke, what: &str) -> usize {
-    let good = |request: &&Request| words(request) == what && (200..300).contains(&request.code);
-    sent(spoke).iter().filter(good).count()
-}
-
 /// The ManagedCluster, which is there.
 pub(crate) fn cluster(spoke: &Spoke) -> Value {
     spoke.hub.managed_cluster(&spoke.cluster).expect("the ManagedCluster")

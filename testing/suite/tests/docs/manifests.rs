@@ -205,6 +205,20 @@ fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
     }
 }
 
+/// Deleting the Klusterlet would detach its cluster.
+#[test]
+fn replica_set_of_the_image_orphans_the_klusterlet_and_owns_one_field() {
+    let all = documents(&root().join("hub/manifestworkreplicaset.yaml"));
+    let set = all.iter().find(|it| it["kind"] == "ManifestWorkReplicaSet").expect("the set");
+    let template = &set["spec"]["manifestWorkTemplate"];
+    assert_eq!(template["deleteOption"]["propagationPolicy"], "Orphan");
+    let [config] = &array(&template["manifestConfigs"])[..] else { panic!("{template}") };
+    assert_eq!(config["updateStrategy"]["type"], "ServerSideApply");
+    let klusterlet = &template["workload"]["manifests"][1];
+    let fields: Vec<_> = klusterlet["spec"].as_object().expect("fields").keys().collect();
+    assert_eq!(fields, ["imagePullSpec"]);
+}
+
 /// The klusterlet operator's pods declare no ports: the monitors put the programs' own behind their addresses, and the
 /// policy lets these in.
 #[test]

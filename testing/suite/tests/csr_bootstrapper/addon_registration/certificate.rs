@@ -25,29 +25,6 @@ pub(crate) fn keys(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
 }
 
-#[test]
-fn addon_registration_of_two_signers_and_of_one_twice() {
-    let (spoke, _agent, namespace) = stage("addon-two", &[]);
-    let all = json!([
-        {"signerName": KUBE_CLIENT},
-        {"signerName": CUSTOM},
-        {"signerName": CUSTOM, "subject": {"user": "second"}},
-    ]);
-    add(&spoke, &namespace, &all);
-    let both = eventually("it asks for both", || Some(csrs(&spoke)).filter(|all| all.len() == 2));
-    for csr in both {
-        let name = csr["metadata"]["name"].as_str().expect("a name");
-        spoke.hub.approve_csr(name);
-        if csr["spec"]["signerName"] == CUSTOM {
-            sign(&spoke, name, &user(&spoke));
-        }
-    }
-    certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    let (data, _) = certificate(&spoke.managed, &namespace, CUSTOM_SECRET, None);
-    assert_eq!(keys(&data), ["cluster-name", "tls.crt", "tls.key"]);
-    stays("no more", || csrs(&spoke).len() == 2);
-}
-
 /// The namespace comes after the certificate.
 #[test]
 fn addon_registration_namespace_missing_at_first() {

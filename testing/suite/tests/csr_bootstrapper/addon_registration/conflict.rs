@@ -99,20 +99,6 @@ fn secrets_of_others_are_left_whatever_an_add_on_names() {
     are_left(&spoke, &conflicts);
 }
 
-#[test]
-fn secret_that_its_owner_empties_gets_the_credential() {
-    let (spoke, _agent, namespace) = stage("addon-emptied", &[]);
-    let theirs = [("password".to_owned(), b"theirs".to_vec())].into();
-    spoke.managed.put_secret(&namespace, KUBE_CLIENT_SECRET, &theirs);
-    install(&spoke, ADDON, &namespace);
-    told(&spoke, "ClusterCertificateRotated", "False");
-    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
-    spoke.managed.merge(&secret, &json!({"data": {"password": null}}));
-    spoke.hub.approve_next(&spoke.cluster);
-    certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    told(&spoke, "ClusterCertificateRotated", "True");
-}
-
 /// Hosted add-ons have one namespace by default.
 #[test]
 fn addons_of_two_clusters_in_one_namespace_do_not_fight() {

@@ -1,5 +1,5 @@
-//! From the program to OCM's own agent with the credential of an add-on, on the real control plane alone; both ways are in
-//! klusterlet.rs.
+//! From the program to OCM's own agent with the credential of an add-on, on the real control plane alone; the way
+//! back is in smoke/takeover.rs for the cluster's own credential.
 
 use apiclient::resource::SECRETS;
 use serde_json::json;

@@ -37,20 +37,10 @@ impl PublicKeyData for Point {
 
 /// For the key in the request `pem`.
 pub(crate) fn certificate(pem: &[u8], subject: &Subject) -> String {
-    signed(&Point(point(pem)), subject)
-}
-
-/// With a key of its own, which comes behind it.
-pub(crate) fn pair(subject: &Subject) -> (String, String) {
-    let key = KeyPair::generate().expect("a key");
-    (signed(&key, subject), key.serialize_pem())
-}
-
-fn signed(key: &impl PublicKeyData, subject: &Subject) -> String {
     let authority = KeyPair::generate().expect("a key");
     let issuer = Issuer::new(CertificateParams::default(), authority);
-    let certificate = params(subject).signed_by(key, &issuer).expect("a certificate");
-    certificate.pem()
+    let key = Point(point(pem));
+    params(subject).signed_by(&key, &issuer).expect("a certificate").pem()
 }
 
 fn params(subject: &Subject) -> CertificateParams {

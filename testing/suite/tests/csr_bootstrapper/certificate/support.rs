@@ -66,17 +66,9 @@ pub(crate) fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().expect("a name").to_owned()
 }
 
-pub(crate) fn uid(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().expect("a uid").to_owned()
-}
-
 /// What was asked with.
 pub(crate) fn pem(csr: &Value) -> Vec<u8> {
     BASE64_STANDARD.decode(csr["spec"]["request"].as_str().expect("a request")).expect("base64")
-}
-
-pub(crate) fn delete(spoke: &Spoke, name: &str) {
-    spoke.hub.cluster.delete(&global(&ocm::requests(), name));
 }
 
 /// The agent asks for nothing more for as long as given.

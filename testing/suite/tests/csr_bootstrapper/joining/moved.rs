@@ -8,32 +8,9 @@ use suite::{
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     spoke::{Spoke, UNKNOWN},
-    throughout,
 };
 
-use crate::{
-    joining::support::{
-        bootstrap_unknown, joined, kubeconfig, let_in, roles, settled, stays_as_it_is,
-    },
-    support::asking,
-};
-
-#[test]
-fn another_hub_while_a_request_waits_at_the_first() {
-    if !needs(Need::Embedded, "there is a second hub") {
-        return;
-    }
-    let (mut spoke, sidecar, request) = asking("moved-waiting");
-    let hub = Hub::new();
-    spoke.put_bootstrap(&hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual));
-    let old = std::mem::replace(&mut spoke.hub, hub);
-    let_in(&spoke);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["bootstrap"]);
-    // An answer from there comes too late.
-    old.approve_csr(&request);
-    stays_as_it_is(&spoke, &mut { sidecar });
-}
+use crate::joining::support::{bootstrap_unknown, joined, roles, settled, stays_as_it_is};
 
 #[test]
 fn the_hub_was_set_up_anew_with_its_old_authority() {
@@ -57,31 +34,6 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
     settled(&spoke, &sidecar);
     assert_eq!(roles(&spoke), ["bootstrap"]);
     assert!(sidecar.alive(), "{}", sidecar.log());
-}
-
-/// The old hub still renews the agent's certificate, which is of no use next to the new hub's kubeconfig.
-#[test]
-fn request_at_the_new_hub_outlives_a_restart_and_the_secret() {
-    if !needs(Need::Embedded, "there is a second hub") {
-        return;
-    }
-    let (mut spoke, mut sidecar) = joined("moved-restart");
-    let hub = Hub::new();
-    spoke.put_bootstrap(&hub.bootstrap_kubeconfig(&hub.cluster.address, Bootstrap::Manual));
-    let request = hub.next_csr(&spoke.cluster);
-    sidecar.kill();
-    let sidecar = spoke.start(&[]);
-    sidecar.wait_for(&format!("CSR {request} is not approved yet"));
-    spoke.delete_secret(&spoke.secret);
-    throughout(3000, "nothing is requested at the old hub", || roles(&spoke).len() == 1);
-    hub.approve_csr(&request);
-    hub.accept(&spoke.cluster);
-    let old = std::mem::replace(&mut spoke.hub, hub);
-    settled(&spoke, &sidecar);
-    let now = kubeconfig(&spoke.credential().expect("the Secret"));
-    assert!(now.contains(&spoke.hub.cluster.address), "{now}");
-    assert_eq!(roles(&spoke), ["bootstrap"], "{}", sidecar.log());
-    assert_eq!(old.csrs_of(&spoke.cluster).len(), 1);
 }
 
 #[test]

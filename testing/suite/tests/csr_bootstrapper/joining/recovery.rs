@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use dev_apiserver::{Action, Rule};
 use suite::{
-    eventually,
-    identity::{Data, token_in},
     needs::{Need, needs},
     spoke::Spoke,
     within,
@@ -14,53 +12,10 @@ use suite::{
 use crate::{
     joining::support::{
         bootstrap_unknown, is_seen, joined, roles, settled, stays_as_it_is, version,
-        wait_for_another, waits,
+        wait_for_another,
     },
     support::make_cluster,
 };
-
-// ocm spokeagent_recovery_test.go:25
-#[test]
-fn the_bootstrap_file_comes_later_and_in_halves() {
-    let spoke = Spoke::auto("recover-file");
-    let whole = spoke.bootstrap_kubeconfig();
-    let file = spoke.directory.path().join("bootstrap.kubeconfig");
-    let mut sidecar = spoke.start_as(|command| {
-        command.arg("-bootstrap-kubeconfig").arg(&file);
-    });
-    sidecar.wait_for("no valid bootstrap kubeconfig");
-    spoke.write_bootstrap(&whole[..whole.len() / 2]);
-    sidecar.wait_for_times("no valid bootstrap kubeconfig", 2);
-    waits(&spoke, &mut sidecar, "there is no bootstrap kubeconfig");
-    spoke.write_bootstrap(&whole);
-    settled(&spoke, &sidecar);
-}
-
-// ocm spokeagent_rebootstrap_test.go:476
-#[test]
-fn the_bootstrap_token_ends_while_a_request_waits() {
-    if !needs(Need::Embedded, "a token can be revoked") {
-        return;
-    }
-    let spoke = Spoke::new("recover-revoked");
-    let first = spoke.bootstrap_kubeconfig();
-    spoke.put_bootstrap(&first);
-    let sidecar = spoke.start(&[]);
-    let request = spoke.hub.next_csr(&spoke.cluster);
-    spoke.hub.cluster.server().revoke(&token_in(&first));
-    spoke.hub_relay.cut();
-    sidecar.wait_for("Unauthorized");
-    spoke.delete_secret(&spoke.bootstrap);
-    eventually("it says what is missing", || {
-        let (code, why) = sidecar.ask("/readyz");
-        code == 503 && why.contains("there is no bootstrap kubeconfig to request one with")
-    });
-    spoke.hub.approve_csr(&request);
-    spoke.hub.accept(&spoke.cluster);
-    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["bootstrap"], "the request from before");
-}
 
 // Of upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`), a bootstrap kubeconfig alone is in
 // smoke/join.rs, both in restart.rs, an expired credential in certificate/clock.rs.
@@ -99,24 +54,6 @@ fn bootstrap_identity_that_may_only_post_and_get_joins() {
     assert!(spoke.hub.managed_cluster(&spoke.cluster).is_none());
     make_cluster(&spoke, true);
     is_seen(&spoke.hub, &spoke.cluster);
-}
-
-/// The program remembers the hub.
-#[test]
-fn emptied_secret_comes_back_without_bootstrap_kubeconfig() {
-    let (spoke, sidecar) = joined("emptied");
-    let before = spoke.credential().expect("the Secret");
-    spoke.delete_secret(&spoke.bootstrap);
-    sidecar.wait_for("no valid bootstrap kubeconfig");
-    let foreign: Data = [("theirs".to_owned(), b"stays".to_vec())].into();
-    spoke.put_secret(&spoke.secret, &foreign);
-    let now = wait_for_another(&spoke, &before);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["agent", "bootstrap"], "{}", sidecar.log());
-    assert_eq!(now["theirs"], b"stays");
-    for key in ["kubeconfig", "cluster-name"] {
-        assert_eq!(now[key], before[key], "{key}");
-    }
 }
 
 /// Longer than the others: 30 to 60 s tell a refusal from a hub that restarts, and the loop looks every 15 s.

@@ -13,44 +13,11 @@ use suite::{
 
 use crate::{
     joining::{
-        support::{gives_signs, roles},
+        support::roles,
         two_hubs::{SECONDS, TwoHubs},
     },
     support::beats_again,
 };
-
-// ocm spokeagent_switch_hub_test.go: hub1 is down and timeout
-#[test]
-fn hub_that_is_down_is_left_after_the_timeout() {
-    let mut stage = TwoHubs::new("switch-down", Bootstrap::Manual);
-    let mut agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
-    stage.spoke.hub_relay.set(Way::Closed);
-    let second = stage.second.clone();
-    // The selection follows the heartbeat.
-    let request = within(10, "it asks hub2", || second.open_csr(&stage.spoke.cluster));
-    second.approve_csr(&request);
-    second.accept(&stage.spoke.cluster);
-    stage.is_on_second(&agent);
-    agent.wait_for("took no heartbeat for 3 s");
-    // hub1 is back: there is no reason to leave hub2.
-    stage.spoke.hub_relay.set(Way::Open);
-    gives_signs(&stage.spoke);
-    stays("it stays on hub2", || stage.spoke.count_events("BootstrapSelected") == 2);
-    assert!(agent.alive(), "{}", agent.log());
-}
-
-#[test]
-fn a_hub_that_waits_for_a_person_is_left_only_when_it_is_down() {
-    let stage = TwoHubs::new("switch-pending", Bootstrap::Manual);
-    let agent = stage.start(&["-hub-connection-timeout-seconds", "1"]);
-    let (hub, cluster) = (&stage.spoke.hub, &stage.spoke.cluster);
-    hub.next_csr(cluster);
-    throughout(5000, "it asks hub1 alone", || stage.second.csrs_of(cluster).is_empty());
-    assert_eq!(stage.spoke.count_events("BootstrapSelected"), 1, "{}", agent.log());
-    stage.spoke.hub_relay.set(Way::Closed);
-    within(SECONDS, "it asks hub2", || stage.second.open_csr(cluster));
-    agent.wait_for("issued no certificate for 1 s");
-}
 
 /// Bootstrap tokens live for hours, and certificates are renewed without them.
 #[test]

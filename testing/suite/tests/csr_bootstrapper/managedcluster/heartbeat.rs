@@ -10,24 +10,7 @@ use suite::{
     throughout,
 };
 
-use crate::support::{beats, beats_again, count, joined, renews};
-
-// ocm managedcluster_lease_test.go:130
-#[test]
-fn lease_duration_change_is_followed_at_once() {
-    let (spoke, agent) = joined("duration", &[]);
-    eventually("the heartbeat begins", || beats(&agent) >= 1.0);
-    let before = beats(&agent);
-    throughout(1500, "a minute is not over", || beats(&agent) == before);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    eventually("three heartbeats", || beats(&agent) >= before + 3.0);
-    let interval = agent.metric("sidecar_lease_renewal_interval_seconds").expect("the metric");
-    assert!(interval >= 0.9, "{interval}");
-    spoke.hub.set_lease_duration(&spoke.cluster, 60);
-    agent.wait_for("period=60.0");
-    let before = beats(&agent);
-    throughout(2500, "a minute is not over", || beats(&agent) <= before + 1.0);
-}
+use crate::support::{beats, beats_again, count, renews};
 
 /// The hub makes the Lease when it likes; it is looked for meanwhile, and not made.
 #[test]

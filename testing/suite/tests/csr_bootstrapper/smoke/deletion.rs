@@ -7,7 +7,7 @@ use serde_json::json;
 use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays, throughout};
 
 use crate::{
-    addon_registration::support::*,
+    addon_registration::{certificate::keys, support::*},
     support::{beats, beats_again, joins},
 };
 
@@ -28,7 +28,8 @@ fn addon_credential_follows_signer_and_namespace_and_goes() {
     gone(&spoke.managed, &other, KUBE_CLIENT_SECRET);
     let name = spoke.hub.approve_next(&spoke.cluster);
     sign(&spoke, &name, &user(&spoke));
-    certificate(&spoke.managed, &other, CUSTOM_SECRET, None);
+    let (data, _) = certificate(&spoke.managed, &other, CUSTOM_SECRET, None);
+    assert_eq!(keys(&data), ["cluster-name", "tls.crt", "tls.key"]);
     has_driver(&spoke, "");
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
     gone(&spoke.managed, &other, CUSTOM_SECRET);

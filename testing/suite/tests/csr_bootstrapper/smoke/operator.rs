@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use rustls::DEFAULT_VERSIONS;
+use rustls::{DEFAULT_VERSIONS, version::TLS12};
 use suite::{dumper, eventually, https, ocm::AVAILABLE, spoke::SECRET};
 
 use crate::operator::{files, spoke, start};
@@ -10,7 +10,7 @@ use crate::operator::{files, spoke, start};
 #[test]
 fn operators_command_line_joins_and_writes_the_files() {
     let spoke = spoke("operator");
-    let (agent, port) = start(&spoke, &[]);
+    let (agent, port) = start(&spoke, &["--tls-min-version=VersionTLS12"]);
     agent.wait_for("-kube-api-qps is ignored: requests are few");
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     let lock = "registration-agent-lock";
@@ -32,6 +32,7 @@ fn operators_command_line_joins_and_writes_the_files() {
         let (code, body, _) = https::get(port, path, DEFAULT_VERSIONS).expect("an answer");
         assert!(code == 200 && body.contains(part), "{path}: {code} {body}");
     }
+    assert!(https::get(port, "/healthz", &[&TLS12]).is_err(), "TLS 1.3 alone");
 }
 
 #[test]

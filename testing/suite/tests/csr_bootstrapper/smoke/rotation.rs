@@ -1,16 +1,23 @@
-//! Rotation: at the start, after a restart, and of a Secret that was deleted.
+//! Rotation: at the start, after a restart, of a Secret that was deleted, and beside another writer.
 
+use apiclient::resource::SECRETS;
+use dev_apiserver::Rule;
+use serde_json::json;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     ocm::{self, ACCEPTED},
     spoke::Spoke,
     throughout,
 };
 
-use crate::certificate::{
-    rotation::{joined, renewed_by_itself, start, wait_for},
-    support::{due, name, names, rotated, said, saves, works},
+use crate::{
+    certificate::{
+        rotation::{joined, renewed_by_itself, start, wait_for},
+        support::{due, joined_by, name, names, rotated, said, saves, works},
+    },
+    support::account,
 };
 
 /// After a restart a certificate that was born due is rotated at once, and then has its pace again.
@@ -61,4 +68,31 @@ fn rotation_brings_a_deleted_secret_back() {
     works(&spoke);
     assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
     assert!(sidecar.alive());
+}
+
+/// Another writer changes the Secret while the agent's watch is cut. The Go agent never gets over that.
+#[test]
+fn rotation_keeps_what_another_writer_put_into_the_secret() {
+    if !needs(Need::Embedded, "it approves renewals at once") {
+        return;
+    }
+    let (spoke, _) = due("writer");
+    let _sidecar = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    let faults = spoke.managed.faults();
+    for verb in ["list", "watch"] {
+        let rule = Rule::new(code(503)).verb(verb).resource("secrets");
+        faults.add(rule.user(&account(&spoke)));
+    }
+    spoke.managed.server().restart();
+    let target = SECRETS.object(&spoke.namespace, &spoke.secret);
+    let change = json!({"metadata": {"labels": {"theirs": "1"}}, "data": {"theirs": "aGk="}});
+    spoke.managed.merge(&target, &change);
+    spoke.hub.approve_csr(&request);
+    joined_by(&spoke, &request);
+    let secret = spoke.managed.get(&target).expect("the Secret");
+    assert_eq!(secret["metadata"]["labels"]["theirs"], "1");
+    assert_eq!(secret["data"]["theirs"], "aGk=");
+    let codes: Vec<_> = saves(&spoke).iter().map(|save| save.code).collect();
+    assert_eq!(codes, [409, 200]);
 }

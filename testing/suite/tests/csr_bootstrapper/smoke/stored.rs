@@ -1,9 +1,10 @@
-//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, or
-//! stored without an answer.
+//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, stored without an answer,
+//! or stored for a CSR that cannot be read.
 
 use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     spoke::{PENDING, Spoke},
 };
@@ -12,6 +13,8 @@ use crate::{
     certificate::support::{another, joined_by, names, no_key_alone, nothing_more},
     support::asking,
 };
+
+const CSRS: &str = "certificatesigningrequests";
 
 #[test]
 fn deleted_stored_request_is_not_missed() {
@@ -76,4 +79,33 @@ fn lost_answers_of_a_join_make_no_second_request() {
     assert_eq!([here.hits(stored), there.hits(posted), here.hits(saved)], [1, 1, 1]);
     assert_eq!(names(&spoke), [name]);
     no_key_alone(&spoke);
+}
+
+/// Every way to look at CSRs fails, for the program that runs and for the next one, which knows the request by its Secret.
+#[test]
+fn unreadable_request_is_not_taken_for_absent() {
+    if !needs(Need::Embedded, "faults are asked for") {
+        return;
+    }
+    for with in [403, 503] {
+        let (spoke, mut sidecar, name) = asking("hidden");
+        let hub = &spoke.hub.cluster;
+        for verb in ["list", "watch", "get"] {
+            let rule = Rule::new(code(with)).verb(verb).resource(CSRS);
+            hub.faults().add(rule.user(&spoke.how.user()));
+        }
+        hub.server().restart();
+        sidecar.wait_for(&format!(": {with}: "));
+        nothing_more(&spoke, 1500);
+        sidecar.kill();
+        let again = spoke.start(&[]);
+        again.wait_for(&format!(": {with}: "));
+        nothing_more(&spoke, 1000);
+        let asked = hub.server().requests();
+        let posts = asked.iter().filter(|it| it.verb == "create" && it.resource == CSRS).count();
+        assert_eq!(posts, 1, "{}\n{}", sidecar.log(), again.log());
+        hub.faults().clear();
+        spoke.hub.approve_csr(&name);
+        joined_by(&spoke, &name);
+    }
 }
