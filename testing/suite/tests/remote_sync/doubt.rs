@@ -1,19 +1,17 @@
 //! More of `smoke/doubt.rs`: answers of other servers, forbidden lists, objects of others.
 
 use dev_apiserver::Action;
-use serde_json::json;
 use suite::{
     eventually,
     needs::{Need, needs},
-    relay::Way,
     stays,
-    sync::{Place, SOURCE, Setting, Stage, WIDGETS},
+    sync::{Place, Stage, WIDGETS},
     within,
 };
 
 use crate::{
     smoke::doubt::outlives,
-    support::{OTHERS, many, of_program, one},
+    support::{many, of_program, one},
 };
 
 /// What a balancer says that knows no server, and a server that is still starting.
@@ -56,70 +54,6 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
     // What failed a few times is listed again after up to 30 s.
     within(45, "it is copied", || (target.number() == Some(9)).then_some(()));
     assert_eq!(target.uid(), uid);
-}
-
-#[test]
-fn a_forbidden_list_is_not_an_empty_one() {
-    let (stage, mut sidecar, source, target) = one("forbidden", &WIDGETS, &[]);
-    sidecar.kill();
-    // A start gives rights, where they are asked for.
-    stage.remote().relay.set(Way::Closed);
-    let _sidecar = stage.start(&[]);
-    let give_back = stage.take_rights(stage.remote());
-    stage.remote().relay.set(Way::Open);
-    outlives_start(&stage, &source, &target, give_back);
-}
-
-#[test]
-fn an_object_that_was_never_copied_stays() {
-    let (stage, _sidecar, source, target) = one("stranger", &WIDGETS, &[]);
-    let stranger = target.sibling(&WIDGETS, "stranger");
-    stranger.create_number(9);
-    let before = stage.settled();
-    stage.writes_no_more_than(before);
-    assert_eq!(stranger.number(), Some(9));
-    source.set_number(2);
-    target.wait_for_number(2);
-}
-
-/// Nor is the namespace that was created for it.
-#[test]
-fn anothers_copy_does_not_go_with_its_namespace() {
-    if !needs(Need::Embedded, "a cleanup is of whole clusters, which other tests share") {
-        return;
-    }
-    let stage = Stage::pull("namespace", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({SOURCE: OTHERS}));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
-    source.create(&json!({"metadata": {"finalizers": ["example.com/f"]}, "spec": {"size": 1}}));
-    source.delete();
-    let mut sidecar = stage.start_served(&[]);
-    stage.writes_no_more_than(0);
-    sidecar.kill();
-    let (code, log) = stage.run(&["-cleanup"]);
-    assert_eq!(code, Some(0), "{log}");
-    assert_eq!(target.annotation(SOURCE).as_deref(), Some(OTHERS), "it is not ours to clean");
-}
-
-/// Its mark names an object of another cluster: someone else's copy.
-#[test]
-fn anothers_copy_is_a_conflict() {
-    let stage = Stage::pull("mark", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({}));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
-    source.create_number(1);
-    let sidecar = stage.start_served(&[]);
-    stage.writes_no_more_than(0);
-    assert_eq!(target.number(), Some(9));
-    let told = || {
-        let (metrics, state) = (sidecar.ask("/metrics").1, sidecar.ask("/debug/state").1);
-        let all = format!("{}{metrics}{state}", sidecar.log()).to_lowercase();
-        all.contains("conflict").then_some(())
-    };
-    eventually("the conflict is told of", told);
-    assert_eq!(source.annotation(suite::sync::REMOTE_GENERATION), None);
 }
 
 /// A proxy's page, or an authorizer that lags: who could read the Namespace before knows nothing of it now.

@@ -5,12 +5,11 @@ use suite::{
     cluster::resource,
     eventually,
     listing::list,
-    needs::{Need, needs},
     stays,
-    sync::{PAUSED, Place, Setting, WIDGETS},
+    sync::{PAUSED, Place, WIDGETS},
 };
 
-use crate::support::{immutable, in_sync, of_program, one};
+use crate::support::one;
 
 /// The Events about this object.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
@@ -22,7 +21,7 @@ pub(crate) fn events(place: &Place) -> Vec<Value> {
 
 /// Waits for an Event of this reason, and checks that it stays the only one.
 #[track_caller]
-fn is_told_once(place: &Place, reason: &str, part: &str) {
+pub(crate) fn is_told_once(place: &Place, reason: &str, part: &str) {
     let found = eventually(&format!("an Event {reason}"), || {
         events(place).into_iter().find(|event| event["reason"] == reason)
     });
@@ -34,24 +33,8 @@ fn is_told_once(place: &Place, reason: &str, part: &str) {
 }
 
 #[test]
-fn a_rejected_object_is_reported_once() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    let (stage, _sidecar, source, _) = one("event-refused", &WIDGETS, &[]);
-    stage
-        .own
-        .cluster
-        .faults()
-        .add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
-    source.set_number(2);
-    is_told_once(&source, "SyncFailed", "immutable");
-}
-
-#[test]
 fn a_deletion_that_is_held_by_a_pause_is_reported() {
-    let (stage, _sidecar) = in_sync("event-pause", Setting::safe(&[&WIDGETS]), &[]);
-    let source = stage.source(&WIDGETS, "one");
+    let (stage, _sidecar, source, _) = one("event-pause", &WIDGETS, &[]);
     source.annotate(PAUSED, Some("true"));
     stage.settled();
     source.delete();

@@ -5,7 +5,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     stays,
-    sync::{Place, Setting, Stage, WIDGETS, namespaces, words},
+    sync::{Place, Setting, Stage, WIDGETS},
 };
 
 use crate::support::is_in_sync;
@@ -60,37 +60,4 @@ fn of_two_sources_with_one_target_the_second_is_a_conflict() {
     let conflict = "remote_sync_pairs{remote=\"west\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
     eventually("it is told", || (sidecar.metric(conflict) == Some(1.0)).then_some(()));
     stays("the first has it", || target.number() == Some(1));
-}
-
-#[test]
-fn a_namespace_that_is_not_created_is_waited_for() {
-    let stage = Stage::pull("fleet-wait", plain());
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    let second = stage.source(&WIDGETS, "two");
-    source.create_number(1);
-    second.create_number(2);
-    let namespace = stage.namespace.clone();
-    let flags = ["-source-namespace", &*namespace, "-target-namespace", &*namespace];
-    let sidecar = stage.start_served(&flags);
-    let waiting =
-        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"waiting\"}";
-    eventually("it is told", || (sidecar.metric(waiting) == Some(2.0)).then_some(()));
-    sidecar.wait_for("the target's namespace does not exist, and none is created");
-    let (code, log) = stage.run(&[&flags[..], &["-once", "-wait-timeout", "1"]].concat());
-    assert_eq!(code, Some(1), "{log}");
-    stage.own.cluster.create_namespace(&stage.namespace);
-    is_in_sync(&source, &target);
-    is_in_sync(&second, &stage.target(&WIDGETS, "two"));
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
-    second.delete();
-    second.wait_until_gone();
-    let namespace = Place::new(&stage.own.cluster, namespaces(), "", &stage.namespace);
-    stays("the namespace is there", || namespace.get().is_some());
-    let writes = stage.writes();
-    let touched = words(&writes).into_iter().any(|words| words.contains(" namespaces "));
-    assert!(!touched, "{:?}", words(&writes));
-    let tries = words(&writes).iter().filter(|it| it.contains("create widgets")).count();
-    assert!(tries <= 12, "{tries} attempts to create two widgets");
 }

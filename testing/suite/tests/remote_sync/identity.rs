@@ -1,7 +1,7 @@
 //! A hub that is another cluster than before, an earlier state of it, or the local cluster.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Action, Faults, Options, Rule};
+use dev_apiserver::{Action, Options};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
@@ -15,7 +15,6 @@ use suite::{
 };
 
 use crate::{
-    known_clusters::accept,
     smoke::clones::is_another,
     support::{is_in_sync, is_refused, of_program, one},
 };
@@ -33,10 +32,10 @@ fn by_certificate(stage: &Stage) -> String {
     identity::kubeconfig(&address, &stage.remote().cluster.ca, &user).to_string()
 }
 
-fn start_by_certificate(stage: &Stage, more: &[&str]) -> Sidecar {
+fn start_by_certificate(stage: &Stage) -> Sidecar {
     let file = stage.write("hub.kubeconfig", &by_certificate(stage));
     stage.start_as(|command| {
-        command.args(["-remote-kubeconfig", &format!("hub={}", file.display())]).args(more);
+        command.args(["-remote-kubeconfig", &format!("hub={}", file.display())]);
     })
 }
 
@@ -53,7 +52,7 @@ fn another_cluster_at_the_hubs_address_deletes_nothing() {
         return;
     }
     let (stage, source, target) = Stage::with_widget("same-address");
-    let mut sidecar = start_by_certificate(&stage, &[]);
+    let mut sidecar = start_by_certificate(&stage);
     is_in_sync(&source, &target);
     let (uid, before) = (target.uid(), stage.settled());
     let other = impostor(&stage);
@@ -62,25 +61,8 @@ fn another_cluster_at_the_hubs_address_deletes_nothing() {
     stage.writes_no_more_than(before);
     // Nor does a start that sees only this one.
     sidecar.kill();
-    let sidecar = start_by_certificate(&stage, &[]);
+    let _sidecar = start_by_certificate(&stage);
     stays("the copy is there", || target.uid() == uid);
-    drop(sidecar);
-    accepted(&stage, &other, &target);
-}
-
-/// Someone says that the other cluster is the right one: it may own the copy, and is not empty by mistake.
-fn accepted(stage: &Stage, other: &Side, target: &Place) {
-    let kube_system =
-        Place::new(&other.cluster, suite::sync::namespaces(), "", "kube-system").uid();
-    accept(stage, "hub", kube_system.as_str().expect("a uid"));
-    other.cluster.create_namespace(&stage.namespace);
-    let source = Place::new(&other.cluster, &WIDGETS, &stage.namespace, "new-remote-rs");
-    source.create_number(5);
-    let _sidecar = start_by_certificate(stage, &[]);
-    stage.target(&WIDGETS, "new").wait_for_number(5);
-    stays("the copy of another cluster's object is no orphan of this one's", || {
-        target.get().is_some()
-    });
 }
 
 #[test]
@@ -163,45 +145,11 @@ fn a_sources_end_is_believed_of_its_own_cluster_alone() {
     target.wait_until_gone();
 }
 
-/// Nobody may see the hub's kube-system; the rule that says so.
-fn hide_identity(stage: &Stage) -> (&Faults, u64) {
-    let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
-    let hub = stage.remote().cluster.faults();
-    (hub, hub.add(hidden))
-}
-
-/// Who may not see kube-system gives no proof of who the hub is.
-#[test]
-fn without_an_identity_no_orphan_is_deleted() {
-    if !needs(Need::Embedded, "a read can be refused") {
-        return;
-    }
-    let stage = Stage::pull("no-identity", Setting::safe(&[&WIDGETS]));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let (hub, rule) = hide_identity(&stage);
-    let mut sidecar = stage.start(&[]);
-    is_in_sync(&source, &target);
-    sidecar.kill();
-    let sidecar = stage.start_served(&[]);
-    source.set_number(2);
-    target.wait_for_number(2);
-    let told = || sidecar.ask("/readyz").1.contains("identity (hub): ");
-    eventually("that it is not known is told", || told().then_some(()));
-    source.delete_by_force();
-    stays("the copy is there", || target.get().is_some());
-    hub.remove(rule);
-}
-
-/// A local cluster that is its own remote.
-fn alone(name: &str, setting: Setting) -> Stage {
-    let own = if real() { Cluster::real("managed") } else { Cluster::embedded("own") };
-    Stage::between(own.clone(), vec![("self", own)], name, setting)
-}
-
 #[test]
 fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
-    let stage = alone("itself", Setting::safe(&[&WIDGETS]).same_names());
+    let own = if real() { Cluster::real("managed") } else { Cluster::embedded("own") };
+    let setting = Setting::safe(&[&WIDGETS]).same_names();
+    let stage = Stage::between(own.clone(), vec![("self", own)], "itself", setting);
     let object = stage.source(&WIDGETS, "web");
     object.create_number(1);
     let sidecar = stage.start_served(&[]);
@@ -214,19 +162,4 @@ fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
     assert!(code == Some(1) && log.contains("as the local cluster has"), "{log}");
     object.delete();
     object.wait_until_gone();
-}
-
-#[test]
-fn with_a_suffix_the_local_cluster_can_be_its_own_remote() {
-    let stage = alone("suffix", Setting::safe(&[&WIDGETS]));
-    let (source, target) = stage.pair(&WIDGETS, "web");
-    source.create_number(1);
-    let sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    target.set_health(3);
-    source.wait_for_health(3);
-    is_refused(&sidecar, "self", false);
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
 }

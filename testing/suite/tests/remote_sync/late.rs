@@ -1,49 +1,13 @@
 //! Answers and events that arrive in another order than things happened.
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::Action;
 use suite::{
     eventually,
     needs::{Need, needs},
-    sync::{Place, REMOTE_GENERATION, Side, Stage, WIDGETS},
+    sync::WIDGETS,
 };
 
 use crate::support::{immutable, is_in_sync, of_program, one};
-
-/// The next request of this verb is done at once and answered much later.
-fn answered_late(side: &Side, verb: &str) -> Rule {
-    let late = Action::ApplyThenDelay { milliseconds: 2000 };
-    of_program(side, late).verb(verb).resource("widgets").times(1)
-}
-
-/// Changes the source, and returns when its generations were written and the program does not know it yet.
-fn written_and_unanswered(stage: &Stage, source: &Place) {
-    stage.remote().cluster.faults().add(answered_late(stage.remote(), "patch"));
-    source.set_number(2);
-    source.wait_for_annotation(REMOTE_GENERATION, "2");
-}
-
-#[test]
-fn an_answer_does_not_bring_back_what_is_gone() {
-    if !needs(Need::Embedded, "an answer can be late") {
-        return;
-    }
-    let (stage, _sidecar, source, target) = one("late-gone", &WIDGETS, &[]);
-    written_and_unanswered(&stage, &source);
-    source.delete_by_force();
-    target.wait_until_gone();
-}
-
-#[test]
-fn an_answer_does_not_undo_a_newer_event() {
-    if !needs(Need::Embedded, "an answer can be late") {
-        return;
-    }
-    let (stage, _sidecar, source, target) = one("late-older", &WIDGETS, &[]);
-    written_and_unanswered(&stage, &source);
-    source.set_number(3);
-    target.wait_for_number(3);
-    is_in_sync(&source, &target);
-}
 
 /// What is refused three times waits for two minutes; a source that was mended meanwhile does not.
 #[test]

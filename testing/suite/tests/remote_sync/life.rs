@@ -9,7 +9,6 @@ use suite::{
     eventually,
     needs::{Need, needs},
     sidecar::Sidecar,
-    stays,
     sync::{Place, Setting, Stage, WIDGETS},
 };
 
@@ -77,24 +76,6 @@ fn start(stage: &Stage, more: &[&str]) -> Sidecar {
 }
 
 #[test]
-fn a_remote_that_comes_back_is_followed_again() {
-    if !needs(Need::Embedded, "its own cluster has no other sources") {
-        return;
-    }
-    let (stage, source, target) = pushed("back");
-    let sidecar = start(&stage, &[]);
-    is_in_sync(&source, &target);
-    stage.delete_kubeconfig("c1");
-    sidecar.wait_for("remote removed, its objects stay");
-    stage.put_kubeconfig("c1", &stage.remote().kubeconfig());
-    source.set_number(2);
-    is_in_sync(&source, &target);
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
-}
-
-#[test]
 fn cleanup_releases_sources_of_a_removed_remote() {
     if !needs(Need::Embedded, "its own cluster has no other sources") {
         return;
@@ -132,29 +113,6 @@ fn cleanup_that_cannot_know_all_remotes_says_so() {
 }
 
 // --- namespaces ---
-
-#[test]
-fn a_source_in_a_dropped_namespace_is_cleaned() {
-    if !needs(Need::Embedded, "a cleanup is of whole clusters, which other tests share") {
-        return;
-    }
-    let (stage, mut sidecar, source, target) = one("narrowed", &WIDGETS, &[]);
-    sidecar.kill();
-    let team = format!("{}-team", stage.namespace);
-    stage.remote().cluster.create_namespace(&team);
-    let narrowed = ["-source-namespace", &*team];
-    let mut sidecar = stage.start_served(&narrowed);
-    source.delete();
-    stays("nothing is decided about it", || source.is_claimed() && target.get().is_some());
-    sidecar.kill();
-    let (code, log) = stage.run(&["-cleanup"]);
-    // On a real server the rights are narrowed too.
-    if needs(Need::Embedded, "the old namespace can still be listed") {
-        assert_eq!(code, Some(0), "{log}");
-        source.wait_until_gone();
-        assert!(target.get().is_some());
-    }
-}
 
 // --- once ---
 

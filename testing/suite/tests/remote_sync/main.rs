@@ -1,16 +1,11 @@
 //! Copies between clusters: remote-sync with two and more API servers, on either kind of server.
-//!
 
-mod content;
 mod crash;
-mod credentials;
 mod deletion;
 mod doubt;
-mod equality;
 mod events;
 mod explain;
 mod failures;
-mod flags;
 mod fleet;
 mod identity;
 mod kinds;

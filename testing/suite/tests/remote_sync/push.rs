@@ -1,13 +1,12 @@
 //! Push: the local cluster is the source, its remotes are the targets.
 
-use serde_json::json;
 use suite::{
     cluster::Cluster,
     needs::{Need, needs},
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, SOURCE, Setting, Stage, WIDGETS, namespaces, words},
+    sync::{Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::{EMPTY, is_in_sync};
@@ -65,54 +64,6 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
     let writes = stage.writes();
     let touched = words(&writes[before..]).iter().any(|words| words.starts_with("west"));
     assert!(!touched, "{:?}", words(&writes[before..]));
-}
-
-/// The sources of other remotes, which all share one namespace, say nothing of this one's targets.
-#[test]
-fn an_owned_namespace_goes_with_the_last_of_its_remote() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, pairs, _sidecar) = in_sync("push-namespace");
-    let [(east, _), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
-    let namespace = |remote: usize| {
-        Place::new(&stage.remotes[remote].cluster, namespaces(), "", &stage.namespace)
-    };
-    let second = stage.source_in(0, &WIDGETS, &stage.namespace, "two");
-    second.create_number(3);
-    is_in_sync(&second, &stage.target_in(0, &WIDGETS, &stage.namespace, "two"));
-    assert!(
-        namespace(0)
-            .annotation(SOURCE)
-            .is_some_and(|mark| mark.contains(&format!("/{}/", east.name)))
-    );
-    second.delete();
-    second.wait_until_gone();
-    let uid = west_copy.uid();
-    east.delete();
-    namespace(0).wait_until_gone();
-    east.wait_until_gone();
-    assert!(!namespace(1).is_terminating() && west.is_claimed());
-    assert_eq!(west_copy.uid(), uid);
-}
-
-#[test]
-fn secrets_go_up_to_the_own_cluster() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, pairs, _sidecar) = in_sync("push-secret");
-    let (_, copy) = &pairs[1];
-    let uploaded = stage.source_in(1, suite::sync::secrets(), &stage.namespace, "token");
-    assert_eq!(uploaded.name, "token-west");
-    uploaded.create(&json!({"type": "Opaque"}));
-    let owner = json!([{
-        "apiVersion": "sync.example.com/v1", "kind": "Widget", "name": "one", "uid": copy.uid(),
-        "controller": true,
-    }]);
-    let secret = stage.target_in(1, suite::sync::secrets(), &stage.namespace, "token");
-    secret.create(&json!({"metadata": {"ownerReferences": owner}, "data": {"k": "djE="}}));
-    uploaded.wait("the data", |object| object["data"]["k"] == "djE=");
 }
 
 #[test]

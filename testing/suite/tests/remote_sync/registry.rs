@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
@@ -10,7 +9,7 @@ use suite::{
     pause,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS, namespaces, words},
+    sync::{Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::is_in_sync;
@@ -164,51 +163,4 @@ fn a_cluster_remade_under_its_name_is_a_new_one() {
     eventually("the copy is another cluster's", || sidecar.metric(conflict) == Some(1.0));
     stays("the copy is as it was", || (copy.uid(), copy.number()) == (uid.clone(), Some(1)));
     assert_eq!(source.read(), old);
-}
-
-/// The Secret stays and leads to another cluster: nobody but a person knows whether it should.
-#[test]
-fn a_kubeconfig_that_leads_elsewhere_is_held_until_accepted() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, pairs) = stage("same");
-    let sidecar = start(&stage);
-    put(&stage, 0);
-    is_in_sync(&pairs[0].0, &pairs[0].1);
-    stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
-    eventually("it is another cluster", || identity_refused(&sidecar, "c1") == Some(1.0));
-    let new = stage.source_in(1, &WIDGETS, &stage.namespace, "two");
-    new.create_number(8);
-    let copy = stage.target_in(0, &WIDGETS, &stage.namespace, "two");
-    stays("nothing of it is copied", || copy.get().is_none());
-    let kube_system = Place::new(&stage.remotes[1].cluster, namespaces(), "", "kube-system").uid();
-    let records = stage.ledger("remote-sync-known-clusters");
-    records.merge(&json!({"data": {"c1": kube_system}}));
-    copy.wait_for_number(8);
-    assert_eq!(identity_refused(&sidecar, "c1"), Some(0.0));
-}
-
-/// Two names for one cluster: the first one has it until its Secret goes.
-#[test]
-fn a_clusters_second_name_is_refused_until_the_first_goes() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, pairs) = stage("registry-names");
-    let sidecar = start(&stage);
-    put(&stage, 0);
-    is_in_sync(&pairs[0].0, &pairs[0].1);
-    stage.put_kubeconfig("c3", &stage.remotes[0].kubeconfig());
-    eventually("the second is refused", || {
-        (identity_refused(&sidecar, "c3") == Some(1.0)).then_some(())
-    });
-    pairs[0].0.set_number(5);
-    pairs[0].1.wait_for_number(5);
-    stage.delete_kubeconfig("c1");
-    eventually("it is not refused any more", || {
-        (identity_refused(&sidecar, "c3") == Some(0.0)).then_some(())
-    });
-    let copy = stage.target_in(0, &WIDGETS, &stage.namespace, "one");
-    stays("the copy of the first is left alone", || copy.number() == Some(5));
 }

@@ -14,21 +14,27 @@ use suite::{
 
 use crate::{
     events::events,
-    support::{HASHES, UNSEEN, is_in_sync, of_program},
+    support::{HASHES, is_in_sync, of_program},
 };
 
-/// A widget in sync whose Secrets `token` and `extra` may go up.
-fn stage(name: &str) -> (Stage, Sidecar, Place, Place) {
-    let setting = Setting::safe(&[&WIDGETS]);
-    let stage = Stage::pull(name, setting.secrets(&["token", "extra"]));
+/// A widget in sync whose Secrets `token` and `extra` are uploaded, of which there is none.
+pub(crate) fn bare(name: &str, more: &[&str]) -> (Stage, Sidecar, Place, Place) {
+    let setting = Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]);
+    let stage = Stage::pull(name, setting);
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
+    let sidecar = stage.start_served(more);
+    is_in_sync(&source, &target);
+    stage.settled();
+    (stage, sidecar, source, target)
+}
+
+/// The same with an empty one of each at the source.
+fn stage(name: &str) -> (Stage, Sidecar, Place, Place) {
+    let (stage, sidecar, source, target) = bare(name, &[]);
     for name in ["token", "extra"] {
         stage.source_secret(name).create(&json!({"type": "Opaque"}));
     }
-    let sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    stage.settled();
     (stage, sidecar, source, target)
 }
 
@@ -86,52 +92,6 @@ fn a_refused_secret_holds_up_nothing_else() {
     }
 }
 
-/// Upstream uploads nothing new while the hash on its own side is the same.
-#[test]
-fn a_secret_of_a_new_remote_object_goes_up_again() {
-    if !needs(Need::Embedded, UNSEEN) {
-        return;
-    }
-    let (stage, _sidecar, source, target) = stage("again");
-    stage.create_target_secret("token", "data1", Some(&target));
-    let uploaded = stage.source_secret("token");
-    wait_for_value(&uploaded, "data1");
-    stage.settled();
-    source.delete_by_force();
-    source.create_number(1);
-    uploaded.delete();
-    source.set_number(2);
-    target.wait_for_number(2);
-    let owner = source.uid();
-    // Until then it may be the one that went with the old source, which the garbage collector takes.
-    let copy =
-        uploaded.wait("the new owner", |it| it["metadata"]["ownerReferences"][0]["uid"] == owner);
-    assert_eq!(value(&copy).as_deref(), Some("data1"));
-}
-
-#[test]
-fn nothing_goes_up_while_the_status_does_not() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    let (stage, _sidecar, source, target) = stage("order");
-    let busy = Action::Answer { code: 503, body: None, retry_after: None };
-    let status = of_program(stage.remote(), busy).verb("patch").subresource("status");
-    let rule = stage.remote().cluster.faults().add(status);
-    target.set_health(3);
-    let hub = stage.remote().cluster.faults();
-    eventually("the status is refused", || (hub.hits(rule) > 0).then_some(()));
-    stage.create_target_secret("token", "data1", Some(&target));
-    source.set_number(2);
-    stays("nothing is copied", || {
-        (value(&stage.source_secret("token").read()), target.number()) == (None, Some(1))
-    });
-    stage.remote().cluster.faults().remove(rule);
-    wait_for_value(&stage.source_secret("token"), "data1");
-    source.wait_for_health(3);
-    target.wait_for_number(2);
-}
-
 // --- whose Secret it is, at the hub ---
 
 /// Somebody else's Secret in an upload's place.
@@ -142,18 +102,6 @@ fn foreign(stage: &Stage, data: &str) -> (Place, Value) {
     secret.create(&json!({"metadata": labels, "data": data, "type": "Opaque"}));
     let object = secret.read();
     (secret, object)
-}
-
-/// A widget in sync, without any Secret.
-fn bare(name: &str, more: &[&str]) -> (Stage, Sidecar, Place, Place) {
-    let setting = Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]);
-    let stage = Stage::pull(name, setting);
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let sidecar = stage.start_served(more);
-    is_in_sync(&source, &target);
-    stage.settled();
-    (stage, sidecar, source, target)
 }
 
 const REFUSED: &str = "next to the source is not managed by remote-sync";

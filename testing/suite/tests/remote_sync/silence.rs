@@ -1,20 +1,20 @@
 //! What goes wrong without a failed request of a pair, or with one that looks harmless, is told nevertheless.
 
 use dev_apiserver::Action;
-use serde_json::json;
+use serde_json::{Value, json};
 use suite::{
     eventually,
     needs::{Need, needs},
     pause,
     sidecar::Sidecar,
     stays,
-    sync::{Stage, WIDGETS},
+    sync::{Setting, Stage, WIDGETS, any_content, reshape, words},
     within,
 };
 
 use crate::{
     events::events,
-    support::{of_program, one},
+    support::{is_in_sync, of_program, one},
 };
 
 /// The number of pairs of widgets in this state.
@@ -68,24 +68,6 @@ fn a_cluster_without_identity_is_told_and_not_pestered() {
     assert!(!remark(&sidecar, "identity (hub)"));
 }
 
-/// The right to read it is taken away while the program runs: it was known, so another cluster may answer.
-#[test]
-fn a_cluster_that_hides_its_identity_is_refused() {
-    if !needs(Need::Embedded, "a read can be refused") {
-        return;
-    }
-    let (stage, sidecar, source, target) = one("hidden", &WIDGETS, &[]);
-    let hub = stage.remote().cluster.faults();
-    let hidden = of_program(stage.remote(), Action::Forbid);
-    let rule = hub.add(hidden.verb("get").resource("namespaces").name("kube-system"));
-    eventually("it is told", || remark(&sidecar, "kube-system was"));
-    source.set_number(2);
-    stays("nothing is copied", || target.number() == Some(1));
-    assert!(!is_ready(&sidecar) && sidecar.ask("/debug/state").1.contains("IdentityRefused"));
-    hub.remove(rule);
-    target.wait_for_number(2);
-}
-
 /// A webhook, say, denies in the words of a conflict, or of a test that failed in a patch.
 #[test]
 fn a_lasting_conflict_is_told_and_recovers() {
@@ -136,4 +118,50 @@ fn a_kind_that_turns_unreadable_is_told_and_recovers() {
     rules.into_iter().for_each(|rule| hub.remove(rule));
     within(40, "it is copied", || target.number() == Some(2));
     eventually("all is well", || is_ready(&sidecar) && pairs(&sidecar, "insync") == 1.0);
+}
+
+/// A schema that knows these fields of the spec, and whatever else there is.
+fn knows(fields: Value) -> Value {
+    let mut schema = any_content();
+    schema["properties"] = json!({"spec": {"type": "object", "properties": fields}});
+    schema
+}
+
+#[test]
+fn a_dropped_field_is_told_and_arrives_once_known() {
+    if !needs(Need::Embedded, "its kinds belong to one test") {
+        return;
+    }
+    let stage = Stage::pull("dropped", Setting::safe(&[&WIDGETS]));
+    let number = json!({"type": "integer"});
+    reshape(&stage.own.cluster, &WIDGETS, &knows(json!({"size": number})));
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create(&json!({"spec": {"size": 1, "newField": "important"}}));
+    let mut sidecar = stage.start_served(&["-resync", "0"]);
+    is_in_sync(&source, &target);
+    assert_eq!(target.read()["spec"], json!({"size": 1}));
+    eventually("it is failing", || pairs(&sidecar, "failing") == 1.0);
+    let told = "dropped .spec.newField";
+    sidecar.wait_for(told);
+    assert!(!sidecar.log().contains("important"));
+    eventually("an Event", || {
+        let all = events(&source);
+        let text = |event: &Value| event["message"].as_str().unwrap_or_default().to_owned();
+        all.iter().any(|event| text(event).contains(told)).then_some(())
+    });
+    // Another process tries it once more, and tells it again.
+    let early = stage.settled();
+    stays("it is not hammered", || stage.writes().len() <= early + 1);
+    sidecar.kill();
+    let before = stage.settled();
+    sidecar = stage.start_served(&["-resync", "1s"]);
+    eventually("it is failing", || pairs(&sidecar, "failing") == 1.0);
+    let writes = stage.writes();
+    assert!(words(&writes[before..]).iter().all(|it| it.starts_with("local patch widgets one")));
+    assert!(words(&writes[before..]).len() < 8, "once in each resync: {:?}", words(&writes));
+    let fields = json!({"size": number, "newField": {"type": "string"}});
+    reshape(&stage.own.cluster, &WIDGETS, &knows(fields));
+    target.wait("the field", |it| it["spec"]["newField"] == "important");
+    eventually("it is in sync", || pairs(&sidecar, "insync") == 1.0);
+    stage.settled();
 }

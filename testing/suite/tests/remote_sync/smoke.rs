@@ -9,7 +9,7 @@ pub(crate) mod gate;
 mod isolation;
 mod outage;
 mod rights;
-pub(crate) mod rotation;
+mod rotation;
 pub(crate) mod secrecy;
 mod sigterm;
 mod takeover;

@@ -129,10 +129,6 @@ pub(crate) const HASHES: [&str; 2] = [
     "1c67e1d274f4a7bedb1d1ee0f23f3c962e170d20e1f480c419a9c68f5efb3a0f",
 ];
 
-/// As a target says it of whose copy it is: of an object on a cluster that there is none of here.
-pub(crate) const OTHERS: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000000/there/one/\
-                                 0d6ff0b4-3b39-4b5b-9f5c-000000000001/4/cloud.teleport.dev/sync-local";
-
 /// The labels or annotations of an object, but for the program's own.
 pub(crate) fn map(object: &Value, what: &str) -> Value {
     let own = ["/source", "/managed-keys", "/sync-local-uid"];
@@ -147,11 +143,6 @@ pub(crate) fn labels(object: &Value) -> Value {
 
 pub(crate) fn annotations(object: &Value) -> Value {
     map(object, "annotations")
-}
-
-/// A patch that gives a label and changes nothing that is copied anywhere but itself.
-pub(crate) fn label(value: &str) -> Value {
-    json!({"metadata": {"labels": {"note": value}}})
 }
 
 /// Why a test needs servers of its own: what lost its finalizer is claimed again before a person could delete it.

@@ -16,26 +16,6 @@ use crate::{
     support::{is_in_sync, of_program},
 };
 
-#[test]
-fn track_target_does_what_was_left_undone_while_it_was_away() {
-    let (stage, source, target) = one("track-away");
-    let other = stage.source(&WIDGETS, "other");
-    let copy = stage.target(&WIDGETS, "other");
-    other.create_number(5);
-    let mut sidecar = stage.start_served(&TARGET);
-    target.wait_for_number(1);
-    copy.wait_for_number(5);
-    stage.settled();
-    sidecar.kill();
-    let uid = target.uid();
-    source.set_number(2);
-    other.delete();
-    let _sidecar = stage.start_served(&TARGET);
-    target.wait_for_number(2);
-    copy.wait_until_gone();
-    assert_eq!(target.uid(), uid);
-}
-
 /// Without finalizers the sources of a deleted namespace are gone before anybody asks.
 #[test]
 fn track_target_keeps_the_copies_of_a_deleted_namespace() {
@@ -94,29 +74,6 @@ fn track_can_be_changed_there_and_back() {
     let _sidecar = stage.start_served(&[]);
     is_in_sync(&source, &target);
     assert_eq!((target.uid(), source.finalizers()), (uid, vec![FINALIZER.to_owned()]));
-}
-
-#[test]
-fn track_target_says_what_it_may_not_remove() {
-    if !needs(Need::Embedded, "a right can be taken away from one verb") {
-        return;
-    }
-    let (stage, source, target) = one("track-forbidden");
-    let mut sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    sidecar.kill();
-    let rule = of_program(stage.remote(), Action::Forbid).verb("patch").resource("widgets");
-    let rule = stage.remote().cluster.faults().add(rule);
-    let sidecar = stage.start_served(&TARGET);
-    eventually("it is told", || {
-        let sample = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}";
-        (sidecar.metric(sample)? == 1.0).then_some(())
-    });
-    source.set_number(2);
-    target.wait_for_number(2);
-    stage.remote().cluster.faults().remove(rule);
-    source.set_number(3);
-    eventually("all records go", || is_bare(&source).then_some(()));
 }
 
 /// The hub says that this object, of which it knows the kind, is not there.

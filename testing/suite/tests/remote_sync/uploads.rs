@@ -3,23 +3,11 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use suite::{
-    eventually,
-    sidecar::Sidecar,
-    stays,
-    sync::{HASH, Place, Setting, Stage, WIDGETS},
+    eventually, stays,
+    sync::{HASH, Place, Stage, WIDGETS},
 };
 
-use crate::support::is_in_sync;
-
-/// A widget in sync whose Secrets `token` and `extra` are uploaded.
-fn stage(name: &str, more: &[&str]) -> (Stage, Sidecar, Place, Place) {
-    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let sidecar = stage.start_served(more);
-    is_in_sync(&source, &target);
-    (stage, sidecar, source, target)
-}
+use crate::{known_clusters::has_pairs, secrets::bare};
 
 /// A Secret that the target controls.
 fn create(stage: &Stage, target: &Place, name: &str, kind: &str, metadata: &Value) {
@@ -33,19 +21,13 @@ fn create(stage: &Stage, target: &Place, name: &str, kind: &str, metadata: &Valu
     stage.target_secret(name).create(&secret);
 }
 
-fn has_pair(sidecar: &Sidecar, state: &str) {
-    let labels = format!("remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
-    let metric = format!("remote_sync_pairs{{{labels}}}");
-    eventually("it is said", || (sidecar.metric(&metric) == Some(1.0)).then_some(()));
-}
-
 #[test]
 fn secret_of_another_type_is_not_uploaded() {
-    let (stage, sidecar, source, target) = stage("upload-type", &[]);
+    let (stage, sidecar, source, target) = bare("upload-type", &[]);
     create(&stage, &target, "token", "example.com/any", &json!({}));
     create(&stage, &target, "extra", "kubernetes.io/basic-auth", &json!({}));
     eventually("the other one is uploaded", || stage.source_secret("extra").get());
-    has_pair(&sidecar, "failing");
+    has_pairs(&sidecar, "hub", "failing", 1.0);
     assert!(sidecar.ask("/debug/state").1.contains("Secret token is not uploaded"));
     stays("nothing is created", || stage.source_secret("token").get().is_none());
     source.set_number(2);
@@ -54,7 +36,7 @@ fn secret_of_another_type_is_not_uploaded() {
 
 #[test]
 fn labels_and_annotations_of_a_secret_stay_behind() {
-    let (stage, _sidecar, _, target) = stage("upload-metadata", &[]);
+    let (stage, _sidecar, _, target) = bare("upload-metadata", &[]);
     let metadata = json!({
         "labels": {"app": "web"},
         "annotations": {"replicator.v1.mittwald.de/replicate-from": "kube-system/admin"},

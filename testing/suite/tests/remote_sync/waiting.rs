@@ -1,7 +1,7 @@
 //! Waiting for what is not there yet, visibly: a kind, a remote, its kubeconfig.
 
 use dev_apiserver::Action;
-use serde_json::json;
+use serde_json::{Value, json};
 use suite::{
     eventually,
     identity::kubeconfig,
@@ -65,7 +65,22 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
     }
 }
 
-/// Starts it with this kubeconfig for its remote, sees that it is told of, and puts it right.
+#[test]
+fn a_remotes_kubeconfig_that_cannot_be_used_is_waited_for() {
+    let exec = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "aws", "interactiveMode": "Never",
+    }});
+    let with = |stage: &Stage, user: &Value| {
+        let hub = &stage.remote().cluster;
+        kubeconfig(&hub.address, &hub.ca, user).to_string()
+    };
+    is_put_right(|_| None, "late.kubeconfig");
+    is_put_right(|_| Some("{}".into()), "late.kubeconfig");
+    is_put_right(|stage| Some(with(stage, &exec)), "exec");
+    is_put_right(|stage| Some(stage.remote().kubeconfig_with("nobody-knows-it")), "401");
+}
+
+/// Starts it with this kubeconfig for its remote, or none, sees that it says `part`, and puts it right.
 #[track_caller]
 fn is_put_right(bad: impl Fn(&Stage) -> Option<String>, part: &str) {
     let (stage, source, target) = Stage::with_widget("bad-remote");
@@ -77,93 +92,42 @@ fn is_put_right(bad: impl Fn(&Stage) -> Option<String>, part: &str) {
         command.args(["-remote-kubeconfig", &format!("hub={}", file.display())]);
     });
     is_told_of(&sidecar, part);
-    let connected = || {
-        let metrics = sidecar.ask("/metrics").1;
-        let line = metrics
-            .lines()
-            .find(|line| line.starts_with("remote_sync_cluster_connected") && line.contains("hub"));
-        line.and_then(|line| line.rsplit(' ').next().map(str::to_owned))
-    };
-    assert_eq!(connected().as_deref(), Some("0"));
+    let connected = || sidecar.metric("remote_sync_cluster_connected{remote=\"hub\"}");
+    assert_eq!(connected(), Some(0.0));
     assert_eq!(words(&stage.writes()), [""; 0]);
     stage.write("late.kubeconfig", &stage.remote().kubeconfig());
     is_in_sync(&source, &target);
-    eventually("it is connected", || (connected().as_deref() == Some("1")).then_some(()));
+    eventually("it is connected", || connected() == Some(1.0));
     assert!(sidecar.alive());
 }
 
+/// Neither the Secret of a remote's kubeconfig nor the list of remotes.
 #[test]
-fn a_remotes_kubeconfig_that_is_not_there_is_waited_for() {
-    is_put_right(|_| None, "late.kubeconfig");
-}
-
-#[test]
-fn a_remotes_kubeconfig_that_is_none_is_waited_for() {
-    is_put_right(|_| Some("{}".into()), "late.kubeconfig");
-}
-
-#[test]
-fn a_remotes_kubeconfig_with_a_program_in_it_is_waited_for() {
-    let exec = json!({"exec": {
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "aws", "interactiveMode": "Never",
-    }});
-    let bad = |stage: &Stage| {
-        let hub = &stage.remote().cluster;
-        Some(kubeconfig(&hub.address, &hub.ca, &exec).to_string())
-    };
-    is_put_right(bad, "exec");
-}
-
-#[test]
-fn a_remote_that_refuses_the_token_is_waited_for() {
-    let bad = |stage: &Stage| Some(stage.remote().kubeconfig_with("nobody-knows-it"));
-    is_put_right(bad, "401");
-}
-
-/// The Secret of a remote's kubeconfig that the program may not read.
-#[test]
-fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
+fn secrets_that_may_not_be_read_are_waited_for() {
     if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
-    let (stage, source, target) = Stage::with_widget("forbidden");
-    stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
-    let flags = ["-remote-kubeconfig-secret", &format!("hub={}/hub-kubeconfig", stage.own.home)];
-    is_of_no_use_to_wait(&stage, &flags);
-    let own = stage.own.cluster.faults();
-    let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
-    let sidecar = stage.start_as(|command| {
-        command.args(flags);
-    });
-    is_told_of(&sidecar, "secrets is forbidden");
-    own.remove(rule);
-    is_in_sync(&source, &target);
-    assert_eq!(ready(&sidecar, &WIDGETS), Some(1.0));
-}
-
-/// No remote is known where their list may not be read.
-#[test]
-fn a_registry_that_may_not_be_read_is_waited_for() {
-    if !needs(Need::Embedded, "one resource can be forbidden") {
-        return;
+    for flag in ["-remote-kubeconfig-secret", "-remote-selector"] {
+        let (stage, source, target) = Stage::with_widget("forbidden");
+        stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
+        let value = match flag {
+            "-remote-selector" => "cluster.x-k8s.io/cluster-name".to_owned(),
+            _ => format!("hub={}/hub-kubeconfig", stage.own.home),
+        };
+        let flags = [flag, &value];
+        is_of_no_use_to_wait(&stage, &flags);
+        let own = stage.own.cluster.faults();
+        let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
+        let sidecar = stage.start_as(|command| {
+            command.args(flags);
+        });
+        let part = "secrets is forbidden";
+        eventually("a warning has it", || sidecar.warnings(part) > 0);
+        eventually("/readyz has it", || sidecar.ask("/readyz").1.contains(part));
+        own.remove(rule);
+        is_in_sync(&source, &target);
+        assert!(!sidecar.ask("/readyz").1.contains(part), "{:?}", sidecar.ask("/readyz"));
     }
-    let (stage, source, target) = Stage::with_widget("no-registry");
-    stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
-    let flags = ["-remote-selector", "cluster.x-k8s.io/cluster-name"];
-    is_of_no_use_to_wait(&stage, &flags);
-    let own = stage.own.cluster.faults();
-    let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
-    let sidecar = stage.start_as(|command| {
-        command.args(flags);
-    });
-    let part = "secrets is forbidden";
-    eventually("a warning has it", || (sidecar.warnings(part) > 0).then_some(()));
-    for path in ["/readyz", "/debug/state"] {
-        eventually(&format!("{path} has it"), || sidecar.ask(path).1.contains(part).then_some(()));
-    }
-    own.remove(rule);
-    is_in_sync(&source, &target);
-    assert!(!sidecar.ask("/readyz").1.contains(part), "{:?}", sidecar.ask("/readyz"));
 }
 
 /// A run that is to end does so at once where no Secret of the local cluster may be read.

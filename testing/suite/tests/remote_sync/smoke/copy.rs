@@ -146,10 +146,15 @@ fn a_deleted_source_takes_its_copy_along() {
 }
 
 #[test]
-fn an_edit_of_the_copys_spec_is_undone() {
+fn edits_of_the_copys_spec_and_the_sources_status_are_undone() {
     let (stage, _sidecar, source, target) = one_budget("edited");
     target.set_number(9);
     target.wait_for_number(1);
+    target.set_health(3);
+    source.wait_for_health(3);
+    source.set_health(9);
+    source.wait_for_health(3);
+    assert_eq!(target.healthy(), Some(3));
     is_in_sync(&source, &target);
     stage.stays_quiet();
 }

@@ -1,15 +1,18 @@
 //! Credentials that change while the program runs.
 
+use serde_json::json;
 use suite::{
-    identity::token_in,
+    cluster::Cluster,
+    identity::{self, token_in},
     needs::{Need, needs},
     pause,
+    relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Stage},
+    sync::{Place, Stage, WIDGETS},
 };
 
-use crate::support::is_in_sync;
+use crate::support::{is_in_sync, one};
 
 /// Checks that the new credentials are used, and that nothing is listed again for it.
 #[track_caller]
@@ -26,13 +29,13 @@ fn is_taken(stage: &Stage, source: &Place, target: &Place, rotate: impl FnOnce(&
 }
 
 /// Makes a token worthless where that can be done.
-pub(crate) fn revoke(stage: &Stage, token: &str) {
+fn revoke(stage: &Stage, token: &str) {
     if needs(Need::Embedded, "a token can be revoked") {
         stage.remote().cluster.server().revoke(token);
     }
 }
 
-pub(crate) fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
+fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
     stage.start_as(|command| {
         command.args([flag, value]);
     })
@@ -83,5 +86,21 @@ fn a_kubeconfig_that_is_deleted_deletes_nothing() {
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     source.set_number(3);
     target.wait_for_number(3);
+    assert_eq!(target.uid(), uid);
+}
+
+/// The hub moved: the new kubeconfig has another address.
+#[test]
+fn a_kubeconfig_with_another_address_is_followed() {
+    let (stage, _sidecar, source, target) = one("moved", &WIDGETS, &[]);
+    let uid = target.uid();
+    let user = json!({"token": stage.remote().token()});
+    let Cluster { address, ca, .. } = &*stage.remote().cluster;
+    let direct = identity::kubeconfig(address, ca, &user);
+    stage.remote().relay.set(Way::Closed);
+    stage.write("hub.kubeconfig", &direct.to_string());
+    source.set_number(3);
+    target.wait_for_number(3);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
