@@ -58,13 +58,6 @@ impl Ca {
         Self { certificate_pem, certificate: CertificateDer::from(certificate), ..blank }
     }
 
-    /// Issues a server certificate for these DNS names and IP addresses; returns the PEM
-    /// certificate and PKCS#8 key.
-    pub fn server_certificate(&self, names: &[&str]) -> (String, String) {
-        let (certificate, key) = self.server(names);
-        (pem("CERTIFICATE", &certificate), pem("PRIVATE KEY", key.secret_pkcs8_der()))
-    }
-
     /// Issues a client certificate (CN = user, O = groups) that has been valid for a minute;
     /// returns the PEM certificate and PKCS#8 key.
     pub fn client_certificate(

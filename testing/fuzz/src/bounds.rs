@@ -70,19 +70,13 @@ pub fn kubeconfig_bound(text: &[u8]) -> usize {
 pub fn bounded<T>(length: usize, memory: usize, work: impl FnOnce() -> T) -> T {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     let (most, begin) = (BASE + BYTE * length, time());
-    let result = within_memory(memory, work);
-    let taken = time().saturating_sub(begin);
-    assert!(taken <= most, "{taken:?}, more than {most:?} for {length} bytes");
-    result
-}
-
-/// Runs `work` and asserts that it never uses more than `limit` bytes.
-pub fn within_memory<T>(limit: usize, work: impl FnOnce() -> T) -> T {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
     let result = work();
+    let taken = time().saturating_sub(begin);
+    assert!(taken <= most, "{taken:?}, more than {most:?} for {length} bytes");
     let used = PEAK.load(Relaxed).saturating_sub(before);
-    assert!(used <= limit, "{used} bytes in use, more than {limit}");
+    assert!(used <= memory, "{used} bytes in use, more than {memory}");
     result
 }
 
