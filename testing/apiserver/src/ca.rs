@@ -140,17 +140,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) not_after: SystemTime,
 }
 
-/// Creates a PEM CSR (CN = user, O = groups) signed with a new P-256 key; returns it and the PKCS#8
-/// key.
-pub fn signing_request(user: &str, groups: &[&str]) -> (String, String) {
-    let (pair, key) = generate();
-    let public_key = der::public_key(pair.public_key().as_ref());
-    let request = der::request(&user_name(user, groups), &public_key);
-    let signature = sign(&pair, &request);
-    let request = der::signed(&request, &signature);
-    (pem("CERTIFICATE REQUEST", &request), pem("PRIVATE KEY", key.secret_pkcs8_der()))
-}
-
 fn user_name(user: &str, groups: &[&str]) -> Vec<u8> {
     let mut parts: Vec<(&[u8], &str)> = groups.iter().map(|g| (ORGANIZATION, *g)).collect();
     parts.push((COMMON_NAME, user));

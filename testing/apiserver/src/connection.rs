@@ -248,12 +248,6 @@ impl Connection {
                 }
                 Ok(false)
             }
-            Some(Action::WatchEnds { milliseconds }) => {
-                self.cluster.faults.gate().sleep(Duration::from_millis(milliseconds));
-                self.stream.write_all(b"0\r\n\r\n")?;
-                self.stream.flush()?;
-                Ok(true)
-            }
             Some(Action::WatchCut { events }) => self.events(watch, &mut sent, Some(events)),
             _ => self.events(watch, &mut sent, None),
         };

@@ -151,11 +151,6 @@ impl Certificate<'_> {
     }
 }
 
-/// The part of a signing request that gets signed, without attributes.
-pub(crate) fn request(subject: &[u8], public_key: &[u8]) -> Vec<u8> {
-    sequence(&[&wrap(2, &[0]), subject, public_key, &wrap(0xa0, &[])])
-}
-
 /// Joins the signed part, the algorithm and the signature.
 pub(crate) fn signed(to_be_signed: &[u8], signature: &[u8]) -> Vec<u8> {
     sequence(&[to_be_signed, &ecdsa(), &bit_string(signature)])

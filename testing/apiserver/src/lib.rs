@@ -50,11 +50,11 @@ mod user;
 mod watch;
 mod write;
 
-pub use ca::{Ca, signing_request};
+pub use ca::Ca;
 pub use faults::Faults;
 pub use gate::State;
 pub use requests::{Counters, Request};
-pub use resources::{Generation, Resource};
+pub use resources::Resource;
 pub use rules::{Action, Rule};
 pub use server::{Options, Server};
 pub use signer::SignerOptions;

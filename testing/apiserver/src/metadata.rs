@@ -3,11 +3,7 @@
 
 use serde_json::Value;
 
-use crate::{
-    ca::random,
-    resources::{Generation, Resource},
-    time::now,
-};
+use crate::{ca::random, resources::Resource, time::now};
 
 /// The string at a pointer, or the empty string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -40,7 +36,7 @@ pub(crate) fn stamp(resource: &Resource, object: &mut Value) {
             fields.remove(unwanted);
         }
     }
-    if resource.generation != Generation::None {
+    if resource.generation {
         metadata["generation"] = 1.into();
     }
 }
@@ -110,7 +106,7 @@ pub(crate) fn count_generation(resource: &Resource, current: &Value, next: &mut 
         }
         content
     };
-    if resource.generation == Generation::Counted && content(current) != content(next) {
+    if resource.generation && content(current) != content(next) {
         let generation = current["metadata"]["generation"].as_u64().unwrap_or(0);
         next["metadata"]["generation"] = (generation + 1).into();
     }

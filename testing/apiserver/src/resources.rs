@@ -7,17 +7,6 @@ use serde_json::{Value, json};
 
 use crate::schema;
 
-/// Whether `metadata.generation` tells that the content changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
-    /// There is none.
-    None,
-    /// It is there and stays 1, as a PriorityClass's.
-    Constant,
-    /// It counts changes of the spec.
-    Counted,
-}
-
 /// A resource and its rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
@@ -33,8 +22,8 @@ pub struct Resource {
     pub namespaced: bool,
     /// True if there is a `/status` subresource.
     pub status: bool,
-    /// What `metadata.generation` says of changes.
-    pub generation: Generation,
+    /// True if `metadata.generation` counts changes of the content; without it there is none.
+    pub generation: bool,
     /// True if a PUT creates an object that does not exist.
     pub create_on_update: bool,
     /// True if a PUT may omit `metadata.resourceVersion`.
@@ -58,7 +47,7 @@ impl Resource {
             kind: kind.into(),
             namespaced,
             status: true,
-            generation: Generation::Counted,
+            generation: true,
             create_on_update: false,
             unconditional_update: false,
             schema: None,
@@ -89,7 +78,7 @@ impl Resource {
             kind: spec["names"]["kind"].as_str()?.into(),
             namespaced: spec["scope"] == "Namespaced",
             status: served.clone().any(|v| v.pointer("/subresources/status").is_some()),
-            generation: Generation::Counted,
+            generation: true,
             create_on_update: false,
             unconditional_update: false,
             schema: served.clone().find_map(|v| v.pointer("/schema/openAPIV3Schema").cloned()),
@@ -183,7 +172,7 @@ impl Registry {
 }
 
 /// group, version, plural, kind, flags: n namespaced, s status, g generation, c create on update,
-/// u unconditional update, 1 constant generation. From the strategies in `pkg/registry` of Kubernetes 1.34.
+/// u unconditional update. From the strategies in `pkg/registry` of Kubernetes 1.34.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const BUILTIN: &[Row] = &[
@@ -199,7 +188,6 @@ const BUILTIN: &[Row] = &[
     ("coordination.k8s.io", "v1", "leases", "Lease", "nc"),
     ("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "su"),
     ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "nsg"),
-    ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "1u"),
     ("apps", "v1", "deployments", "Deployment", "nsgu"),
     ("apps", "v1", "replicasets", "ReplicaSet", "nsgu"),
     ("apps", "v1", "statefulsets", "StatefulSet", "nsgu"),
@@ -221,27 +209,13 @@ fn builtin((group, version, plural, kind, flags): &Row) -> Resource {
         kind: (*kind).into(),
         namespaced: flags.contains('n'),
         status: flags.contains('s'),
-        generation: match flags {
-            _ if flags.contains('g') => Generation::Counted,
-            _ if flags.contains('1') => Generation::Constant,
-            _ => Generation::None,
-        },
+        generation: flags.contains('g'),
         create_on_update: flags.contains('c'),
         unconditional_update: flags.contains('u'),
-        schema: defaults(plural),
+        schema: None,
         terminating: false,
         builtin: true,
     }
-}
-
-/// The default of a built-in kind that a copy shows.
-fn defaults(plural: &str) -> Option<Value> {
-    (plural == "priorityclasses").then(|| {
-        json!({
-            "x-kubernetes-preserve-unknown-fields": true,
-            "properties": {"preemptionPolicy": {"default": "PreemptLowerPriority"}},
-        })
-    })
 }
 
 /// `leases.coordination.k8s.io`, or `secrets` for the core group.

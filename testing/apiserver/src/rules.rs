@@ -69,11 +69,6 @@ pub enum Action {
         /// Interval between blank lines.
         milliseconds: u64,
     },
-    /// End the watch after this time, without an event.
-    WatchEnds {
-        /// Time until the end.
-        milliseconds: u64,
-    },
     /// Cut the watch in the middle of the line that follows `events` complete ones.
     WatchCut {
         /// Number of complete events.
@@ -88,8 +83,6 @@ pub struct Rule {
     pub verb: Option<String>,
     /// Plural resource; for other paths, the path itself, for example `/readyz`.
     pub resource: Option<String>,
-    /// Subresource; `Some("")` means the object itself.
-    pub subresource: Option<String>,
     /// Namespace.
     pub namespace: Option<String>,
     /// Name of the object.
@@ -112,7 +105,6 @@ impl Rule {
         Self {
             verb: None,
             resource: None,
-            subresource: None,
             namespace: None,
             name: None,
             user: None,
@@ -131,11 +123,6 @@ impl Rule {
     /// Restricts the rule to this plural resource, or this path.
     pub fn resource(self, resource: &str) -> Self {
         Self { resource: Some(resource.into()), ..self }
-    }
-
-    /// Restricts the rule to this subresource.
-    pub fn subresource(self, subresource: &str) -> Self {
-        Self { subresource: Some(subresource.into()), ..self }
     }
 
     /// Restricts the rule to this namespace.
@@ -169,7 +156,6 @@ impl Rule {
         };
         fits(&self.verb, attributes.verb)
             && fits(&self.resource, attributes.resource)
-            && fits(&self.subresource, &attributes.target.subresource)
             && fits(&self.namespace, &attributes.target.namespace)
             && fits(&self.name, attributes.target.any_name())
             && fits(&self.user, attributes.user)

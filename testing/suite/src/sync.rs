@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 pub use self::{
     kinds::{
-        BUDGETS, CLASSES, CONFIGS, Kind, REGIONS, SETTINGS, WIDGETS, any_content, definitions,
-        ensure, install, namespaces, reshape, secrets,
+        BUDGETS, CONFIGS, Kind, REGIONS, SETTINGS, WIDGETS, any_content, definitions, ensure,
+        install, namespaces, reshape, secrets,
     },
     place::Place,
     program::{FAST, Setting},

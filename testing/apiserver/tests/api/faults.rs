@@ -150,7 +150,7 @@ fn watches_go_silent_or_break() {
 }
 
 #[test]
-fn watch_sends_injected_bytes_blanks_or_nothing() {
+fn watch_sends_injected_bytes_or_blanks() {
     let (server, client) = start();
     server.put(secret("s"));
     let path = format!("{SECRETS}?watch=true&timeoutSeconds=1");
@@ -167,8 +167,6 @@ fn watch_sends_injected_bytes_blanks_or_nothing() {
         server.restart();
         assert_eq!(blank.join().expect("no panic"), 0);
     });
-    server.faults().add(Rule::new(Action::WatchEnds { milliseconds: 20 }).verb("watch").times(1));
-    assert_eq!(client.watch(&path).count(), 0);
 }
 
 #[test]

@@ -73,16 +73,6 @@ pub static REGIONS: Kind = Kind {
     health: "ready",
 };
 
-/// Built in, outside of all namespaces, with a generation that stays 1 and a content beside any spec.
-pub static CLASSES: Kind = Kind {
-    resource: Resource::v1("scheduling.k8s.io", "priorityclasses", "PriorityClass"),
-    namespaced: false,
-    status: false,
-    field: "",
-    member: "description",
-    health: "",
-};
-
 /// Secrets as the harness handles them.
 pub fn secrets() -> &'static Kind {
     static KIND: OnceLock<Kind> = OnceLock::new();
@@ -115,7 +105,6 @@ impl Kind {
     /// Content that differs by a number.
     pub fn content(&self, number: u64) -> Value {
         match self.field {
-            "" => json!({self.member: number.to_string(), "value": 1}),
             "data" => json!({self.field: {self.member: number.to_string()}}),
             _ => json!({self.field: {self.member: number}}),
         }
@@ -123,8 +112,7 @@ impl Kind {
 
     /// The number in an object's content.
     pub fn number(&self, object: &Value) -> Option<u64> {
-        let parent = if self.field.is_empty() { object } else { &object[self.field] };
-        let value = &parent[self.member];
+        let value = &object[self.field][self.member];
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     }
 
