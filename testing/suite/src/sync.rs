@@ -11,7 +11,7 @@ mod program;
 mod rights;
 mod writes;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -90,8 +90,22 @@ impl Side {
     }
 
     pub fn kubeconfig_with(&self, token: &str) -> String {
+        self.kubeconfig_of(&json!({"token": token}))
+    }
+
+    /// A kubeconfig with a certificate of an hour, which another server of the same authority takes too.
+    pub fn kubeconfig_by_certificate(&self) -> String {
+        let hour = Duration::from_secs(3600);
+        let pair = self.cluster.server().client_certificate(&self.user(), &[], hour);
+        self.kubeconfig_of(&json!({
+            "client-certificate-data": BASE64_STANDARD.encode(pair.0),
+            "client-key-data": BASE64_STANDARD.encode(pair.1),
+        }))
+    }
+
+    fn kubeconfig_of(&self, user: &Value) -> String {
         let address = self.relay.address.to_string();
-        identity::kubeconfig(&address, &self.cluster.ca, &json!({"token": token})).to_string()
+        identity::kubeconfig(&address, &self.cluster.ca, user).to_string()
     }
 }
 

@@ -2,6 +2,7 @@
 //! play on.
 
 pub mod chaos;
+pub mod demo;
 pub mod dice;
 pub mod figures;
 pub mod measure;

@@ -97,19 +97,15 @@ fn end_children() {
 
 /// How much later something was.
 pub fn after(time: Duration) -> String {
-    if time < Duration::from_secs(1) {
-        format!("{} later", milliseconds(time))
-    } else {
-        format!("{:.2} s later", time.as_secs_f64())
-    }
+    format!("{} later", spoken(time))
 }
 
-/// A short time, to 0.1 ms.
-pub fn milliseconds(time: Duration) -> String {
+/// A time as people read it: to 0.1 ms, 1 ms or 0.1 s.
+pub fn spoken(time: Duration) -> String {
     let milliseconds = time.as_secs_f64() * 1000.0;
-    if milliseconds < 10.0 {
-        format!("{milliseconds:.1} ms")
-    } else {
-        format!("{milliseconds:.0} ms")
+    match milliseconds {
+        ..10.0 => format!("{milliseconds:.1} ms"),
+        ..1000.0 => format!("{milliseconds:.0} ms"),
+        _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }

@@ -1,11 +1,10 @@
 //! A hub that is another cluster than before, an earlier state of it, or the local cluster.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Options};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
-    eventually, identity,
+    eventually,
     needs::{Need, needs},
     real,
     relay::Way,
@@ -19,21 +18,8 @@ use crate::{
     support::{is_in_sync, is_refused, of_program, one},
 };
 
-/// The stage of a hub that is known by certificate, which another server of its authority takes too.
-fn by_certificate(stage: &Stage) -> String {
-    let server = stage.remote().cluster.server();
-    let hour = std::time::Duration::from_secs(3600);
-    let (certificate, key) = server.client_certificate(&stage.remote().user(), &[], hour);
-    let user = json!({
-        "client-certificate-data": BASE64_STANDARD.encode(certificate),
-        "client-key-data": BASE64_STANDARD.encode(key),
-    });
-    let address = stage.remote().relay.address.to_string();
-    identity::kubeconfig(&address, &stage.remote().cluster.ca, &user).to_string()
-}
-
 fn start_by_certificate(stage: &Stage) -> Sidecar {
-    let file = stage.write("hub.kubeconfig", &by_certificate(stage));
+    let file = stage.write("hub.kubeconfig", &stage.remote().kubeconfig_by_certificate());
     stage.start_as(|command| {
         command.args(["-remote-kubeconfig", &format!("hub={}", file.display())]);
     })

@@ -1,25 +1,19 @@
 //! What it cost, and how to go on.
 
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    iterator::Signals,
-};
 use suite::sidecar::{Sidecar, program};
 use tools::{
+    demo,
     measure::{self, Memory},
-    term::bold,
+    term::{bold, spoken},
 };
 
 use crate::{
     play::{Seen, WRITES},
-    spoken,
     stage::Stage,
 };
 
 pub fn stopped(sidecar: &mut Sidecar) -> String {
-    let (code, time) = measure::terminate(sidecar);
-    assert_eq!(code, Some(0), "{}", sidecar.log());
-    format!("exit code 0 after {}", spoken(time))
+    format!("exit code 0 after {}", spoken(demo::stop(&mut [sidecar])))
 }
 
 pub fn table(seen: &Seen) {
@@ -55,24 +49,15 @@ pub fn next_steps() {
 }
 
 pub fn keep(stage: &Stage, sidecar: &mut Sidecar) {
-    println!("\n{}", bold("It goes on until Ctrl-C. Look at it from another terminal:"));
-    let namespace = &stage.sync.namespace;
-    for (cluster, name) in
-        [(&stage.sync.remote().cluster, "w1-east"), (&stage.sync.own.cluster, "w1")]
-    {
-        let kubeconfig = cluster.kubeconfig.display();
-        println!("  kubectl --kubeconfig {kubeconfig} -n {namespace} get widget {name} -o yaml");
-    }
-    println!(
-        "  curl localhost:{}/debug/state    # also /metrics, /readyz and /healthz",
-        sidecar.port
-    );
-    println!("  SHOW_LOG=1 make demo-sync KEEP=1    # the same with the program's log");
-    let mut signals = Signals::new([SIGINT, SIGTERM]).expect("signals");
-    signals.forever().next();
-    println!();
-    // Ctrl-C has reached the program as well: it may have ended already.
-    let _ = sidecar.alive() && measure::terminate(sidecar).0.is_some();
-    let log = sidecar.log();
-    println!("The last line of its log: {}", log.lines().last().unwrap_or_default());
+    let port = sidecar.port;
+    demo::keep(&mut [("remote-sync", sidecar)], || {
+        let namespace = &stage.sync.namespace;
+        let clusters = [&stage.sync.remote().cluster, &stage.sync.own.cluster];
+        for (cluster, name) in clusters.into_iter().zip(["w1-east", "w1"]) {
+            let config = cluster.kubeconfig.display();
+            println!("  kubectl --kubeconfig {config} -n {namespace} get widget {name} -o yaml");
+        }
+        println!("  curl localhost:{port}/debug/state    # also /metrics, /readyz and /healthz");
+        println!("  SHOW_LOG=1 make demo-sync KEEP=1    # the same with the program's log");
+    });
 }

@@ -4,9 +4,10 @@ mod end;
 mod play;
 mod stage;
 
-use std::{env, time::Duration};
-
-use tools::term::{self, Timeline, bold};
+use tools::{
+    demo,
+    term::{self, Timeline, bold},
+};
 
 use crate::{play::Play, stage::Stage};
 
@@ -19,7 +20,7 @@ fn main() {
     play.live(&timeline);
     play.lose_the_hub(&timeline);
     play.delete(&timeline);
-    if env::var("KEEP").is_ok_and(|keep| !keep.is_empty() && keep != "0") {
+    if demo::is_kept() {
         end::table(&play.seen);
         end::keep(&stage, &mut play.sidecar);
     } else {
@@ -38,14 +39,4 @@ fn introduce() {
          second (10 s by default), and a copy whose source is gone would be deleted\n\
          after 1 s (5 min by default), if that were proven.\n"
     );
-}
-
-/// A time as people read it.
-fn spoken(time: Duration) -> String {
-    let milliseconds = time.as_secs_f64() * 1000.0;
-    match milliseconds {
-        ..10.0 => format!("{milliseconds:.1} ms"),
-        ..1000.0 => format!("{milliseconds:.0} ms"),
-        _ => format!("{:.1} s", time.as_secs_f64()),
-    }
 }

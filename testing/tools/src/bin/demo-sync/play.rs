@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 use suite::{eventually, pause, relay::Way, sidecar::Sidecar, sync::HASH};
 use tools::{
     measure::{self, Memory},
-    term::Timeline,
+    term::{Timeline, after, spoken},
 };
 
-use crate::{
-    spoken,
-    stage::{SECRET, Stage},
-};
+use crate::stage::{SECRET, Stage};
 
 /// Widgets beside the one that the play is about.
 const MORE: usize = 1000;
@@ -265,8 +262,4 @@ impl<'a> Play<'a> {
         assert_eq!(self.stage.count(), MORE, "the others");
         format!("gone on both {wrote}")
     }
-}
-
-fn after(time: Duration) -> String {
-    format!("{} later", spoken(time))
 }

@@ -1,16 +1,12 @@
 //! A hub and a cluster, and what remote-sync is told of them.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Options, Request};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
-    eventually, identity, pause,
+    eventually, pause,
     sidecar::Sidecar,
     sync::{self, Place, Setting, Side, WIDGETS},
 };
@@ -41,20 +37,10 @@ impl Stage {
         Self { sync, other }
     }
 
-    /// By a certificate, which the other server takes for good, too.
-    fn kubeconfig(&self) -> String {
-        let hub = self.sync.remote();
-        let hour = Duration::from_secs(3600);
-        let (certificate, key) = hub.cluster.server().client_certificate(&hub.user(), &[], hour);
-        let user = json!({
-            "client-certificate-data": BASE64_STANDARD.encode(certificate),
-            "client-key-data": BASE64_STANDARD.encode(key),
-        });
-        identity::kubeconfig(&hub.relay.address.to_string(), &hub.cluster.ca, &user).to_string()
-    }
-
     pub fn start(&self) -> Sidecar {
-        let file = self.sync.write("hub.kubeconfig", &self.kubeconfig());
+        // By a certificate, which the other server takes for good, too.
+        let kubeconfig = self.sync.remote().kubeconfig_by_certificate();
+        let file = self.sync.write("hub.kubeconfig", &kubeconfig);
         self.sync.start_as(|command| {
             // Of a repeated flag the last counts.
             command

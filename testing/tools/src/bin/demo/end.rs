@@ -1,20 +1,15 @@
 //! What it cost, and how to go on.
 
-use std::time::Duration;
-
 use serde_json::Value;
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    iterator::Signals,
-};
 use suite::{
     cluster::Cluster,
     scene::ADDON,
     sidecar::{Sidecar, program},
 };
 use tools::{
+    demo,
     measure::{self, Memory, grouped},
-    term::{bold, milliseconds},
+    term::{bold, spoken},
 };
 
 use crate::{
@@ -43,13 +38,7 @@ fn all<'a>(agent: &'a mut Agent, addon: &'a mut Addon, sync: &'a mut Sync) -> [&
 }
 
 pub fn stopped(agent: &mut Agent, addon: &mut Addon, sync: &mut Sync) -> String {
-    let mut slowest = Duration::ZERO;
-    for sidecar in all(agent, addon, sync) {
-        let (code, time) = measure::terminate(sidecar);
-        assert_eq!(code, Some(0), "{}", sidecar.log());
-        slowest = slowest.max(time);
-    }
-    format!("exit code 0 within {}", milliseconds(slowest))
+    format!("exit code 0 within {}", spoken(demo::stop(&mut all(agent, addon, sync))))
 }
 
 /// What a user of the hub sees: the columns of the kinds' definitions.
@@ -105,17 +94,17 @@ pub fn next_steps() {
 }
 
 pub fn keep(stage: &Stage, agent: &mut Agent, addon: &mut Addon, sync: &mut Sync) {
-    println!("\n{}", bold("It goes on until Ctrl-C. Look at it from another terminal:"));
-    objects(stage);
-    println!("  ls -la {}", stage.directory().display());
-    for sidecar in all(agent, addon, sync) {
-        println!("  curl localhost:{}/metrics    # also /readyz and /healthz", sidecar.port);
-    }
-    println!("  SHOW_LOG=1 make demo KEEP=1    # the same with the programs' logs");
-    let mut signals = Signals::new([SIGINT, SIGTERM]).expect("signals");
-    signals.forever().next();
-    println!();
-    PROGRAMS.iter().zip(all(agent, addon, sync)).for_each(|(name, sidecar)| end(name, sidecar));
+    let programs = all(agent, addon, sync);
+    let ports = programs.each_ref().map(|sidecar| sidecar.port);
+    let mut programs: Vec<_> = PROGRAMS.into_iter().zip(programs).collect();
+    demo::keep(&mut programs, || {
+        objects(stage);
+        println!("  ls -la {}", stage.directory().display());
+        for port in ports {
+            println!("  curl localhost:{port}/metrics    # also /readyz and /healthz");
+        }
+        println!("  SHOW_LOG=1 make demo KEEP=1    # the same with the programs' logs");
+    });
 }
 
 /// The commands that show what is on the servers.
@@ -136,11 +125,4 @@ fn objects(stage: &Stage) {
     show(managed, "get secrets -A", "NAMESPACE:.metadata.namespace SECRET:.metadata.name");
     let pods = format!("-n {ADDON_NAMESPACE} get pods");
     show(managed, &pods, "POD:.metadata.name READY:.status.conditions[*].status");
-}
-
-/// Ctrl-C has reached the sidecar as well: it may have ended already.
-fn end(name: &str, sidecar: &mut Sidecar) {
-    let _ = sidecar.alive() && measure::terminate(sidecar).0.is_some();
-    let log = sidecar.log();
-    println!("The last line of {name}'s log: {}", log.lines().last().unwrap_or_default());
 }

@@ -8,9 +8,10 @@ mod files;
 mod stage;
 mod sync;
 
-use std::env;
-
-use tools::term::{self, Timeline, bold};
+use tools::{
+    demo,
+    term::{self, Timeline, bold},
+};
 
 use crate::{
     addon::Addon,
@@ -31,7 +32,7 @@ fn main() {
     let mut sync = Sync::start(&stage, &timeline);
     timeline.step("The hub has a widget for it", || sync.copied());
     let used = end::Used::by(&agent, &addon, &sync);
-    if env::var("KEEP").is_ok_and(|keep| !keep.is_empty() && keep != "0") {
+    if demo::is_kept() {
         end::hub_view(&stage);
         end::table(&agent, &addon, &used);
         end::keep(&stage, &mut agent, &mut addon, &mut sync);

@@ -7,7 +7,7 @@ use suite::{
     sidecar::{Sidecar, bare, free_port, program},
     sync::{Place, Side, WIDGETS},
 };
-use tools::term::{Timeline, milliseconds};
+use tools::term::{Timeline, spoken};
 
 use crate::stage::{CLUSTER, Stage};
 
@@ -51,7 +51,7 @@ impl Sync {
             eventually("both clusters are connected and listed", || {
                 (sync.sidecar.ask("/readyz") == (200, "ok\n".into())).then_some(())
             });
-            format!("with these files: connected in {}", milliseconds(begin.elapsed()))
+            format!("with these files: connected in {}", spoken(begin.elapsed()))
         });
         sync
     }
@@ -65,6 +65,6 @@ impl Sync {
         self.here.set_health(1);
         self.there.wait_for_health(1);
         let back = begin.elapsed();
-        format!("here in {}, status back in {}", milliseconds(copied), milliseconds(back))
+        format!("here in {}, status back in {}", spoken(copied), spoken(back))
     }
 }
