@@ -39,6 +39,8 @@ pub const REMOTE_GENERATION: &str = "cloud.teleport.dev/sync-remote-generation";
 pub const LOCAL_GENERATION: &str = "cloud.teleport.dev/sync-local-generation";
 /// On the target, which object it is a copy of; on its namespace, for which one it was created.
 pub const SOURCE: &str = "cloud.teleport.dev/source";
+/// The ConfigMap with the records of known clusters, by the default name of the Lease.
+pub const KNOWN_CLUSTERS: &str = "remote-sync-known-clusters";
 /// Its service account, on every cluster.
 const ACCOUNT: &str = "remote-sync";
 
@@ -208,9 +210,9 @@ impl Stage {
         self.target(secrets(), name)
     }
 
-    /// The ConfigMap of this name in the program's namespace.
-    pub fn ledger(&self, name: &str) -> Place {
-        Place::new(&self.own.cluster, &CONFIGS, &self.own.home, name)
+    /// The ConfigMap with the records of known clusters.
+    pub fn known_clusters(&self) -> Place {
+        Place::new(&self.own.cluster, &CONFIGS, &self.own.home, KNOWN_CLUSTERS)
     }
 
     /// The source's namespace, an object itself.

@@ -11,7 +11,7 @@ use std::{
 use dev_apiserver::{Request, Server};
 use serde_json::Value;
 
-use super::{Side, Stage};
+use super::{KNOWN_CLUSTERS, Side, Stage};
 use crate::{eventually, pause, stays, throughout};
 
 /// One write that was answered.
@@ -58,18 +58,16 @@ pub fn words(all: &[Wrote]) -> Vec<&str> {
 
 /// Events tell people; a Lease is the election's.
 const ASIDE: [&str; 2] = ["events", "leases"];
-/// The ends of the names of the ConfigMaps in which state survives a restart.
-const STATE: [&str; 2] = ["-deletions", "-known-clusters"];
 const READS: [&str; 3] = ["get", "list", "watch"];
 const DRY_RUN: &str = "dryRun=All";
 
 impl Stage {
-    /// All writes of the program's so far, refused ones too, but for Events, Leases and the state that survives a restart.
+    /// All writes of the program's so far, refused ones too, but for Events, Leases and the known clusters.
     pub fn writes(&self) -> Vec<Wrote> {
         let told = |write: &LoggedWrite| !ASIDE.contains(&write.resource.as_str());
         let of = |side| Side::writes(side).into_iter().filter(told).map(|write| tell(side, write));
         let mut all: Vec<_> = self.sides().flat_map(of).collect();
-        all.retain(|one| !STATE.iter().any(|end| one.words.ends_with(end)));
+        all.retain(|one| !one.words.ends_with(KNOWN_CLUSTERS));
         all.sort_by_key(|one| one.at);
         all
     }
@@ -85,7 +83,7 @@ impl Stage {
     pub fn wrote_only_after(&self, before: usize, expected: &[&str]) {
         let since = || self.writes().split_off(before);
         let what = format!("{} writes", expected.len());
-        eventually(&what, || (since().len() >= expected.len()).then_some(()));
+        eventually(&what, || since().len() >= expected.len());
         throughout(700, "nothing more is written", || {
             let all = since();
             assert_eq!(words(&all), expected);

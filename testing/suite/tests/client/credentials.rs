@@ -134,9 +134,9 @@ fn running_watch_comes_back_with_the_new_identity() {
             .filter(|request| request.verb == "watch" && request.user == user)
             .count()
     };
-    suite::eventually("the first watch", || (watches("sidecar") == 1).then_some(()));
+    suite::eventually("the first watch", || watches("sidecar") == 1);
     client.swap(access(&server, "other")).unwrap();
-    suite::eventually("the second watch", || (watches("other") == 1).then_some(()));
+    suite::eventually("the second watch", || watches("other") == 1);
     stop.raise();
     // Ends the stream that it waits on.
     client.swap(access(&server, "last")).unwrap();

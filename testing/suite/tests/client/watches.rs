@@ -128,7 +128,7 @@ fn watch_that_opens_while_it_is_stopped_ends() {
     let (server, _admin) = server();
     server.faults().add(Rule::new(Action::Delay { milliseconds: 500 }).verb("watch"));
     let mut follower = Follower::start(&server, LEASES.collection("default"));
-    eventually("the watch", || (verbs(&server, "watch") == 1).then_some(()));
+    eventually("the watch", || verbs(&server, "watch") == 1);
     follower.stop.raise();
     let thread = follower.thread.take().unwrap();
     eventually("it ends", || thread.is_finished());
@@ -158,7 +158,7 @@ fn expired_version_leads_to_a_new_list() {
     admin.create(&lease("a"), &body("a")).unwrap();
     let follower = Follower::start(&server, LEASES.collection("default"));
     follower.wait_for("=a");
-    eventually("the watch", || (verbs(&server, "watch") == 1).then_some(()));
+    eventually("the watch", || verbs(&server, "watch") == 1);
     server.faults().set_state(dev_apiserver::State::Refuse);
     // What happens meanwhile is found by the list alone.
     server.compact();
@@ -181,7 +181,7 @@ fn failure_is_never_reported_as_an_absence() {
     faults.deny("watch", "leases", "default");
     let follower = Follower::start(&server, LEASES.collection("default"));
     follower.wait_for("=a");
-    eventually("some watches are refused", || (verbs(&server, "watch") >= 4).then_some(()));
+    eventually("some watches are refused", || verbs(&server, "watch") >= 4);
     assert!(follower.told.lock().unwrap().iter().all(|told| told == "=a"));
 }
 
@@ -222,7 +222,7 @@ fn junk_in_a_watch_ends_only_that_watch() {
             &json!({"metadata": {"labels": {"x": "y"}}}),
         )
         .unwrap();
-    eventually("the change", || (follower.count("+a") > before).then_some(()));
+    eventually("the change", || follower.count("+a") > before);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn silent_watch_leads_to_a_new_list() {
             Timeouts { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
         let follower = Follower::patient(&server, LEASES.collection("default"), timing);
         follower.wait_for("=a");
-        eventually("the second list", || (follower.count("=a") == 2).then_some(()));
+        eventually("the second list", || follower.count("=a") == 2);
     }
 }
 
@@ -270,7 +270,7 @@ fn endless_watch_is_ended_by_the_client() {
     let timing = Timeouts { watch: std::time::Duration::from_secs(1), ..crate::timing() };
     let follower = Follower::patient(&server, LEASES.collection("default"), timing);
     follower.wait_for("=a");
-    within(60, "another watch", || (verbs(&server, "watch") == 2).then_some(()));
+    within(60, "another watch", || verbs(&server, "watch") == 2);
 }
 
 #[test]

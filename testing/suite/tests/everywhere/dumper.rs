@@ -32,7 +32,7 @@ impl Stage for dumper::Stage {
     fn lives_within(&self, seconds: u64, _: &Sidecar) {
         let data = self.credentials();
         self.put_secret(&data);
-        within(seconds, "the files follow", || (set(&self.path()) == data).then_some(()));
+        within(seconds, "the files follow", || set(&self.path()) == data);
     }
 
     fn volume(&self) -> Option<PathBuf> {

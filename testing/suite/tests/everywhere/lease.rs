@@ -37,7 +37,7 @@ impl Stage for Scene {
         let read = || process.metric("certwatcher_read_certificate_total{target=\"hub\"}");
         let before = read();
         self.put_secret(&self.new_credentials());
-        within(seconds, "the Secret is read", || (read() > before).then_some(()));
+        within(seconds, "the Secret is read", || read() > before);
         let before = renew_time(self.lease().as_ref());
         within(seconds, "the Lease is renewed", || {
             (renew_time(self.lease().as_ref()) != before).then_some(())

@@ -176,7 +176,7 @@ fn prometheus_has_the_series_of_alerts_and_panels() {
     scraped.extend([("csr-bootstrapper", &waiting), ("remote-sync", &rejected)]);
     scraped.push(("klusterlet-agent", &applying));
     let prometheus = Prometheus::scraping(&scraped);
-    let all_are_up = || (prometheus.query("up == 1").len() == scraped.len()).then_some(());
+    let all_are_up = || prometheus.query("up == 1").len() == scraped.len();
     within(PATIENCE, "all are scraped", all_are_up);
 
     for (query, legend) in queries() {

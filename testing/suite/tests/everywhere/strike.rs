@@ -103,7 +103,7 @@ pub(crate) fn answered(subject: &Subject, action: Action) {
     let peer = subject.peer();
     let rule = peer.add(action);
     asks_for_all(&peer);
-    within(RECOVERY, "it asks", || (peer.faults().hits(rule) > 0).then_some(()));
+    within(RECOVERY, "it asks", || peer.faults().hits(rule) > 0);
     let (before, start) = (peer.faults().hits(rule), Instant::now());
     pause(3000);
     let (hits, passed) = (peer.faults().hits(rule) - before, start.elapsed().as_secs_f64());

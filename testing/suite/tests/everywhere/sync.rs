@@ -40,9 +40,9 @@ impl Stage for sync::Stage {
         let (source, target) = self.pair(&BUDGETS, "one");
         let next = source.number().unwrap_or_default() + 1;
         source.set_number(next);
-        within(seconds, "the content comes down", || (target.number() == Some(next)).then_some(()));
+        within(seconds, "the content comes down", || target.number() == Some(next));
         target.set_health(next);
-        within(seconds, "the status goes up", || (source.healthy() == Some(next)).then_some(()));
+        within(seconds, "the status goes up", || source.healthy() == Some(next));
     }
 
     /// It connects anew with what the files hold, and waits for the other half.

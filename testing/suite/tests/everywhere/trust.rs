@@ -89,7 +89,7 @@ fn half_of_a_rotated_pair_leaves_the_old_pair_in_use() {
             own.relay.cut();
             // Answers from before may be lost with their connections.
             let before = own.faults().hits(rule);
-            eventually("it is refused", || (own.faults().hits(rule) > before).then_some(()));
+            eventually("it is refused", || own.faults().hits(rule) > before);
             own.faults().remove(rule);
         };
         fs::write(certificate, &new.0).expect("the certificate is written");

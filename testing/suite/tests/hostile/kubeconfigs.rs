@@ -51,7 +51,7 @@ fn kubeconfig_file_reads_no_file_but_its_neighbours() {
     let file = mount.join("kubeconfig");
     let given = ["-hub-kubeconfig-secret=", "-hub-kubeconfig", file.to_str().expect("a path")];
     let _sidecar = subject.start_with(&given);
-    eventually("the server is asked", || (thief.server.counters().connections > 0).then_some(()));
+    eventually("the server is asked", || thief.server.counters().connections > 0);
 }
 
 /// Open Cluster Management's self-managed hub has such a path in its bootstrap Secret.

@@ -155,7 +155,7 @@ impl Agent {
     #[track_caller]
     pub(crate) fn joined(&self, more: &[&str]) -> Sidecar {
         let agent = self.start_with(more);
-        within(40, "it has joined", || (agent.ask("/readyz").0 == 200).then_some(()));
+        within(40, "it has joined", || agent.ask("/readyz").0 == 200);
         self.spoke.hub.set_lease_duration(&self.spoke.cluster, 1);
         self.gives_signs(&agent);
         agent

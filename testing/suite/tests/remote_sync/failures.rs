@@ -26,7 +26,7 @@ fn an_immutable_copy_is_neither_hammered_nor_recreated() {
     let (uid, own) = (target.uid(), stage.own.cluster.faults());
     let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
-    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
+    eventually("it is refused", || own.hits(rule) > 0);
     stays("it is tried once in half a minute", || own.hits(rule) == 1);
     assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
     sidecar.wait_for("immutable");

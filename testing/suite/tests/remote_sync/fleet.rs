@@ -2,13 +2,12 @@
 
 use suite::{
     cluster::Cluster,
-    eventually,
     needs::{Need, needs},
     stays,
     sync::{Place, Setting, Stage, WIDGETS},
 };
 
-use crate::support::is_in_sync;
+use crate::support::{has_pairs, is_in_sync};
 
 fn plain() -> Setting {
     Setting { namespace_suffix: String::new(), ..Setting::safe(&[&WIDGETS]) }
@@ -57,7 +56,6 @@ fn of_two_sources_with_one_target_the_second_is_a_conflict() {
     let sidecar = stage.start_served(&flags);
     is_in_sync(&sources[0], &target);
     sources[1].create_number(2);
-    let conflict = "remote_sync_pairs{remote=\"west\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
-    eventually("it is told", || (sidecar.metric(conflict) == Some(1.0)).then_some(()));
+    has_pairs(&sidecar, "west", "conflict", 1.0);
     stays("the first has it", || target.number() == Some(1));
 }

@@ -50,7 +50,7 @@ fn life(name: &str, kind: &'static Kind) {
 
     let before = stage.settled();
     source.delete();
-    eventually("both are gone", || (source.get().or(target.get()).is_none()).then_some(()));
+    eventually("both are gone", || source.get().or(target.get()).is_none());
     let delete = format!("local delete {plural} {local}");
     stage.wrote_only_after(before, &[&delete, &on_hub]);
 }

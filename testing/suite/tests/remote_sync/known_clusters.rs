@@ -10,14 +10,11 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{FINALIZER, Place, SOURCE, Setting, Side, Stage, WIDGETS, namespaces},
+    sync::{FINALIZER, KNOWN_CLUSTERS, Place, SOURCE, Setting, Side, Stage, WIDGETS, namespaces},
     throughout,
 };
 
-use crate::support::{is_in_sync, is_refused, of_program};
-
-/// The ConfigMap with the records, by the default name of the Lease.
-const RECORDS: &str = "remote-sync-known-clusters";
+use crate::support::{has_pairs, is_in_sync, is_refused, of_program};
 
 /// Two remotes whose objects have the same places in the local cluster; the first has one object.
 pub(crate) fn stage(name: &str) -> (Stage, Place, Place) {
@@ -83,17 +80,6 @@ fn answers(side: &Side, action: Action) -> u64 {
     side.cluster.faults().add(rule)
 }
 
-/// Waits until a remote has this many pairs in a state.
-#[track_caller]
-pub(crate) fn has_pairs(sidecar: &Sidecar, remote: &str, state: &str, count: f64) {
-    let labels =
-        format!("remote=\"{remote}\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
-    let metric = format!("remote_sync_pairs{{{labels}}}");
-    eventually("the pairs are in that state", || {
-        (sidecar.metric(&metric) == Some(count)).then_some(())
-    });
-}
-
 #[track_caller]
 fn stays_as_it_is(target: &Place) {
     let before = (target.uid(), target.number());
@@ -104,11 +90,11 @@ fn stays_as_it_is(target: &Place) {
 
 /// A person says which cluster a remote is.
 pub(crate) fn accept(stage: &Stage, remote: &str, record: &str) {
-    stage.ledger(RECORDS).merge(&json!({"data": {remote: record}}));
+    stage.known_clusters().merge(&json!({"data": {remote: record}}));
 }
 
 fn record(stage: &Stage, remote: &str) -> Option<String> {
-    Some(stage.ledger(RECORDS).get()?["data"][remote].as_str()?.to_owned())
+    Some(stage.known_clusters().get()?["data"][remote].as_str()?.to_owned())
 }
 
 /// What the remote that shows another one's uid has in the place of the source.
@@ -137,7 +123,7 @@ fn remote_away_loses_no_copy_to_its_twin() {
         stays_as_it_is(&target);
         is_refused(&sidecar, "east", true);
         let (_, ready) = sidecar.ask("/readyz");
-        let is_told = ready.contains("as the remote west has") && ready.contains(RECORDS);
+        let is_told = ready.contains("as the remote west has") && ready.contains(KNOWN_CLUSTERS);
         assert!(is_told, "{twin:?}: {ready}");
         assert!(sidecar.log().contains("cluster east is not connected"), "{}", sidecar.log());
     }
@@ -258,7 +244,7 @@ fn edited_record_accepts_a_cluster_while_the_program_runs() {
 fn cluster_without_a_record_leaves_the_copies_of_another() {
     let Some((stage, _, target)) = copied("known-lost") else { return };
     rebuilt(&stage, 5);
-    stage.ledger(RECORDS).delete();
+    stage.known_clusters().delete();
     let sidecar = start_rebuilt(&stage, &[]);
     has_pairs(&sidecar, "west", "conflict", 1.0);
     stays_as_it_is(&target);

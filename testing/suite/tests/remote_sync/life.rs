@@ -12,7 +12,7 @@ use suite::{
     sync::{Place, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{UNSEEN, is_in_sync, of_program, one};
+use crate::support::{UNSEEN, is_in_sync, is_ready, of_program, one};
 
 // --- Secrets ---
 
@@ -42,17 +42,14 @@ fn secrets_that_may_not_be_listed_hold_up_nothing_else() {
     let remarks = sidecar.ask("/readyz").1;
     assert!(remarks.contains("secrets/extra (hub): "), "{remarks}");
     assert!(!remarks.contains("secrets/token") && !remarks.contains("widgets"), "{remarks}");
-    let ready = |name: &str| {
-        let labels = format!("remote=\"hub\",resource=\"secrets/{name}\"");
-        sidecar.metric(&format!("remote_sync_resource_ready{{{labels}}}"))
-    };
-    assert_eq!((ready("token"), ready("extra")), (Some(1.0), Some(0.0)));
+    let ready = |name: &str| is_ready(&sidecar, &format!("secrets/{name}"));
+    assert_eq!((ready("token"), ready("extra")), (true, false));
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("secrets/extra (hub): "), "{log}");
     faults.remove(rule);
     eventually("it goes up too", || uploaded("extra").then_some(()));
-    eventually("nothing is wrong", || (ready("extra") == Some(1.0)).then_some(()));
+    eventually("nothing is wrong", || ready("extra"));
 }
 
 // --- remotes ---

@@ -41,7 +41,7 @@ fn an_orphans_grace_begins_anew_after_an_outage() {
     let (stage, sidecar, source, target) = one("outage", &WIDGETS, &["-orphan-grace", "4s"]);
     let is_connected = |wanted: f64| {
         let sample = "remote_sync_cluster_connected{remote=\"hub\"}";
-        eventually("the hub comes or goes", || (sidecar.metric(sample)? == wanted).then_some(()));
+        eventually("the hub comes or goes", || sidecar.metric(sample) == Some(wanted));
     };
     source.delete_by_force();
     is_held(&sidecar, 1.0);

@@ -12,7 +12,7 @@ use suite::{
     sync::{Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::is_in_sync;
+use crate::support::{has_pairs, is_in_sync};
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 
@@ -158,9 +158,7 @@ fn a_cluster_remade_under_its_name_is_a_new_one() {
     stage.target_in(0, &WIDGETS, &stage.namespace, "two").wait_for_number(8);
     assert_eq!(identity_refused(&sidecar, "c1"), Some(0.0));
     // The copies of the cluster before are another cluster's: told, and left alone.
-    let conflict =
-        "remote_sync_pairs{remote=\"c1\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
-    eventually("the copy is another cluster's", || sidecar.metric(conflict) == Some(1.0));
+    has_pairs(&sidecar, "c1", "conflict", 1.0);
     stays("the copy is as it was", || (copy.uid(), copy.number()) == (uid.clone(), Some(1)));
     assert_eq!(source.read(), old);
 }

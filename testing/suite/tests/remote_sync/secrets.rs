@@ -14,7 +14,7 @@ use suite::{
 
 use crate::{
     events::events,
-    support::{HASHES, is_in_sync, of_program},
+    support::{HASHES, has_pairs, is_in_sync, of_program},
 };
 
 /// A widget in sync whose Secrets `token` and `extra` are uploaded, of which there is none.
@@ -82,7 +82,7 @@ fn a_refused_secret_holds_up_nothing_else() {
         target.wait_for_number(2);
         is_in_sync(&source, &target);
         // Each Secret has a watch of its own, of which either may be the first.
-        eventually("it is refused", || (hub.hits(rule) > 0).then_some(()));
+        eventually("it is refused", || hub.hits(rule) > 0);
         assert!(hub.hits(rule) < 30, "{} tries", hub.hits(rule));
         eventually("the log names it", || sidecar.log().contains("token-remote-rs").then_some(()));
         hub.remove(rule);
@@ -134,10 +134,7 @@ fn somebody_elses_secret_stays_as_it_is() {
         eventually("an Event tells", || {
             events(&source).into_iter().find(|event| event["reason"] == "SyncFailed" && told(event))
         });
-        eventually("the metric tells", || {
-            let name = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}";
-            sidecar.metric(name).filter(|count| *count == 1.0)
-        });
+        has_pairs(&sidecar, "hub", "failing", 1.0);
         // Its owner takes it away.
         secret.delete();
         source.set_number(3);
@@ -182,7 +179,7 @@ fn a_secret_made_in_between_is_not_replaced() {
     let late = of_program(stage.remote(), Action::ApplyThenDelay { milliseconds: 1500 });
     let rule = hub.add(late.verb("get").resource("secrets").name(name).times(1));
     stage.create_target_secret("token", "data1", Some(&target));
-    eventually("it is read", || (hub.hits(rule) > 0).then_some(()));
+    eventually("it is read", || hub.hits(rule) > 0);
     // The answer, that there is none, is under way.
     suite::pause(300);
     let (secret, before) = foreign(&stage, "theirs");

@@ -14,19 +14,8 @@ use suite::{
 
 use crate::{
     events::events,
-    support::{is_in_sync, of_program, one},
+    support::{has_pairs, is_in_sync, is_ready, of_program, one, pairs},
 };
-
-/// The number of pairs of widgets in this state.
-fn pairs(sidecar: &Sidecar, state: &str) -> f64 {
-    let labels = format!("remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
-    sidecar.metric(&format!("remote_sync_pairs{{{labels}}}")).unwrap_or_default()
-}
-
-fn is_ready(sidecar: &Sidecar) -> bool {
-    let labels = "{remote=\"hub\",resource=\"widgets.sync.example.com\"}";
-    sidecar.metric(&format!("remote_sync_resource_ready{labels}")) == Some(1.0)
-}
 
 fn remark(sidecar: &Sidecar, part: &str) -> bool {
     let (code, text) = sidecar.ask("/readyz");
@@ -51,11 +40,11 @@ fn a_cluster_without_identity_is_told_and_not_pestered() {
     let broken = of_program(stage.remote(), suite::faults::code(500));
     let rule = hub.add(broken.verb("get").resource("namespaces").name("kube-system"));
     eventually("it is told", || remark(&sidecar, "identity (hub)"));
-    assert!(is_ready(&sidecar), "the watches go on");
+    assert!(is_ready(&sidecar, &WIDGETS.flag()), "the watches go on");
     stage.remote().relay.cut();
     source.set_number(2);
-    eventually("the kind is not ready", || (!is_ready(&sidecar)).then_some(()));
-    assert_eq!((pairs(&sidecar, "insync"), pairs(&sidecar, "unknown")), (0.0, 1.0));
+    eventually("the kind is not ready", || !is_ready(&sidecar, &WIDGETS.flag()));
+    assert_eq!((pairs(&sidecar, "hub", "insync"), pairs(&sidecar, "hub", "unknown")), (0.0, 1.0));
     let before = watches(&stage);
     pause(6000);
     let opened = watches(&stage) - before;
@@ -64,7 +53,9 @@ fn a_cluster_without_identity_is_told_and_not_pestered() {
     assert_eq!(sidecar.warnings("identity cannot be read remote=hub"), 1, "{}", sidecar.log());
     hub.remove(rule);
     target.wait_for_number(2);
-    eventually("all is well", || is_ready(&sidecar) && pairs(&sidecar, "insync") == 1.0);
+    eventually("all is well", || {
+        is_ready(&sidecar, &WIDGETS.flag()) && pairs(&sidecar, "hub", "insync") == 1.0
+    });
     assert!(!remark(&sidecar, "identity (hub)"));
 }
 
@@ -82,8 +73,10 @@ fn a_lasting_conflict_is_told_and_recovers() {
         let own = stage.own.cluster.faults();
         let rule = own.add(of_program(&stage.own, no).verb("patch").resource("widgets"));
         source.set_number(2);
-        let state = || pairs(&sidecar, "failing");
-        eventually("it is not in sync", || state() == 1.0 && pairs(&sidecar, "insync") == 0.0);
+        let state = || pairs(&sidecar, "hub", "failing");
+        eventually("it is not in sync", || {
+            state() == 1.0 && pairs(&sidecar, "hub", "insync") == 0.0
+        });
         assert!(sidecar.ask("/debug/state").1.contains("the webhook says no"));
         sidecar.wait_for("not in sync");
         let told = || events(&source).into_iter().find(|event| event["reason"] == "SyncFailed");
@@ -92,7 +85,7 @@ fn a_lasting_conflict_is_told_and_recovers() {
         own.remove(rule);
         source.set_number(3);
         target.wait_for_number(3);
-        eventually("it is in sync", || pairs(&sidecar, "insync") == 1.0);
+        has_pairs(&sidecar, "hub", "insync", 1.0);
     }
 }
 
@@ -103,7 +96,7 @@ fn a_kind_that_turns_unreadable_is_told_and_recovers() {
         return;
     }
     let (stage, sidecar, source, target) = one("unreadable", &WIDGETS, &[]);
-    assert!(is_ready(&sidecar));
+    assert!(is_ready(&sidecar, &WIDGETS.flag()));
     let hub = stage.remote().cluster.faults();
     let rules = ["list", "watch"].map(|verb| {
         hub.add(of_program(stage.remote(), Action::Forbid).verb(verb).resource("widgets"))
@@ -111,13 +104,15 @@ fn a_kind_that_turns_unreadable_is_told_and_recovers() {
     stage.remote().relay.cut();
     source.set_number(2);
     eventually("it is told", || remark(&sidecar, "cannot watch").then_some(()));
-    eventually("the kind is not ready", || (!is_ready(&sidecar)).then_some(()));
-    assert_eq!((pairs(&sidecar, "insync"), pairs(&sidecar, "unknown")), (0.0, 1.0));
+    eventually("the kind is not ready", || !is_ready(&sidecar, &WIDGETS.flag()));
+    assert_eq!((pairs(&sidecar, "hub", "insync"), pairs(&sidecar, "hub", "unknown")), (0.0, 1.0));
     assert!(sidecar.ask("/debug/state").1.contains("cannot watch"));
     assert_eq!(target.number(), Some(1));
     rules.into_iter().for_each(|rule| hub.remove(rule));
     within(40, "it is copied", || target.number() == Some(2));
-    eventually("all is well", || is_ready(&sidecar) && pairs(&sidecar, "insync") == 1.0);
+    eventually("all is well", || {
+        is_ready(&sidecar, &WIDGETS.flag()) && pairs(&sidecar, "hub", "insync") == 1.0
+    });
 }
 
 /// A schema that knows these fields of the spec, and whatever else there is.
@@ -140,7 +135,7 @@ fn a_dropped_field_is_told_and_arrives_once_known() {
     let mut sidecar = stage.start_served(&["-resync", "0"]);
     is_in_sync(&source, &target);
     assert_eq!(target.read()["spec"], json!({"size": 1}));
-    eventually("it is failing", || pairs(&sidecar, "failing") == 1.0);
+    has_pairs(&sidecar, "hub", "failing", 1.0);
     let told = "dropped .spec.newField";
     sidecar.wait_for(told);
     assert!(!sidecar.log().contains("important"));
@@ -155,13 +150,13 @@ fn a_dropped_field_is_told_and_arrives_once_known() {
     sidecar.kill();
     let before = stage.settled();
     sidecar = stage.start_served(&["-resync", "1s"]);
-    eventually("it is failing", || pairs(&sidecar, "failing") == 1.0);
+    has_pairs(&sidecar, "hub", "failing", 1.0);
     let writes = stage.writes();
     assert!(words(&writes[before..]).iter().all(|it| it.starts_with("local patch widgets one")));
     assert!(words(&writes[before..]).len() < 8, "once in each resync: {:?}", words(&writes));
     let fields = json!({"size": number, "newField": {"type": "string"}});
     reshape(&stage.own.cluster, &WIDGETS, &knows(fields));
     target.wait("the field", |it| it["spec"]["newField"] == "important");
-    eventually("it is in sync", || pairs(&sidecar, "insync") == 1.0);
+    has_pairs(&sidecar, "hub", "insync", 1.0);
     stage.settled();
 }

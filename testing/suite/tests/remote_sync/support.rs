@@ -28,6 +28,25 @@ pub(crate) fn of_program(side: &Side, action: Action) -> Rule {
     Rule::new(action).user(&side.user())
 }
 
+/// How many pairs of widgets of this remote are in this state.
+pub(crate) fn pairs(sidecar: &Sidecar, remote: &str, state: &str) -> f64 {
+    let resource = WIDGETS.flag();
+    let labels = format!("remote=\"{remote}\",resource=\"{resource}\",state=\"{state}\"");
+    sidecar.metric(&format!("remote_sync_pairs{{{labels}}}")).unwrap_or_default()
+}
+
+/// Waits until it is this many.
+#[track_caller]
+pub(crate) fn has_pairs(sidecar: &Sidecar, remote: &str, state: &str, count: f64) {
+    eventually(&format!("{remote} has {count} {state}"), || pairs(sidecar, remote, state) == count);
+}
+
+/// Whether this resource of the remote "hub" is listed and watched.
+pub(crate) fn is_ready(sidecar: &Sidecar, resource: &str) -> bool {
+    let labels = format!("remote=\"hub\",resource=\"{resource}\"");
+    sidecar.metric(&format!("remote_sync_resource_ready{{{labels}}}")) == Some(1.0)
+}
+
 /// Waits until this remote is refused, or is not.
 #[track_caller]
 pub(crate) fn is_refused(sidecar: &Sidecar, remote: &str, refused: bool) {

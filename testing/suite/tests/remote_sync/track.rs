@@ -129,6 +129,6 @@ fn track_target_keeps_a_copy_whose_kind_goes_after_the_proof() {
     let page = Action::Answer { code: 404, body, retry_after: None };
     let unserved = faults.add(of_program(stage.remote(), page).verb("get").resource(plural));
     source.delete();
-    eventually("it is asked for again", || (faults.hits(unserved) > 0).then_some(()));
+    eventually("it is asked for again", || faults.hits(unserved) > 0);
     stays("the copy is there", || target.get().is_some());
 }

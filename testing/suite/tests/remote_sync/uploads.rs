@@ -7,7 +7,7 @@ use suite::{
     sync::{HASH, Place, Stage, WIDGETS},
 };
 
-use crate::{known_clusters::has_pairs, secrets::bare};
+use crate::{secrets::bare, support::has_pairs};
 
 /// A Secret that the target controls.
 fn create(stage: &Stage, target: &Place, name: &str, kind: &str, metadata: &Value) {

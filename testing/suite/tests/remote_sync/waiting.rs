@@ -13,7 +13,7 @@ use suite::{
     within,
 };
 
-use crate::support::{is_in_sync, of_program};
+use crate::support::{is_in_sync, is_ready, of_program};
 
 /// Takes the kind away from one of the servers.
 fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
@@ -24,16 +24,11 @@ fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
 /// Waits until a warning and /readyz tell of `part`, and the metrics that widgets cannot be copied.
 #[track_caller]
 fn is_told_of(sidecar: &Sidecar, part: &str) {
-    eventually(&format!("a warning has {part}"), || (sidecar.warnings(part) > 0).then_some(()));
+    eventually(&format!("a warning has {part}"), || sidecar.warnings(part) > 0);
     eventually(&format!("/readyz has {part}"), || {
         sidecar.ask("/readyz").1.contains(part).then_some(())
     });
-    assert_eq!(ready(sidecar, &WIDGETS), Some(0.0));
-}
-
-fn ready(sidecar: &Sidecar, kind: &Kind) -> Option<f64> {
-    let labels = format!("remote=\"hub\",resource=\"{}\"", kind.flag());
-    sidecar.metric(&format!("remote_sync_resource_ready{{{labels}}}"))
+    assert!(!is_ready(sidecar, &WIDGETS.flag()));
 }
 
 #[test]
@@ -50,7 +45,7 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
         // The others do not wait for it.
         is_in_sync(&source, &target);
         is_told_of(&sidecar, "widgets.sync.example.com");
-        assert_eq!(ready(&sidecar, &BUDGETS), Some(1.0));
+        assert!(is_ready(&sidecar, &BUDGETS.flag()));
         assert!(!words(&stage.writes()).iter().any(|it| it.contains("widgets")));
         for side in stage.sides() {
             ensure(&side.cluster);

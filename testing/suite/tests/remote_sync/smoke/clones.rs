@@ -8,8 +8,8 @@ use suite::{
 };
 
 use crate::{
-    known_clusters::{accept, copy, has_pairs, rival, shows, stage, uid},
-    support::{is_in_sync, is_refused, one},
+    known_clusters::{accept, copy, rival, shows, stage, uid},
+    support::{has_pairs, is_in_sync, is_refused, one},
 };
 
 /// A rebuilt cluster may take over the copies of the cluster that it was before, but not those of one that is there.

@@ -69,7 +69,7 @@ fn a_copy_made_anew_meanwhile_is_not_deleted() {
     let delay = Action::Delay { milliseconds: 600 };
     let rule = own.add(of_program(&stage.own, delay).verb("delete").times(1));
     source.delete();
-    eventually("the copy is being deleted", || (own.hits(rule) > 0).then_some(()));
+    eventually("the copy is being deleted", || own.hits(rule) > 0);
     target.delete();
     target.create_number(7);
     target.annotate("mine", Some("yes"));

@@ -37,7 +37,7 @@ fn deletions_beyond_the_limit_wait_for_a_person() {
         source.delete();
     }
     is_held(&sidecar, 6.0);
-    eventually("those of usual times are gone", || (gone(&pairs) == 2).then_some(()));
+    eventually("those of usual times are gone", || gone(&pairs) == 2);
     stays("the others are there", || gone(&pairs) == 2);
     let (code, remarks) = sidecar.ask("/readyz");
     assert!(code == 200 && remarks.contains("until that is raised"), "{remarks}");
@@ -46,7 +46,7 @@ fn deletions_beyond_the_limit_wait_for_a_person() {
     sidecar.kill();
     let mut sidecar = stage.start_served(&["-max-deletions", "2/10m", "-qps", "0"]);
     is_held(&sidecar, 5.0);
-    eventually("its one deletion is done", || (gone(&pairs) == 3).then_some(()));
+    eventually("its one deletion is done", || gone(&pairs) == 3);
     stays("the others are there still", || gone(&pairs) == 3);
     sidecar.kill();
     let _sidecar = stage.start(&["-max-deletions", "100/10s"]);

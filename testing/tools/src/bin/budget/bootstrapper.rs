@@ -143,5 +143,5 @@ fn is_heartbeat(request: &Request) -> bool {
 pub(crate) fn wait_for_heartbeats(spoke: &Spoke, times: usize) {
     let count = || on_hub(spoke).iter().filter(|request| is_heartbeat(request)).count();
     let goal = count() + times;
-    eventually("heartbeats", || (count() >= goal).then_some(()));
+    eventually("heartbeats", || count() >= goal);
 }

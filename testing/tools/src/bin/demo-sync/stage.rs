@@ -107,7 +107,7 @@ impl Stage {
             all.retain(|request| request.at >= since);
             all
         };
-        eventually(&format!("{count} writes"), || (writes().len() >= count).then_some(()));
+        eventually(&format!("{count} writes"), || writes().len() >= count);
         pause(300);
         let all = writes();
         let words: Vec<_> = all.iter().map(|it| format!("{} {}", it.verb, it.path)).collect();

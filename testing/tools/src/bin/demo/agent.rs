@@ -206,7 +206,7 @@ impl<'a> Agent<'a> {
             let used = || {
                 sidecar.metric(metric).or(sidecar.metric(&format!("{metric}{{target=\"hub\"}}")))
             };
-            eventually("the new certificate is in use", || (used() == Some(end)).then_some(()));
+            eventually("the new certificate is in use", || used() == Some(end));
         }
         for sidecar in [&mut self.bootstrapper, &mut self.dumper, addon] {
             assert!(sidecar.alive(), "a process ended: {}", sidecar.log());
