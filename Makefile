@@ -150,7 +150,7 @@ model: ## Explore the models of csr-bootstrapper, klusterlet-agent and remote-sy
 	MODEL=whole cargo test --locked --profile fuzz -p explorer -p csr-bootstrapper -p klusterlet-agent -p remote-sync -- \
 		--nocapture --test-threads 1 model::
 
-# Survivors are listed, and are no failure (2); nor is the end of the time (3, 124). See testing/mutants.md.
+# Survivors are listed, and are no failure (2); nor is the end of the time (3, 124). .cargo/mutants.toml has the files.
 mutants: ## Run unit tests against changes of the deciding code since BASE, a day ago by default; MINUTES=20
 	git diff $(or $(BASE),$$(git rev-list -1 --before='24 hours ago' HEAD)) -- '*.rs' >$(CARGO_TARGET_DIR)/changed.diff
 	timeout -s INT $(or $(MINUTES),20)m cargo mutants --in-diff $(CARGO_TARGET_DIR)/changed.diff -o $(CARGO_TARGET_DIR) || \
