@@ -56,7 +56,7 @@ fn addon_lease_found_fresh_stale_and_gone() {
         texts("ManagedClusterAddOnLeaseNotFound", "The status of addon1 add-on is unknown.");
     assert_eq!(told(&spoke, "Unknown"), unknown);
     let fresh = texts("ManagedClusterAddOnLeaseUpdated", "addon1 add-on is available.");
-    // The rest of the 300 seconds passes while nobody says anything.
+    // The rest of the 300 seconds passes without another event.
     renew(&spoke.managed, &namespace, &seconds_ago(292));
     assert_eq!(told(&spoke, "True"), fresh);
     let stale = texts("ManagedClusterAddOnLeaseUpdateStopped", "addon1 add-on is not available.");
@@ -72,7 +72,7 @@ fn addon_lease_found_fresh_stale_and_gone() {
 
 /// Two controllers of the hub may write this condition, and another agent.
 #[test]
-fn addon_lease_what_somebody_else_writes_is_put_right() {
+fn addon_condition_of_another_writer_is_corrected() {
     let (spoke, _agent, namespace) = with_addon("addon-fight");
     renew(&spoke.managed, &namespace, &seconds_ago(0));
     told(&spoke, "True");

@@ -23,7 +23,7 @@ fn conditions() -> Value {
     kinds.map(of_kind).into()
 }
 
-/// Installs this many add-ons with such conditions, and waits until the agent works for one that comes last.
+/// Installs this many add-ons with such conditions, and waits until the agent serves the last one.
 fn install(spoke: &Spoke, count: usize) {
     let (namespace, conditions) = (spoke.addon_namespace(), conditions());
     for number in 0..count {

@@ -16,8 +16,8 @@ use suite::{
     spoke::{addon_rights, cluster_rights, rights},
 };
 
-/// The program's requests on "hub" or "managed" of which `is_ours` is true. The Go agent's are no business of ours;
-/// nor those of tests that play an agent by hand.
+/// The program's requests on "hub" or "managed" of which `is_ours` is true. Neither the Go agent's
+/// requests count, nor a test's own.
 fn requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
     let is_program = |event: &Value| text(event, "/userAgent").starts_with("csr-bootstrapper/");
     audit::requests(cluster, |event| is_program(event) && is_ours(event))

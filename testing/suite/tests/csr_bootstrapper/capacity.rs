@@ -26,7 +26,7 @@ pub(crate) fn create(cluster: &Cluster, name: &str, resources: &Value) {
     cluster.merge(&target.status(), &json!({"status": status}));
 }
 
-/// A node of this spoke; its name is no other spoke's.
+/// A node of this spoke, under a name of its own.
 pub(crate) struct Node<'a> {
     spoke: &'a Spoke,
     name: String,
@@ -75,7 +75,7 @@ fn becomes(spoke: &Spoke, resource: &str, expected: [Option<&str>; 2]) {
 }
 
 #[test]
-fn status_resources_of_all_nodes_are_told_beside_others() {
+fn resources_of_all_nodes_are_reported() {
     let spoke = Spoke::auto("capacity");
     // On real servers, the nodes of other tests have CPUs too.
     let widgets = format!("example.com/{}", spoke.namespace);
@@ -106,7 +106,7 @@ fn status_resources_of_all_nodes_are_told_beside_others() {
 
 /// Nor do claims, next to them.
 #[test]
-fn status_resources_that_cannot_be_read_stay() {
+fn unreadable_resources_and_claims_stay() {
     if !needs(Need::Embedded, "a right is taken away for a moment") {
         return;
     }

@@ -41,7 +41,7 @@ pub(crate) fn becomes(spoke: &Spoke, name: &str, value: Option<&str>) {
 }
 
 #[test]
-fn claims_and_properties_are_told_changed_and_gone() {
+fn claims_and_properties_are_reported_updated_and_removed() {
     let spoke = Spoke::auto("claims");
     serve_claims(&spoke.managed);
     serve_properties(&spoke.managed);

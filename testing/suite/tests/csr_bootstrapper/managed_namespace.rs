@@ -64,7 +64,7 @@ fn becomes_told(spoke: &Spoke, name: &str, status: &str, reason: &str) {
 }
 
 #[test]
-fn managed_namespace_is_created_labelled_told_and_let_go() {
+fn managed_namespace_is_created_labelled_reported_and_released() {
     let spoke = Spoke::auto("namespaces");
     let [new, old] = ["new", "old"].map(|suffix| format!("{}-{suffix}", spoke.namespace));
     spoke.managed.create_namespace(&old);
@@ -91,7 +91,7 @@ fn managed_namespace_is_created_labelled_told_and_let_go() {
 
     manage(&spoke, &[&new]);
     becomes(&spoke, &old, "false");
-    // What the hub lets go while nobody looks is let go by the next process.
+    // The next process releases what the hub released while no process ran.
     agent.kill();
     manage(&spoke, &[]);
     let _agent = joins(&spoke, &[]);

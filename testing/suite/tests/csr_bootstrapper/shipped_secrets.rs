@@ -91,7 +91,7 @@ fn ship_again(spoke: &Spoke, name: &str) {
 }
 
 #[test]
-fn unwritable_secrets_are_told_until_applied_again() {
+fn unwritable_secrets_are_reported_until_applied_again() {
     if !needs(Need::Embedded, "the spoke has a server of its own") {
         return;
     }

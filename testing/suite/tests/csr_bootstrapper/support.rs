@@ -42,7 +42,7 @@ pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
     agent
 }
 
-/// As `eventually`; a failure shows the log of `agent` as it is then.
+/// As `eventually`; a failure shows the log of `agent`.
 #[track_caller]
 pub(crate) fn eventually_by(agent: &Sidecar, what: &str, mut probe: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(PATIENCE);

@@ -69,7 +69,7 @@ fn missing_bootstrap_secret_is_named() {
 }
 
 #[test]
-fn hub_of_another_authority_is_told() {
+fn hub_of_another_authority_is_reported() {
     let spoke = Spoke::new("why-ca");
     let other = BASE64_STANDARD.encode(Authority::new("other").pem);
     bootstrap(&spoke, |config| {
@@ -79,7 +79,7 @@ fn hub_of_another_authority_is_told() {
 }
 
 #[test]
-fn expired_bootstrap_token_is_told() {
+fn expired_bootstrap_token_is_reported() {
     let spoke = Spoke::new("why-token");
     bootstrap(&spoke, |config| config["users"][0]["user"] = json!({"token": "expired"}));
     says("token", &spoke.start(&[]));
@@ -92,7 +92,7 @@ fn pending_request_names_its_command() {
 }
 
 #[test]
-fn unknown_name_of_the_hub_is_told() {
+fn unknown_hub_name_is_reported() {
     let spoke = Spoke::new("why-dns");
     bootstrap(&spoke, |config| {
         config["clusters"][0]["cluster"]["server"] = json!("https://hub.invalid:6443");
@@ -101,7 +101,7 @@ fn unknown_name_of_the_hub_is_told() {
 }
 
 #[test]
-fn proxy_that_is_away_is_told() {
+fn unreachable_proxy_is_reported() {
     let spoke = Spoke::new("why-proxy");
     let proxy = format!("http://127.0.0.1:{}", free_port());
     bootstrap(&spoke, |config| config["clusters"][0]["cluster"]["proxy-url"] = json!(proxy));
@@ -118,7 +118,7 @@ fn missing_right_is_named() {
 }
 
 #[test]
-fn clock_that_is_behind_is_told() {
+fn slow_clock_is_reported() {
     let spoke = Spoke::new("why-clock");
     let authority = Authority::new("of tomorrow");
     let pair = authority.sign(&["127.0.0.1"], |it| it.not_before = date_time_ymd(2090, 1, 1));
@@ -134,14 +134,14 @@ fn clock_that_is_behind_is_told() {
 // --- why a Lease is not renewed ---
 
 #[test]
-fn refused_lease_is_told() {
+fn refused_lease_is_reported() {
     let scene = Scene::new("why-lease-rights");
     scene.hub.faults().deny("create", "leases", &scene.cluster);
     says("lease-rbac", &scene.start(&[]));
 }
 
 #[test]
-fn expired_token_for_the_hub_is_told() {
+fn expired_hub_token_is_reported() {
     let scene = Scene::new("why-lease-token");
     scene.put_secret(&scene.token_secret("expired"));
     says("lease-token", &scene.start(&[]));
@@ -150,7 +150,7 @@ fn expired_token_for_the_hub_is_told() {
 // --- why an object is not copied ---
 
 #[test]
-fn source_that_is_away_is_told() {
+fn unreachable_source_is_reported() {
     let stage = Stage::pull("why-sync-away", Setting::safe(&[&WIDGETS]));
     stage.remote().relay.set(Way::Closed);
     says("sync-away", &stage.start_served(&[]));
@@ -163,14 +163,14 @@ fn kind_that_is_not_served_is_named() {
 }
 
 #[test]
-fn refused_list_of_sources_is_told() {
+fn refused_list_of_sources_is_reported() {
     let (stage, ..) = Stage::with_widget("why-sync-rights");
     stage.remote().cluster.faults().deny("list", "widgets", "");
     says("sync-rbac", &stage.start_served(&[]));
 }
 
 #[test]
-fn missing_namespace_of_copies_is_told() {
+fn missing_target_namespace_is_reported() {
     let stage = Stage::pull("why-sync-namespace", Setting::safe(&[&WIDGETS]).same_names());
     let (source, _) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
@@ -179,7 +179,7 @@ fn missing_namespace_of_copies_is_told() {
 }
 
 #[test]
-fn object_in_the_way_is_told() {
+fn object_in_the_way_is_reported() {
     let stage = Stage::pull("why-sync-conflict", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "one");
     stage.create_target_namespace(&json!({}));

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[test]
-fn refused_connections_are_told_and_survived() {
+fn refused_connections_are_reported_and_survived() {
     strike("refused", |subject| {
         subject.peer().relay.set(Way::Closed);
         pause(3000);

@@ -60,7 +60,7 @@ fn odd_version_does_not_end_a_watch_for_good() {
 
 /// Hand-written Roles often grant get and list.
 #[test]
-fn missing_right_to_watch_is_told_and_lists_stand_in() {
+fn missing_right_to_watch_is_reported_and_lists_stand_in() {
     let subject = Lease::new("watch-right");
     let managed = subject.scene.managed.server();
     managed.faults().deny("watch", "pods", "");

@@ -134,7 +134,7 @@ fn kind_that_hangs_is_not_in_the_way_of_other_works() {
 }
 
 #[test]
-fn record_that_somebody_deletes_is_made_anew() {
+fn deleted_record_is_recreated() {
     let stage = Stage::new();
     let mut agent = stage.start(&[]);
     stage.apply(&[config_map("a", "1")]);

@@ -91,7 +91,7 @@ fn polled_values_reach_the_hub_at_the_interval() {
 }
 
 #[test]
-fn deletion_of_a_read_only_object_is_told_at_once() {
+fn deletion_of_a_read_only_object_is_reported() {
     let stage = Stage::new();
     stage.managed.put(config_map("a", "1"));
     let mut agent = stage.start(&["--status-sync-interval=1h"]);
@@ -124,7 +124,7 @@ fn secrets_are_not_reported() {
 
 /// A complete work is watched and reported, but applied no more.
 #[test]
-fn complete_job_is_applied_no_more() {
+fn complete_job_is_not_applied_again() {
     let stage = Stage::new();
     let mut agent = stage.start(&[]);
     let mut job = object("batch/v1", "Job", "a");

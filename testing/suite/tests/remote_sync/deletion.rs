@@ -24,7 +24,7 @@ fn a_finalizer_of_another_on_the_copy_is_waited_for() {
     stage.wrote_only_after(before, &["local delete poddisruptionbudgets one", removed]);
 }
 
-/// Deleted and made again at once: the copy of the old one goes, that of the new one stays.
+/// The copy of the old source goes, the copy of the new one stays.
 #[test]
 fn a_source_that_is_deleted_and_made_again() {
     let (stage, _sidecar, source, target) = one("again", &WIDGETS, &[]);

@@ -79,7 +79,7 @@ fn an_unreadable_namespace_deletes_nothing() {
     }
 }
 
-/// Only the list is forbidden, so that a read would prove the source's end: there is no reason for one.
+/// Only the list is forbidden: a read would prove the source's end, but a missing list gives no reason to read.
 #[test]
 fn what_a_forbidden_list_lacks_is_not_gone() {
     if !needs(Need::Embedded, "a verb can be refused") {

@@ -14,7 +14,7 @@ use crate::{
     support::{immutable, is_in_sync, of_program, one},
 };
 
-/// A connection that is made anew is a reason to try again, and on a busy machine a probe may fail.
+/// A new connection is a reason to try again, and on a busy machine a probe may fail.
 const UNDOUBTED: [&str; 2] = ["-timeout", "40s"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! A hub that many clusters share: each sees its own namespace only, and copies go into one that is there.
+//! A hub that many clusters share: each sees its own namespace only, and copies go into an existing namespace.
 
 use suite::{
     cluster::Cluster,

@@ -126,7 +126,7 @@ fn a_sources_end_is_believed_of_its_own_cluster_alone() {
     stage.writes_no_more_than(before);
     assert!(target.get().is_some());
     hub.remove(rule);
-    // Who it is, is asked again and again: nobody has to break the connection.
+    // The identity is read again and again, on the same connection.
     eventually("it is itself", || sidecar.metric(changed) == Some(0.0));
     target.wait_until_gone();
 }

@@ -16,7 +16,7 @@ fn life(name: &str, kind: &'static Kind) {
     if kind.namespaced {
         stage.create_target_namespace(&json!({}));
     }
-    // Outside of namespaces the real servers are shared: a name that nobody else has.
+    // Tests share the real servers: a cluster-scoped object needs a unique name.
     let short = stage.namespace.clone();
     let (source, target) = (stage.source(kind, &short), stage.target(kind, &short));
     source.create_number(1);

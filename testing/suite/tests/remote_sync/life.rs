@@ -121,7 +121,7 @@ fn once_ends_an_orphan_whose_grace_fits_its_time() {
     let (stage, mut sidecar, source, target) = one("once-orphan", &WIDGETS, &[]);
     sidecar.kill();
     source.delete_by_force();
-    // There is no use in waiting for longer than it may: it says what it leaves.
+    // The grace exceeds its time: it reports the orphan instead of waiting.
     for times in [&["-wait-timeout", "2"][..], &[]] {
         let (code, log) = stage.run(&[&["-once", "-orphan-grace", "5m"][..], times].concat());
         assert_eq!(code, Some(0), "{log}");

@@ -6,7 +6,7 @@ use suite::{
     sync::{Setting, Stage, WIDGETS, load::nth},
 };
 
-/// A connection that is made anew begins with a list, and on a busy machine a probe may fail.
+/// A new connection begins with a list, and on a busy machine a probe may fail.
 const UNDOUBTED: [&str; 2] = ["-timeout", "40s"];
 
 /// An edit at the end of a long start comes next, and the start goes on.

@@ -70,7 +70,7 @@ fn a_namespace_with_something_in_it_stays() {
     assert!(!stage.target_namespace().is_terminating());
 }
 
-/// An empty table is no proof: right after a start the other kind may not have been listed yet.
+/// An empty cache proves nothing: right after a start the other kind may not have been listed yet.
 #[test]
 fn an_owned_namespace_stays_while_its_content_is_unknown() {
     if !needs(Need::Embedded, "a list can be refused") {

@@ -32,9 +32,9 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
 }
 
-/// What its cluster lost may come back with it: the time in which nobody could see it does not count.
+/// A source may come back with its cluster: time without a connection does not count.
 #[test]
-fn an_orphans_grace_begins_anew_after_an_outage() {
+fn an_outage_restarts_an_orphans_grace() {
     if !needs(Need::Embedded, UNSEEN) {
         return;
     }

@@ -75,7 +75,7 @@ fn who_loses_the_lead_stops_writing() {
 
 // --- the endpoint ---
 
-/// Own echoes and those of others that change nothing cost nothing.
+/// Events that change nothing cost no request.
 #[test]
 fn idle_it_asks_for_nothing() {
     if !needs(Need::Embedded, "the log has all requests") {

@@ -67,7 +67,7 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
 }
 
 #[test]
-fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
+fn an_unreachable_target_keeps_its_copies_and_delays_no_other() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }

@@ -157,7 +157,7 @@ fn a_cluster_remade_under_its_name_is_a_new_one() {
     new.create_number(8);
     stage.target_in(0, &WIDGETS, &stage.namespace, "two").wait_for_number(8);
     assert_eq!(identity_refused(&sidecar, "c1"), Some(0.0));
-    // The copies of the cluster before are another cluster's: told, and left alone.
+    // The former cluster's copies are reported as conflicts and kept.
     has_pairs(&sidecar, "c1", "conflict", 1.0);
     stays("the copy is as it was", || (copy.uid(), copy.number()) == (uid.clone(), Some(1)));
     assert_eq!(source.read(), old);

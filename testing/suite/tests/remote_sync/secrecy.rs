@@ -16,7 +16,7 @@ use crate::{
     support::{is_in_sync, of_program},
 };
 
-/// A refusal that repeats the value, as it is and as it was sent: as validation and webhooks do.
+/// A refusal that repeats the value, plain and encoded, as validation and webhooks do.
 fn repeating(code: u16) -> Action {
     let before = match code {
         422 => "Secret is invalid: data[data]: Invalid value",

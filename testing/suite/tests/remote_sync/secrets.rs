@@ -114,7 +114,7 @@ fn says_refused(sidecar: &Sidecar, name: &str) {
 }
 
 #[test]
-fn somebody_elses_secret_stays_as_it_is() {
+fn foreign_secret_is_not_overwritten() {
     for adopt in ["equal", "always"] {
         let (stage, sidecar, source, target) = bare("foreign", &["-adopt", adopt]);
         let (secret, before) = foreign(&stage, "theirs");
@@ -197,7 +197,7 @@ fn an_upload_lost_at_the_hub_comes_again() {
     wait_for_value(&extra, "data2");
     stage.settled();
     sidecar.kill();
-    // One is made anew and empty, the other is changed.
+    // One is recreated empty, the other is changed.
     token.delete();
     token.wait_until_gone();
     token.create(&json!({"type": "Opaque"}));

@@ -1,4 +1,4 @@
-//! What goes wrong without a failed request of a pair, or with one that looks harmless, is told nevertheless.
+//! Faults without a failed request of a pair, or with a harmless-looking one, are reported.
 
 use dev_apiserver::Action;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn watches(stage: &Stage) -> usize {
 
 /// Which cluster it is cannot be read, and nothing else fails.
 #[test]
-fn a_cluster_without_identity_is_told_and_not_pestered() {
+fn a_hub_without_identity_is_reported_once() {
     if !needs(Need::Embedded, "a read can fail") {
         return;
     }
@@ -61,7 +61,7 @@ fn a_cluster_without_identity_is_told_and_not_pestered() {
 
 /// A webhook, say, denies in the words of a conflict, or of a test that failed in a patch.
 #[test]
-fn a_lasting_conflict_is_told_and_recovers() {
+fn a_lasting_conflict_is_reported_and_recovers() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
@@ -91,7 +91,7 @@ fn a_lasting_conflict_is_told_and_recovers() {
 
 /// A right is taken away while the program runs.
 #[test]
-fn a_kind_that_turns_unreadable_is_told_and_recovers() {
+fn an_unreadable_kind_is_reported_and_recovers() {
     if !needs(Need::Embedded, "a right can be taken away from one kind") {
         return;
     }
@@ -123,7 +123,7 @@ fn knows(fields: Value) -> Value {
 }
 
 #[test]
-fn a_dropped_field_is_told_and_arrives_once_known() {
+fn a_dropped_field_is_reported_and_arrives_once_known() {
     if !needs(Need::Embedded, "its kinds belong to one test") {
         return;
     }

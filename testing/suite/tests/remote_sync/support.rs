@@ -84,7 +84,7 @@ pub(crate) fn is_in_sync(source: &Place, target: &Place) {
     });
 }
 
-/// Whether the source's annotations say that its generation is the one that was copied.
+/// Whether the source's annotations name the generations that were copied.
 fn published(source: &Value, target: &Value) -> bool {
     let says = |key: &str, object: &Value| {
         let generation = object["metadata"]["generation"].as_u64().unwrap_or(0);
@@ -119,7 +119,7 @@ pub(crate) fn one(
     (stage, sidecar, source, target)
 }
 
-/// So many widgets in sync, in a namespace that nobody made for them.
+/// This many widgets in sync, in a namespace that the program did not create.
 pub(crate) fn many(
     name: &str,
     number: usize,
@@ -148,7 +148,7 @@ pub(crate) const HASHES: [&str; 2] = [
     "1c67e1d274f4a7bedb1d1ee0f23f3c962e170d20e1f480c419a9c68f5efb3a0f",
 ];
 
-/// The labels or annotations of an object, but for the program's own.
+/// The labels or annotations of an object, without the program's own.
 pub(crate) fn map(object: &Value, what: &str) -> Value {
     let own = ["/source", "/managed-keys", "/sync-local-uid"];
     let all = object["metadata"][what].as_object().cloned().unwrap_or_default();

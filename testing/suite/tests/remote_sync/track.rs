@@ -33,7 +33,7 @@ fn track_target_keeps_the_copies_of_a_deleted_namespace() {
     is_held(&sidecar, 0.0);
 }
 
-/// The source follows its Namespace, though not at once.
+/// The source comes back some time after its Namespace.
 #[test]
 fn track_target_grants_the_grace_again_once_the_namespace_is_back() {
     let (stage, source, target) = one("track-back");

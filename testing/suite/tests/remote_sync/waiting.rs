@@ -125,7 +125,7 @@ fn secrets_that_may_not_be_read_are_waited_for() {
     }
 }
 
-/// A run that is to end does so at once where no Secret of the local cluster may be read.
+/// `-once` and `-cleanup` fail without a wait where Secrets of the local cluster cannot be read.
 #[track_caller]
 fn is_of_no_use_to_wait(stage: &Stage, flags: &[&str]) {
     let own = stage.own.cluster.faults();

@@ -26,7 +26,7 @@ fn only_the_leader_renews() {
 }
 
 #[test]
-fn stopped_leader_is_followed_at_once() {
+fn stopped_leader_is_replaced() {
     let scene = Scene::new("letsgo");
     let (mut first, second) = two(&scene);
     renews(&first.sidecar, "hub", 1);

@@ -42,7 +42,7 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
 
 /// Also where the write arrives after the next start.
 #[test]
-fn addon_registration_killed_at_each_write_goes_on() {
+fn addon_registration_survives_a_kill_at_every_write() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Credentials of add-ons in hosted mode: those of hosted add-ons are on the management cluster, the others on the spoke.
+//! Credentials of add-ons in hosted mode: hosted add-ons have theirs on the management cluster, others on the spoke.
 
 use serde_json::json;
 use suite::{

@@ -95,7 +95,7 @@ fn addon_token_registration() {
     });
 }
 
-/// What is next to a token is put right with the same; one that is none, or of an account that is no more, comes anew.
+/// Keys beside the token are repaired with the same token. A broken token, or one of a deleted account, is replaced.
 #[test]
 fn addon_token_registration_repairs_its_secret() {
     let (spoke, _agent, namespace) = stage("addon-token-lost", TOKENS);

@@ -81,7 +81,7 @@ fn nobody_noticed(sidecar: &mut Sidecar, first: f64) {
 /// An hour is asked for, and 20 s are given. 35 s.
 // ocm certificate_rotation_test.go:17
 #[test]
-fn certificates_of_20_seconds_go_on_and_on() {
+fn certificates_of_20_seconds_are_renewed() {
     if !needs(Need::Embedded, "it signs for longer") {
         return;
     }
@@ -91,7 +91,7 @@ fn certificates_of_20_seconds_go_on_and_on() {
     let first = spoke.wait_for_certificate();
     let all = wait_for(&spoke, 2, 25);
     let second = spoke.wait_for_certificate();
-    // At most 25 % of its life were left; that something was left shows in that nobody noticed.
+    // At most 25 % of its life were left.
     let used = second.not_before.duration_since(first.not_before).expect("later").as_secs();
     assert!(used >= 14, "after {used} s");
     renewed_by_itself(&spoke, &all);

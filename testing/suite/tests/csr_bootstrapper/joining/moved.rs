@@ -1,5 +1,5 @@
 //! A bootstrap kubeconfig that changes while the program runs: the hub has moved, or it is another hub. The
-//! agent's certificate is tried first at the new address; only a hub that does not know it is joined anew.
+//! agent's certificate is tried first at the new address; only a hub that does not know it is joined again.
 
 use dev_apiserver::{Action, Ca, Options, Rule};
 use suite::{
@@ -13,7 +13,7 @@ use suite::{
 use crate::joining::support::{bootstrap_unknown, joined, roles, settled, stays_as_it_is};
 
 #[test]
-fn the_hub_was_set_up_anew_with_its_old_authority() {
+fn rebuilt_hub_with_the_old_authority_is_joined() {
     if !needs(Need::Embedded, "there is a second hub") {
         return;
     }

@@ -63,7 +63,7 @@ fn a_kill_in_the_middle_of_a_switch_leads_to_no_second_request() {
 
 /// The first hub refuses the cluster, and the Secret for the second one comes late.
 #[test]
-fn none_is_valid_and_the_reasons_are_told_until_one_is() {
+fn refusals_are_reported_until_a_hub_can_be_selected() {
     if !needs(Need::Embedded, "the hub refuses, and its requests are counted") {
         return;
     }
@@ -90,7 +90,7 @@ fn none_is_valid_and_the_reasons_are_told_until_one_is() {
     assert!(!ready.contains("no hub can be selected"), "{ready}");
 }
 
-/// The packets to the first one vanish, which holds up nobody.
+/// Packets to the first hub vanish, which does not delay the second.
 #[test]
 fn the_first_hub_that_will_do_is_joined_and_kept() {
     let mut stage = TwoHubs::new("switch-first", Bootstrap::Auto);

@@ -10,7 +10,7 @@ const URL: &str = "https://spoke.example.com:6443";
 const ANNOTATION: &str = "agent.open-cluster-management.io/foo";
 
 #[test]
-fn configs_and_version_are_put_right_and_annotations_given_once() {
+fn configs_and_version_are_corrected_and_annotations_set_once() {
     let spoke = Spoke::auto("configs");
     let annotation = format!("{ANNOTATION}=bar");
     let flags = ["-spoke-external-server-urls", URL, "-cluster-annotations", &annotation];

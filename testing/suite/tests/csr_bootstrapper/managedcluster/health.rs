@@ -1,4 +1,4 @@
-//! The health of the cluster's API server as the hub is told.
+//! The health of the cluster's API server, as reported to the hub.
 
 use std::time::Instant;
 

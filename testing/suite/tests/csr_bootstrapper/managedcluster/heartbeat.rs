@@ -14,7 +14,7 @@ use crate::support::{beats, beats_again, count, renews};
 
 /// The hub makes the Lease when it likes; it is looked for meanwhile, and not made.
 #[test]
-fn first_heartbeat_follows_a_late_lease_at_once() {
+fn first_heartbeat_follows_a_late_lease() {
     if !needs(Need::Embedded, "the real hub makes the Lease when it likes") {
         return;
     }

@@ -58,7 +58,7 @@ fn is_done(spoke: &Spoke, old: Option<&Data>) -> bool {
 fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let (spoke, old) = work.stage();
     let cluster = if on_hub { &spoke.hub.cluster } else { &spoke.managed };
-    // On the hub nobody else writes by HTTP meanwhile.
+    // On the hub only the agent writes by HTTP meanwhile.
     let user = (!on_hub).then(|| account(&spoke));
     let rule = hold(cluster.faults(), user.as_deref(), verb, nth, moment);
     let mut sidecar = spoke.start(&[]);

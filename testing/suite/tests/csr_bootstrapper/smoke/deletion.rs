@@ -38,7 +38,7 @@ fn addon_credential_follows_signer_and_namespace_and_goes() {
 
 /// Upstream forgets them.
 #[test]
-fn addon_credential_goes_though_nobody_ran() {
+fn addon_credential_goes_at_the_next_start() {
     let (spoke, mut agent, namespace, _) = registered("addon-orphan");
     agent.stops_as_asked();
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
@@ -67,7 +67,7 @@ fn addon_credential_stays_while_the_add_on_is_being_deleted() {
 
 /// Somebody took the name for something else.
 #[test]
-fn addon_secret_of_another_cluster_is_left_alone() {
+fn addon_secret_of_another_cluster_is_kept() {
     let (spoke, agent, namespace, _) = registered("addon-foreign");
     let other = BASE64_STANDARD.encode("another-cluster");
     let mut agent = agent;

@@ -11,7 +11,7 @@ use crate::joining::support::{roles, settled};
 /// Upstream's (ocm `pkg/common/options/options.go`).
 const LOCK: &str = "registration-agent-lock";
 
-/// A replica as it is by default, but in a hurry.
+/// A replica with short times of its election.
 fn replica(spoke: &Spoke) -> Sidecar {
     let flags = [
         "-disable-leader-election=false",

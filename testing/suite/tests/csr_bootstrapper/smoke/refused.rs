@@ -12,7 +12,7 @@ use crate::{
 
 const DAY: i64 = 24 * 3600;
 
-/// It is told, and nothing is saved.
+/// An Event reports it, and nothing is saved.
 #[test]
 fn certificate_for_another_user_is_refused() {
     let (spoke, mut sidecar, name) = asking("other-user");

@@ -20,7 +20,7 @@ use crate::{
     support::account,
 };
 
-/// After a restart a certificate that was born due is rotated at once, and then has its pace again.
+/// A certificate that is due when issued is rotated once after a restart, not in a loop.
 #[test]
 fn rotation_after_a_restart_has_its_pace() {
     if !needs(Need::Embedded, "it signs for longer") {
@@ -55,7 +55,7 @@ fn rotation_at_the_start_is_saved_in_one_write() {
     assert_eq!(sidecar.count("the hub is used as"), 1);
 }
 
-/// A Secret that was deleted is a rotation too: the certificate in use asks, and nobody has to approve.
+/// A Secret that was deleted is a rotation too: the certificate in use requests it, without a person's approval.
 #[test]
 fn rotation_brings_a_deleted_secret_back() {
     let spoke = Spoke::auto("secret-deleted");

@@ -25,7 +25,7 @@ fn pieces(secret: &str) -> Vec<String> {
     words.filter(|word| word.len() >= 30).map(str::to_owned).collect()
 }
 
-/// A secret's pieces, and those of its base64 as it stands in a Secret.
+/// A secret's pieces, plain and in base64.
 fn all_pieces(secret: &[u8]) -> Vec<String> {
     let mut all = pieces(&String::from_utf8_lossy(secret));
     let encoded = BASE64_STANDARD.encode(secret);
@@ -103,7 +103,7 @@ fn spoils_and_troubles(spoke: &Spoke, agent: &Sidecar) {
     let key = String::from_utf8_lossy(&old["tls.key"]).replace("KEY-----\n", "KEY-----\nhunter2");
     spoilt.insert("tls.key".into(), key.into_bytes());
     spoke.put_secret(SECRET, &spoilt);
-    // Asked for with the one in memory; the hub approves it by itself.
+    // Requested with the key in memory; the hub approves it.
     eventually("there is another certificate", || {
         let data = spoke.credential()?;
         (data["tls.crt"] != old["tls.crt"] && data["tls.key"] != spoilt["tls.key"]).then_some(())
@@ -119,7 +119,7 @@ fn spoils_and_troubles(spoke: &Spoke, agent: &Sidecar) {
 }
 
 #[test]
-fn secrets_in_other_namespaces_are_left_alone() {
+fn secrets_in_other_namespaces_are_unchanged() {
     let spoke = Spoke::auto("own");
     let other = spoke.managed.new_namespace("other");
     let names = [SECRET, PENDING, BOOTSTRAP, "another"];

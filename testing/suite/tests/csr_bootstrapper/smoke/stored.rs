@@ -27,7 +27,7 @@ fn deleted_stored_request_is_not_missed() {
     assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
 }
 
-/// It is spoiled while nobody runs: the next start makes another key, and asks with that.
+/// Spoiled while no process runs: the next start requests with another key.
 #[test]
 fn stored_request_with_half_a_key_is_replaced() {
     let (spoke, first, before) = asking("stored-half");

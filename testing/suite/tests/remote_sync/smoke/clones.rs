@@ -12,7 +12,7 @@ use crate::{
     support::{has_pairs, is_in_sync, is_refused, one},
 };
 
-/// A rebuilt cluster may take over the copies of the cluster that it was before, but not those of one that is there.
+/// A rebuilt cluster may take over its former copies, but no copy of another known cluster.
 #[test]
 fn an_accepted_identity_takes_no_copy_from_another_cluster() {
     if !needs(Need::Embedded, "there are three servers") {
@@ -78,7 +78,7 @@ fn a_remote_that_takes_anothers_identity_is_refused_alone() {
     source.set_number(2);
     target.wait_for_number(2);
     stage.remotes[1].cluster.faults().remove(lie);
-    // The lie has ended, and nobody has to break the connection for that to be noticed.
+    // The end of the lie is noticed on the same connection.
     is_refused(&sidecar, "east", false);
     stage.source_in(1, &WIDGETS, &stage.namespace, "two").create_number(7);
     stage.target(&WIDGETS, "two").wait_for_number(7);

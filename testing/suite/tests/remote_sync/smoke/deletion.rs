@@ -43,7 +43,7 @@ fn what_was_deleted_meanwhile_goes_at_the_next_start() {
 
 /// The finalizer goes only when the copy is really gone, not when a cache has not seen it.
 #[test]
-fn a_source_waits_while_its_copy_cannot_be_asked_for() {
+fn a_source_waits_while_its_copy_is_unreadable() {
     if !needs(Need::Embedded, "a read can be refused") {
         return;
     }
@@ -60,7 +60,7 @@ fn a_source_waits_while_its_copy_cannot_be_asked_for() {
 
 /// The DELETE is for what was seen, so that what came in between survives.
 #[test]
-fn a_copy_made_anew_meanwhile_is_not_deleted() {
+fn a_recreated_copy_is_not_deleted() {
     if !needs(Need::Embedded, "a write can be held") {
         return;
     }

@@ -109,7 +109,7 @@ fn an_object_never_claimed_does_not_go_with_a_source() {
 }
 
 #[test]
-fn a_kind_that_is_no_longer_served_deletes_nothing() {
+fn an_unserved_kind_deletes_nothing() {
     if !needs(Need::Embedded, "a kind can go without its objects being deleted one by one") {
         return;
     }

@@ -1,4 +1,4 @@
-//! The limit of deletions: how many at once, and for which reasons.
+//! The limit of deletions.
 
 use serde_json::{Value, json};
 use suite::{
@@ -71,7 +71,7 @@ fn a_restart_brings_one_more_deletion() {
     stays("the fourth is there", || gone(&pairs) == 3);
 }
 
-/// The Namespace is deleted with all that is in it, by mistake or not: there is no way back.
+/// A Namespace is deleted with all its content, by mistake or not, and cannot be restored.
 #[test]
 fn a_deleted_namespace_takes_no_copy_along() {
     let (stage, sidecar, pairs) = many("namespace", 3, &[]);
@@ -85,10 +85,10 @@ fn a_deleted_namespace_takes_no_copy_along() {
     stage.source_namespace().wait_until_gone();
 }
 
-// --- nobody's copies ---
+// --- objects that are not copies ---
 
 #[test]
-fn an_object_that_is_no_copy_is_left_alone() {
+fn a_foreign_object_is_kept() {
     let stage = Stage::pull("nobodys", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "web");

@@ -62,7 +62,7 @@ fn others(stage: &Stage, name: &str) -> Vec<String> {
     others.map(str::to_owned).collect()
 }
 
-/// An object but for what a mark changes.
+/// An object without what a mark changes.
 fn content(object: &Value) -> Value {
     let metadata = &object["metadata"];
     json!([
