@@ -110,9 +110,6 @@ impl Connection {
         let user = call.user.clone().ok().flatten().unwrap_or_default();
         let entry = self.log(&call, &query, request, &user);
         let (delay, action) = self.cluster.faults.strike(&call.path, &call.target, &user.name);
-        if action.is_some() || !delay.is_zero() {
-            self.cluster.log.amend(entry, |request| request.struck = true);
-        }
         self.cluster.faults.gate().sleep(delay);
         let reply = match &action {
             Some(Action::Drop) => return Ok(false),
@@ -165,8 +162,6 @@ impl Connection {
             content_type: request.header("content-type").unwrap_or_default().into(),
             body: Vec::new(),
             code: 0,
-            struck: false,
-            received: 0,
             sent: 0,
         };
         entry.keep_body(&request.body);

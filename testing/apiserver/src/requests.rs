@@ -54,17 +54,12 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Status code sent; 0 if none has been sent (yet).
     pub code: u16,
-    /// True if a fault was injected.
-    pub struck: bool,
-    /// Length of the request body.
-    pub received: u64,
     /// Bytes of the answer, head included; for a watch, set when it ends.
     pub sent: u64,
 }
 
 impl Request {
     pub(crate) fn keep_body(&mut self, body: &[u8]) {
-        self.received = body.len() as u64;
         self.body = body[..body.len().min(BODY_KEPT)].to_vec();
     }
 

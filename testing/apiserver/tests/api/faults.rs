@@ -197,15 +197,13 @@ fn probability_repeats_with_its_seed() {
 }
 
 #[test]
-fn log_marks_faults_and_is_drained_up_to_a_time() {
+fn log_is_drained_up_to_a_time() {
     let (server, client) = start();
-    server.faults().add(Rule::new(Action::Delay { milliseconds: 1 }).resource("secrets").times(1));
     client.get(SECRETS);
     client.get(SECRETS);
     let then = Instant::now();
     client.get(LEASE);
-    let struck: Vec<_> = server.take_requests(then).iter().map(|request| request.struck).collect();
-    assert_eq!(struck, [true, false]);
+    assert_eq!(server.take_requests(then).len(), 2);
     assert_eq!(server.requests().len(), 1);
 }
 

@@ -20,8 +20,6 @@ pub struct Wrote {
     /// `hub patch widgets/status one`
     pub words: String,
     pub code: u16,
-    /// Empty on a real server.
-    pub content_type: String,
     /// Null on a real server.
     pub body: Value,
     at: Instant,
@@ -37,7 +35,6 @@ pub struct LoggedWrite {
     /// Also of what it created.
     pub name: String,
     pub code: u16,
-    pub content_type: String,
     /// Null on a real server, but for that of a deletion.
     pub body: Value,
     pub is_dry_run: bool,
@@ -137,10 +134,10 @@ impl Side {
 fn tell(side: &Side, write: LoggedWrite) -> Wrote {
     // The local cluster has no name of its own; upstream's word for it is local.
     let cluster = if side.name.is_empty() { "local" } else { &side.name };
-    let LoggedWrite { verb, resource, subresource, name, code, content_type, body, at, .. } = write;
+    let LoggedWrite { verb, resource, subresource, name, code, body, at, .. } = write;
     let slash = if subresource.is_empty() { "" } else { "/" };
     let words = format!("{cluster} {verb} {resource}{slash}{subresource} {name}");
-    Wrote { words, code, content_type, body, at }
+    Wrote { words, code, body, at }
 }
 
 fn logged(server: &Server, user: &str) -> Vec<LoggedWrite> {
@@ -151,22 +148,10 @@ fn logged(server: &Server, user: &str) -> Vec<LoggedWrite> {
     ours.map(|request| {
         let body = request.json();
         let given = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let Request { verb, resource, subresource, namespace, code, content_type, at, .. } =
-            request;
+        let Request { verb, resource, subresource, namespace, code, at, .. } = request;
         let name = if verb == "create" { given } else { request.name };
         let is_dry_run = request.query.contains(DRY_RUN);
-        LoggedWrite {
-            verb,
-            resource,
-            subresource,
-            namespace,
-            name,
-            code,
-            content_type,
-            body,
-            is_dry_run,
-            at,
-        }
+        LoggedWrite { verb, resource, subresource, namespace, name, code, body, is_dry_run, at }
     })
     .collect()
 }
@@ -194,7 +179,6 @@ fn audited(cluster: &str, user: &str) -> Vec<LoggedWrite> {
                 namespace: part("namespace"),
                 name: part("name"),
                 code: u16::try_from(code).unwrap_or_default(),
-                content_type: String::new(),
                 body: event["requestObject"].clone(),
                 is_dry_run: text(&event["requestURI"]).contains(DRY_RUN),
                 at: instant(&text(&event["requestReceivedTimestamp"])),
