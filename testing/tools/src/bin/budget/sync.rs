@@ -110,7 +110,7 @@ impl Table {
         case("status", 1, &|| drop(target("b").set_health(1)));
         stage.source_secret("token").create(&json!({}));
         let owner = target("b");
-        case("Secret", 2, &|| drop(stage.create_target_secret("token", "one", Some(&owner))));
+        case("Secret", 1, &|| drop(stage.create_target_secret("token", "one", Some(&owner))));
         let reads = || stage.asked(&stage.own, "get", WIDGETS.resource.plural.as_ref());
         let before = reads();
         case("deletion", 2, &|| source("b").delete());

@@ -19,8 +19,7 @@ const NEW: usize = 3;
 /// The copy, generations.
 const SPEC: usize = 2;
 const STATUS: usize = 1;
-/// The Secret, and a note of it here.
-const UPLOAD: usize = 2;
+const UPLOAD: usize = 1;
 /// The copy, the finalizer.
 const DELETION: usize = 2;
 /// Nothing happens for so long.
