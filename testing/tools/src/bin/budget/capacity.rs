@@ -36,7 +36,7 @@ impl Table {
             spoke.managed.server().put(node(index));
         }
         let agent = joined();
-        let cpus = format!("{}k", NODES * 16 / 1000);
+        let cpus = (NODES * 16).to_string();
         within(120, "the capacity is told", || {
             let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
             cluster["status"]["capacity"]["cpu"] == *cpus
