@@ -17,13 +17,6 @@ pub struct ApiResource {
     pub status: bool,
 }
 
-impl ApiResource {
-    /// Returns whether the objects of both have the same paths, whatever else differs.
-    pub fn same_objects(&self, other: &Self) -> bool {
-        (&self.resource, self.namespaced) == (&other.resource, other.namespaced)
-    }
-}
-
 /// The kinds of a version that allow all of these verbs.
 pub fn resources(
     client: &Client,
@@ -127,18 +120,5 @@ mod tests {
         assert_eq!(widget.resource.kind, "Widget");
         assert_eq!((region.namespaced, region.status), (false, false));
         assert_eq!(listed(&list, "example.com", "v1", &[]).len(), 4);
-    }
-
-    #[test]
-    fn a_status_that_comes_or_goes_leaves_the_objects() {
-        let found = |version, namespaced, status| {
-            let resource = Resource::v1("example.com", "widgets", "Widget");
-            let resource = Resource { version, ..resource };
-            ApiResource { resource, namespaced, status }
-        };
-        let kind = found("v1".into(), true, true);
-        assert!(kind.same_objects(&found("v1".into(), true, false)));
-        assert!(!kind.same_objects(&found("v1".into(), false, true)));
-        assert!(!kind.same_objects(&found("v2".into(), true, true)));
     }
 }

@@ -21,7 +21,6 @@ use crate::model::{
 pub(crate) struct ObjectStore<T> {
     objects: Mutex<Objects<T>>,
     documents: Arc<DocumentCache>,
-    /// Its number in `documents`.
     number: u64,
     pub(crate) most: usize,
 }
@@ -41,7 +40,6 @@ struct Objects<T> {
     version: u64,
     /// As this cluster serves it, once it was found.
     kind: Option<Arc<ApiResource>>,
-    /// Why it cannot be listed or watched at present.
     error: Option<Error>,
 }
 
@@ -255,12 +253,10 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Takes the document of this version out, if it is kept.
     pub(crate) fn take_document(&self, key: &str, version: u64) -> Option<Value> {
         self.documents.take(self.number, key, version)
     }
 
-    /// The kind as this cluster serves it, once it was found.
     pub(crate) fn kind(&self) -> Option<Arc<ApiResource>> {
         self.objects().kind.clone()
     }

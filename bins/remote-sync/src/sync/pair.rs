@@ -131,7 +131,6 @@ impl<'a> PairContext<'a> {
         self.is_too_large().then(|| format!("the {which} needs more than {most} KiB of memory"))
     }
 
-    /// Returns whether an object costs too much memory to be read.
     pub(crate) fn is_too_large(&self) -> bool {
         self.source.is_too_large() || self.target.is_too_large()
     }
@@ -172,7 +171,6 @@ impl<'a> PairContext<'a> {
         Desired { reader, source, origin: self.origin(cached) }
     }
 
-    /// What marks say of the source.
     pub(crate) fn origin(&self, source: &Cached<SourceObject>) -> Origin<'_> {
         Origin {
             cluster: &self.source_mark,
