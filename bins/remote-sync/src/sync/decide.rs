@@ -45,11 +45,6 @@ impl SyncAction {
         !matches!(self, Self::ConfirmGone | Self::Done(_))
     }
 
-    /// Returns whether it goes from the target to the source.
-    pub(crate) fn is_upload(self) -> bool {
-        matches!(self, Self::UploadStatus | Self::SyncSecret(_))
-    }
-
     /// Returns whether only what it reads says whether it writes.
     pub(crate) fn looks_first(self) -> bool {
         matches!(self, Self::SyncSecret(_) | Self::DeleteTarget | Self::DeleteNamespace)

@@ -123,11 +123,11 @@ impl<'a> Reconciler<'a> {
         !self.pair.remote.stop.raised()
     }
 
-    /// Performs an action. An upload that fails blocks neither the others nor the spec.
+    /// Performs an action.
     fn perform(&mut self, action: SyncAction, observed: &Observed) -> Result<Next> {
         match self.pair.apply(action, observed, &mut self.attempt) {
             Err(error @ Error::TooLarge(_)) if !self.pair.item.large => Err(error),
-            Err(error) if action.is_upload() && classify(&error) != RetryClass::Down => {
+            Err(error) if is_skipped(action, &error) => {
                 self.attempt.status_tried |= action == SyncAction::UploadStatus;
                 self.failed_upload.get_or_insert(error);
                 Ok(Next::Continue(()))
@@ -156,5 +156,15 @@ impl<'a> Reconciler<'a> {
         let result = finished(&self.pair, observed, reason, &self.attempt, failed);
         // What is not uploaded yet is not done: -once must not end here.
         self.upload_wait.map_or(result, ReconcileResult::Failed)
+    }
+}
+
+/// Returns whether the attempt goes on after this failure: a Secret that cannot be written blocks neither the others nor
+/// the spec, and neither does a status that is not served any more, until discovery notices.
+fn is_skipped(action: SyncAction, error: &Error) -> bool {
+    match action {
+        SyncAction::SyncSecret(_) => classify(error) != RetryClass::Down,
+        SyncAction::UploadStatus => matches!(error, Error::NotServed(_)),
+        _ => false,
     }
 }
