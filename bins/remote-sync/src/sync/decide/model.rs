@@ -167,7 +167,6 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Copies, Begin::SecondCopy];
     for (name, track, deletes_namespaces) in TRACKS {
         let events = Events { names: 2, track, deletes_namespaces, ..ONE };
-        // With three, one that waits for its namespace needs the repeated look, which the model does not have.
         holds(&format!("two pairs, {name}"), events, [1, 2], &begins, [1, 2]);
     }
 }
