@@ -30,12 +30,12 @@ use sidecar::runtime;
 
 pub(crate) use self::managed_cluster_addon::AddOn;
 use self::{
-    registration::{
-        AddOnContext, RegistrationSecret, RegistrationStore, SecretController, desired,
-    },
+    registration::{AddOnContext, RegistrationSecret, SecretController, desired, stored},
     status::AddOnReporter,
 };
-use crate::{agent::Agent, managedcluster::accepted, state::HubSession};
+use crate::{
+    agent::Agent, certificate::store::RequestStore, managedcluster::accepted, state::HubSession,
+};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -91,11 +91,12 @@ fn follow(agent: &Agent) {
 
 /// Works for the add-ons of one cluster until the end of the process: for the `hosted` ones, or for the others.
 fn run(agent: &Agent, hosted: bool) {
-    let mut store = RegistrationStore::new(agent);
+    let mut store = RequestStore::new(agent, agent.settings.registrations_secret());
     while let Some(session) = agent.next_session() {
         let mut controller = AddOnController {
             hosted,
             context: AddOnContext { agent, session: &session, store: &mut store },
+            store_due: Due::default(),
             secrets: BTreeMap::new(),
             reporters: BTreeMap::new(),
         };
@@ -107,6 +108,7 @@ fn run(agent: &Agent, hosted: bool) {
 struct AddOnController<'a> {
     hosted: bool,
     context: AddOnContext<'a>,
+    store_due: Due,
     secrets: BTreeMap<RegistrationSecret, SecretController>,
     /// By the name and the namespace of the add-on.
     reporters: BTreeMap<(String, String), AddOnReporter>,
@@ -131,12 +133,18 @@ impl AddOnController<'_> {
     /// Compares the desired credentials with the stored ones, and does what is due.
     fn keep_secrets(&mut self, addons: &AddOns) -> Instant {
         let AddOnContext { agent, session, store } = &mut self.context;
-        if let Err(until) = store.refresh() {
+        if Instant::now() < self.store_due.at {
+            return self.store_due.at;
+        }
+        let read = store.refresh().map(|()| Instant::now());
+        let what = "the registrations of add-ons cannot be read";
+        let until = self.store_due.set(read, &store.target(), what);
+        if self.store_due.is_failing() {
             return until;
         }
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
         let driver = agent.settings.addon_driver;
-        let mut desired = desired(addons, &store.all(), is_gone, (&session.names, driver));
+        let mut desired = desired(addons, &stored(store.data()), is_gone, (&session.names, driver));
         desired.retain(|secret, _| secret.hosted == self.hosted);
         self.secrets.retain(|secret, controller| {
             let is_kept = desired.contains_key(secret);

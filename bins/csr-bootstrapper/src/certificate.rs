@@ -14,7 +14,6 @@ mod manager;
 mod model;
 pub(crate) mod pacing;
 pub mod pkcs10;
-mod session;
 pub(crate) mod store;
 pub(crate) mod sync;
 pub mod validate;

@@ -19,13 +19,14 @@ use crate::{
     agent::Agent,
     certificate::{
         CsrTemplate, KUBE_API_SERVER_CLIENT, csr::CLUSTER_LABEL, csr_status::ADDON_LABEL,
+        store::RequestStore,
     },
     identity::AgentNames,
     settings::KubeClientDriver,
     state::HubSession,
 };
 
-pub(super) use self::{secret::SecretController, store::RegistrationStore};
+pub(super) use self::{secret::SecretController, store::all as stored};
 
 /// The Secret of a registration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ enum Credential {
 pub(super) struct AddOnContext<'a> {
     pub(super) agent: &'a Agent,
     pub(super) session: &'a HubSession,
-    pub(super) store: &'a mut RegistrationStore,
+    pub(super) store: &'a mut RequestStore,
 }
 
 /// The desired registrations of all `addons` by their Secrets. `None` deletes a Secret of those in `stored`, each with its

@@ -1,4 +1,4 @@
-//! The cluster's side of [`Io`]: its Secrets, its CSR on the hub, and what people are told.
+//! The cluster's credential: its side of [`Io`], and the session that uses it.
 
 use std::{
     sync::Arc,
@@ -10,7 +10,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
 };
-use kubeconfig::secret::Data;
+use kubeconfig::{config::ClusterConfig, secret::Data};
 use log::Level;
 use serde_json::Value;
 
@@ -19,13 +19,17 @@ use super::{
     csrs::CsrClient,
     io::{self, Io, Requester},
     manager::CertificateManager,
-    store::{self, SecretValues, has_changed},
-    validate::{self, Validation},
+    store::{self, SecretValues, has_changed, value},
+    validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
+    agent::hub_client,
+    bootstrap::BootstrapKubeconfig,
     clocks::Clocks,
+    hub::Hub,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
+    state::HubSession,
 };
 
 /// Key of the selected one of several hubs, next to the request.
@@ -44,42 +48,111 @@ impl CertificateManager<'_> {
         })
     }
 
-    /// Stops awaiting the CSR `name`, and closes the bootstrap identity's client: a used credential is not retried in the
-    /// background again and again.
-    pub(super) fn close(&self, name: Option<&str>) {
-        if let (Some(session), Some(name)) = (self.agent.session(), name) {
-            session.csrs.forget(name);
+    /// Makes the session use the credential. One that is no longer usable ends the session only when the certificate in use
+    /// has expired too, by every clock, and there is another identity to go on with.
+    pub(super) fn follow(&self, validation: &Validation) {
+        let (agent, session) = (self.agent, self.agent.session());
+        let usable = validation.usable().and_then(|it| Some((self.config(it)?, &it.hub)));
+        let Some((config, hub)) = usable else {
+            let is_over = session.is_some_and(|session| {
+                let end = session.client.certificate_expiry();
+                end.is_none_or(|end| agent.clocks().are_past(end))
+            });
+            if is_over && self.bootstrap.is_some() {
+                log_object!(
+                    Level::Warn, agent.credential();
+                    "the certificate for the hub has expired"
+                );
+                agent.set_session(None);
+            }
+            return;
+        };
+        // Nothing observed on one hub counts for another, not even the position of its watches.
+        let used = match session.filter(|session| session.hub == *hub) {
+            Some(session) => session.client.swap(config).map(drop),
+            None => self.open_session(config, hub),
+        };
+        if let Err(error) = used {
+            log_object!(
+                Level::Warn, agent.credential(), error:% = error;
+                "keeping the current credentials"
+            );
         }
-        if let Some(csrs) = self.bootstrap_csrs() {
-            self.agent.update(|state| state.requester = None);
+    }
+
+    fn open_session(&self, config: ClusterConfig, hub: &Hub) -> Result<()> {
+        let (agent, names) = (self.agent, &self.names);
+        let client = hub_client("the hub", config, &agent.session_requests)?;
+        let session =
+            HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
+        // The one before ends first: its cluster must not appear in the new one.
+        agent.set_session(None);
+        agent.set_session(Some(Arc::new(session)));
+        let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
+        agent.record_event("HubClientConfigReady", false, &message);
+        Ok(())
+    }
+
+    /// The connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
+    fn config(&self, usable: &UsableCredential) -> Option<ClusterConfig> {
+        let other = || self.bootstrap.as_ref().map(|it| it.as_agent(&usable.identity));
+        usable.config.clone().or_else(other)
+    }
+
+    /// Returns whether the hub of `bootstrap` knows the agent, whose credential is for another one: reads the
+    /// ManagedCluster there, as the agent.
+    ///
+    /// # Errors
+    /// As the hub says, unless it refuses the agent.
+    pub(super) fn is_known_at(
+        &self,
+        bootstrap: &BootstrapKubeconfig,
+        usable: &UsableCredential,
+    ) -> Result<bool> {
+        let config = bootstrap.as_agent(&usable.identity);
+        let client = self.agent.requester_client("the hub (at its new address)", config)?;
+        match client.get(&MANAGED_CLUSTERS.cluster_object(&self.names.cluster)) {
+            Ok(_) => Ok(true),
+            Err(Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_)) => {
+                log::debug!("the hub at the new address does not know this agent");
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens a client for the bootstrap identity while that requests a certificate, and closes it afterwards: a used
+    /// credential is not retried in the background again and again.
+    pub(super) fn connect_bootstrap(&self, need: &Need) -> Result<()> {
+        let agent = self.agent;
+        let is_requester = matches!(self.requester, Some((Requester::Bootstrap, _)));
+        let is_needed = is_requester && matches!(need, Need::Certificate(_));
+        let wanted = self.bootstrap.as_ref().filter(|_| is_needed).map(|it| &it.config);
+        let open = agent.read(|state| state.requester.clone());
+        // Another config may lead to another hub: nothing observed with the last one counts.
+        if open.as_ref().map(|csrs| csrs.client.config()).as_ref() == wanted {
+            return Ok(());
+        }
+        if let Some(csrs) = open {
+            agent.update(|state| state.requester = None);
             csrs.close();
         }
-    }
-
-    /// The bootstrap identity's client, while that identity is the requester.
-    fn bootstrap_csrs(&self) -> Option<Arc<CsrClient>> {
-        self.agent.read(|state| state.requester.clone())
-    }
-
-    fn csrs(&self) -> Result<Arc<CsrClient>> {
-        let agent = self.agent;
-        let missing = || Error::bad_config("no identity to use at the hub");
-        if self.requester.as_ref().ok_or_else(missing)?.0 == Requester::Agent {
-            self.close(None);
-            return agent.session().map(|session| session.csrs.clone()).ok_or_else(missing);
-        }
-        let config = &self.bootstrap.clone().ok_or_else(missing)?.config;
-        // Another config may lead to another hub: nothing observed with the last one counts.
-        if let Some(csrs) = self.bootstrap_csrs().filter(|it| it.client.config() == *config) {
-            return Ok(csrs);
-        }
-        self.close(None);
+        let Some(config) = wanted else { return Ok(()) };
         let name = "the hub (as the bootstrap identity)";
         let client = agent.requester_client(name, config.clone())?;
-        let (cluster, stop) = (&self.names.cluster, agent.stop.child());
-        let csrs = Arc::new(CsrClient::new(client, cluster, stop, &agent.stop));
-        agent.update(|state| state.requester = Some(csrs.clone()));
-        Ok(csrs)
+        let csrs = CsrClient::new(client, &self.names.cluster, agent.stop.child(), &agent.stop);
+        agent.update(|state| state.requester = Some(Arc::new(csrs)));
+        Ok(())
+    }
+
+    /// The requester's client.
+    fn csrs(&self) -> Result<Arc<CsrClient>> {
+        let csrs = match self.requester {
+            Some((Requester::Agent, _)) => self.agent.session().map(|it| it.csrs.clone()),
+            Some((Requester::Bootstrap, _)) => self.agent.read(|state| state.requester.clone()),
+            None => None,
+        };
+        csrs.ok_or_else(|| Error::bad_config("no identity to use at the hub"))
     }
 
     fn introduce(&mut self, client: &Client) -> Result<()> {
@@ -103,27 +176,22 @@ impl CertificateManager<'_> {
     }
 
     fn write_request(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
-        let mut values: Vec<_> = self.store.data().keys().map(|key| (key.clone(), None)).collect();
+        let known = self.store.data().keys();
+        let mut values: SecretValues = known.map(|key| (key.clone(), None)).collect();
         if let Some(request) = request {
-            let mut set = |key: &str, text: &str| {
-                values.push((key.to_owned(), Some(text.as_bytes().to_vec().into())));
-            };
-            for (key, text) in request.stored_texts(&self.names) {
-                set(key, text);
-            }
+            let texts = request.stored_texts(&self.names);
+            values.extend(texts.map(|(key, text)| (key.to_owned(), value(text))));
             // A restart goes on with this hub.
-            if let Some((_, server)) = self.agent.selected_hub() {
-                set(HUB_SERVER, &server);
-            }
+            let hub = self.agent.selected_hub();
+            values.extend(hub.map(|(_, server)| (HUB_SERVER.to_owned(), value(server))));
         }
-        self.store.write(values)
+        self.store.write(&values)
     }
 
     fn write_credential(&self, values: &SecretValues) -> Result<()> {
         let (agent, target) = (self.agent, self.agent.credential());
         let (revision, seen) = (agent.credential.revision(), agent.credential_secret());
-        let values = values.iter().map(|(key, value)| (*key, value));
-        match store::save(&agent.management, &target, seen.as_deref(), values, &[]) {
+        match store::save(&agent.management, &target, seen.as_deref(), values) {
             Ok(secret) => {
                 agent.set_credential(revision, Some(secret));
                 Ok(())
@@ -175,16 +243,18 @@ impl Io for CertificateManager<'_> {
     }
 
     fn forget(&mut self, name: &str) {
-        self.close(Some(name));
+        if let Ok(csrs) = self.csrs() {
+            csrs.forget(name);
+        }
     }
 
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = store::values_of(issued);
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
-            values.insert(key, name.clone().into_bytes().into());
+            values.insert(key.to_owned(), value(&**name));
         }
         if let (Some((_, hub)), false) = (&self.requester, self.is_good) {
-            values.insert("kubeconfig", hub.kubeconfig().into_bytes().into());
+            values.insert("kubeconfig".to_owned(), value(hub.kubeconfig()));
         }
         let written = self.write_credential(&values);
         self.failed_secret = written.is_err();

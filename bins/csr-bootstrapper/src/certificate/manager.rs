@@ -17,7 +17,6 @@ use kubeconfig::secret::Data;
 use log::Level;
 
 use super::{
-    csr::CertificateRequest,
     io::{self, Observation, Requester},
     store::RequestStore,
     sync::Certificate,
@@ -61,13 +60,12 @@ pub(crate) struct CertificateManager<'a> {
 }
 
 impl<'a> CertificateManager<'a> {
-    /// Starts with the request that an earlier process stored.
     pub(crate) fn new(agent: &'a Agent, names: AgentNames, store: RequestStore) -> Self {
         Self {
-            certificate: Certificate::new(CertificateRequest::of_secret(store.data(), &names)),
             agent,
             names,
             store,
+            certificate: Certificate::default(),
             bootstrap: None,
             requester: None,
             is_good: false,
@@ -116,9 +114,7 @@ impl<'a> CertificateManager<'a> {
         if Instant::now() < self.not_before {
             return self.not_before;
         }
-        let need =
-            self.is_known_after_move(&validation).map(|it| if it { Need::Repair } else { need });
-        let synced = need.and_then(|need| self.sync(&need, &data, &validation));
+        let synced = self.sync(need, &data, &validation);
         if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
             agent.update(|state| state.rotated = self.certificate.rotated().cloned());
         }
@@ -164,15 +160,14 @@ impl<'a> CertificateManager<'a> {
     }
 
     /// Takes the next step to what the credential needs.
-    fn sync(&mut self, need: &Need, data: &Data, validation: &Validation) -> Result<Instant> {
-        if !matches!(need, Need::Certificate(_)) {
-            self.close(self.certificate.request().map(|request| &*request.name));
-        }
+    fn sync(&mut self, need: Need, data: &Data, validation: &Validation) -> Result<Instant> {
         self.failed_secret = false;
+        let need = if self.is_known_after_move(validation)? { Need::Repair } else { need };
+        self.connect_bootstrap(&need)?;
         let requester = self.requester.clone();
         let seen = Observation {
             secret: &self.agent.secret_name(),
-            need,
+            need: &need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
             requester: requester.as_ref().map(|(requester, hub)| (*requester, hub)),

@@ -9,7 +9,7 @@ use apiclient::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::{self, Data};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use super::csr::CertificateRequest;
@@ -18,8 +18,12 @@ use crate::agent::Agent;
 /// The manifests that have the program's own Secrets, empty.
 const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
 
-/// Values by key.
-pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
+/// Values by key; `None` removes one.
+pub(crate) type SecretValues = BTreeMap<String, Option<Zeroizing<Vec<u8>>>>;
+
+pub(crate) fn value(content: impl Into<Vec<u8>>) -> Option<Zeroizing<Vec<u8>>> {
+    Some(content.into().into())
+}
 
 /// Reads an object; `None` if there is none.
 pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
@@ -80,22 +84,16 @@ impl RequestStore {
         &self.data
     }
 
-    /// Writes these values, and removes the keys of those that are `None`. The Secret itself stays: whoever may create
-    /// Secrets can get the token of any ServiceAccount in the namespace.
+    /// Writes these values. The Secret itself stays: whoever may create Secrets can get the token of any ServiceAccount in
+    /// the namespace.
     ///
     /// # Errors
     /// `Conflict`, `AlreadyExists` and `NotFound` mean that another writer was faster.
-    pub(crate) fn write(
-        &mut self,
-        values: Vec<(String, Option<Zeroizing<Vec<u8>>>)>,
-    ) -> Result<()> {
-        let removed: Vec<_> =
-            values.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| &**key).collect();
-        let kept = values.iter().filter_map(|(key, value)| Some((&**key, value.as_ref()?)));
+    pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
         // A write may arrive without an answer.
         self.is_stale = true;
         let (target, known) = (self.target(), self.secret.as_ref());
-        let secret = save(&self.client, &target, known, kept, &removed)
+        let secret = save(&self.client, &target, known, values)
             .map_err(|error| with_remedy(&target, known.is_some(), error))?;
         self.set(Some(secret))
     }
@@ -122,42 +120,40 @@ pub(super) fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Er
 /// The values of an issued certificate.
 pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretValues {
     let Some((pem, request)) = issued else { return SecretValues::new() };
-    let key = request.key.as_bytes().to_vec();
-    SecretValues::from([("tls.crt", pem.to_vec().into()), ("tls.key", key.into())])
+    [("tls.crt", value(pem)), ("tls.key", value(request.key.as_bytes()))]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
 }
 
-/// Saves `values` in a Secret with a single write, if it still is as it was `seen`; `removed` keys go, others stay. Returns
-/// what was saved.
-pub(crate) fn save<'a>(
+/// Saves `values` in a Secret with a single write, if it still is as it was `seen`; other keys stay. Returns what was saved.
+pub(crate) fn save(
     client: &Client,
     target: &Target<'_>,
     seen: Option<&Value>,
-    values: impl IntoIterator<Item = (&'a str, &'a Zeroizing<Vec<u8>>)>,
-    removed: &[&str],
+    values: &SecretValues,
 ) -> Result<Value> {
     match seen {
-        Some(secret) => client.replace(target, &merged(secret.clone(), values, removed)),
+        Some(secret) => client.replace(target, &merged(secret.clone(), values)),
         None => {
             let metadata = json!({"name": target.name, "namespace": target.namespace});
             let new = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
-            client.create(target, &merged(new, values, removed))
+            client.create(target, &merged(new, values))
         }
     }
 }
 
-fn merged<'a>(
-    mut secret: Value,
-    values: impl IntoIterator<Item = (&'a str, &'a Zeroizing<Vec<u8>>)>,
-    removed: &[&str],
-) -> Value {
-    if !secret["data"].is_object() {
-        secret["data"] = json!({});
+fn merged(mut secret: Value, values: &SecretValues) -> Value {
+    let mut data = match secret["data"].take() {
+        Value::Object(data) => data,
+        _ => Map::new(),
+    };
+    for (key, value) in values {
+        match value {
+            Some(value) => drop(data.insert(key.clone(), json!(BASE64_STANDARD.encode(value)))),
+            None => drop(data.remove(key)),
+        }
     }
-    if let Some(data) = secret["data"].as_object_mut() {
-        data.retain(|key, _| !removed.contains(&key.as_str()));
-        let encoded = |value| json!(BASE64_STANDARD.encode(value));
-        data.extend(values.into_iter().map(|(key, value)| (key.to_owned(), encoded(value))));
-    }
+    secret["data"] = Value::Object(data);
     secret
 }
 
@@ -168,7 +164,8 @@ mod tests {
     #[test]
     fn a_save_keeps_what_is_not_its_own() {
         let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
-        let new = b"new".to_vec().into();
+        let values = [("tls.crt", value("new")), ("old", None)];
+        let values = values.map(|(key, value)| (key.to_owned(), value)).into();
         for (before, after) in [
             (
                 json!({"theirs": "aGk=", "tls.crt": "b2xk", "old": ""}),
@@ -179,7 +176,7 @@ mod tests {
         ] {
             let secret = json!({"metadata": metadata, "data": before, "type": "Opaque"});
             let expected = json!({"metadata": metadata, "data": after, "type": "Opaque"});
-            assert_eq!(merged(secret, [("tls.crt", &new)], &["old"]), expected);
+            assert_eq!(merged(secret, &values), expected);
         }
     }
 }

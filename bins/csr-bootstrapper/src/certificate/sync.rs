@@ -3,7 +3,7 @@
 //! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`.
 
 use std::{
-    sync::Arc,
+    mem,
     time::{Duration, Instant},
 };
 
@@ -36,8 +36,8 @@ const NOT_CREATED: &str = "Failed to create CSR";
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Certificate {
-    /// The stored request, if there is one.
-    request: Option<Arc<CertificateRequest>>,
+    /// The name of the stored request, as of the last step.
+    request: Option<String>,
     /// It ended without a certificate: the next one needs a key of its own.
     pub(super) ended: bool,
     /// The last requester and its hub.
@@ -62,13 +62,8 @@ struct Waiting {
 }
 
 impl Certificate {
-    /// Starts with the request that an earlier process stored.
-    pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
-        Self { request: request.map(Arc::new), ..Self::default() }
-    }
-
-    /// The stored request, if there is one.
-    pub(crate) fn request(&self) -> Option<&CertificateRequest> {
+    /// The name of the request whose CSR may be awaited.
+    pub(crate) fn request(&self) -> Option<&str> {
         self.request.as_deref()
     }
 
@@ -80,13 +75,6 @@ impl Certificate {
     /// Returns whether a CSR waits for approval or signature.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
-    }
-
-    /// Goes on with another stored request, at the pace of before.
-    pub(crate) fn adopt(&mut self, request: Option<CertificateRequest>) {
-        let Self { requester, obtained, pacing, rotated, .. } = std::mem::take(self);
-        let request = request.map(Arc::new);
-        *self = Self { request, requester, obtained, pacing, rotated, ..Self::default() };
     }
 
     /// What the credential in `what` ("Secret ns/name") needs.
@@ -110,17 +98,32 @@ impl Certificate {
     /// As the clusters say.
     pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
         self.see_requester(seen.requester);
-        if !matches!(seen.need, Need::Certificate(_)) {
-            (self.counted, self.waiting) = (false, None);
-        }
-        match seen.need {
-            Need::Nothing(left) => self.finish(seen, io).map(|()| seen.now + *left),
-            Need::Repair => self.repair(seen, io),
-            Need::Certificate(why) => match seen.requester {
-                Some((requester, _)) => self.obtain(why, requester, seen, io),
+        let stored = io.stored()?;
+        self.see_request(stored.as_ref(), io);
+        if let Need::Certificate(why) = seen.need {
+            return match seen.requester {
+                Some((requester, _)) => self.obtain(stored, why, requester, seen, io),
                 None => Ok(seen.now + MAX_BACKOFF),
-            },
+            };
         }
+        (self.counted, self.waiting) = (false, None);
+        stored.iter().for_each(|request| io.forget(&request.name));
+        match seen.need {
+            Need::Nothing(left) => self.finish(stored, seen, io).map(|()| seen.now + *left),
+            _ => self.repair(seen, io),
+        }
+    }
+
+    /// Nothing seen of one request counts for another one.
+    fn see_request(&mut self, stored: Option<&CertificateRequest>, io: &mut dyn Io) {
+        let stored = stored.map(|request| request.name.clone());
+        if self.request == stored {
+            return;
+        }
+        if let Some(name) = mem::replace(&mut self.request, stored) {
+            io.forget(&name);
+        }
+        (self.ended, self.counted, self.posted, self.waiting) = (false, false, false, None);
     }
 
     /// Nothing seen by one requester counts for another one, or on another hub. A rest lasts for both requesters: where
@@ -138,28 +141,20 @@ impl Certificate {
     }
 
     /// Deletes the stored request once its certificate is saved.
-    fn finish(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<()> {
+    fn finish(
+        &mut self,
+        stored: Option<CertificateRequest>,
+        seen: &Observation<'_>,
+        io: &mut dyn Io,
+    ) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
         if let Some(usable) = seen.validation.usable() {
             self.rotated = Some(updated(deadline::rotated_message(&usable.chain)));
         }
-        match self.request.as_ref().is_some_and(|request| seen.is_saved(request)) {
-            true => self.store(None, io),
+        match stored.is_some_and(|request| seen.is_saved(&request)) {
+            true => io.store(None),
             false => Ok(()),
         }
-    }
-
-    /// Stores `request`, or nothing, in place of the known request, unless something else is stored by now: then that
-    /// counts.
-    fn store(&mut self, request: Option<CertificateRequest>, io: &mut dyn Io) -> Result<()> {
-        let stored = io.stored()?;
-        if stored.as_ref() != self.request() {
-            self.adopt(stored);
-            return Ok(());
-        }
-        io.store(request.as_ref())?;
-        self.adopt(request);
-        Ok(())
     }
 
     fn repair(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
@@ -176,6 +171,7 @@ impl Certificate {
     /// Requests a certificate, and saves it once the hub has issued it.
     fn obtain(
         &mut self,
+        stored: Option<CertificateRequest>,
         why: &NeedReason,
         requester: Requester,
         seen: &Observation<'_>,
@@ -185,10 +181,8 @@ impl Certificate {
             return Ok(until);
         }
         // A key in use gets no other certificate.
-        let is_open = |request: &&Arc<CertificateRequest>| !self.ended && !seen.is_saved(request);
-        let Some(request) = self.request.as_ref().filter(is_open).cloned() else {
-            return self.begin(seen, io);
-        };
+        let is_open = |request: &CertificateRequest| !self.ended && !seen.is_saved(request);
+        let Some(request) = stored.filter(is_open) else { return self.begin(seen, io) };
         let Some(csr) = io.csr(&request.name)? else { return self.post(&request, seen, io) };
         self.posted = true;
         let status = evaluate(
@@ -229,11 +223,11 @@ impl Certificate {
             return Ok(until);
         }
         // The hub may have more of them when the request could not be stored.
-        if !std::mem::take(&mut self.counted) {
+        if !mem::take(&mut self.counted) {
             return self.count(seen.now, io);
         }
         let request = io.new_request()?;
-        self.store(Some(request), io)?;
+        io.store(Some(&request))?;
         Ok(seen.now)
     }
 
@@ -263,7 +257,7 @@ impl Certificate {
     ) -> Result<Instant> {
         let name = &request.name;
         self.waiting = None;
-        if std::mem::take(&mut self.posted) {
+        if mem::take(&mut self.posted) {
             let rest = self.pacing.ended(REST_SHORT, seen.now, seen.random);
             let what = "is gone from the hub without an answer; posting it again";
             io.notify(Warn, io::GONE, format!("CSR {name} {what} in {} s", rest.as_secs()));

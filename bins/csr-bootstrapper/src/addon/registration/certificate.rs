@@ -7,13 +7,13 @@ use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
 
-use super::{secret::Step, token::TOKEN};
+use super::{secret::Step, store, token::TOKEN};
 use crate::{
     certificate::{
         CsrTemplate, KUBE_API_SERVER_CLIENT,
         csr::CertificateRequest,
         io::{Io, Observation, Requester},
-        store,
+        store::{value, values_of},
         sync::Certificate,
         validate::{
             Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
@@ -44,17 +44,6 @@ pub(super) fn sync(
     });
     let name = step.name.sentence_name();
     let need = certificate.need(&name, &validation, false, (clocks, now));
-    // An earlier process may have stored a request, or a write whose answer was lost.
-    let stored = step.store.request(step.name, &template)?;
-    let is_other = stored.as_ref() != certificate.request();
-    if let Some(known) = certificate.request()
-        && (is_other || !matches!(need, Need::Certificate(_)))
-    {
-        session.csrs.forget(&known.name);
-    }
-    if is_other {
-        certificate.adopt(stored);
-    }
     let seen = Observation {
         secret: &name,
         need: &need,
@@ -118,11 +107,12 @@ impl Io for AddOnIo<'_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.step.store.request(self.step.name, self.template)
+        self.step.store.refresh()?;
+        Ok(store::request(self.step.store.data(), self.step.name, self.template))
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
-        self.step.store.write(self.step.name, Some((self.step.addon, request)))
+        store::write(self.step.store, self.step.name, Some((self.step.addon, request)))
     }
 
     fn pending(&mut self) -> Result<usize> {
@@ -144,12 +134,13 @@ impl Io for AddOnIo<'_> {
 
     /// As in upstream there is no `agent-name`.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
-        let mut values = store::values_of(issued);
+        let mut values = values_of(issued);
         if self.template.signer == KUBE_API_SERVER_CLIENT {
             let kubeconfig = self.step.session.hub.kubeconfig();
-            values.insert("kubeconfig", kubeconfig.into_bytes().into());
+            values.insert("kubeconfig".to_owned(), value(kubeconfig));
         }
-        self.step.save(values, &[TOKEN])
+        values.insert(TOKEN.to_owned(), None);
+        self.step.save(values)
     }
 
     fn clocks(&self) -> Clocks {

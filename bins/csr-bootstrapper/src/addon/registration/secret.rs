@@ -15,14 +15,15 @@ use log::Level;
 use serde_json::{Map, Value};
 
 use super::{
-    AddOnContext, Credential, Registration, RegistrationSecret, RegistrationStore, certificate,
+    AddOnContext, Credential, Registration, RegistrationSecret, certificate,
+    store as registrations,
     token::{TOKEN, TokenDriver},
 };
 use crate::{
     addon::{Due, READ_INTERVAL, cluster_of},
     agent::Agent,
     certificate::{
-        store::{self, SecretValues, read},
+        store::{self, RequestStore, SecretValues, read, value},
         sync::Certificate,
     },
     conditions::{Condition, TypedCondition},
@@ -58,20 +59,19 @@ pub(in crate::addon) struct SecretController {
 pub(super) struct Step<'a> {
     pub(super) agent: &'a Agent,
     pub(super) session: &'a HubSession,
-    pub(super) store: &'a mut RegistrationStore,
+    pub(super) store: &'a mut RequestStore,
     pub(super) name: &'a RegistrationSecret,
     pub(super) addon: &'a str,
     pub(super) secret: &'a mut Option<Value>,
 }
 
 impl Step<'_> {
-    /// Saves `values` and the cluster's name with a single write; `removed` keys go, others stay. A Secret that is not as
-    /// it was read is not written: it may be another one's by now.
-    pub(super) fn save(&mut self, mut values: SecretValues, removed: &[&str]) -> Result<()> {
-        values.insert(CLUSTER_NAME, self.session.names.cluster.clone().into_bytes().into());
+    /// Saves `values` and the cluster's name with a single write. A Secret that is not as it was read is not written: it may
+    /// be another one's by now.
+    pub(super) fn save(&mut self, mut values: SecretValues) -> Result<()> {
+        values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
         let (client, target) = (cluster_of(self.agent, self.name.hosted), self.name.target());
-        let values = values.iter().map(|(key, value)| (*key, value));
-        *self.secret = Some(store::save(client, &target, self.secret.as_ref(), values, removed)?);
+        *self.secret = Some(store::save(client, &target, self.secret.as_ref(), &values)?);
         Ok(())
     }
 }
@@ -141,9 +141,10 @@ impl SecretController {
         }
         // Without the name, no later process would delete the Secret. A token leaves no request behind.
         let is_certificate = matches!(credential, Credential::Certificate { .. });
-        let stored = store.get(name).filter(|stored| stored.addon == *addon);
+        let stored = registrations::get(store.data(), name);
+        let stored = stored.filter(|stored| stored.addon == *addon);
         if stored.is_none_or(|stored| stored.csr.is_some() && !is_certificate) {
-            store.write(name, Some((addon, None)))?;
+            registrations::write(store, name, Some((addon, None)))?;
         }
         let secret = &mut self.secret;
         let step = Step { agent, session, store, name, addon, secret };
@@ -160,8 +161,8 @@ impl SecretController {
 
     /// Awaits no CSR any more.
     pub(in crate::addon) fn close(&self, session: &HubSession) {
-        if let Some(request) = self.certificate.request() {
-            session.csrs.forget(&request.name);
+        if let Some(name) = self.certificate.request() {
+            session.csrs.forget(name);
         }
     }
 }
@@ -217,7 +218,7 @@ fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<I
             }
         }
     }
-    store.write(name, None)?;
+    registrations::write(store, name, None)?;
     Ok(Instant::now() + Stop::SLICE)
 }
 
@@ -225,7 +226,8 @@ fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<I
 fn delete(client: &Client, target: &Target<'_>, secret: &Value) -> Result<()> {
     let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
     if keys.any(|key| !KEYS.contains(&key.as_str())) {
-        return store::save(client, target, Some(secret), [], &KEYS).map(drop);
+        let removed = KEYS.map(|key| (key.to_owned(), None)).into();
+        return store::save(client, target, Some(secret), &removed).map(drop);
     }
     let text = |field: &str| secret["metadata"][field].as_str().map(str::to_owned);
     let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };

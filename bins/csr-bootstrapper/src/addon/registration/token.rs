@@ -16,7 +16,10 @@ use zeroize::Zeroizing;
 
 use super::{secret::Step, service_account};
 use crate::{
-    certificate::{pacing::Pacing, store::SecretValues},
+    certificate::{
+        pacing::Pacing,
+        store::{SecretValues, value},
+    },
     clocks::Clocks,
     conditions::Condition,
     identity::{CLUSTER_NAME, said},
@@ -127,7 +130,9 @@ impl TokenDriver {
         if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }
-        let mut values = SecretValues::from([("kubeconfig", kubeconfig.into())]);
+        let removed = ["tls.crt", "tls.key"].map(|key| (key.to_owned(), None));
+        let mut values = SecretValues::from(removed);
+        values.insert("kubeconfig".to_owned(), value(kubeconfig));
         if let Some(why) = why {
             if self.unsaved.is_none() {
                 let name = step.name.sentence_name();
@@ -140,9 +145,9 @@ impl TokenDriver {
                     self.refreshed = Some(failed);
                 })?);
             }
-            values.extend(self.unsaved.clone().map(|token| (TOKEN, token)));
+            values.insert(TOKEN.to_owned(), self.unsaved.clone());
         }
-        step.save(values, &["tls.crt", "tls.key"])?;
+        step.save(values)?;
         // Nobody has undone the write before, and no clock says so.
         let is_regular = why == Some(DUE) && self.used_until.is_none_or(|until| now >= until);
         self.pacing.saved(is_regular, now);

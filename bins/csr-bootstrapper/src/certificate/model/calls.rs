@@ -107,6 +107,15 @@ impl Calls<'_> {
         Ok(Ok(()))
     }
 
+    /// The request has ended without a certificate.
+    pub(super) fn give_up_stored(&mut self) {
+        let (stored, by_agent) = (self.world.process.as_ref().unwrap().stored, self.by_agent());
+        let given_up = stored.map_or(Ok(()), |stored| self.world.give_up(stored.key, by_agent));
+        if let Err(what) = given_up {
+            self.violation.get_or_insert(what);
+        }
+    }
+
     fn post(&mut self, request: &CertificateRequest) -> std::result::Result<Result<()>, String> {
         let (key, by_agent) = (self.model.key_of(request), self.by_agent());
         if self.world.csrs.contains_key(&key) {
@@ -214,12 +223,7 @@ impl Io for Calls<'_> {
         self.model.clocks(self.world, self.world.process.as_ref().unwrap())
     }
 
-    fn forget(&mut self, name: &str) {
-        let (key, by_agent) = (self.model.key_of_name(name), self.by_agent());
-        if let Err(what) = self.world.give_up(key, by_agent) {
-            self.violation.get_or_insert(what);
-        }
-    }
+    fn forget(&mut self, _: &str) {}
 
     fn notify(&mut self, _: Level, _: &'static str, _: String) {}
 }

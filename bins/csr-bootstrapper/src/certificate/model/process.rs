@@ -121,9 +121,8 @@ impl Registration {
     fn start(&self, world: &mut World) {
         let (stored, names) = (world.pending, self.resolve(world));
         let stored = stored.filter(|_| self.rules.reads_stored);
-        let request = stored.and_then(|stored| self.stored_request(stored, names));
         world.process = Some(Process {
-            certificate: Certificate::new(request),
+            certificate: Certificate::default(),
             names,
             credential: None,
             stored,
@@ -210,7 +209,11 @@ impl Registration {
             is_killed: false,
             violation: None,
         };
+        let had_ended = certificate.ended;
         let synced = (self.rules.sync)(&mut certificate, &seen, &mut calls);
+        if certificate.ended && !had_ended {
+            calls.give_up_stored();
+        }
         let not_before = before.now + RETRY;
         let has_failed = synced.is_err();
         let until = synced.unwrap_or_else(|_| self.instant(not_before));
