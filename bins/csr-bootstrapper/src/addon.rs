@@ -1,7 +1,6 @@
 //! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews, and the
 //! credentials that the agent needs on the hub.
 
-mod availability;
 mod managed_cluster_addon;
 mod registration;
 mod status;

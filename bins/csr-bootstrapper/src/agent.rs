@@ -33,7 +33,7 @@ use crate::{
     capacity::{self, NodeResources},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
-    duty::Program,
+    run::Program,
     settings::Settings,
     state::{CertificateStatus, HubSession, SharedState},
 };
@@ -187,22 +187,6 @@ impl Agent {
         });
         // Sessions end a moment after the process.
         next.filter(|_| !self.stop.raised())
-    }
-
-    /// Calls `reconcile` with the ManagedCluster, at each change and at the time that it returns, until the end of
-    /// `session`.
-    pub(crate) fn run_session(
-        &self,
-        session: &HubSession,
-        mut reconcile: impl FnMut(&Value) -> Instant,
-    ) {
-        controller::run(&self.stop, || {
-            if session.stop.raised() {
-                return None;
-            }
-            let cluster = session.managed_cluster();
-            Some(cluster.map_or_else(|| Instant::now() + Stop::SLICE, |it| reconcile(&it)))
-        });
     }
 
     /// This machine's clock, and that of the hub in use: the session's, or before there is one, the requester's.

@@ -11,7 +11,6 @@ pub mod clocks;
 pub mod command;
 mod conditions;
 pub mod digest;
-mod duty;
 mod files;
 pub mod https;
 pub mod hub;
@@ -33,8 +32,8 @@ use sidecar::{
 
 use self::command::Command;
 pub use self::{
-    duty::{Duty, Program},
-    run::run,
+    report::Duty,
+    run::{Program, run},
     settings::{NAMESPACE, Settings},
 };
 

@@ -33,14 +33,12 @@ use crate::{
     agent::{self, Agent},
     bootstrap, capacity,
     certificate::{CertificateManager, HUB_SERVER, store::RequestStore},
-    claim,
-    duty::{self, Program},
-    files,
+    claim, files,
     https::HttpsSettings,
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
-    report::{Reporter, ready},
+    report::{Duty, Reporter, ready},
     settings::Settings,
 };
 
@@ -50,6 +48,17 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_sec
 const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest wait between two attempts at the start.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
+const READY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A program that registers the cluster.
+pub struct Program {
+    pub name: &'static str,
+    /// The Lease of the leader election. It is upstream's, so that either program takes over from the other.
+    pub lock: &'static str,
+    pub duty: Option<Arc<dyn Duty>>,
+}
 
 /// Works until `stop` is raised, or with `-once` until the credential is there.
 ///
@@ -173,7 +182,7 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
     }
     if let Some(duty) = agent.program.duty.clone() {
         let names = names.clone();
-        runtime::spawn_with("duty", agent, move |agent| duty::run(agent, duty, &names))?;
+        runtime::spawn_with("duty", agent, move |agent| run_duty(agent, duty, &names))?;
     }
     for &kind in agent.claims.keys() {
         runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
@@ -182,6 +191,16 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
         addon::start(agent)?;
     }
     Ok(())
+}
+
+/// Runs the duty once the files hold a valid credential: those of another hub would mislead it.
+fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
+    while ready(agent).is_err() {
+        if agent.stop.wait(READY_INTERVAL) {
+            return;
+        }
+    }
+    duty.run(names, &agent.session_requests);
 }
 
 /// Reads the Secret of the stored request; `None` at the end of the process.

@@ -1,4 +1,5 @@
-//! Status of an add-on on the hub, as far as this agent writes it.
+//! Status of an add-on on the hub, as far as this agent writes it: what its credentials and its Lease say (ocm
+//! `pkg/registration/spoke/addon/lease_controller.go`).
 
 use std::{
     collections::BTreeMap,
@@ -12,13 +13,14 @@ use apiclient::{
     resource::{LEASES, Target},
     status_writer::{WritePace, patch_status},
     stop::Stop,
+    time::parse_micro_time,
 };
 use log::Level;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Due, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, availability::available, cluster_of,
-    managed_cluster_addon::AddOn, registration::service_account_user,
+    Due, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, cluster_of, managed_cluster_addon::AddOn,
+    registration::service_account_user,
 };
 use crate::{
     agent::Agent,
@@ -30,6 +32,9 @@ use crate::{
 
 /// Type of the condition that says whether the add-on is available.
 const AVAILABLE: &str = "Available";
+/// A Lease that was not renewed for so long is stale, whatever its own duration says (leaseDurationTimes and
+/// AddOnLeaseControllerLeaseDurationSeconds).
+const GRACE_PERIOD: Duration = Duration::from_secs(5 * 60);
 /// Interval between reads of a Lease that does not exist.
 const ABSENT_READ_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -190,6 +195,34 @@ fn write(
         addons.put(revision, name, Some(Arc::new(addon)));
     }
     Ok(version)
+}
+
+/// The condition by the add-on's Lease, if there is one.
+fn available(addon: &AddOn, lease: Option<&Value>, now: SystemTime) -> Condition {
+    let name = &addon.name;
+    let Some(lease) = lease else {
+        let mut message = format!("The status of {name} add-on is unknown.");
+        if let Some(hosting) = &addon.hosting_cluster {
+            message += &format!(
+                " No lease found on hosting cluster \"{hosting}\"; verify it matches the cluster where this managed cluster's klusterlet actually runs."
+            );
+        }
+        return Condition::new("Unknown", "ManagedClusterAddOnLeaseNotFound", message);
+    };
+    let stale = renewed(lease).and_then(|time| time.checked_add(GRACE_PERIOD));
+    if stale.is_some_and(|stale| now < stale) {
+        let message = format!("{name} add-on is available.");
+        Condition::new("True", "ManagedClusterAddOnLeaseUpdated", message)
+    } else {
+        let message = format!("{name} add-on is not available.");
+        Condition::new("False", "ManagedClusterAddOnLeaseUpdateStopped", message)
+    }
+}
+
+/// The time of the last renewal, or else of the creation: upstream's agent crashes on a Lease without `renewTime`.
+fn renewed(lease: &Value) -> Option<SystemTime> {
+    let time = |value: &Value| value.as_str().and_then(parse_micro_time);
+    time(&lease["spec"]["renewTime"]).or_else(|| time(&lease["metadata"]["creationTimestamp"]))
 }
 
 #[cfg(test)]

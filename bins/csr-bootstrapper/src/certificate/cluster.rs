@@ -15,10 +15,8 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    csr::CertificateRequest,
+    CertificateManager, CertificateRequest, Io, Requester,
     csrs::CsrClient,
-    io::{self, Io, Requester},
-    manager::CertificateManager,
     store::{self, SecretValues, has_changed, value},
     validate::{self, Need, UsableCredential, Validation},
 };
@@ -267,7 +265,7 @@ impl Io for CertificateManager<'_> {
 
     fn notify(&mut self, level: Level, reason: &'static str, message: String) {
         let is_warning = level == Level::Warn;
-        let is_pending = reason == io::PENDING && !is_warning;
+        let is_pending = reason == super::PENDING && !is_warning;
         if is_pending {
             log_object!(level, self.agent.credential(), event = reason; "{message}");
         } else {
@@ -275,13 +273,13 @@ impl Io for CertificateManager<'_> {
         }
         self.agent.report(|status| {
             match reason {
-                io::CREATED => status.posted += 1,
-                io::PENDING => drop(status.pending.get_or_insert_with(SystemTime::now)),
-                io::SAVED => {
+                super::CREATED => status.posted += 1,
+                super::PENDING => drop(status.pending.get_or_insert_with(SystemTime::now)),
+                super::SAVED => {
                     status.count_end("Issued");
                     status.saved = Some(SystemTime::now());
                 }
-                io::HALTED | io::REPAIRED => {}
+                super::HALTED | super::REPAIRED => {}
                 ended => status.count_end(ended),
             }
             if is_warning || is_pending {

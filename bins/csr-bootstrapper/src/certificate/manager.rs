@@ -17,9 +17,8 @@ use kubeconfig::secret::Data;
 use log::Level;
 
 use super::{
-    io::{self, Observation, Requester},
+    Certificate, Observation, Requester,
     store::RequestStore,
-    sync::Certificate,
     validate::{Need, Validation},
 };
 use crate::{agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames};
@@ -136,7 +135,7 @@ impl<'a> CertificateManager<'a> {
             !is_refused && end.is_some_and(|end| !agent.clocks().are_past(end))
         });
         let accepting = session.as_ref().map(|session| &session.hub);
-        let requester = io::requester(accepting, bootstrap.as_ref().map(|it| &it.hub));
+        let requester = super::requester(accepting, bootstrap.as_ref().map(|it| &it.hub));
         requester.map(|(requester, hub)| (requester, hub.clone()))
     }
 

@@ -23,12 +23,7 @@ use explorer::{Explored, Model, Step, explore};
 use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
-use super::{
-    csr::{CertificateRequest, tests::authority},
-    io::{Io, Observation},
-    sync::Certificate,
-    validate::Validation,
-};
+use super::{Certificate, CertificateRequest, Io, Observation, authority, validate::Validation};
 use crate::identity::AgentNames;
 
 /// What is tried, and the rules that are put to the test.

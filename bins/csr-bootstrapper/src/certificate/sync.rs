@@ -14,10 +14,9 @@ use apiclient::{
 use log::Level::{Info, Warn};
 
 use super::{
-    csr::CertificateRequest,
+    CertificateRequest, Io, Observation, Requester,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
-    io::{self, Io, Observation, Requester},
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     validate::{self, Need, NeedReason, Validation},
 };
@@ -164,7 +163,7 @@ impl Certificate {
         io.save(None)?;
         self.pacing.wrote(false, seen.now);
         let message = format!("repaired the kubeconfig and the names in {}", seen.secret);
-        io.notify(Info, io::REPAIRED, message);
+        io.notify(Info, super::REPAIRED, message);
         Ok(seen.now)
     }
 
@@ -241,7 +240,7 @@ impl Certificate {
         }
         let halted = Some(not_updated(HALTED.to_owned()));
         if self.rotated != halted {
-            io.notify(Warn, io::HALTED, HALTED.to_owned());
+            io.notify(Warn, super::HALTED, HALTED.to_owned());
             self.rotated = halted;
         }
         self.pacing.halted(now + HALT);
@@ -260,14 +259,18 @@ impl Certificate {
         if mem::take(&mut self.posted) {
             let rest = self.pacing.ended(REST_SHORT, seen.now, seen.random);
             let what = "is gone from the hub without an answer; posting it again";
-            io.notify(Warn, io::GONE, format!("CSR {name} {what} in {} s", rest.as_secs()));
+            io.notify(Warn, super::GONE, format!("CSR {name} {what} in {} s", rest.as_secs()));
             return Ok(seen.now + rest);
         }
         match io.create_csr(request) {
             Ok(()) => {
                 self.posted = true;
                 let approve = seen.approve(name);
-                io.notify(Info, io::CREATED, format!("CSR {name} was created on the hub{approve}"));
+                io.notify(
+                    Info,
+                    super::CREATED,
+                    format!("CSR {name} was created on the hub{approve}"),
+                );
                 Ok(seen.now)
             }
             Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
@@ -301,7 +304,7 @@ impl Certificate {
                 _ => &format!("is not approved yet{}", seen.approve(name)),
             };
             let level = if is_overdue { Warn } else { Info };
-            io.notify(level, io::PENDING, format!("CSR {name} {what}"));
+            io.notify(level, super::PENDING, format!("CSR {name} {what}"));
             self.waiting = waiting;
         }
         seen.now + MAX_BACKOFF
@@ -329,7 +332,7 @@ impl Certificate {
         let chain = certificate::chain(pem).unwrap_or_default();
         self.rotated = Some(updated(deadline::rotated_message(&chain)));
         let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);
-        io.notify(Info, io::SAVED, message);
+        io.notify(Info, super::SAVED, message);
         Ok(seen.now)
     }
 }

@@ -17,7 +17,7 @@ use log::Level;
 use serde_json::Value;
 use sidecar::renewal;
 
-use super::spec::accepted;
+use super::accepted;
 use crate::{agent::Agent, state::HubSession};
 
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).

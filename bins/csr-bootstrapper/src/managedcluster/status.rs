@@ -8,6 +8,7 @@ use std::{
 };
 
 use apiclient::{
+    controller,
     error::{Error, Result},
     log_object,
     resource::Target,
@@ -18,9 +19,9 @@ use log::Level;
 use serde_json::{Map, Value, json};
 
 use super::{
-    event,
+    MANAGED_CLUSTERS, accepted, clocks_differ, event,
     health::{ApiServerHealth, Probes},
-    spec::{self, MANAGED_CLUSTERS, accepted, clocks_differ},
+    wanted_by,
 };
 use crate::{
     agent::Agent,
@@ -42,7 +43,7 @@ const CLIENT_CONFIGS: &str = "the ManagedCluster's client configs";
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let namespaces = agent.settings.managed_namespaces;
-        let mut controller = StatusController {
+        let mut status = StatusController {
             agent,
             session: &session,
             probes: Probes::default(),
@@ -52,7 +53,12 @@ pub(crate) fn run(agent: &Agent) {
             claims_left_out: 0,
             capacity: (0, None),
         };
-        agent.run_session(&session, |cluster| controller.reconcile(cluster));
+        controller::run(&agent.stop, || {
+            let cluster = session.managed_cluster();
+            let later = || Instant::now() + Stop::SLICE;
+            let due = cluster.map_or_else(later, |cluster| status.reconcile(&cluster));
+            (!session.stop.raised()).then_some(due)
+        });
     }
 }
 
@@ -95,7 +101,7 @@ impl StatusController<'_> {
             until = until.min(due);
         }
         // This agent has the right to the spec once it is accepted.
-        let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
+        let wanted = wanted_by(self.agent, cluster).filter(|_| self.accepted);
         let due = self.writer.due(&CLIENT_CONFIGS, wanted.is_some());
         if let (Some(wanted), Some(due)) = (wanted, due) {
             if due <= now {

@@ -10,11 +10,9 @@ use serde_json::Value;
 use super::{secret::Step, store, token::TOKEN};
 use crate::{
     certificate::{
-        CsrTemplate, KUBE_API_SERVER_CLIENT,
-        csr::CertificateRequest,
-        io::{Io, Observation, Requester},
+        Certificate, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Observation,
+        Requester,
         store::{value, values_of},
-        sync::Certificate,
         validate::{
             Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
             config, of_secret,

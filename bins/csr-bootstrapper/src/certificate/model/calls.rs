@@ -9,10 +9,7 @@ use super::{
     world::{Credential, Csr, CsrState, Pending, World},
 };
 use crate::{
-    certificate::{
-        csr::CertificateRequest,
-        io::{Io, Requester},
-    },
+    certificate::{CertificateRequest, Io, Requester},
     clocks::Clocks,
 };
 
