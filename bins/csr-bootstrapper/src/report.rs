@@ -77,7 +77,7 @@ impl Report for Reporter {
         remarks.extend(agent.bootstrap_error());
         remarks.extend(agent.selected_hub().map(|(_, url)| format!("hub {url} is selected")));
         let status = agent.read(|state| state.status.clone());
-        if let (None, Some(detail)) = (status.trouble, status.error.or(status.detail)) {
+        if let (None, Some(detail)) = (status.trouble(), status.progress()) {
             remarks.push(format!("the certificate: {detail}"));
         }
         if let Some(session) = agent.session() {
@@ -152,15 +152,15 @@ impl Reporter {
 /// The reason why it is not, and the progress towards a valid one.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let status = agent.read(|state| state.status.clone());
-    let Some(trouble) = status.trouble else {
+    let Some(trouble) = status.trouble() else {
         return match agent.settings.write_files && !is_published(agent) {
             true => Err("the files of -hub-kubeconfig-dir are not written yet".into()),
             false => Ok(()),
         };
     };
     // The program waits while the Secret cannot be read.
-    let detail = status.error.or(status.detail).or_else(|| agent.credential.last_error());
-    Err([Some(trouble), detail].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let detail = status.progress().or_else(|| agent.credential.last_error());
+    Err(detail.map_or_else(|| trouble.to_owned(), |detail| format!("{trouble}; {detail}")))
 }
 
 /// The expiry of the certificate in use, or of the one in the Secret while none is valid.

@@ -40,6 +40,7 @@ use crate::{
     managed_namespace, managedcluster,
     report::{Duty, Reporter, ready},
     settings::Settings,
+    state::CredentialState,
 };
 
 /// A single check has time for one request to fail and another to succeed.
@@ -98,32 +99,32 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
 /// Waits until there is a valid credential, for `limit` at most; zero is a single check.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let ended = start(agent)?;
-    let limit_or_check = if limit.is_zero() { CHECK_TIMEOUT } else { limit };
-    let deadline = Instant::now() + limit_or_check;
-    loop {
-        let is_good = agent.read(|state| state.status.is_good);
-        if is_good == Some(true) {
+    let is_check = limit.is_zero();
+    let deadline = Instant::now() + if is_check { CHECK_TIMEOUT } else { limit };
+    let why = loop {
+        let credential = agent.read(|state| state.status.credential.clone());
+        if credential == CredentialState::Good {
             agent.stop.raise();
             return Ok(End::Done);
         }
-        let is_checked = limit.is_zero() && is_good.is_some();
-        let is_stopped = !is_checked && agent.stop.wait(ONCE_INTERVAL);
-        // The credential's thread ends early with an error alone.
-        if let Ok(Err(error)) = ended.try_recv() {
-            return Err(error);
+        if is_check && credential != CredentialState::Unchecked {
+            break "there is no credential".to_owned();
         }
-        if !is_checked && !is_stopped && Instant::now() < deadline {
-            continue;
+        if agent.stop.wait(ONCE_INTERVAL) {
+            break "stopped before there was a credential".to_owned();
         }
-        agent.stop.raise();
-        let needs_repair = || format!("{} needs a repair", agent.secret_name());
-        let why = ready(agent).err().unwrap_or_else(needs_repair);
-        return Err(Error::bad_config(match is_stopped {
-            true => format!("stopped before there was a credential: {why}"),
-            false if is_checked => format!("there is no credential: {why}"),
-            false => format!("no credential after {} s: {why}", limit.as_secs()),
-        }));
+        if Instant::now() >= deadline {
+            break format!("no credential after {} s", limit.as_secs());
+        }
+    };
+    // The credential's thread ends early with an error alone.
+    if let Ok(Err(error)) = ended.try_recv() {
+        return Err(error);
     }
+    agent.stop.raise();
+    let needs_repair = || format!("{} needs a repair", agent.secret_name());
+    let reason = ready(agent).err().unwrap_or_else(needs_repair);
+    Err(Error::bad_config(format!("{why}: {reason}")))
 }
 
 /// Starts the sources and the credential's thread, whose error the receiver gets.

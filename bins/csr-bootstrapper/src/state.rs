@@ -87,15 +87,24 @@ impl HubSession {
     }
 }
 
+/// The credential in the Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CredentialState {
+    #[default]
+    Unchecked,
+    /// With the reason, in a sentence.
+    Unusable(String),
+    /// Usable, but it needs a repair.
+    Stale,
+    Good,
+}
+
 /// The certificate's status on the endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CertificateStatus {
     /// The last turn of the loop, once it runs.
     pub(crate) beat: Option<Instant>,
-    /// The reason why the credential in the Secret cannot be used, if it cannot.
-    pub(crate) trouble: Option<String>,
-    /// Whether it can be used and needs no repair, once that was checked.
-    pub(crate) is_good: Option<bool>,
+    pub(crate) credential: CredentialState,
     /// The progress towards the next one.
     pub(crate) detail: Option<String>,
     /// The failure of the last step.
@@ -109,23 +118,21 @@ pub(crate) struct CertificateStatus {
     pub(crate) pending: Option<SystemTime>,
 }
 
-impl Default for CertificateStatus {
-    fn default() -> Self {
-        Self {
-            beat: None,
-            trouble: Some("nothing has been checked yet".into()),
-            is_good: None,
-            detail: None,
-            error: None,
-            posted: 0,
-            ended: BTreeMap::new(),
-            saved: None,
-            pending: None,
+impl CertificateStatus {
+    /// Why the credential cannot be used, if it cannot.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        match &self.credential {
+            CredentialState::Unchecked => Some("nothing has been checked yet"),
+            CredentialState::Unusable(why) => Some(why),
+            CredentialState::Stale | CredentialState::Good => None,
         }
     }
-}
 
-impl CertificateStatus {
+    /// The failure of the last step, or the progress.
+    pub(crate) fn progress(&self) -> Option<String> {
+        self.error.clone().or_else(|| self.detail.clone())
+    }
+
     pub(crate) fn count_end(&mut self, how: &'static str) {
         *self.ended.entry(how).or_default() += 1;
     }

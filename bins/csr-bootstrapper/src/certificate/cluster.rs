@@ -22,7 +22,6 @@ use super::{
 };
 use crate::{
     agent::hub_client,
-    bootstrap::BootstrapKubeconfig,
     clocks::Clocks,
     hub::Hub,
     identity::{AGENT_NAME, CLUSTER_NAME},
@@ -97,26 +96,27 @@ impl CertificateManager<'_> {
         usable.config.clone().or_else(other)
     }
 
-    /// Returns whether the hub of `bootstrap` knows the agent, whose credential is for another one: reads the
-    /// ManagedCluster there, as the agent.
-    ///
-    /// # Errors
-    /// As the hub says, unless it refuses the agent.
-    pub(super) fn is_known_at(
-        &self,
-        bootstrap: &BootstrapKubeconfig,
-        usable: &UsableCredential,
-    ) -> Result<bool> {
+    /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent: then
+    /// only the kubeconfig has to change. That hub is asked once, for the ManagedCluster.
+    pub(super) fn is_known_after_move(&mut self, validation: &Validation) -> Result<bool> {
+        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, &self.bootstrap) else {
+            return Ok(false);
+        };
+        if let Some(known) = self.knows_agent {
+            return Ok(known);
+        }
         let config = bootstrap.as_agent(&usable.identity);
         let client = self.agent.requester_client("the hub (at its new address)", config)?;
-        match client.get(&MANAGED_CLUSTERS.cluster_object(&self.names.cluster)) {
-            Ok(_) => Ok(true),
+        let known = match client.get(&MANAGED_CLUSTERS.cluster_object(&self.names.cluster)) {
+            Ok(_) => true,
             Err(Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_)) => {
                 log::debug!("the hub at the new address does not know this agent");
-                Ok(false)
+                false
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        };
+        self.knows_agent = Some(known);
+        Ok(known)
     }
 
     /// Opens a client for the bootstrap identity while that requests a certificate, and closes it afterwards: a used
@@ -251,7 +251,7 @@ impl Io for CertificateManager<'_> {
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
             values.insert(key.to_owned(), value(&**name));
         }
-        if let (Some((_, hub)), false) = (&self.requester, self.is_good) {
+        if let Some((_, hub)) = &self.requester {
             values.insert("kubeconfig".to_owned(), value(hub.kubeconfig()));
         }
         let written = self.write_credential(&values);

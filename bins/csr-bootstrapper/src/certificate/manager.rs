@@ -21,7 +21,10 @@ use super::{
     store::RequestStore,
     validate::{Need, Validation},
 };
-use crate::{agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames};
+use crate::{
+    agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames,
+    state::CredentialState,
+};
 
 /// The longest wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -41,14 +44,12 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
     /// Who requests now, and at which hub.
     pub(super) requester: Option<(Requester, Hub)>,
-    /// The credential in the Secret is valid, and needs no repair.
-    pub(super) is_good: bool,
     /// The last failure is about a Secret.
     pub(super) failed_secret: bool,
     /// When the hub has to have the ManagedCluster, while bootstrapping.
     pub(super) introduce_at: Option<Instant>,
-    /// The answer of the hub to which the credential has to move, to this certificate.
-    knows_agent: Option<(Vec<u8>, bool)>,
+    /// The answer of the hub to which the credential has to move.
+    pub(super) knows_agent: Option<bool>,
     errors: Backoff,
     /// The end of the wait after a failure.
     not_before: Instant,
@@ -67,7 +68,6 @@ impl<'a> CertificateManager<'a> {
             certificate: Certificate::default(),
             bootstrap: None,
             requester: None,
-            is_good: false,
             failed_secret: false,
             introduce_at: None,
             knows_agent: None,
@@ -97,7 +97,6 @@ impl<'a> CertificateManager<'a> {
             self.not_before = Instant::now();
         }
         let (data, validation) = self.validated();
-        self.is_good = matches!(&validation, Validation::Usable(usable) if !usable.stale);
         self.follow(&validation);
         let is_refused = self.is_refused();
         let requester = self.requester(is_refused);
@@ -106,7 +105,7 @@ impl<'a> CertificateManager<'a> {
         }
         let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
         let need = self.certificate.need(&what, &validation, is_refused, time);
-        self.announce(&need, matches!(&validation, Validation::Usable(_)) && !is_refused);
+        self.announce(&need, if is_refused { None } else { Some(&validation) });
         if agent.settings.once == Some(Duration::ZERO) {
             return Instant::now() + Stop::SLICE;
         }
@@ -139,25 +138,6 @@ impl<'a> CertificateManager<'a> {
         requester.map(|(requester, hub)| (requester, hub.clone()))
     }
 
-    /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent: then
-    /// its kubeconfig is written anew. That hub is asked once.
-    ///
-    /// # Errors
-    /// As that hub says.
-    fn is_known_after_move(&mut self, validation: &Validation) -> Result<bool> {
-        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, &self.bootstrap) else {
-            return Ok(false);
-        };
-        let certificate = &usable.identity.certificate;
-        let known = self.knows_agent.as_ref().filter(|(asked, _)| asked == certificate);
-        let knows_agent = match known {
-            Some((_, known)) => *known,
-            None => self.is_known_at(bootstrap, usable)?,
-        };
-        self.knows_agent = Some((certificate.clone(), knows_agent));
-        Ok(knows_agent)
-    }
-
     /// Takes the next step to what the credential needs.
     fn sync(&mut self, need: Need, data: &Data, validation: &Validation) -> Result<Instant> {
         self.failed_secret = false;
@@ -181,8 +161,9 @@ impl<'a> CertificateManager<'a> {
         synced
     }
 
-    /// Announces the need, with one Event for each new reason, and reports it on the endpoint.
-    fn announce(&mut self, need: &Need, is_usable: bool) {
+    /// Announces the need, with one Event for each new reason, and reports it on the endpoint with what the credential
+    /// `accepted` by the hub is good for.
+    fn announce(&mut self, need: &Need, accepted: Option<&Validation>) {
         let agent = self.agent;
         let why = if let Need::Certificate(why) = need { Some(why) } else { None };
         let is_selecting =
@@ -201,8 +182,11 @@ impl<'a> CertificateManager<'a> {
             self.announced.clone_from(&sentence);
         }
         agent.report(|status| {
-            status.trouble = sentence.filter(|_| !is_usable);
-            status.is_good = Some(self.is_good && is_usable);
+            status.credential = match accepted {
+                Some(Validation::Usable(usable)) if usable.stale => CredentialState::Stale,
+                Some(Validation::Usable(_)) => CredentialState::Good,
+                _ => CredentialState::Unusable(sentence.unwrap_or_default()),
+            };
             if !self.certificate.is_waiting() {
                 status.pending = None;
             }
