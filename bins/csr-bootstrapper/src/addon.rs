@@ -56,15 +56,11 @@ const MAX_BACKOFF: Duration = Duration::from_secs(15);
 /// The readable add-ons, by name.
 type AddOns = BTreeMap<String, Arc<AddOn>>;
 
-/// No add-ons yet, with room for as many as are kept.
 pub(crate) fn store() -> Store<Arc<AddOn>> {
     Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_WEIGHT, |addon| addon.weight)
 }
 
 /// Starts the watch of add-ons, and a loop for each cluster that their agents run on: neither waits for the other.
-///
-/// # Errors
-/// `BadConfig` when the system gives no thread.
 pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
     runtime::spawn_with("addons", agent, follow)?;
     runtime::spawn_with("addon-agents", agent, |agent| run(agent, false))?;
@@ -88,7 +84,6 @@ fn follow(agent: &Agent) {
     }
 }
 
-/// Works for the add-ons of one cluster until the end of the process: for the `hosted` ones, or for the others.
 fn run(agent: &Agent, hosted: bool) {
     let mut store = RequestStore::new(agent, agent.settings.registrations_secret());
     while let Some(session) = agent.next_session() {
@@ -103,7 +98,6 @@ fn run(agent: &Agent, hosted: bool) {
     }
 }
 
-/// The state of one session.
 struct AddOnController<'a> {
     hosted: bool,
     context: AddOnContext<'a>,
@@ -114,7 +108,6 @@ struct AddOnController<'a> {
 }
 
 impl AddOnController<'_> {
-    /// Performs what is due; returns when to come again if nothing changes.
     fn reconcile(&mut self) -> Instant {
         let session = self.context.session;
         let later = Instant::now() + Stop::SLICE;
@@ -163,7 +156,6 @@ impl AddOnController<'_> {
         until
     }
 
-    /// Reports each add-on; returns when to come again.
     fn report(&mut self, addons: &AddOns) -> Instant {
         let AddOnContext { agent, session, .. } = self.context;
         let is_mine = |addon: &AddOn| addon.hosted == self.hosted;
@@ -206,7 +198,6 @@ impl Default for Due {
 }
 
 impl Due {
-    /// Returns whether the last attempt failed.
     fn is_failing(&self) -> bool {
         self.errors.failures() > 0
     }

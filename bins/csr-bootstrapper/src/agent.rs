@@ -51,11 +51,8 @@ pub(crate) struct Agent {
     pub(crate) management: Client,
     /// The cluster that joins the hub, if that is another one.
     spoke: Option<Client>,
-    /// The Secret with the hub's credential.
     pub(crate) credential: Store<Arc<Value>>,
-    /// What each source of a bootstrap kubeconfig gave.
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
-    /// The spoke's claims, by kind.
     pub(crate) claims: BTreeMap<ClaimKind, Store<String>>,
     pub(crate) nodes: Store<NodeResources>,
     pub(crate) started: SystemTime,
@@ -67,7 +64,6 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Puts the parts together; nothing runs yet.
     pub(crate) fn new(
         settings: &Settings,
         flags: &Flags,
@@ -103,7 +99,6 @@ impl Agent {
         self.spoke.as_ref().unwrap_or(&self.management)
     }
 
-    /// The cluster that joins the hub, unless it is the management cluster.
     pub(crate) fn other_spoke(&self) -> Option<&Client> {
         self.spoke.as_ref()
     }
@@ -208,7 +203,6 @@ impl Agent {
         SECRETS.object(&self.settings.namespace, &self.settings.hub_secret)
     }
 
-    /// The Secret with the hub's credential in its last known state.
     pub(crate) fn credential_secret(&self) -> Option<Arc<Value>> {
         let secret = self.credential.get(&self.settings.hub_secret);
         if let Lookup::Object(secret) = secret { Some(secret) } else { None }
@@ -275,7 +269,6 @@ pub(crate) fn hub_client(
     Ok(client.limited_to(HUB_OBJECT))
 }
 
-/// Keeps the credential's Secret up to date, until the end of the process.
 pub(crate) fn follow_credential(agent: &Agent) {
     let (selection, management) = (Selection::all(agent.credential()), &agent.management);
     let parse = |secret: Value| Some(Arc::new(secret));

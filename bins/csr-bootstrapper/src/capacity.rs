@@ -14,7 +14,6 @@ const MAX_NODES: usize = 20_000;
 /// Memory limit for the resources of all nodes, in bytes; those of one need some 200.
 const MAX_TOTAL_LENGTH: usize = 8 << 20;
 
-/// Quantities by name of the resource.
 type ResourceList = BTreeMap<String, String>;
 
 /// Capacity and allocatable of a node, a line each of names and quantities: a tenth of the maps' memory.
@@ -24,10 +23,8 @@ pub(crate) type NodeResources = Box<str>;
 const DECIMAL: [&str; 8] = ["m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The resources of all nodes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
-    /// Of all nodes.
     capacity: ResourceList,
     /// Of those that pods can be scheduled to.
     allocatable: ResourceList,
@@ -37,7 +34,6 @@ pub(crate) fn store() -> Store<NodeResources> {
     Store::new(MAX_NODES).weighing_at_most(MAX_TOTAL_LENGTH, |node| node.len())
 }
 
-/// Keeps what each of the spoke's nodes has, until the end of the process.
 pub(crate) fn follow(agent: &Agent) {
     let selection = Selection::all(NODES.everywhere());
     agent.reflect(&agent.nodes, agent.spoke(), &selection, &agent.stop, resources);

@@ -36,7 +36,6 @@ use crate::{clocks::Clocks, hub::Hub};
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
-    /// Makes a key and its request.
     fn new_request(&mut self) -> Result<CertificateRequest>;
     /// The stored request, which is read again if it may have changed.
     fn stored(&mut self) -> Result<Option<CertificateRequest>>;
@@ -44,11 +43,10 @@ pub(crate) trait Io {
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()>;
     /// The number of the requester's pending CSRs, up to the limit.
     fn pending(&mut self) -> Result<usize>;
-    /// The CSR of this name on the requester's hub.
     fn csr(&mut self, name: &str) -> Result<Option<Value>>;
     /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
-    /// The CSR of this name has ended without a certificate.
+    /// The CSR of this name is awaited no longer.
     fn forget(&mut self, name: &str);
     /// Saves a certificate with its key, and in any case what belongs next to them.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
@@ -65,12 +63,10 @@ const SAVED: &str = "ClientCertificateCreated";
 const GONE: &str = "CSRGone";
 const REPAIRED: &str = "SecretSave";
 
-/// The identity that requests the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Requester {
     /// The agent's own; the hub approves it without a human.
     Agent,
-    /// The bootstrap kubeconfig's.
     Bootstrap,
 }
 
@@ -97,7 +93,6 @@ pub(crate) struct Observation<'a> {
     pub(crate) validation: &'a Validation,
     /// `tls.key` of the Secret.
     pub(crate) key: Option<&'a [u8]>,
-    /// The requester and its hub.
     pub(crate) requester: Option<(Requester, &'a Hub)>,
     pub(crate) template: &'a CsrTemplate,
     /// The agent's own user.
@@ -108,7 +103,6 @@ pub(crate) struct Observation<'a> {
 }
 
 impl Observation<'_> {
-    /// Returns whether the Secret has the key of `request`.
     fn is_saved(&self, request: &CertificateRequest) -> bool {
         self.key == Some(request.key.as_bytes())
     }

@@ -71,7 +71,6 @@ pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> O
     together
 }
 
-/// Which claims are reported: pure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimRules {
     /// Claims that are not reserved; the rest is left out.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::client::ServerClock;
 
-/// The time by each known clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
     own: SystemTime,

@@ -5,12 +5,10 @@ use std::{ffi::OsString, path::Path};
 
 const AGENT: &str = "agent";
 
-/// The beginning of a command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// The program of upstream's that it names.
     pub program: Option<&'static str>,
-    /// It has the subcommand for agents.
     pub is_agent: bool,
 }
 

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use apiclient::time::seconds_time;
 use serde_json::{Value, json};
 
-/// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Condition {
     pub(crate) status: String,
@@ -13,7 +12,6 @@ pub(crate) struct Condition {
     pub(crate) message: String,
 }
 
-/// The type of a condition, and what it says.
 pub(crate) type TypedCondition = (&'static str, Condition);
 
 impl Condition {
@@ -21,7 +19,6 @@ impl Condition {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
     }
 
-    /// The condition of this type in the status of `object`, if there is one.
     pub(crate) fn of(object: &Value, kind: &str) -> Option<Self> {
         let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         let condition = conditions.find(|condition| condition["type"] == kind)?;
@@ -61,7 +58,6 @@ fn set(conditions: &mut Vec<Value>, kind: &str, wanted: &Condition, now: SystemT
     condition["message"] = json!(wanted.message);
 }
 
-/// Returns whether the condition of this type has this status.
 pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {
     Condition::of(object, kind).is_some_and(|condition| condition.status == status)
 }

@@ -43,7 +43,6 @@ pub(crate) fn keep(agent: &Agent) {
     });
 }
 
-/// Returns whether the files hold what the Secret holds.
 pub(crate) fn is_published(agent: &Agent) -> bool {
     let published = agent.read(|state| state.published.clone());
     let both = published.zip(agent.credential_secret());

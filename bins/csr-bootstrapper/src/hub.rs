@@ -119,7 +119,6 @@ users:
     }
 }
 
-/// A line for each field that is there.
 fn lines<const N: usize>(fields: [(&str, Option<String>); N]) -> String {
     let line =
         |(field, value)| Option::map(value, |value: String| format!("    {field}: {value}\n"));

@@ -24,7 +24,6 @@ const DENIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// heartbeat.
 const ACCEPTANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The state of the selected hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HubState {
     /// There is none; a source of a bootstrap kubeconfig may be `unread`.
@@ -56,7 +55,6 @@ impl HubState {
     }
 }
 
-/// The state of the selected hub, and since when it lasts.
 struct HubTimer {
     timeout: Duration,
     state: HubState,
@@ -103,7 +101,6 @@ pub(crate) fn run(agent: &Agent, cluster: &str, pending: Option<&str>, timeout: 
 
 struct HubController<'a> {
     agent: &'a Agent,
-    /// The cluster's name.
     cluster: &'a str,
     /// The server of the pending request, until a hub is selected.
     pending: Option<&'a str>,
@@ -114,7 +111,6 @@ struct HubController<'a> {
 }
 
 impl HubController<'_> {
-    /// Selects a hub if that is due; returns when to come again.
     fn reconcile(&mut self) -> Instant {
         let now = Instant::now();
         let revision = self.agent.bootstraps.iter().map(Store::revision).sum();
@@ -231,7 +227,6 @@ impl HubController<'_> {
         self.set_error(None);
     }
 
-    /// Reports why no hub will do, or that one does.
     fn set_error(&self, error: Option<String>) {
         let agent = self.agent;
         if agent.read(|state| state.selection_error == error) {

@@ -10,7 +10,6 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::certificate::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject, csr::CLUSTER_LABEL};
 
-/// Prefix of all users and groups of Open Cluster Management's agents.
 const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
 const ALL_CLUSTERS: &str = "system:open-cluster-management:managed-clusters";
@@ -53,7 +52,6 @@ impl AgentNames {
     }
 }
 
-/// Returns whether `data` has this name under `key`.
 pub fn said(data: &Data, key: &str, name: &str) -> bool {
     data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
 }

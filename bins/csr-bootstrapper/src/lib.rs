@@ -37,7 +37,6 @@ pub use self::{
     settings::{NAMESPACE, Settings},
 };
 
-/// Runs the program with the command line of this process.
 pub fn main() -> ExitCode {
     let (command, arguments) = Command::split(env::args_os(), &["registration"]);
     let table = settings::table(command != Command::default());

@@ -33,7 +33,6 @@ const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
 const MAX_LABEL_NAME: usize = 63;
 
-/// Watches the namespaces with the label of each session's hub.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let selector = format!("{}=true", label(&session));
@@ -49,7 +48,6 @@ pub(crate) fn follow(agent: &Agent) {
 pub(crate) struct ManagedNamespaces<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    /// By the namespace's name.
     writer: StatusWriter<String>,
     failures: BTreeMap<String, String>,
 }
@@ -59,7 +57,6 @@ impl<'a> ManagedNamespaces<'a> {
         Self { agent, session, writer: StatusWriter::default(), failures: BTreeMap::new() }
     }
 
-    /// Labels a namespace if that is due; returns when to come again.
     pub(crate) fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (now, wanted) = (Instant::now(), wanted(cluster));
         let later = now + Stop::SLICE;
@@ -81,7 +78,6 @@ impl<'a> ManagedNamespaces<'a> {
         until
     }
 
-    /// The names of the namespaces with the label, once they are known.
     fn labelled(&self) -> Option<BTreeSet<String>> {
         self.session.namespaces.read(|all| all.keys().cloned().collect())
     }

@@ -109,7 +109,6 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
     }
 }
 
-/// Watches the ManagedCluster in each session.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let selection = Selection::all(MANAGED_CLUSTERS.cluster_object(&session.names.cluster));

@@ -42,7 +42,6 @@ pub trait Duty: Send + Sync {
     fn add_to(&self, metrics: &mut Metrics);
 }
 
-/// The report of this process.
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,
     pub(crate) leadership: Arc<Leadership>,
@@ -140,7 +139,6 @@ impl Report for Reporter {
 }
 
 impl Reporter {
-    /// The other duty of the process.
     fn duty(&self) -> Option<&dyn Duty> {
         self.agent.program.duty.as_deref()
     }

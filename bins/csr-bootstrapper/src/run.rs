@@ -47,13 +47,11 @@ use crate::{
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
 /// How often a single run looks for its credential.
 const ONCE_INTERVAL: Duration = Duration::from_millis(200);
-/// The longest wait between two attempts at the start.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A program that registers the cluster.
 pub struct Program {
     pub name: &'static str,
     /// The Lease of the leader election. It is upstream's, so that either program takes over from the other.

@@ -23,10 +23,11 @@ use crate::{
 /// How agents of add-ons get their credential for the hub's API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KubeClientDriver {
-    /// A certificate by CSR.
     Csr,
     /// A token of a ServiceAccount on the hub, for so many seconds.
-    Token { lifetime: u32 },
+    Token {
+        lifetime: u32,
+    },
 }
 
 impl KubeClientDriver {
@@ -48,16 +49,13 @@ pub struct Settings {
     pub(crate) bootstraps: Vec<BootstrapSource>,
     /// With several hubs: the time without a heartbeat after which one is left.
     pub(crate) hub_connection_timeout: Option<Duration>,
-    /// The Secret for the hub's credential.
     pub(crate) hub_secret: String,
-    /// The directory for the Secret's files.
     pub(crate) hub_directory: Option<PathBuf>,
     pub(crate) write_files: bool,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
     /// Kubeconfig of the cluster that joins, if it is not the local one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
-    /// https URLs of the spoke's API server.
     pub(crate) external_urls: Vec<String>,
     /// For the ManagedCluster: all keys are Open Cluster Management's, others are dropped as in upstream.
     pub(crate) annotations: BTreeMap<String, String>,
@@ -70,14 +68,12 @@ pub struct Settings {
     pub(crate) report_capacity: bool,
     pub(crate) claim_kinds: Vec<ClaimKind>,
     pub(crate) claim_rules: ClaimRules,
-    /// The endpoint by HTTPS, if there is one.
     pub(crate) https: Option<HttpsSettings>,
     pub(crate) election: Option<ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
     pub(crate) once: Option<Duration>,
 }
 
-/// The source of a bootstrap kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BootstrapSource {
     File(PathBuf),

@@ -23,7 +23,6 @@ use crate::{
     managed_namespace::MAX_NAMESPACES,
 };
 
-/// The objects of both clusters, as the threads know them.
 #[derive(Default)]
 pub(crate) struct SharedState {
     /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.

@@ -30,7 +30,6 @@ use crate::{
     state::HubSession,
 };
 
-/// Type of the condition that says whether the add-on is available.
 const AVAILABLE: &str = "Available";
 /// A Lease that was not renewed for so long is stale, whatever its own duration says (leaseDurationTimes and
 /// AddOnLeaseControllerLeaseDurationSeconds).
@@ -41,7 +40,6 @@ const ABSENT_READ_INTERVAL: Duration = Duration::from_secs(5);
 /// What this agent wants in the status; the rest stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AddOnStatus {
-    /// By type.
     conditions: BTreeMap<&'static str, Condition>,
     /// `kubeClientDriver`: how the agent gets a credential for the hub's API server; empty if it needs none.
     driver: &'static str,
@@ -66,7 +64,6 @@ impl AddOnStatus {
         }
     }
 
-    /// What has to change in the status of `addon`.
     fn patch(&self, addon: &Value, now: SystemTime) -> Map<String, Value> {
         let status = &addon["status"];
         let wanted = self.conditions.iter().map(|(kind, condition)| (*kind, condition));
@@ -92,12 +89,10 @@ impl AddOnStatus {
     }
 }
 
-/// Reports the status of one add-on.
 #[derive(Default)]
 pub(super) struct AddOnReporter {
     /// The condition by the Lease as it was last read.
     available: Option<Condition>,
-    /// When the Lease is read again.
     lease: Due,
     /// The last status, and the version of the add-on that has it.
     reported: Option<(AddOnStatus, String)>,
@@ -105,7 +100,6 @@ pub(super) struct AddOnReporter {
 }
 
 impl AddOnReporter {
-    /// Reads the Lease and writes the status where that is due; returns when to come again if nothing changes.
     pub(super) fn reconcile(
         &mut self,
         agent: &Agent,
@@ -197,7 +191,6 @@ fn write(
     Ok(version)
 }
 
-/// The condition by the add-on's Lease, if there is one.
 fn available(addon: &AddOn, lease: Option<&Value>, now: SystemTime) -> Condition {
     let name = &addon.name;
     let Some(lease) = lease else {

@@ -36,7 +36,6 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
 
 impl CertificateManager<'_> {
-    /// The content of the credential's Secret, and its validation.
     pub(super) fn validated(&self) -> (Data, Validation) {
         let hub = self.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
         let secret = self.agent.credential_secret();
@@ -143,7 +142,6 @@ impl CertificateManager<'_> {
         Ok(())
     }
 
-    /// The requester's client.
     fn csrs(&self) -> Result<Arc<CsrClient>> {
         let csrs = match self.requester {
             Some((Requester::Agent, _)) => self.agent.session().map(|it| it.csrs.clone()),

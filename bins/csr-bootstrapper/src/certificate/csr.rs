@@ -25,7 +25,6 @@ use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 
-/// `certificates.k8s.io/v1` CertificateSigningRequest.
 pub static CSRS: Resource =
     Resource::v1("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
 /// The only signer whose certificates authenticate a user at an API server.
@@ -36,7 +35,6 @@ pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 const KEY: &str = "PRIVATE KEY";
 const REQUEST: &str = "CERTIFICATE REQUEST";
 
-/// The subject of a client certificate, as an API server reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// The common name.
@@ -52,7 +50,6 @@ pub struct Subject {
 pub struct CsrTemplate {
     pub subject: Subject,
     pub dns_names: Vec<String>,
-    /// `signerName` of the object.
     pub signer: String,
     /// Begin of the object's name; a hash of the key follows.
     pub name_prefix: String,
@@ -86,9 +83,6 @@ impl Hash for CertificateRequest {
 
 impl CertificateRequest {
     /// Creates one with a new P-256 key.
-    ///
-    /// # Errors
-    /// `BadConfig` when the system provides no random numbers.
     pub fn new(template: &CsrTemplate) -> Result<Self> {
         let key = to_pem(KEY, &new_key()?).into();
         Self::of_key(key, template).ok_or_else(|| no_key(()))
@@ -120,9 +114,6 @@ impl CertificateRequest {
     }
 
     /// The object, as the Go agent writes it (ocm `pkg/registration/register/csr/csr.go:429-482`).
-    ///
-    /// # Errors
-    /// `BadConfig` when the system provides no random numbers to sign with.
     pub fn object(&self, template: &CsrTemplate, expiration: Option<u32>) -> Result<Value> {
         let mut spec = json!({
             "request": BASE64_STANDARD.encode(self.pem()?),
@@ -143,9 +134,6 @@ impl CertificateRequest {
     }
 
     /// PEM of PKCS #10, signed anew.
-    ///
-    /// # Errors
-    /// `BadConfig` when the system provides no random numbers to sign with.
     pub fn pem(&self) -> Result<String> {
         let pair = pair(&self.key).ok_or_else(|| no_key(()))?;
         let signature = pair.sign(&SystemRandom::new(), &self.content).map_err(no_key)?;
@@ -154,9 +142,6 @@ impl CertificateRequest {
 }
 
 /// A certificate for the program's own endpoint that signs itself, and its key, in DER: for this process alone.
-///
-/// # Errors
-/// `BadConfig` when the system provides no random numbers.
 pub fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
     let key = new_key()?;
     let pair = pair_of(&key).ok_or_else(|| no_key(()))?;

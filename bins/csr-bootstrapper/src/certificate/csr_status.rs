@@ -15,15 +15,11 @@ use crate::clocks::Clocks;
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).
 pub const MAX_PENDING: usize = 10;
 
-/// Label of the CSR of an add-on.
 pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
-/// The status of a CSR that has not failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CsrStatus {
-    /// Not approved yet.
     Pending,
-    /// Approved, but without a certificate yet.
     Approved,
     /// The chain from the hub: PEM, for our key, valid now.
     Issued(Vec<u8>),
@@ -36,7 +32,6 @@ pub const REJECTED: &str = "CertificateRejected";
 /// An object of this name has another signer or requester.
 pub const FOREIGN: &str = "CSRForeign";
 
-/// A request's end without a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CsrFailure {
     pub reason: &'static str,
@@ -114,7 +109,6 @@ fn condition<'a>(csr: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|condition| condition["type"] == kind && holds(&condition["status"]))
 }
 
-/// The reason and the message of a condition, in one line.
 fn words(condition: &Value) -> String {
     let words = ["reason", "message"].map(|field| condition[field].as_str().unwrap_or_default());
     let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();

@@ -37,7 +37,6 @@ const MAX_VERSION: usize = 20;
 pub(crate) struct CsrClient {
     pub(crate) client: Client,
     labels: String,
-    /// Raised at the end of the client's use.
     stop: Stop,
     /// Woken when a CSR has changed.
     wakes: Stop,
@@ -51,7 +50,6 @@ struct Awaited {
     watch: Option<(Store<String>, Stop)>,
 }
 
-/// The answer to a GET.
 struct Read {
     csr: Option<Value>,
     /// The version before it: a later one makes it stale.
@@ -131,7 +129,6 @@ impl CsrClient {
         }
     }
 
-    /// Ends the watch and every request.
     pub(crate) fn close(&self) {
         self.stop.raise();
         self.client.close();

@@ -26,7 +26,6 @@ use crate::{
     state::CredentialState,
 };
 
-/// The longest wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait that a hub can ask for.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
@@ -34,13 +33,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// restarting, and the jitter keeps a fleet from returning at once.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
-/// Keeps a certificate for the hub in the Secret.
 pub(crate) struct CertificateManager<'a> {
     pub(super) agent: &'a Agent,
     pub(super) names: AgentNames,
     pub(super) store: RequestStore,
     certificate: Certificate,
-    /// The last bootstrap kubeconfig.
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
     /// Who requests now, and at which hub.
     pub(super) requester: Option<(Requester, Hub)>,
@@ -51,11 +48,9 @@ pub(crate) struct CertificateManager<'a> {
     /// The answer of the hub to which the credential has to move.
     pub(super) knows_agent: Option<bool>,
     errors: Backoff,
-    /// The end of the wait after a failure.
     not_before: Instant,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
-    /// The need that was announced last.
     announced: Option<String>,
 }
 
@@ -78,7 +73,6 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Manages the certificate until the end of the process.
     pub(crate) fn run(mut self) {
         let agent = self.agent;
         controller::run(&agent.stop, || {
@@ -87,7 +81,6 @@ impl<'a> CertificateManager<'a> {
         });
     }
 
-    /// Does what is due; returns when to come again.
     fn reconcile(&mut self) -> Instant {
         let (agent, bootstrap) = (self.agent, self.agent.bootstrap());
         if self.bootstrap != bootstrap {
@@ -126,7 +119,6 @@ impl<'a> CertificateManager<'a> {
         refused.is_some_and(|refused| refused.last >= refused.since + self.patience)
     }
 
-    /// The requester of the next certificate, and its hub.
     fn requester(&self, is_refused: bool) -> Option<(Requester, Hub)> {
         let Self { agent, bootstrap, .. } = self;
         let session = agent.session().filter(|session| {
@@ -138,7 +130,6 @@ impl<'a> CertificateManager<'a> {
         requester.map(|(requester, hub)| (requester, hub.clone()))
     }
 
-    /// Takes the next step to what the credential needs.
     fn sync(&mut self, need: Need, data: &Data, validation: &Validation) -> Result<Instant> {
         self.failed_secret = false;
         let need = if self.is_known_after_move(validation)? { Need::Repair } else { need };

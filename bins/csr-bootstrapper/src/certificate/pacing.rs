@@ -9,19 +9,16 @@ use super::csr_status::{CsrFailure, DENIED, FAILED};
 const REST_REFUSED: Duration = Duration::from_secs(300);
 /// After any other end.
 pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
-/// The longest rest.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
 /// Between two writes of the Secret; it doubles each time that somebody undoes a write.
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The waits between requests and between writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Pacing {
     /// Requests in a row that ended without a certificate.
     ends: u32,
     /// Nothing is requested until then.
     rest: Option<Instant>,
-    /// The last write of the Secret.
     saved: Option<Instant>,
     /// Writes in a row before it that somebody undid.
     repeats: u32,
@@ -74,7 +71,6 @@ impl Pacing {
     }
 }
 
-/// The rest after the first such failure.
 pub(super) fn rest_after(failure: &CsrFailure) -> Duration {
     match failure.reason {
         DENIED | FAILED => REST_REFUSED,

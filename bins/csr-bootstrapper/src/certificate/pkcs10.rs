@@ -87,7 +87,6 @@ fn requested_extensions(dns_names: &[String]) -> Vec<u8> {
     wrap(SEQUENCE, &attribute.concat())
 }
 
-/// The content with its signature.
 pub(super) fn signed(content: &[u8], signature: &[u8]) -> Vec<u8> {
     wrap(SEQUENCE, &[content, &ecdsa(), &bits(signature)].concat())
 }
@@ -108,7 +107,6 @@ pub(super) fn part(kind: &[u8], text: &str) -> Vec<u8> {
     wrap(SET, &wrap(SEQUENCE, &attribute.concat()))
 }
 
-/// A bit string of whole bytes.
 pub(super) fn bits(bytes: &[u8]) -> Vec<u8> {
     wrap(BIT_STRING, &[&[0], bytes].concat())
 }

@@ -52,7 +52,6 @@ pub(crate) struct RequestStore {
 }
 
 impl RequestStore {
-    /// Nothing is read yet.
     pub(crate) fn new(agent: &Agent, name: String) -> Self {
         Self {
             client: agent.management.clone(),
@@ -79,7 +78,6 @@ impl RequestStore {
         Ok(())
     }
 
-    /// The content as it was last read or written.
     pub(crate) fn data(&self) -> &Data {
         &self.data
     }
@@ -117,7 +115,6 @@ pub(super) fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Er
     }
 }
 
-/// The values of an issued certificate.
 pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretValues {
     let Some((pem, request)) = issued else { return SecretValues::new() };
     [("tls.crt", value(pem)), ("tls.key", value(request.key.as_bytes()))]

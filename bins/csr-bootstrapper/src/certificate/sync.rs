@@ -39,7 +39,6 @@ pub(crate) struct Certificate {
     request: Option<String>,
     /// It ended without a certificate: the next one needs a key of its own.
     pub(super) ended: bool,
-    /// The last requester and its hub.
     requester: Option<(Requester, Hub)>,
     /// That hub has room for one more CSR.
     counted: bool,
@@ -71,7 +70,6 @@ impl Certificate {
         self.rotated.as_ref()
     }
 
-    /// Returns whether a CSR waits for approval or signature.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
@@ -92,9 +90,6 @@ impl Certificate {
     }
 
     /// Does what is due; returns when to come again if nothing changes.
-    ///
-    /// # Errors
-    /// As the clusters say.
     pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
         self.see_requester(seen.requester);
         let stored = io.stored()?;

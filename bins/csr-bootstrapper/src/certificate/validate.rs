@@ -42,7 +42,6 @@ pub(crate) fn of_secret(
     (Data::new(), Validation::Unusable(unusable))
 }
 
-/// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Validation {
     Usable(UsableCredential),
@@ -52,7 +51,6 @@ pub enum Validation {
 }
 
 impl Validation {
-    /// The credential, unless it is unusable.
     pub fn usable(&self) -> Option<&UsableCredential> {
         match self {
             Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
@@ -66,7 +64,6 @@ impl Validation {
 pub struct UsableCredential {
     pub identity: KeyPair,
     pub chain: Vec<X509Certificate>,
-    /// The kubeconfig's hub.
     pub hub: Hub,
     /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
     pub config: Option<ClusterConfig>,
@@ -74,7 +71,6 @@ pub struct UsableCredential {
     pub stale: bool,
 }
 
-/// The reason why there is no valid credential.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnusableCredential {
     /// The problem, as the predicate of a sentence about the Secret or the directory.
@@ -134,10 +130,8 @@ fn once(sorted: &[String]) -> Vec<String> {
     texts
 }
 
-/// A valid certificate, with its key and its chain.
 pub type Good = (KeyPair, Vec<X509Certificate>);
 
-/// Validates certificate and key.
 pub fn certificate(
     data: &Data,
     subject: &Subject,
@@ -200,14 +194,11 @@ pub fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> 
     }
 }
 
-/// What the credential needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
-    /// Nothing for this long.
     Nothing(Duration),
     /// The certificate is valid; the rest of the Secret needs a repair.
     Repair,
-    /// Another certificate.
     Certificate(NeedReason),
 }
 

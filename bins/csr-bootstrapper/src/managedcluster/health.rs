@@ -16,19 +16,16 @@ const FAILURE_THRESHOLD: Duration = Duration::from_secs(20);
 /// The next probe while something is wrong (there, healthCheckRetryInterval).
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The health of the spoke's API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ApiServerHealth {
     /// Not probed yet, or failing for too short a time to be reported.
     #[default]
     Unknown,
     Ok,
-    /// With the message for the condition.
     Failing(String),
 }
 
 impl ApiServerHealth {
-    /// The condition to report, if there is one.
     pub(super) fn condition(&self) -> Option<Condition> {
         let (status, reason, message) = match self {
             Self::Unknown => return None,
@@ -41,7 +38,6 @@ impl ApiServerHealth {
     }
 }
 
-/// The probes of the spoke so far.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     health: ApiServerHealth,
@@ -68,7 +64,6 @@ impl Probes {
         self.probed.map_or(now, |probed| probed + wait)
     }
 
-    /// Probes now, and reads the version.
     pub(crate) fn probe(&mut self, spoke: &Client) {
         // Code 0 stands for no answer.
         let (code, text) = spoke.text("/livez").unwrap_or_else(|error| (0, error.to_string()));
@@ -80,7 +75,6 @@ impl Probes {
         }
     }
 
-    /// Records an answer at `now`.
     fn record(&mut self, code: u16, text: &str, now: Instant) {
         self.probed = Some(now);
         let is_same = mem::replace(&mut self.code, code) == code;

@@ -59,7 +59,6 @@ fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
     });
 }
 
-/// Performs one request of a renewal and reports its outcome.
 fn renew(
     agent: &Agent,
     session: &HubSession,

@@ -39,7 +39,6 @@ const JOINED: &str = "ManagedClusterJoined";
 const STATUS: &str = "the ManagedCluster's status";
 const CLIENT_CONFIGS: &str = "the ManagedCluster's client configs";
 
-/// Probes the spoke and reports to the hub, until the end of the process.
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let namespaces = agent.settings.managed_namespaces;
@@ -62,14 +61,12 @@ pub(crate) fn run(agent: &Agent) {
     }
 }
 
-/// The state of one session.
 struct StatusController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     probes: Probes,
     accepted: bool,
     writer: StatusWriter<&'static str>,
-    /// If they are managed.
     namespaces: Option<ManagedNamespaces<'a>>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
@@ -78,7 +75,6 @@ struct StatusController<'a> {
 }
 
 impl StatusController<'_> {
-    /// Performs what is due, with at most one write; returns when to come again if nothing changes.
     fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
         let target = target_of(cluster);
@@ -114,7 +110,6 @@ impl StatusController<'_> {
         until
     }
 
-    /// Probes the spoke if that is due and the hub accepts the cluster; returns the time of the next probe.
     fn probe(&mut self) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
@@ -144,7 +139,6 @@ impl StatusController<'_> {
         differences(cluster, spoke, now)
     }
 
-    /// The claims to report, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
         let claims = claim::together(self.agent.claims.values())?;
         let (claims, left_out) = self.agent.settings.claim_rules.exposed(&claims);
@@ -155,7 +149,6 @@ impl StatusController<'_> {
         Some(claims)
     }
 
-    /// Adds up what the nodes have, if one has changed.
     fn add_up_nodes(&mut self) {
         let nodes = &self.agent.nodes;
         let revision = nodes.revision();
@@ -202,12 +195,10 @@ fn target_of(cluster: &Value) -> Target<'_> {
     MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// What was found out about the spoke.
 #[derive(Clone)]
 struct SpokeStatus<'a> {
     health: &'a ApiServerHealth,
     version: Option<&'a str>,
-    /// The result of the last rotation.
     rotated: Option<&'a Condition>,
     /// The claims to report, while they are known and the spoke is well.
     claims: Option<&'a [Value]>,

@@ -31,7 +31,6 @@ const MIN_TOKEN_SECONDS: u32 = 600;
 /// Upstream's limit; the API server's own is 600.
 const MIN_CERTIFICATE_SECONDS: u32 = 3600;
 
-/// Whether each feature is enabled.
 pub(super) fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool>, String> {
     let mut gates = BTreeMap::from(FEATURE_GATES);
     for gate in flags.list("feature-gates") {
@@ -120,7 +119,6 @@ pub(super) fn is_https(url: &str) -> bool {
     url.contains("://") && server_url(url).is_some_and(|url| url.starts_with("https://"))
 }
 
-/// The agent's annotations for the ManagedCluster.
 pub(super) fn annotations(flags: &Flags) -> Result<BTreeMap<String, String>, String> {
     let mut annotations = BTreeMap::new();
     for pair in flags.list("cluster-annotations") {

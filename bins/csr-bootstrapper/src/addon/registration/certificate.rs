@@ -56,7 +56,6 @@ pub(super) fn sync(
     certificate.sync(&seen, &mut AddOnIo { template: &template, need: &need, step })
 }
 
-/// The user of the certificate in a Secret.
 fn user_of(data: &Data) -> Option<String> {
     let chain = chain(data.get("tls.crt")?).ok()?;
     Some(chain.into_iter().next()?.common_name)
@@ -86,7 +85,6 @@ fn validate(
     Validation::Usable(UsableCredential { identity, chain, hub: hub.clone(), config: None, stale })
 }
 
-/// The add-on's side of [`Io`].
 struct AddOnIo<'a> {
     template: &'a CsrTemplate,
     need: &'a Need,

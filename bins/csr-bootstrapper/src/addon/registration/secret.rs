@@ -38,10 +38,8 @@ const TOKEN_REFRESHED: &str = "TokenRefreshed";
 const CONFLICT: &str = "SecretConflict";
 /// The type of a Secret with any content.
 const OPAQUE: &str = "Opaque";
-/// All keys that an agent writes.
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
-/// Keeps one Secret in its desired state.
 #[derive(Default)]
 pub(in crate::addon) struct SecretController {
     desired: Option<Registration>,
@@ -50,7 +48,6 @@ pub(in crate::addon) struct SecretController {
     token: TokenDriver,
     /// The Secret as it was last read or written; `None` if there is none.
     secret: Option<Value>,
-    /// Why the Secret must not be written.
     conflict: Option<String>,
     due: Due,
 }

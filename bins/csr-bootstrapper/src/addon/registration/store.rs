@@ -36,7 +36,6 @@ pub(in crate::addon) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String>
     stored.map(|stored| (stored.secret, stored.addon)).collect()
 }
 
-/// What is stored of this Secret, if it is kept.
 pub(super) fn get(data: &Data, secret: &RegistrationSecret) -> Option<StoredRegistration> {
     stored(data, &key(secret))
 }

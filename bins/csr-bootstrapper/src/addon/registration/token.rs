@@ -33,7 +33,6 @@ const END_OF_TIME: u64 = 253_402_300_799;
 /// A token is used until this part of its lifetime is left (ocm
 /// `pkg/registration/register/token/token_validation.go`, RefreshThreshold).
 const LEAST_LEFT: u32 = 5;
-/// Why a token is renewed.
 const DUE: &str = "has a token that is due for renewal";
 
 /// Claims of a token (a JWT, RFC 7519).
@@ -67,7 +66,6 @@ impl TokenClaims {
         self.expires.duration_since(self.issued).unwrap_or_default()
     }
 
-    /// The condition TokenRefreshed.
     fn refreshed(&self) -> Condition {
         let message = format!("Addon token refreshed, expires at {}", seconds_time(self.expires));
         Condition::new("True", "AddonTokenRefreshed", message)
@@ -90,7 +88,6 @@ fn usable(
     if due_in.is_zero() { Err(DUE) } else { Ok((claims, due_in)) }
 }
 
-/// Obtains the token of one registration.
 #[derive(Default)]
 pub(super) struct TokenDriver {
     pacing: Pacing,
@@ -160,7 +157,6 @@ impl TokenDriver {
     }
 }
 
-/// Requests a token of the add-on's ServiceAccount.
 fn request(lifetime: u32, step: &Step<'_>) -> Result<Zeroizing<Vec<u8>>> {
     let account = service_account(step.addon);
     let object = SERVICE_ACCOUNTS.object(&step.session.names.cluster, &account);
