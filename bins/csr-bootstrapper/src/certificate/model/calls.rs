@@ -96,9 +96,8 @@ impl Calls<'_> {
             self.world.give_up(given_up.key, by_agent)?;
         }
         self.world.pending = key.map(|key| {
-            self.world.versions += 1;
             self.world.keys = self.world.keys.max(key);
-            Pending { key, names: self.names(), version: self.world.versions }
+            Pending { key, names: self.names() }
         });
         self.learn(self.world.pending);
         Ok(Ok(()))
@@ -118,7 +117,7 @@ impl Calls<'_> {
         if self.world.csrs.contains_key(&key) {
             return Ok(Err(Error::AlreadyExists("it exists".into())));
         }
-        if !self.model.rules.posts_again && self.world.uids > 0 {
+        if !self.model.rules.posts_again && self.world.posted > 0 {
             return Ok(Ok(()));
         }
         let (names, need) = (self.names(), self.world.saved);
@@ -128,9 +127,9 @@ impl Calls<'_> {
         if self.world.csrs.values().any(is_of_use) {
             return Err("there are two CSRs for one certificate".into());
         }
-        self.world.uids += 1;
-        let (uid, state) = (self.world.uids, CsrState::Pending);
-        self.world.csrs.insert(key, Csr { uid, names, by_agent, state, need, done: false });
+        self.world.posted += 1;
+        let csr = Csr { names, by_agent, state: CsrState::Pending, need, done: false };
+        self.world.csrs.insert(key, csr);
         Ok(Ok(()))
     }
 

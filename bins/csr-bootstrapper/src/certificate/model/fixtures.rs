@@ -99,7 +99,6 @@ impl Registration {
     fn csr_object(&self, key: u8, csr: Csr) -> Value {
         let (names, request) = (self.names(csr.names), self.request(key, csr.names));
         let mut object = request.object(&names.csr_template(), None).unwrap();
-        object["metadata"]["uid"] = json!(format!("uid-{}", csr.uid));
         object["spec"]["username"] =
             if csr.by_agent { json!(names.user()) } else { json!("bootstrap") };
         let condition = match csr.state {

@@ -38,8 +38,7 @@ pub(super) struct World {
     pub(super) process: Option<Process>,
     /// How many there have been.
     pub(super) keys: u8,
-    pub(super) versions: u8,
-    pub(super) uids: u8,
+    pub(super) posted: u8,
     pub(super) names: u8,
     /// Certificates that were saved.
     pub(super) saved: u8,
@@ -52,7 +51,6 @@ pub(super) struct World {
 /// A CSR on the hub.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Csr {
-    pub(super) uid: u8,
     pub(super) names: u8,
     /// Posted with the agent's own credential.
     pub(super) by_agent: bool,
@@ -85,7 +83,6 @@ pub(super) struct Credential {
 pub(super) struct Pending {
     pub(super) key: u8,
     pub(super) names: u8,
-    pub(super) version: u8,
 }
 
 impl World {
@@ -100,8 +97,7 @@ impl World {
             pending: None,
             process: None,
             keys: 0,
-            versions: 0,
-            uids: 0,
+            posted: 0,
             names: 0,
             saved: 0,
             heard: Vec::new(),
@@ -215,8 +211,8 @@ impl World {
     pub(super) fn store_another(&mut self) {
         if let (Some(process), None) = (&self.process, self.pending) {
             let names = process.names;
-            (self.keys, self.versions) = (self.keys + 1, self.versions + 1);
-            self.pending = Some(Pending { key: self.keys, names, version: self.versions });
+            self.keys += 1;
+            self.pending = Some(Pending { key: self.keys, names });
         }
     }
 

@@ -1,6 +1,3 @@
-mod certificates;
-mod need;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::*;
@@ -311,4 +308,108 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
     let validation = format!("{:?}", validated(&fixture.data, None));
     let line = str::from_utf8(&key).unwrap().lines().nth(1).unwrap();
     assert!(!validation.contains(line));
+}
+
+/// certificate_test.go:66
+#[test]
+fn certificate_that_is_not_ours_or_not_now_is_unusable() {
+    let fixture = Fixture::new();
+    let here = fixture.bootstrap();
+    let groups = names().groups();
+    let good = fixture.data["tls.crt"].clone();
+    let other = Fixture::new();
+    let old = CertificateTemplate {
+        not_after: now() - MINUTE,
+        ..CertificateTemplate::of_authority(now())
+    };
+    let old = [&good[..], old.certificate(&fixture.request).as_bytes()].concat();
+    let chain = [&good[..], fixture.authority.as_bytes()].concat();
+    let behind = [fixture.authority.as_bytes(), &good[..]].concat();
+    for (case, data, expected) in [
+        ("no cert", fixture.set("tls.crt", ""), UNREADABLE),
+        ("bad cert", fixture.set("tls.crt", "bad cert"), UNREADABLE),
+        ("expired cert", fixture.certificate(|paper| paper.not_after = now() - MINUTE), NOT_VALID),
+        ("expired authority", fixture.set("tls.crt", old), NOT_VALID),
+        ("wrong CN", fixture.certificate(|paper| paper.common_name += "0"), NOT_VALID),
+        ("wrong O", fixture.certificate(|paper| paper.organizations[0] += "0"), NOT_VALID),
+        ("wrong OU", fixture.certificate(|paper| paper.units.push("unit".into())), NOT_VALID),
+        ("valid cert", fixture.data.clone(), "usable"),
+        (
+            "valid cert with different order",
+            fixture.certificate(|paper| {
+                paper.organizations = vec![groups[1].clone(), groups[0].clone()]
+            }),
+            "usable",
+        ),
+        ("valid cert with its authority", fixture.set("tls.crt", chain), "usable"),
+        (
+            "five minutes early",
+            fixture.certificate(|paper| paper.not_before = now() + TOLERANCE),
+            "usable",
+        ),
+        (
+            "six minutes early",
+            fixture.certificate(|paper| paper.not_before = now() + MINUTE * 6),
+            NOT_VALID,
+        ),
+        ("another key", fixture.set("tls.key", &other.data["tls.key"]), NOT_VALID),
+        ("another certificate", fixture.set("tls.crt", &other.data["tls.crt"]), NOT_VALID),
+        ("a key that is none", fixture.set("tls.key", "key"), NOT_VALID),
+        ("an empty key", fixture.set("tls.key", ""), NOT_VALID),
+        ("the authority first", fixture.set("tls.crt", behind), NOT_VALID),
+        ("nothing", Data::new(), NOT_VALID),
+        ("other keys only", Data::from([("config.yaml".into(), b"x".to_vec().into())]), UNREADABLE),
+    ] {
+        let validation = validated(&data, Some(&here));
+        assert_eq!(word(&validation), expected, "{case}: {validation:?}");
+    }
+}
+
+#[test]
+fn the_last_second_is_good_and_the_next_is_not() {
+    let fixture = Fixture::new();
+    let validated = |time| validate(&fixture.data, None, &names(), at(time));
+    assert_eq!(word(&validated(now() + HOUR)), "usable");
+    assert_eq!(word(&validated(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
+}
+
+#[test]
+fn half_written_certificates_and_keys_are_unusable() {
+    let fixture = Fixture::new();
+    for key in ["tls.crt", "tls.key"] {
+        let whole = &fixture.data[key];
+        // The end of the PEM is the last part to be missed.
+        for length in 0..whole.len() - 2 {
+            let validation = validated(&fixture.set(key, &whole[..length]), None);
+            assert!(
+                matches!(validation, Validation::Unusable(_)),
+                "{length} of {key}: {validation:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_credential_needs() {
+    let fixture = Fixture::new();
+    let usable = validated(&fixture.data, None);
+    let stale = validated(&fixture.without("agent-name"), None);
+    let elsewhere = Hub { server: "https://other.example".into(), ..fixture.bootstrap() };
+    let moved = validated(&fixture.data, Some(&elsewhere));
+    let (due, later) = (Some(Duration::ZERO), Some(HOUR));
+    for (validation, due_in, refused, expected) in [
+        (&usable, later, false, "nothing for 3600 s"),
+        (&stale, later, false, "repair"),
+        (&stale, due, false, "CertificateRotationStarted"),
+        (&usable, later, true, "HubKubeConfigUnauthorized"),
+        (&moved, later, false, OTHER_DATA),
+        (&validated(&Data::new(), None), None, false, NOT_VALID),
+    ] {
+        let found = match need("Secret ns/x", validation, due_in, refused) {
+            Need::Nothing(time) => format!("nothing for {} s", time.as_secs()),
+            Need::Repair => "repair".to_owned(),
+            Need::Certificate(why) => why.event.to_owned(),
+        };
+        assert_eq!(found, expected, "{due_in:?} {refused}");
+    }
 }
