@@ -41,6 +41,13 @@ pub(crate) enum ClaimKind {
 }
 
 impl ClaimKind {
+    pub(crate) const ALL: [Self; 2] = [Self::ClusterClaim, Self::ClusterProperty];
+
+    /// Of the resource, and of its feature gate.
+    pub(crate) fn name(self) -> &'static str {
+        &self.resource().kind
+    }
+
     fn resource(self) -> &'static Resource {
         static CLUSTER_CLAIMS: Resource = Resource::new(
             "cluster.open-cluster-management.io",
@@ -106,7 +113,7 @@ pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
     while let Err(Error::NotServed(_)) =
         watch::list(spoke, &one, &agent.stop, &mut |_| ControlFlow::Break(()))
     {
-        let name = &kind.resource().kind;
+        let name = kind.name();
         log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
         if agent.stop.wait(RETRY_INTERVAL) {
             return;

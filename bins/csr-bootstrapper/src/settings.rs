@@ -145,7 +145,7 @@ impl Settings {
             addon_driver: values::addon_driver(flags)?,
             managed_namespaces: flags.switch("managed-namespaces"),
             report_capacity: flags.switch("report-capacity"),
-            claim_kinds: values::claim_kinds(&enabled),
+            claim_kinds: ClaimKind::ALL.into_iter().filter(|kind| enabled[kind.name()]).collect(),
             claim_rules: values::claim_rules(flags)?,
             https: HttpsSettings::of(flags)?,
             // A caller waits for the exit, and two instances that request a certificate do no harm.

@@ -74,10 +74,9 @@ struct StatusController<'a> {
     capacity: (u64, Option<Capacity>),
 }
 
-impl StatusController<'_> {
+impl<'a> StatusController<'a> {
     fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
-        let target = target_of(cluster);
         if mem::replace(&mut self.accepted, accepted(cluster)) != accepted(cluster) {
             // Other rights: waits of the old ones end.
             self.writer.reset();
@@ -86,28 +85,29 @@ impl StatusController<'_> {
         if let Some(namespaces) = &mut self.namespaces {
             until = until.min(namespaces.reconcile(cluster));
         }
-        let now = Instant::now();
-        let status = self.status(cluster);
-        if let Some(due) = self.writer.due(&STATUS, !status.is_empty()) {
-            if due <= now {
-                let answer = patch_status(client, &target, cluster, &status);
-                self.written(STATUS, cluster, (revision, answer));
-                return now;
-            }
-            until = until.min(due);
-        }
+        let (now, target, status) = (Instant::now(), self.target(), self.status(cluster));
         // This agent has the right to the spec once it is accepted.
         let wanted = wanted_by(self.agent, cluster).filter(|_| self.accepted);
-        let due = self.writer.due(&CLIENT_CONFIGS, wanted.is_some());
-        if let (Some(wanted), Some(due)) = (wanted, due) {
-            if due <= now {
-                let answer = client.replace(&target, &wanted);
-                self.written(CLIENT_CONFIGS, cluster, (revision, answer));
-                return now;
+        for (part, is_needed) in [(STATUS, !status.is_empty()), (CLIENT_CONFIGS, wanted.is_some())]
+        {
+            match self.writer.due(&part, is_needed) {
+                Some(due) if due <= now => {
+                    let answer = match &wanted {
+                        Some(wanted) if part == CLIENT_CONFIGS => client.replace(&target, wanted),
+                        _ => patch_status(client, &target, cluster, &status),
+                    };
+                    self.written(part, cluster, (revision, answer));
+                    return now;
+                }
+                Some(due) => until = until.min(due),
+                None => {}
             }
-            until = until.min(due);
         }
         until
+    }
+
+    fn target(&self) -> Target<'a> {
+        MANAGED_CLUSTERS.cluster_object(&self.session.names.cluster)
     }
 
     fn probe(&mut self) -> Instant {
@@ -170,8 +170,8 @@ impl StatusController<'_> {
         before: &Value,
         (revision, answer): (u64, Result<Value>),
     ) {
-        let (HubSession { client, names, managed_cluster, .. }, target) =
-            (self.session, target_of(before));
+        let HubSession { client, names, managed_cluster, .. } = self.session;
+        let target = self.target();
         match answer {
             Ok(after) => {
                 let failures = self.writer.wrote(&part);
@@ -189,10 +189,6 @@ impl StatusController<'_> {
             }
         }
     }
-}
-
-fn target_of(cluster: &Value) -> Target<'_> {
-    MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
 }
 
 #[derive(Clone)]

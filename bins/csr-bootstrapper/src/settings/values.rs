@@ -7,7 +7,7 @@ use kubeconfig::server_url;
 use sidecar::flags::Flags;
 
 use super::{BootstrapSource, KubeClientDriver};
-use crate::claim::{ClaimKind, ClaimRules};
+use crate::claim::ClaimRules;
 
 /// The prefix of the annotations that an agent gives to its ManagedCluster.
 const ANNOTATIONS: &str = "agent.open-cluster-management.io";
@@ -45,14 +45,6 @@ pub(super) fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool
             enabled;
     }
     Ok(gates)
-}
-
-pub(super) fn claim_kinds(enabled: &BTreeMap<&str, bool>) -> Vec<ClaimKind> {
-    let kinds = [
-        ("ClusterClaim", ClaimKind::ClusterClaim),
-        ("ClusterProperty", ClaimKind::ClusterProperty),
-    ];
-    kinds.into_iter().filter(|(name, _)| enabled[name]).map(|(_, kind)| kind).collect()
 }
 
 /// The sources of the bootstrap kubeconfigs: several, or one. Files go before Secrets.
