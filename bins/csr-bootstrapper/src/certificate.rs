@@ -85,8 +85,9 @@ fn requester<'a>(
     Some((requester, bootstrap.or(accepting)?))
 }
 
-/// What is known at one moment.
-pub(crate) struct Observation<'a> {
+/// What is known at one moment, and the clusters.
+pub(crate) struct SyncContext<'a> {
+    pub(crate) io: &'a mut dyn Io,
     /// `Secret ns/name`, for sentences.
     pub(crate) secret: &'a str,
     pub(crate) need: &'a Need,
@@ -102,7 +103,7 @@ pub(crate) struct Observation<'a> {
     pub(crate) random: f64,
 }
 
-impl Observation<'_> {
+impl SyncContext<'_> {
     fn is_saved(&self, request: &CertificateRequest) -> bool {
         self.key == Some(request.key.as_bytes())
     }

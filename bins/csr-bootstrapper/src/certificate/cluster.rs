@@ -239,9 +239,9 @@ impl Io for CertificateManager<'_> {
     }
 
     fn forget(&mut self, name: &str) {
-        if let Ok(csrs) = self.csrs() {
-            csrs.forget(name);
-        }
+        let session = self.agent.session().map(|session| session.csrs.clone());
+        let bootstrap = self.agent.read(|state| state.requester.clone());
+        session.iter().chain(&bootstrap).for_each(|csrs| csrs.forget(name));
     }
 
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {

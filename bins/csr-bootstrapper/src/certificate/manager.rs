@@ -17,7 +17,7 @@ use kubeconfig::secret::Data;
 use log::Level;
 
 use super::{
-    Certificate, Observation, Requester,
+    Certificate, Requester, SyncContext,
     store::RequestStore,
     validate::{Need, Validation},
 };
@@ -135,19 +135,21 @@ impl<'a> CertificateManager<'a> {
         let need = if self.is_known_after_move(validation)? { Need::Repair } else { need };
         self.connect_bootstrap(&need)?;
         let requester = self.requester.clone();
-        let seen = Observation {
+        let template = self.names.csr_template();
+        let user = self.names.user();
+        let mut certificate = std::mem::take(&mut self.certificate);
+        let synced = certificate.sync(&mut SyncContext {
             secret: &self.agent.secret_name(),
             need: &need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
             requester: requester.as_ref().map(|(requester, hub)| (*requester, hub)),
-            template: &self.names.csr_template(),
-            agent: &self.names.user(),
+            template: &template,
+            agent: &user,
             now: Instant::now(),
             random: fastrand::f64(),
-        };
-        let mut certificate = std::mem::take(&mut self.certificate);
-        let synced = certificate.sync(&seen, self);
+            io: self,
+        });
         self.certificate = certificate;
         synced
     }

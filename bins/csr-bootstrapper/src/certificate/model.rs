@@ -23,7 +23,7 @@ use explorer::{Explored, Model, Step, explore};
 use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
-use super::{Certificate, CertificateRequest, Io, Observation, authority, validate::Validation};
+use super::{Certificate, CertificateRequest, SyncContext, authority, validate::Validation};
 use crate::identity::AgentNames;
 
 /// What is tried, and the rules that are put to the test.
@@ -38,7 +38,7 @@ struct Registration {
     fixtures: RefCell<Fixtures>,
 }
 
-type Sync = fn(&mut Certificate, &Observation<'_>, &mut dyn Io) -> SyncResult<Instant>;
+type Sync = fn(&mut Certificate, &mut SyncContext<'_>) -> SyncResult<Instant>;
 
 /// The real rules, or broken ones, which must not pass.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ struct Rules {
 }
 
 const REAL: Rules = Rules {
-    sync: |certificate, seen, io| certificate.sync(seen, io),
+    sync: Certificate::sync,
     stores_with_care: true,
     reads_stored: true,
     reads_names: true,
@@ -153,13 +153,9 @@ fn process_that_forgets_the_request_still_posts_one_csr() {
 }
 
 /// Gives up the request while its CSR waits.
-fn impatient(
-    certificate: &mut Certificate,
-    seen: &Observation<'_>,
-    io: &mut dyn Io,
-) -> SyncResult<Instant> {
+fn impatient(certificate: &mut Certificate, context: &mut SyncContext<'_>) -> SyncResult<Instant> {
     certificate.ended |= certificate.is_waiting();
-    certificate.sync(seen, io)
+    certificate.sync(context)
 }
 
 #[test]
@@ -195,23 +191,18 @@ fn every_broken_rule_is_found_out() {
 /// Makes another key for a CSR that is not there.
 fn gives_up_absent(
     certificate: &mut Certificate,
-    seen: &Observation<'_>,
-    io: &mut dyn Io,
+    context: &mut SyncContext<'_>,
 ) -> SyncResult<Instant> {
     let posted = certificate.is_waiting();
-    let result = certificate.sync(seen, io);
+    let result = certificate.sync(context);
     certificate.ended |= posted && !certificate.is_waiting() && result.is_ok();
     result
 }
 
 /// Ends once the certificate is saved.
-fn untidy(
-    certificate: &mut Certificate,
-    seen: &Observation<'_>,
-    io: &mut dyn Io,
-) -> SyncResult<Instant> {
-    match seen.need {
-        super::validate::Need::Nothing(left) => Ok(seen.now + *left),
-        _ => certificate.sync(seen, io),
+fn untidy(certificate: &mut Certificate, context: &mut SyncContext<'_>) -> SyncResult<Instant> {
+    match context.need {
+        super::validate::Need::Nothing(left) => Ok(context.now + *left),
+        _ => certificate.sync(context),
     }
 }

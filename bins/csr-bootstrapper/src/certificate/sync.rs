@@ -14,11 +14,11 @@ use apiclient::{
 use log::Level::{Info, Warn};
 
 use super::{
-    CertificateRequest, Io, Observation, Requester,
+    CertificateRequest, Requester, SyncContext,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
-    validate::{self, Need, NeedReason, Validation},
+    validate::{self, Need, Validation},
 };
 use crate::{clocks::Clocks, conditions::Condition, hub::Hub};
 
@@ -90,34 +90,32 @@ impl Certificate {
     }
 
     /// Does what is due; returns when to come again if nothing changes.
-    pub(crate) fn sync(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
-        self.see_requester(seen.requester);
-        let stored = io.stored()?;
-        self.see_request(stored.as_ref(), io);
-        if let Need::Certificate(why) = seen.need {
-            return match seen.requester {
-                Some((requester, _)) => self.obtain(stored, why, requester, seen, io),
-                None => Ok(seen.now + MAX_BACKOFF),
-            };
+    pub(crate) fn sync(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+        self.see_requester(context.requester);
+        let stored = context.io.stored()?;
+        self.see_request(stored.as_ref(), context);
+        if let Need::Certificate(_) = context.need {
+            return self.obtain(stored, context);
         }
         (self.counted, self.waiting) = (false, None);
-        stored.iter().for_each(|request| io.forget(&request.name));
-        match seen.need {
-            Need::Nothing(left) => self.finish(stored, seen, io).map(|()| seen.now + *left),
-            _ => self.repair(seen, io),
+        if let Some(request) = &stored {
+            context.io.forget(&request.name);
+        }
+        match context.need {
+            Need::Nothing(left) => self.finish(stored, context).map(|()| context.now + *left),
+            _ => self.repair(context),
         }
     }
 
     /// Nothing seen of one request counts for another one.
-    fn see_request(&mut self, stored: Option<&CertificateRequest>, io: &mut dyn Io) {
+    fn see_request(&mut self, stored: Option<&CertificateRequest>, context: &mut SyncContext<'_>) {
         let stored = stored.map(|request| request.name.clone());
-        if self.request == stored {
-            return;
+        if self.request != stored {
+            if let Some(name) = mem::replace(&mut self.request, stored) {
+                context.io.forget(&name);
+            }
+            (self.ended, self.counted, self.posted, self.waiting) = (false, false, false, None);
         }
-        if let Some(name) = mem::replace(&mut self.request, stored) {
-            io.forget(&name);
-        }
-        (self.ended, self.counted, self.posted, self.waiting) = (false, false, false, None);
     }
 
     /// Nothing seen by one requester counts for another one, or on another hub. A rest lasts for both requesters: where
@@ -138,137 +136,125 @@ impl Certificate {
     fn finish(
         &mut self,
         stored: Option<CertificateRequest>,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
+        context: &mut SyncContext<'_>,
     ) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
-        if let Some(usable) = seen.validation.usable() {
+        if let Some(usable) = context.validation.usable() {
             self.rotated = Some(updated(deadline::rotated_message(&usable.chain)));
         }
-        match stored.is_some_and(|request| seen.is_saved(&request)) {
-            true => io.store(None),
+        match stored.is_some_and(|request| context.is_saved(&request)) {
+            true => context.io.store(None),
             false => Ok(()),
         }
     }
 
-    fn repair(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(seen.now) {
+    fn repair(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+        let SyncContext { now, secret, .. } = *context;
+        if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }
-        io.save(None)?;
-        self.pacing.wrote(false, seen.now);
-        let message = format!("repaired the kubeconfig and the names in {}", seen.secret);
-        io.notify(Info, super::REPAIRED, message);
-        Ok(seen.now)
+        context.io.save(None)?;
+        self.pacing.wrote(false, now);
+        let message = format!("repaired the kubeconfig and the names in {secret}");
+        context.io.notify(Info, super::REPAIRED, message);
+        Ok(now)
     }
 
     /// Requests a certificate, and saves it once the hub has issued it.
     fn obtain(
         &mut self,
         stored: Option<CertificateRequest>,
-        why: &NeedReason,
-        requester: Requester,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
+        context: &mut SyncContext<'_>,
     ) -> Result<Instant> {
-        if let Some(until) = self.pacing.resting(seen.now) {
+        let SyncContext { now, template, agent, requester, .. } = *context;
+        let Some((requester, _)) = requester else { return Ok(now + MAX_BACKOFF) };
+        if let Some(until) = self.pacing.resting(now) {
             return Ok(until);
         }
         // A key in use gets no other certificate.
-        let is_open = |request: &CertificateRequest| !self.ended && !seen.is_saved(request);
-        let Some(request) = stored.filter(is_open) else { return self.begin(seen, io) };
-        let Some(csr) = io.csr(&request.name)? else { return self.post(&request, seen, io) };
+        let is_open = |request: &CertificateRequest| !self.ended && !context.is_saved(request);
+        let Some(request) = stored.filter(is_open) else { return self.begin(context) };
+        let Some(csr) = context.io.csr(&request.name)? else { return self.post(&request, context) };
         self.posted = true;
-        let status = evaluate(
-            &csr,
-            &Judge {
-                request: &request,
-                template: seen.template,
-                agent: seen.agent,
-                by_agent: requester == Requester::Agent,
-                clocks: io.clocks(),
-            },
-        );
-        match status {
-            Ok(CsrStatus::Issued(pem)) => self.save(&request, &pem, why, seen, io),
-            Ok(status) => Ok(self.wait(&request.name, status, seen, io)),
+        let (by_agent, clocks) = (requester == Requester::Agent, context.io.clocks());
+        let judge = Judge { request: &request, template, agent, by_agent, clocks };
+        match evaluate(&csr, &judge) {
+            Ok(CsrStatus::Issued(pem)) => self.save(&request, &pem, context),
+            Ok(status) => Ok(self.wait(&request.name, status, context)),
             Err(failure) => {
-                self.end(&request.name, &failure, seen, io);
-                Ok(seen.now)
+                self.end(&request.name, &failure, context);
+                Ok(now)
             }
         }
     }
 
     /// Gives up the request, which ended without a certificate.
-    fn end(&mut self, name: &str, failure: &CsrFailure, seen: &Observation<'_>, io: &mut dyn Io) {
+    fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut SyncContext<'_>) {
         (self.ended, self.waiting) = (true, None);
-        let rest = self.pacing.ended(rest_after(failure), seen.now, seen.random);
+        let rest = self.pacing.ended(rest_after(failure), context.now, context.random);
         let sentence = format!("CSR {name} {}", failure.sentence);
-        self.rotated =
-            Some(not_updated(format!("Failed to rotated client certificate {sentence}")));
-        io.forget(name);
+        let message = format!("Failed to rotated client certificate {sentence}");
+        self.rotated = Some(not_updated(message));
+        context.io.forget(name);
         let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
-        io.notify(Warn, failure.reason, message);
+        context.io.notify(Warn, failure.reason, message);
     }
 
     /// Makes a request and stores it, unless the hub has too many.
-    fn begin(&mut self, seen: &Observation<'_>, io: &mut dyn Io) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(seen.now) {
+    fn begin(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(context.now) {
             return Ok(until);
         }
         // The hub may have more of them when the request could not be stored.
         if !mem::take(&mut self.counted) {
-            return self.count(seen.now, io);
+            return self.count(context);
         }
-        let request = io.new_request()?;
-        io.store(Some(&request))?;
-        Ok(seen.now)
+        let request = context.io.new_request()?;
+        context.io.store(Some(&request))?;
+        Ok(context.now)
     }
 
     /// Counts the pending CSRs. The answer also brings the hub's time: the credential is judged by that before there is
     /// another key.
-    fn count(&mut self, now: Instant, io: &mut dyn Io) -> Result<Instant> {
-        let pending = io.pending().inspect_err(|error| self.not_created(error))?;
+    fn count(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+        let pending = context.io.pending().inspect_err(|error| self.not_created(error))?;
         self.counted = pending < MAX_PENDING;
         if self.counted {
-            return Ok(now);
+            return Ok(context.now);
         }
         let halted = Some(not_updated(HALTED.to_owned()));
         if self.rotated != halted {
-            io.notify(Warn, super::HALTED, HALTED.to_owned());
+            context.io.notify(Warn, super::HALTED, HALTED.to_owned());
             self.rotated = halted;
         }
-        self.pacing.halted(now + HALT);
-        Ok(now + HALT)
+        let until = context.now + HALT;
+        self.pacing.halted(until);
+        Ok(until)
     }
 
     /// Posts the CSR, which does not exist; after a rest if it did before.
     fn post(
         &mut self,
         request: &CertificateRequest,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
+        context: &mut SyncContext<'_>,
     ) -> Result<Instant> {
-        let name = &request.name;
+        let (name, now, approve) = (&request.name, context.now, context.approve(&request.name));
         self.waiting = None;
         if mem::take(&mut self.posted) {
-            let rest = self.pacing.ended(REST_SHORT, seen.now, seen.random);
+            let rest = self.pacing.ended(REST_SHORT, now, context.random);
             let what = "is gone from the hub without an answer; posting it again";
-            io.notify(Warn, super::GONE, format!("CSR {name} {what} in {} s", rest.as_secs()));
-            return Ok(seen.now + rest);
+            let message = format!("CSR {name} {what} in {} s", rest.as_secs());
+            context.io.notify(Warn, super::GONE, message);
+            return Ok(now + rest);
         }
-        match io.create_csr(request) {
+        match context.io.create_csr(request) {
             Ok(()) => {
                 self.posted = true;
-                let approve = seen.approve(name);
-                io.notify(
-                    Info,
-                    super::CREATED,
-                    format!("CSR {name} was created on the hub{approve}"),
-                );
-                Ok(seen.now)
+                let message = format!("CSR {name} was created on the hub{approve}");
+                context.io.notify(Info, super::CREATED, message);
+                Ok(now)
             }
-            Err(Error::AlreadyExists(_)) => Ok(seen.now + REST_SHORT),
+            Err(Error::AlreadyExists(_)) => Ok(now + REST_SHORT),
             Err(error) => {
                 self.not_created(&error);
                 Err(error)
@@ -283,52 +269,47 @@ impl Certificate {
         }
     }
 
-    fn wait(
-        &mut self,
-        name: &str,
-        status: CsrStatus,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
-    ) -> Instant {
-        let since = self.waiting.as_ref().map_or(seen.now, |waiting| waiting.since);
-        let is_overdue = seen.now.saturating_duration_since(since) >= LONG_PENDING;
+    fn wait(&mut self, name: &str, status: CsrStatus, context: &mut SyncContext<'_>) -> Instant {
+        let now = context.now;
+        let since = self.waiting.as_ref().map_or(now, |waiting| waiting.since);
+        let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
         let waiting = Some(Waiting { status: status.clone(), since, is_overdue });
         if self.waiting != waiting {
             let what = match status {
                 CsrStatus::Approved => "is approved, but the hub's signer has not signed it",
-                _ => &format!("is not approved yet{}", seen.approve(name)),
+                _ => &format!("is not approved yet{}", context.approve(name)),
             };
             let level = if is_overdue { Warn } else { Info };
-            io.notify(level, super::PENDING, format!("CSR {name} {what}"));
+            context.io.notify(level, super::PENDING, format!("CSR {name} {what}"));
             self.waiting = waiting;
         }
-        seen.now + MAX_BACKOFF
+        now + MAX_BACKOFF
     }
 
     fn save(
         &mut self,
         request: &CertificateRequest,
         pem: &[u8],
-        why: &NeedReason,
-        seen: &Observation<'_>,
-        io: &mut dyn Io,
+        context: &mut SyncContext<'_>,
     ) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(seen.now) {
+        let SyncContext { now, need, validation, secret, .. } = *context;
+        if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }
-        io.save(Some((pem, request)))?;
+        context.io.save(Some((pem, request)))?;
         // An old certificate that somebody restores is due too.
-        let current = seen.validation.usable().map(|usable| &usable.identity.certificate);
+        let current = validation.usable().map(|usable| &usable.identity.certificate);
         let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
-        self.pacing.saved(why.regular && is_last, seen.now);
-        let used = deadline::least_use(pem, &io.clocks());
-        self.obtained = Some((pem.to_vec(), seen.now + used));
+        let is_due = matches!(need, Need::Certificate(why) if why.regular);
+        self.pacing.saved(is_due && is_last, now);
+        let used = deadline::least_use(pem, &context.io.clocks());
+        self.obtained = Some((pem.to_vec(), now + used));
         (self.posted, self.waiting) = (false, None);
         let chain = certificate::chain(pem).unwrap_or_default();
         self.rotated = Some(updated(deadline::rotated_message(&chain)));
-        let message = format!("the certificate of CSR {} is in {}", request.name, seen.secret);
-        io.notify(Info, super::SAVED, message);
-        Ok(seen.now)
+        let message = format!("the certificate of CSR {} is in {secret}", request.name);
+        context.io.notify(Info, super::SAVED, message);
+        Ok(now)
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{secret::Step, store, token::TOKEN};
 use crate::{
     certificate::{
-        Certificate, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Observation,
-        Requester,
+        Certificate, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,
+        SyncContext,
         store::{value, values_of},
         validate::{
             Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
@@ -42,7 +42,8 @@ pub(super) fn sync(
     });
     let name = step.name.sentence_name();
     let need = certificate.need(&name, &validation, false, (clocks, now));
-    let seen = Observation {
+    certificate.sync(&mut SyncContext {
+        io: &mut AddOnIo { template: &template, need: &need, step },
         secret: &name,
         need: &need,
         validation: &validation,
@@ -52,8 +53,7 @@ pub(super) fn sync(
         agent: &session.names.user(),
         now,
         random: fastrand::f64(),
-    };
-    certificate.sync(&seen, &mut AddOnIo { template: &template, need: &need, step })
+    })
 }
 
 fn user_of(data: &Data) -> Option<String> {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, Certificate, CertificateRequest, Observation, Requester,
+        self, Certificate, CertificateRequest, Requester, SyncContext,
         validate::{self, Validation},
     },
     clocks::Clocks,
@@ -187,17 +187,6 @@ impl Registration {
         let mut certificate = std::mem::take(&mut process.certificate);
         let need = certificate.need("Secret ns/hub", validation, is_refused, (clocks, now));
         let names = self.names(process.names);
-        let seen = Observation {
-            secret: "Secret ns/hub",
-            need: &need,
-            validation,
-            key: data.get("tls.key").map(|key| key.as_slice()),
-            requester: Some((requester, hub)),
-            template: &names.csr_template(),
-            agent: &names.user(),
-            now,
-            random: 0.0,
-        };
         let mut calls = Calls {
             model: self,
             world: &mut world,
@@ -208,7 +197,19 @@ impl Registration {
             violation: None,
         };
         let had_ended = certificate.ended;
-        let synced = (self.rules.sync)(&mut certificate, &seen, &mut calls);
+        let mut context = SyncContext {
+            io: &mut calls,
+            secret: "Secret ns/hub",
+            need: &need,
+            validation,
+            key: data.get("tls.key").map(|key| key.as_slice()),
+            requester: Some((requester, hub)),
+            template: &names.csr_template(),
+            agent: &names.user(),
+            now,
+            random: 0.0,
+        };
+        let synced = (self.rules.sync)(&mut certificate, &mut context);
         if certificate.ended && !had_ended {
             calls.give_up_stored();
         }
