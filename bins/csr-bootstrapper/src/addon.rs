@@ -12,18 +12,14 @@ use std::{
 };
 
 use apiclient::{
-    backoff::Backoff,
     client::Client,
     controller,
-    error::{Error, Result},
-    log_line::seconds,
-    log_object,
+    error::Result,
     reflector::{Lookup, Store},
-    resource::{Resource, Target},
+    resource::Resource,
     stop::Stop,
     watch::Selection,
 };
-use log::Level;
 use serde_json::Value;
 use sidecar::runtime;
 
@@ -33,7 +29,8 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::store::RequestStore, managedcluster::accepted, state::HubSession,
+    agent::Agent, certificate::store::RequestStore, due::Due, managedcluster::accepted,
+    state::HubSession,
 };
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
@@ -50,8 +47,6 @@ const MAX_TOTAL_WEIGHT: usize = 256 << 10;
 /// Leases and Secrets are read this often: upstream's AddOnLeaseControllerSyncInterval. A watch would need the right to
 /// list all Secrets of a namespace.
 const READ_INTERVAL: Duration = Duration::from_secs(30);
-/// The longest wait after a failure: a namespace that does not exist yet comes with the add-on's other objects.
-const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 /// The readable add-ons, by name.
 type AddOns = BTreeMap<String, Arc<AddOn>>;
@@ -183,42 +178,4 @@ fn is_accepted(session: &HubSession) -> bool {
 /// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
 fn cluster_of(agent: &Agent, hosted: bool) -> &Client {
     if hosted { &agent.management } else { agent.spoke() }
-}
-
-/// When something is due: after a success when that says, after a failure with back-off.
-struct Due {
-    at: Instant,
-    errors: Backoff,
-}
-
-impl Default for Due {
-    fn default() -> Self {
-        Self { at: Instant::now(), errors: Backoff::new(MAX_BACKOFF) }
-    }
-}
-
-impl Due {
-    fn is_failing(&self) -> bool {
-        self.errors.failures() > 0
-    }
-
-    /// Takes the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
-    fn set(&mut self, result: Result<Instant>, target: &Target<'_>, what: &str) -> Instant {
-        self.at = match result {
-            Ok(at) => {
-                self.errors.succeeded();
-                at
-            }
-            Err(error) => {
-                let now = Instant::now();
-                let retry = self.errors.failed(&error, now, fastrand::f64());
-                let is_routine = matches!(error, Error::Conflict(_));
-                let level = if is_routine { Level::Debug } else { retry.level() };
-                let retry_in = seconds(retry.wait);
-                log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
-                now + retry.wait
-            }
-        };
-        self.at
-    }
 }

@@ -65,7 +65,7 @@ const REPAIRED: &str = "SecretSave";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Requester {
-    /// The agent's own; the hub approves it without a human.
+    /// The agent's own identity; the hub approves it without a human.
     Agent,
     Bootstrap,
 }

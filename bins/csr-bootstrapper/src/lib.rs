@@ -11,6 +11,7 @@ pub mod clocks;
 pub mod command;
 mod conditions;
 pub mod digest;
+mod due;
 mod files;
 pub mod https;
 pub mod hub;

@@ -10,11 +10,9 @@ use std::{
 };
 
 use apiclient::{
-    backoff::Backoff,
     client::Timeouts,
     controller,
     error::{Error, Result},
-    log_line::seconds,
     log_object,
     reflector::Lookup,
     stop::Stop,
@@ -33,7 +31,9 @@ use crate::{
     agent::{self, Agent},
     bootstrap, capacity,
     certificate::{CertificateManager, HUB_SERVER, store::RequestStore},
-    claim, files,
+    claim,
+    due::Due,
+    files,
     https::HttpsSettings,
     hub_selection,
     identity::{self, AgentNames},
@@ -47,7 +47,6 @@ use crate::{
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
 /// How often a single run looks for its credential.
 const ONCE_INTERVAL: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);
@@ -205,18 +204,16 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 /// Reads the Secret of the stored request; `None` at the end of the process.
 fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
     let mut stored = RequestStore::new(agent, agent.settings.pending_secret());
-    let mut backoff = Backoff::new(MAX_BACKOFF);
+    let mut due = Due::default();
     loop {
         agent.beat();
-        let read = stored.refresh();
+        let read = stored.refresh().map(|()| Instant::now());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
-        let Err(error) = read else { return Some(stored) };
-        let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
-        log_object!(
-            retry.level(), agent.credential(), error:% = error, retry_in = seconds(retry.wait);
-            "the stored request cannot be read"
-        );
-        if agent.stop.wait(retry.wait) {
+        let at = due.set(read, &stored.target(), "the stored request cannot be read");
+        if !due.is_failing() {
+            return Some(stored);
+        }
+        if agent.stop.wait(at.saturating_duration_since(Instant::now())) {
             return None;
         }
     }

@@ -19,13 +19,14 @@ use log::Level;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Due, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, cluster_of, managed_cluster_addon::AddOn,
+    MANAGED_CLUSTER_ADDONS, READ_INTERVAL, cluster_of, managed_cluster_addon::AddOn,
     registration::service_account_user,
 };
 use crate::{
     agent::Agent,
     certificate::{KUBE_API_SERVER_CLIENT, store},
     conditions::{Condition, TypedCondition, changed},
+    due::Due,
     settings::KubeClientDriver,
     state::HubSession,
 };

@@ -201,6 +201,19 @@ impl CertificateManager<'_> {
             }
         }
     }
+
+    /// Records one Event for each new reason why a Secret cannot be written.
+    fn report_refusal(&mut self, written: Result<()>) -> Result<()> {
+        let refusal = match &written {
+            Err(error @ (Error::Immutable(_) | Error::Forbidden(_))) => Some(error.message()),
+            _ => None,
+        };
+        if let Some(refusal) = refusal.filter(|it| self.refusal.as_deref() != Some(*it)) {
+            self.agent.record_event("SecretSaveFailed", true, refusal);
+        }
+        self.refusal = refusal.map(str::to_owned);
+        written
+    }
 }
 
 impl Io for CertificateManager<'_> {
@@ -215,8 +228,7 @@ impl Io for CertificateManager<'_> {
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
         let written = self.write_request(request);
-        self.failed_secret = written.is_err();
-        written
+        self.report_refusal(written)
     }
 
     fn pending(&mut self) -> Result<usize> {
@@ -253,8 +265,7 @@ impl Io for CertificateManager<'_> {
             values.insert("kubeconfig".to_owned(), value(hub.kubeconfig()));
         }
         let written = self.write_credential(&values);
-        self.failed_secret = written.is_err();
-        written
+        self.report_refusal(written)
     }
 
     fn clocks(&self) -> Clocks {

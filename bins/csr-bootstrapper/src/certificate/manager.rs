@@ -5,16 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{
-    backoff::Backoff,
-    controller,
-    error::{Error, Result},
-    log_line::seconds,
-    log_object,
-    stop::Stop,
-};
+use apiclient::{backoff::Backoff, controller, error::Result, stop::Stop};
 use kubeconfig::secret::Data;
-use log::Level;
 
 use super::{
     Certificate, Requester, SyncContext,
@@ -22,7 +14,7 @@ use super::{
     validate::{Need, Validation},
 };
 use crate::{
-    agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames,
+    agent::Agent, bootstrap::BootstrapKubeconfig, due::Due, hub::Hub, identity::AgentNames,
     state::CredentialState,
 };
 
@@ -41,14 +33,13 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
     /// Who requests now, and at which hub.
     pub(super) requester: Option<(Requester, Hub)>,
-    /// The last failure is about a Secret.
-    pub(super) failed_secret: bool,
+    /// Why the last write of a Secret was refused.
+    pub(super) refusal: Option<String>,
     /// When the hub has to have the ManagedCluster, while bootstrapping.
     pub(super) introduce_at: Option<Instant>,
     /// The answer of the hub to which the credential has to move.
     pub(super) knows_agent: Option<bool>,
-    errors: Backoff,
-    not_before: Instant,
+    due: Due,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
     announced: Option<String>,
@@ -63,11 +54,10 @@ impl<'a> CertificateManager<'a> {
             certificate: Certificate::default(),
             bootstrap: None,
             requester: None,
-            failed_secret: false,
+            refusal: None,
             introduce_at: None,
             knows_agent: None,
-            errors: Backoff::new(MAX_WAIT).honoring(MAX_PAUSE),
-            not_before: Instant::now(),
+            due: Due::new(Backoff::new(MAX_WAIT).honoring(MAX_PAUSE)),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
             announced: None,
         }
@@ -87,14 +77,14 @@ impl<'a> CertificateManager<'a> {
             // It may lead to a hub that does not know the cluster.
             (self.bootstrap, self.introduce_at, self.knows_agent) = (bootstrap, None, None);
             self.certificate.pacing.end_rest();
-            self.not_before = Instant::now();
+            self.due.at = Instant::now();
         }
         let (data, validation) = self.validated();
         self.follow(&validation);
         let is_refused = self.is_refused();
         let requester = self.requester(is_refused);
         if self.requester != requester {
-            (self.requester, self.not_before) = (requester, Instant::now());
+            (self.requester, self.due.at) = (requester, Instant::now());
         }
         let (what, time) = (agent.secret_name(), (agent.clocks(), Instant::now()));
         let need = self.certificate.need(&what, &validation, is_refused, time);
@@ -102,8 +92,8 @@ impl<'a> CertificateManager<'a> {
         if agent.settings.once == Some(Duration::ZERO) {
             return Instant::now() + Stop::SLICE;
         }
-        if Instant::now() < self.not_before {
-            return self.not_before;
+        if self.due.is_failing() && Instant::now() < self.due.at {
+            return self.due.at;
         }
         let synced = self.sync(need, &data, &validation);
         if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
@@ -131,7 +121,6 @@ impl<'a> CertificateManager<'a> {
     }
 
     fn sync(&mut self, need: Need, data: &Data, validation: &Validation) -> Result<Instant> {
-        self.failed_secret = false;
         let need = if self.is_known_after_move(validation)? { Need::Repair } else { need };
         self.connect_bootstrap(&need)?;
         let requester = self.requester.clone();
@@ -186,37 +175,10 @@ impl<'a> CertificateManager<'a> {
         });
     }
 
-    /// Logs the result of a step, and backs off after a failure; returns when to come again.
+    /// Reports the result of a step; returns when to come again.
     fn conclude(&mut self, synced: Result<Instant>) -> Instant {
-        let agent = self.agent;
-        let error = match synced {
-            Ok(until) => {
-                if self.errors.succeeded() > 0 {
-                    agent.report(|status| status.error = None);
-                    log_object!(
-                        Level::Info, agent.credential();
-                        "the certificate is managed again"
-                    );
-                }
-                return until;
-            }
-            Err(error) => error,
-        };
-        let now = Instant::now();
-        let retry = self.errors.failed(&error, now, fastrand::f64());
-        self.not_before = now + retry.wait;
-        agent.report(|status| status.error = Some(error.to_string()));
-        let is_refused = matches!(error, Error::Immutable(_) | Error::Forbidden(_));
-        if retry.should_log && is_refused && self.failed_secret {
-            agent.record_event("SecretSaveFailed", true, error.message());
-        }
-        let is_routine = matches!(error, Error::Conflict(_));
-        let level = if is_routine { Level::Debug } else { retry.level() };
-        let retry_in = seconds(retry.wait);
-        log_object!(
-            level, agent.credential(), error:% = error, retry_in = retry_in;
-            "managing the certificate failed"
-        );
-        self.not_before
+        let error = synced.as_ref().err().map(ToString::to_string);
+        self.agent.report(|status| status.error = error);
+        self.due.set(synced, &self.agent.credential(), "managing the certificate failed")
     }
 }

@@ -20,13 +20,14 @@ use super::{
     token::{TOKEN, TokenDriver},
 };
 use crate::{
-    addon::{Due, READ_INTERVAL, cluster_of},
+    addon::{READ_INTERVAL, cluster_of},
     agent::Agent,
     certificate::{
         store::{self, RequestStore, SecretValues, read, value},
         sync::Certificate,
     },
     conditions::{Condition, TypedCondition},
+    due::Due,
     identity::{AGENT_NAME, CLUSTER_NAME, said},
     state::HubSession,
 };

@@ -1,0 +1,61 @@
+//! When something is due again: at the time that a success says, or with back-off after a failure.
+
+use std::time::{Duration, Instant};
+
+use apiclient::{
+    backoff::Backoff,
+    error::{Error, Result},
+    log_line::seconds,
+    log_object,
+    resource::Target,
+};
+use log::Level;
+
+/// A namespace that does not exist yet comes with an add-on's other objects.
+const MAX_BACKOFF: Duration = Duration::from_secs(15);
+
+pub(crate) struct Due {
+    pub(crate) at: Instant,
+    errors: Backoff,
+}
+
+impl Default for Due {
+    fn default() -> Self {
+        Self::new(Backoff::new(MAX_BACKOFF))
+    }
+}
+
+impl Due {
+    pub(crate) fn new(errors: Backoff) -> Self {
+        Self { at: Instant::now(), errors }
+    }
+
+    pub(crate) fn is_failing(&self) -> bool {
+        self.errors.failures() > 0
+    }
+
+    /// Takes the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
+    pub(crate) fn set(
+        &mut self,
+        result: Result<Instant>,
+        target: &Target<'_>,
+        what: &str,
+    ) -> Instant {
+        self.at = match result {
+            Ok(at) => {
+                self.errors.succeeded();
+                at
+            }
+            Err(error) => {
+                let now = Instant::now();
+                let retry = self.errors.failed(&error, now, fastrand::f64());
+                let is_routine = matches!(error, Error::Conflict(_));
+                let level = if is_routine { Level::Debug } else { retry.level() };
+                let retry_in = seconds(retry.wait);
+                log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
+                now + retry.wait
+            }
+        };
+        self.at
+    }
+}
