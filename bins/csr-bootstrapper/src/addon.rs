@@ -29,8 +29,8 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::store::RequestStore, due::Due, managedcluster::accepted,
-    state::HubSession,
+    agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
+    next_attempt::NextAttempt, state::HubSession,
 };
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
@@ -85,7 +85,7 @@ fn run(agent: &Agent, hosted: bool) {
         let mut controller = AddOnController {
             hosted,
             context: AddOnContext { agent, session: &session, store: &mut store },
-            store_due: Due::default(),
+            store_due: NextAttempt::default(),
             secrets: BTreeMap::new(),
             reporters: BTreeMap::new(),
         };
@@ -96,7 +96,7 @@ fn run(agent: &Agent, hosted: bool) {
 struct AddOnController<'a> {
     hosted: bool,
     context: AddOnContext<'a>,
-    store_due: Due,
+    store_due: NextAttempt,
     secrets: BTreeMap<RegistrationSecret, SecretController>,
     /// By the name and the namespace of the add-on.
     reporters: BTreeMap<(String, String), AddOnReporter>,

@@ -86,7 +86,7 @@ fn requester<'a>(
 }
 
 /// What is known at one moment, and the clusters.
-pub(crate) struct SyncContext<'a> {
+pub(crate) struct CertificateContext<'a> {
     pub(crate) io: &'a mut dyn Io,
     /// `Secret ns/name`, for sentences.
     pub(crate) secret: &'a str,
@@ -103,7 +103,7 @@ pub(crate) struct SyncContext<'a> {
     pub(crate) random: f64,
 }
 
-impl SyncContext<'_> {
+impl CertificateContext<'_> {
     fn is_saved(&self, request: &CertificateRequest) -> bool {
         self.key == Some(request.key.as_bytes())
     }

@@ -31,13 +31,12 @@ use crate::{
     agent::{self, Agent},
     bootstrap, capacity,
     certificate::{CertificateManager, HUB_SERVER, store::RequestStore},
-    claim,
-    due::Due,
-    files,
+    claim, files,
     https::HttpsSettings,
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
+    next_attempt::NextAttempt,
     report::{Duty, Reporter, ready},
     settings::Settings,
     state::CredentialState,
@@ -204,7 +203,7 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 /// Reads the Secret of the stored request; `None` at the end of the process.
 fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
     let mut stored = RequestStore::new(agent, agent.settings.pending_secret());
-    let mut due = Due::default();
+    let mut due = NextAttempt::default();
     loop {
         agent.beat();
         let read = stored.refresh().map(|()| Instant::now());

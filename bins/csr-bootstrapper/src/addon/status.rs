@@ -26,7 +26,7 @@ use crate::{
     agent::Agent,
     certificate::{KUBE_API_SERVER_CLIENT, store},
     conditions::{Condition, TypedCondition, changed},
-    due::Due,
+    next_attempt::NextAttempt,
     settings::KubeClientDriver,
     state::HubSession,
 };
@@ -94,7 +94,7 @@ impl AddOnStatus {
 pub(super) struct AddOnReporter {
     /// The condition by the Lease as it was last read.
     available: Option<Condition>,
-    lease: Due,
+    lease: NextAttempt,
     /// The last status, and the version of the add-on that has it.
     reported: Option<(AddOnStatus, String)>,
     pace: WritePace,

@@ -9,13 +9,13 @@ use apiclient::{backoff::Backoff, controller, error::Result, stop::Stop};
 use kubeconfig::secret::Data;
 
 use super::{
-    Certificate, Requester, SyncContext,
+    Certificate, CertificateContext, Requester,
     store::RequestStore,
     validate::{Need, Validation},
 };
 use crate::{
-    agent::Agent, bootstrap::BootstrapKubeconfig, due::Due, hub::Hub, identity::AgentNames,
-    state::CredentialState,
+    agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames,
+    next_attempt::NextAttempt, state::CredentialState,
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) introduce_at: Option<Instant>,
     /// The answer of the hub to which the credential has to move.
     pub(super) knows_agent: Option<bool>,
-    due: Due,
+    due: NextAttempt,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
     announced: Option<String>,
@@ -57,7 +57,7 @@ impl<'a> CertificateManager<'a> {
             refusal: None,
             introduce_at: None,
             knows_agent: None,
-            due: Due::new(Backoff::new(MAX_WAIT).honoring(MAX_PAUSE)),
+            due: NextAttempt::new(Backoff::new(MAX_WAIT).honoring(MAX_PAUSE)),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
             announced: None,
         }
@@ -127,7 +127,7 @@ impl<'a> CertificateManager<'a> {
         let template = self.names.csr_template();
         let user = self.names.user();
         let mut certificate = std::mem::take(&mut self.certificate);
-        let synced = certificate.sync(&mut SyncContext {
+        let synced = certificate.sync(&mut CertificateContext {
             secret: &self.agent.secret_name(),
             need: &need,
             validation,

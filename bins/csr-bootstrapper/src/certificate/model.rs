@@ -23,7 +23,7 @@ use explorer::{Explored, Model, Step, explore};
 use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
-use super::{Certificate, CertificateRequest, SyncContext, authority, validate::Validation};
+use super::{Certificate, CertificateContext, CertificateRequest, authority, validate::Validation};
 use crate::identity::AgentNames;
 
 /// What is tried, and the rules that are put to the test.
@@ -38,7 +38,7 @@ struct Registration {
     fixtures: RefCell<Fixtures>,
 }
 
-type Sync = fn(&mut Certificate, &mut SyncContext<'_>) -> SyncResult<Instant>;
+type Sync = fn(&mut Certificate, &mut CertificateContext<'_>) -> SyncResult<Instant>;
 
 /// The real rules, or broken ones, which must not pass.
 #[derive(Clone, Copy)]
@@ -153,7 +153,10 @@ fn process_that_forgets_the_request_still_posts_one_csr() {
 }
 
 /// Gives up the request while its CSR waits.
-fn impatient(certificate: &mut Certificate, context: &mut SyncContext<'_>) -> SyncResult<Instant> {
+fn impatient(
+    certificate: &mut Certificate,
+    context: &mut CertificateContext<'_>,
+) -> SyncResult<Instant> {
     certificate.ended |= certificate.is_waiting();
     certificate.sync(context)
 }
@@ -191,7 +194,7 @@ fn every_broken_rule_is_found_out() {
 /// Makes another key for a CSR that is not there.
 fn gives_up_absent(
     certificate: &mut Certificate,
-    context: &mut SyncContext<'_>,
+    context: &mut CertificateContext<'_>,
 ) -> SyncResult<Instant> {
     let posted = certificate.is_waiting();
     let result = certificate.sync(context);
@@ -200,7 +203,10 @@ fn gives_up_absent(
 }
 
 /// Ends once the certificate is saved.
-fn untidy(certificate: &mut Certificate, context: &mut SyncContext<'_>) -> SyncResult<Instant> {
+fn untidy(
+    certificate: &mut Certificate,
+    context: &mut CertificateContext<'_>,
+) -> SyncResult<Instant> {
     match context.need {
         super::validate::Need::Nothing(left) => Ok(context.now + *left),
         _ => certificate.sync(context),

@@ -14,7 +14,7 @@ use apiclient::{
 use log::Level::{Info, Warn};
 
 use super::{
-    CertificateRequest, Requester, SyncContext,
+    CertificateContext, CertificateRequest, Requester,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
@@ -90,7 +90,7 @@ impl Certificate {
     }
 
     /// Does what is due; returns when to come again if nothing changes.
-    pub(crate) fn sync(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+    pub(crate) fn sync(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         self.see_requester(context.requester);
         let stored = context.io.stored()?;
         self.see_request(stored.as_ref(), context);
@@ -108,7 +108,11 @@ impl Certificate {
     }
 
     /// Nothing seen of one request counts for another one.
-    fn see_request(&mut self, stored: Option<&CertificateRequest>, context: &mut SyncContext<'_>) {
+    fn see_request(
+        &mut self,
+        stored: Option<&CertificateRequest>,
+        context: &mut CertificateContext<'_>,
+    ) {
         let stored = stored.map(|request| request.name.clone());
         if self.request != stored {
             if let Some(name) = mem::replace(&mut self.request, stored) {
@@ -136,7 +140,7 @@ impl Certificate {
     fn finish(
         &mut self,
         stored: Option<CertificateRequest>,
-        context: &mut SyncContext<'_>,
+        context: &mut CertificateContext<'_>,
     ) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
         if let Some(usable) = context.validation.usable() {
@@ -148,8 +152,8 @@ impl Certificate {
         }
     }
 
-    fn repair(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
-        let SyncContext { now, secret, .. } = *context;
+    fn repair(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
+        let CertificateContext { now, secret, .. } = *context;
         if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }
@@ -164,9 +168,9 @@ impl Certificate {
     fn obtain(
         &mut self,
         stored: Option<CertificateRequest>,
-        context: &mut SyncContext<'_>,
+        context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
-        let SyncContext { now, template, agent, requester, .. } = *context;
+        let CertificateContext { now, template, agent, requester, .. } = *context;
         let Some((requester, _)) = requester else { return Ok(now + MAX_BACKOFF) };
         if let Some(until) = self.pacing.resting(now) {
             return Ok(until);
@@ -189,7 +193,7 @@ impl Certificate {
     }
 
     /// Gives up the request, which ended without a certificate.
-    fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut SyncContext<'_>) {
+    fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut CertificateContext<'_>) {
         (self.ended, self.waiting) = (true, None);
         let rest = self.pacing.ended(rest_after(failure), context.now, context.random);
         let sentence = format!("CSR {name} {}", failure.sentence);
@@ -201,7 +205,7 @@ impl Certificate {
     }
 
     /// Makes a request and stores it, unless the hub has too many.
-    fn begin(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+    fn begin(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         if let Some(until) = self.pacing.next_write(context.now) {
             return Ok(until);
         }
@@ -216,7 +220,7 @@ impl Certificate {
 
     /// Counts the pending CSRs. The answer also brings the hub's time: the credential is judged by that before there is
     /// another key.
-    fn count(&mut self, context: &mut SyncContext<'_>) -> Result<Instant> {
+    fn count(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         let pending = context.io.pending().inspect_err(|error| self.not_created(error))?;
         self.counted = pending < MAX_PENDING;
         if self.counted {
@@ -236,7 +240,7 @@ impl Certificate {
     fn post(
         &mut self,
         request: &CertificateRequest,
-        context: &mut SyncContext<'_>,
+        context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
         let (name, now, approve) = (&request.name, context.now, context.approve(&request.name));
         self.waiting = None;
@@ -269,7 +273,12 @@ impl Certificate {
         }
     }
 
-    fn wait(&mut self, name: &str, status: CsrStatus, context: &mut SyncContext<'_>) -> Instant {
+    fn wait(
+        &mut self,
+        name: &str,
+        status: CsrStatus,
+        context: &mut CertificateContext<'_>,
+    ) -> Instant {
         let now = context.now;
         let since = self.waiting.as_ref().map_or(now, |waiting| waiting.since);
         let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
@@ -290,9 +299,9 @@ impl Certificate {
         &mut self,
         request: &CertificateRequest,
         pem: &[u8],
-        context: &mut SyncContext<'_>,
+        context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
-        let SyncContext { now, need, validation, secret, .. } = *context;
+        let CertificateContext { now, need, validation, secret, .. } = *context;
         if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{secret::Step, store, token::TOKEN};
 use crate::{
     certificate::{
-        Certificate, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,
-        SyncContext,
+        Certificate, CertificateContext, CertificateRequest, CsrTemplate, Io,
+        KUBE_API_SERVER_CLIENT, Requester,
         store::{value, values_of},
         validate::{
             Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
@@ -42,7 +42,7 @@ pub(super) fn sync(
     });
     let name = step.name.sentence_name();
     let need = certificate.need(&name, &validation, false, (clocks, now));
-    certificate.sync(&mut SyncContext {
+    certificate.sync(&mut CertificateContext {
         io: &mut AddOnIo { template: &template, need: &need, step },
         secret: &name,
         need: &need,

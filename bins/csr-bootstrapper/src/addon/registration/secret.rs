@@ -27,8 +27,8 @@ use crate::{
         sync::Certificate,
     },
     conditions::{Condition, TypedCondition},
-    due::Due,
     identity::{AGENT_NAME, CLUSTER_NAME, said},
+    next_attempt::NextAttempt,
     state::HubSession,
 };
 
@@ -50,7 +50,7 @@ pub(in crate::addon) struct SecretController {
     /// The Secret as it was last read or written; `None` if there is none.
     secret: Option<Value>,
     conflict: Option<String>,
-    due: Due,
+    due: NextAttempt,
 }
 
 /// The view that a driver has of both clusters, in one step for one Secret.

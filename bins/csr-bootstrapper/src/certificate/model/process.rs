@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, Certificate, CertificateRequest, Requester, SyncContext,
+        self, Certificate, CertificateContext, CertificateRequest, Requester,
         validate::{self, Validation},
     },
     clocks::Clocks,
@@ -197,7 +197,7 @@ impl Registration {
             violation: None,
         };
         let had_ended = certificate.ended;
-        let mut context = SyncContext {
+        let mut context = CertificateContext {
             io: &mut calls,
             secret: "Secret ns/hub",
             need: &need,

@@ -14,18 +14,18 @@ use log::Level;
 /// A namespace that does not exist yet comes with an add-on's other objects.
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-pub(crate) struct Due {
+pub(crate) struct NextAttempt {
     pub(crate) at: Instant,
     errors: Backoff,
 }
 
-impl Default for Due {
+impl Default for NextAttempt {
     fn default() -> Self {
         Self::new(Backoff::new(MAX_BACKOFF))
     }
 }
 
-impl Due {
+impl NextAttempt {
     pub(crate) fn new(errors: Backoff) -> Self {
         Self { at: Instant::now(), errors }
     }
