@@ -9,8 +9,6 @@ pub mod csr_status;
 pub(crate) mod csrs;
 pub(crate) mod deadline;
 mod manager;
-#[cfg(test)]
-mod model;
 pub(crate) mod pacing;
 pub mod pkcs10;
 pub(crate) mod store;
@@ -23,8 +21,6 @@ use apiclient::error::Result;
 use log::Level;
 use serde_json::Value;
 
-#[cfg(test)]
-pub(crate) use self::csr::tests::authority;
 use self::validate::{Need, Validation};
 pub(crate) use self::{
     cluster::HUB_SERVER,
@@ -117,6 +113,12 @@ impl CertificateContext<'_> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) use self::csr::tests::authority;
+
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {
