@@ -78,3 +78,12 @@ fn what_is_too_large_is_known_by_its_head_wherever_that_is() {
     let Document::TooLarge(read) = object(&long, LIMIT) else { panic!("not too large") };
     assert_eq!(read["metadata"].get("name"), None);
 }
+
+#[test]
+fn object_with_an_unreadable_head_is_refused() {
+    for name in ["1", "null", "{}"] {
+        let (text, budget) = (format!(r#"{{"metadata": {{"name": {name}}}}}"#), Budget::new(LIMIT));
+        let read = super::object(&mut reader(text.as_bytes(), &budget), &budget, false);
+        assert!(read.is_err(), "{name}");
+    }
+}

@@ -78,6 +78,8 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
         match self.place {
             Position::Event | Position::List | Position::Root(_) => any.deserialize_map(self),
+            // An item without a readable name must fail its list, or its object would count as absent.
+            Position::Head => any.deserialize_str(self),
             Position::Elsewhere if self.budget.is_exceeded() => ignore(any),
             Position::LeftOut => ignore(any),
             _ => any.deserialize_any(self),
@@ -93,7 +95,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object, or any value in one")
+        f.write_str("an object, a text in its head, or any value in one")
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
