@@ -79,7 +79,18 @@ impl Candidate {
     }
 
     /// Releases the Lease if it is ours, as client-go's release() does.
-    pub fn release(&self, client: &Client, target: &Target<'_>) -> Result<()> {
+    pub fn release(&mut self, client: &Client, target: &Target<'_>) -> Result<()> {
+        match self.write_release(client, target) {
+            // A renewal of ours may have arrived although its answer was lost.
+            Err(Error::Conflict(_)) => {
+                self.observe(Some(client.get_typed(target)?), Instant::now());
+                self.write_release(client, target)
+            }
+            result => result,
+        }
+    }
+
+    fn write_release(&self, client: &Client, target: &Target<'_>) -> Result<()> {
         match self.released(SystemTime::now()) {
             Some(lease) => client.write_typed(target, &lease).map(drop),
             None => Ok(()),
@@ -92,7 +103,7 @@ impl Candidate {
         if self.renewed.is_some() {
             match self.write_claim(client, target) {
                 // Another writer was faster, or deleted the Lease: read before the next step.
-                Err(Error::Conflict(_) | Error::NotFound(_)) => {}
+                Err(Error::Conflict(_) | Error::NotFound(_) | Error::AlreadyExists(_)) => {}
                 result => return result,
             }
         }

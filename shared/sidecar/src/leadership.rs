@@ -34,7 +34,7 @@ pub struct Leadership {
     standing: Mutex<Standing>,
     /// Name of the Lease, and its client; `None` for a single replica.
     election: Option<(String, Client)>,
-    /// Raised when the Lease is released.
+    /// Raised at the end of the election; without one, with `stop`.
     released: Stop,
 }
 
@@ -47,7 +47,7 @@ struct Standing {
     follows: Option<Instant>,
 }
 
-/// The reign of a single replica: longer than any process lives.
+/// How long a single replica leads: longer than any process lives.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// As in client-go.
