@@ -1,6 +1,6 @@
 //! Transport of one identity: the HTTP agent with its connections, and the headers.
 
-use std::{env, time::Duration};
+use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
 
 use ureq::{
     Agent,
@@ -18,6 +18,7 @@ use crate::{
         tls::TlsConnector,
     },
     error::{Error, Result},
+    lock::lock,
 };
 
 /// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
@@ -116,6 +117,7 @@ fn address(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
 
 /// Warns of a connection that others can read or change.
 fn warn(name: &str, config: &ClusterConfig) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
         _ if config.server.starts_with("http:") => {
             "plain HTTP: anyone in between can read and change everything"
@@ -123,7 +125,10 @@ fn warn(name: &str, config: &ClusterConfig) {
         Trust::Anything => "insecure-skip-tls-verify: anyone in between can impersonate the server",
         Trust::Bundle(_) | Trust::System => return,
     };
-    log::warn!(server = name; "{danger}");
+    // Once, although each attempt to connect sets up a client.
+    if lock(&WARNED).insert(format!("{name} {danger}")) {
+        log::warn!(server = name; "{danger}");
+    }
 }
 
 fn authorization(auth: &Auth) -> Result<Option<HeaderValue>> {
