@@ -51,7 +51,7 @@ fn rotation_at_the_start_is_saved_in_one_write() {
     assert_eq!(ocm::reasons(&all[0]), ["AutoApprovedByHubCSRApprovingController"]);
     assert_eq!(saves(&spoke).len(), 1);
     let kept = |key: &str| spoke.credential().expect("it").get(key) == old.get(key);
-    assert!(kept("kubeconfig") && kept("cluster-name") && kept("agent-name"));
+    assert!(kept("cluster-name") && kept("agent-name"));
     assert_eq!(sidecar.count("the hub is used as"), 1);
 }
 
