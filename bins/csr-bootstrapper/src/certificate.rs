@@ -1,7 +1,7 @@
 //! Certificate for the hub: from the need for one to the Secret that holds it.
 //!
 //! `sync.rs` requests, awaits and saves a certificate over the trait [`Io`], for the cluster and for each add-on.
-//! `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model's world is another one.
+//! `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io` too.
 
 mod cluster;
 pub mod csr;
@@ -42,7 +42,7 @@ pub(crate) trait Io {
     fn csr(&mut self, name: &str) -> Result<Option<Value>>;
     /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
-    /// The CSR of this name is awaited no longer.
+    /// Stops awaiting the CSR of this name.
     fn forget(&mut self, name: &str);
     /// Saves a certificate with its key, and in any case what belongs next to them.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;

@@ -34,6 +34,8 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 /// Between two checks of the ManagedCluster while bootstrapping, up to twice as long (ocm
 /// `pkg/registration/spoke/registration/creating_controller.go:46` takes an hour).
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
+/// Events are kept for an hour: a refusal that lasts is told again.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(600);
 
 impl CertificateManager<'_> {
     pub(super) fn validated(&self) -> (Data, Validation) {
@@ -44,7 +46,7 @@ impl CertificateManager<'_> {
         })
     }
 
-    /// Makes the session use the credential. One that is no longer usable ends the session only when the certificate in use
+    /// Makes the session use the credential. An unusable credential ends the session only when the certificate in use
     /// has expired too, by every clock, and there is another identity to go on with.
     pub(super) fn follow(&self, validation: &Validation) {
         let (agent, session) = (self.agent, self.agent.session());
@@ -81,7 +83,7 @@ impl CertificateManager<'_> {
         let client = hub_client("the hub", config, &agent.session_requests)?;
         let session =
             HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
-        // The one before ends first: its cluster must not appear in the new one.
+        // The old session ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));
         let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
@@ -95,10 +97,11 @@ impl CertificateManager<'_> {
         usable.config.clone().or_else(other)
     }
 
-    /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent: then
-    /// only the kubeconfig has to change. That hub is asked once, for the ManagedCluster.
+    /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent:
+    /// then only the kubeconfig has to change. That hub is asked once, for the ManagedCluster.
     pub(super) fn is_known_after_move(&mut self, validation: &Validation) -> Result<bool> {
         let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, &self.bootstrap) else {
+            self.knows_agent = None;
             return Ok(false);
         };
         if let Some(known) = self.knows_agent {
@@ -118,8 +121,7 @@ impl CertificateManager<'_> {
         Ok(known)
     }
 
-    /// Opens a client for the bootstrap identity while that requests a certificate, and closes it afterwards: a used
-    /// credential is not retried in the background again and again.
+    /// Opens a client for the bootstrap identity while that requests a certificate, and closes it once none is needed.
     pub(super) fn connect_bootstrap(&self, need: &Need) -> Result<()> {
         let agent = self.agent;
         let is_requester = matches!(self.requester, Some((Requester::Bootstrap, _)));
@@ -202,16 +204,22 @@ impl CertificateManager<'_> {
         }
     }
 
-    /// Records one Event for each new reason why a Secret cannot be written.
+    /// Records an Event for each new reason why a Secret cannot be written, and again every 10 minutes.
     fn report_refusal(&mut self, written: Result<()>) -> Result<()> {
-        let refusal = match &written {
-            Err(error @ (Error::Immutable(_) | Error::Forbidden(_))) => Some(error.message()),
-            _ => None,
-        };
-        if let Some(refusal) = refusal.filter(|it| self.refusal.as_deref() != Some(*it)) {
-            self.agent.record_event("SecretSaveFailed", true, refusal);
+        match &written {
+            Ok(()) => self.refusal = None,
+            Err(error @ (Error::Immutable(_) | Error::Forbidden(_))) => {
+                let (message, now) = (error.message(), Instant::now());
+                let is_known = |(known, at): &(String, Instant)| {
+                    known == message && now.duration_since(*at) < REFUSAL_INTERVAL
+                };
+                if !self.refusal.as_ref().is_some_and(is_known) {
+                    self.agent.record_event("SecretSaveFailed", true, message);
+                    self.refusal = Some((message.to_owned(), now));
+                }
+            }
+            Err(_) => {}
         }
-        self.refusal = refusal.map(str::to_owned);
         written
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct CertificateManager<'a> {
     /// Who requests now, and at which hub.
     pub(super) requester: Option<(Requester, Hub)>,
     /// Why the last write of a Secret was refused.
-    pub(super) refusal: Option<String>,
+    pub(super) refusal: Option<(String, Instant)>,
     /// When the hub has to have the ManagedCluster, while bootstrapping.
     pub(super) introduce_at: Option<Instant>,
     /// The answer of the hub to which the credential has to move.

@@ -36,8 +36,8 @@ impl Pacing {
         self.saved.map(|saved| saved + interval).filter(|until| now < *until)
     }
 
-    /// A request ended: a rest follows, twice as long after each end in a row. Returns for how long; `random` is uniform in
-    /// [0, 1).
+    /// A request ended: a rest follows, twice as long after each end in a row. Returns for how long; `random` is
+    /// uniform in [0, 1).
     pub(super) fn ended(&mut self, first: Duration, now: Instant, random: f64) -> Duration {
         let rest = first.saturating_mul(1 << self.ends.min(11)).min(MAX_BACKOFF);
         // Jitter: a fleet that was denied together must not retry together.
@@ -52,8 +52,8 @@ impl Pacing {
         self.rest = Some(until);
     }
 
-    /// Ends the rest: another hub or bootstrap identity may have more success. Somebody may change these again and again:
-    /// the interval between writes stays.
+    /// Ends the rest: another hub or bootstrap identity may have more success. Somebody may change these again and
+    /// again: the interval between writes stays.
     pub(super) fn end_rest(&mut self) {
         (self.ends, self.rest) = (0, None);
     }

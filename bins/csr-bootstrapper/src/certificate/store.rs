@@ -34,7 +34,7 @@ pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>
     }
 }
 
-/// Returns whether a write failed because the object is not as it was read.
+/// Returns whether a write failed because the object has changed since it was read.
 pub(crate) fn has_changed(error: &Error) -> bool {
     matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
 }
@@ -82,8 +82,8 @@ impl RequestStore {
         &self.data
     }
 
-    /// Writes these values. The Secret itself stays: whoever may create Secrets can get the token of any ServiceAccount in
-    /// the namespace.
+    /// Writes these values. The Secret itself stays: whoever may create Secrets can get the token of any ServiceAccount
+    /// in the namespace.
     ///
     /// # Errors
     /// `Conflict`, `AlreadyExists` and `NotFound` mean that another writer was faster.
@@ -122,7 +122,8 @@ pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretV
         .into()
 }
 
-/// Saves `values` in a Secret with a single write, if it still is as it was `seen`; other keys stay. Returns what was saved.
+/// Saves `values` in a Secret with a single write, unless the Secret has changed since `seen`; other keys stay. Returns
+/// what was saved.
 pub(crate) fn save(
     client: &Client,
     target: &Target<'_>,

@@ -215,6 +215,12 @@ impl Certificate {
         }
         let request = context.io.new_request()?;
         context.io.store(Some(&request))?;
+        // Without an error each step would make another key.
+        if context.io.stored()?.as_ref() != Some(&request) {
+            return Err(Error::BadPeer(
+                "the stored request is not the one that was written".into(),
+            ));
+        }
         Ok(context.now)
     }
 

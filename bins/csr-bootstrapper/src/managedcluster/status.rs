@@ -53,10 +53,12 @@ pub(crate) fn run(agent: &Agent) {
             capacity: (0, None),
         };
         controller::run(&agent.stop, || {
+            if session.stop.raised() {
+                return None;
+            }
             let cluster = session.managed_cluster();
             let later = || Instant::now() + Stop::SLICE;
-            let due = cluster.map_or_else(later, |cluster| status.reconcile(&cluster));
-            (!session.stop.raised()).then_some(due)
+            Some(cluster.map_or_else(later, |cluster| status.reconcile(&cluster)))
         });
     }
 }

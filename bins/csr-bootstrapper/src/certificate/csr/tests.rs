@@ -36,7 +36,7 @@ fn kept(request: &CertificateRequest, names: &AgentNames) -> Data {
     values.map(|(key, text)| (key.to_owned(), text.as_bytes().to_vec().into())).collect()
 }
 
-/// As the Go agent's for an add-on.
+/// The Go agent's template for an add-on.
 fn of_addon() -> CsrTemplate {
     let text = str::to_owned;
     CsrTemplate {
