@@ -84,8 +84,8 @@ fn add<'a>(sums: &mut BTreeMap<&'a str, i128>, list: &'a str) -> Option<()> {
     Some(())
 }
 
-/// A quantity in thousandths, which no resource of a node is finer than. Servers have it in canonical form: digits and a
-/// suffix (apimachinery `pkg/api/resource/quantity.go`). `None` for any other text.
+/// A quantity in thousandths, which no resource of a node is finer than. Servers have it in canonical form: digits and
+/// a suffix (apimachinery `pkg/api/resource/quantity.go`). `None` for any other text.
 fn milli(quantity: &str) -> Option<i128> {
     let end = quantity.find(|c: char| !c.is_ascii_digit()).unwrap_or(quantity.len());
     let (digits, suffix) = quantity.split_at(end);
@@ -114,8 +114,8 @@ impl Capacity {
         nodes.read(sum)?.filter(|_| nodes.is_complete())
     }
 
-    /// The changes to the reported status. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
-    /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
+    /// The changes to the reported status. Other components have resources of their own in `capacity`, but not in
+    /// `allocatable` (ocm `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
     pub(crate) fn differences(&self, reported: &Value) -> Map<String, Value> {
         let capacity = changed(&self.capacity, &reported["capacity"]);
         let mut allocatable = changed(&self.allocatable, &reported["allocatable"]);

@@ -43,7 +43,7 @@ pub(crate) enum ClaimKind {
 impl ClaimKind {
     pub(crate) const ALL: [Self; 2] = [Self::ClusterClaim, Self::ClusterProperty];
 
-    /// Of the resource, and of its feature gate.
+    /// The kind's name, which is its feature gate's too.
     pub(crate) fn name(self) -> &'static str {
         &self.resource().kind
     }

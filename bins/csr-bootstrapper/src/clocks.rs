@@ -36,7 +36,8 @@ impl Clocks {
     }
 
     /// The remaining lifetime of a certificate that was just issued, by the clocks for which it is valid; all of its
-    /// lifetime if it is valid for none. The longer one counts: the shorter one, if wrong, would cause endless requests.
+    /// lifetime if it is valid for none. The longer one counts: the shorter one, if wrong, would cause endless
+    /// requests.
     pub fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
         let left = |now| end.duration_since(now).unwrap_or_default();
         let valid = self.all().filter(|now| (begin..=end).contains(now));

@@ -144,7 +144,8 @@ fn put_label(spoke: &Client, name: &str, label: &str, managed: bool) -> Result<(
     }
 }
 
-/// `managedNamespaces` with the results for those that are `labelled`, or whose label failed; `None` if the hub has them.
+/// `managedNamespaces` with the results for those that are `labelled`, or whose label failed; `None` if the hub has
+/// them.
 fn status(
     cluster: &Value,
     (labelled, failures): (&BTreeSet<String>, &BTreeMap<String, String>),

@@ -11,7 +11,7 @@ use apiclient::{
 };
 use log::Level;
 
-/// A namespace that does not exist yet comes with an add-on's other objects.
+/// Short: the namespace of an add-on comes with the add-on's other objects.
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 pub(crate) struct NextAttempt {

@@ -60,8 +60,8 @@ pub struct Program {
 /// Works until `stop` is raised, or with `-once` until the credential is there.
 ///
 /// # Errors
-/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the lead, and with
-/// `-once` the reason why there is no credential.
+/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the lead, and
+/// with `-once` the reason why there is no credential.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);
@@ -190,7 +190,7 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
     Ok(())
 }
 
-/// Runs the duty once the files hold a valid credential: those of another hub would mislead it.
+/// Runs the duty once the files hold a valid credential: files of another hub would mislead the duty.
 fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
     while ready(agent).is_err() {
         if agent.stop.wait(READY_INTERVAL) {

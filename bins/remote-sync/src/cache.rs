@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// Sends a request for which there is a token. A response that says that the cluster is busy or unreachable slows
-    /// down all requests. `dyn`, as what is done around each of so many would cost 1 % of the program.
+    /// down all requests. `dyn`: one copy per caller would make the program 1 % larger.
     pub(crate) fn send<T>(&self, request: &mut dyn FnMut(&Client) -> Result<T>) -> Result<T> {
         let result = request(&self.session()?.client);
         if let Err(error) = &result {
@@ -100,8 +100,8 @@ impl TargetSide {
         })
     }
 
-    /// Returns whether Secrets were listed completely in this session. A name whose Secrets may not be listed stops nothing
-    /// else.
+    /// Returns whether Secrets were listed completely in this session. A name whose Secrets may not be listed stops
+    /// nothing else.
     pub(crate) fn has_secrets(&self, session: u64) -> bool {
         self.secrets.iter().all(|secrets| secrets.is_complete(session) || secrets.is_refused())
     }

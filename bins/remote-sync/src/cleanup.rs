@@ -99,8 +99,8 @@ struct Sweep<'a> {
     sources: &'a [SourceMarks],
 }
 
-/// Objects that carry marks, with the patch that removes them: as text, which takes a fifth of the memory. `None` for an
-/// object that is too large to be read.
+/// Objects that carry marks, with the patch that removes them: as text, which takes a fifth of the memory. `None` for
+/// an object that is too large to be read.
 type Marked = Vec<(ObjectKey, Option<String>)>;
 
 impl Sweep<'_> {

@@ -50,8 +50,8 @@ pub(crate) fn unfinished(message: String) -> Error {
     Error::Unavailable { message, retry_after: None, of_object: false }
 }
 
-/// Waits until all remotes are known and `ready`, as the first step of a task. What is not within the time of one request
-/// is for the task to report.
+/// Waits until all remotes are known and `ready`, as the first step of a task. What is not within the time of one
+/// request is for the task to report.
 pub(crate) fn wait_for_remotes(
     controller: &Controller,
     ready: impl Fn(&RemoteSync) -> bool,

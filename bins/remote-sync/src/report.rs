@@ -1,5 +1,5 @@
-//! Diagnostics: `/healthz`, `/readyz`, `/metrics`, `/debug/state` and `-explain`. Names and reasons, never the content of an
-//! object.
+//! Diagnostics: `/healthz`, `/readyz`, `/metrics`, `/debug/state` and `-explain`. Names and reasons, never the content
+//! of an object.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -225,7 +225,8 @@ fn add_cluster(cluster: &Connection, metrics: &mut Metrics) {
     }
 }
 
-/// Prints the state of an object's pair, or what the program would do next about it, and why (`-explain`). It only reads.
+/// Prints the state of an object's pair, or what the program would do next about it, and why (`-explain`). It only
+/// reads.
 ///
 /// # Errors
 /// `NotFound` if no remote has such a source or target.

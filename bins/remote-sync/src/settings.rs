@@ -23,8 +23,7 @@ use crate::{
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
-        key::KindIndex,
-        key::{CLUSTER, NameMapping},
+        key::{CLUSTER, KindIndex, NameMapping},
         rules::FieldRules,
     },
 };

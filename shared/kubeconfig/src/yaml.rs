@@ -18,8 +18,8 @@ const MAP: usize = 672;
 
 const UNUSUAL: &str = "is not one YAML document of maps, lists and texts, without tags, anchors, aliases and directives";
 
-/// Parses the text of a kubeconfig, YAML 1.2 without tags, anchors and directives. Entries that are null are absent. The
-/// error, a predicate, has only the place: a parser's own words may quote a credential.
+/// Parses the text of a kubeconfig, YAML 1.2 without tags, anchors and directives. Entries that are null are absent.
+/// The error, a predicate, has only the place: a parser's own words may quote a credential.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

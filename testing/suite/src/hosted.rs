@@ -1,5 +1,5 @@
-//! The stage of hosted mode: the agent and its Secrets are on the management cluster, and the spoke is another one. Each
-//! grants just the rights of csr-bootstrapper-hosted.
+//! The stage of hosted mode: the agent and its Secrets are on the management cluster, and the spoke is another one.
+//! Each grants just the rights of csr-bootstrapper-hosted.
 
 use std::{path::Path, process::Command, sync::Arc};
 
@@ -25,7 +25,8 @@ pub struct Hosted {
 }
 
 impl Hosted {
-    /// A cluster that the hub accepts by itself. On the real control plane the hub's server is the management cluster too.
+    /// A cluster that the hub accepts by itself. On the real control plane the hub's server is the management cluster
+    /// too.
     pub fn new(name: &str) -> Self {
         let hub = Hub::new();
         let (management, spoke) = match real() {

@@ -350,8 +350,8 @@ impl Spoke {
     }
 }
 
-/// The objects of manifests/csr-bootstrapper that give rights on the managed cluster, with its components; and the right to
-/// create Secrets, as the klusterlet operator gives it.
+/// The objects of manifests/csr-bootstrapper that give rights on the managed cluster, with its components; and the
+/// right to create Secrets, as the klusterlet operator gives it.
 pub fn rights() -> Vec<Value> {
     let mut all = shipped_rights();
     all.extend(manifests(&["leader-election/role", "leader-election/rolebinding"]));

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Seconds after which something that has to happen counts as missing. After a failure the programs wait up to 30 s before
-/// they try again, at random: a shorter limit fails by chance wherever a fault lasted for some seconds.
+/// Seconds after which something that has to happen counts as missing. After a failure the programs wait up to 30 s
+/// before they try again, at random: a shorter limit fails by chance wherever a fault lasted for some seconds.
 pub const PATIENCE: u64 = 45;
 
 /// Milliseconds for which tests watch that something does not happen: longer than the period, the first waits after

@@ -1,5 +1,5 @@
-//! What demos, budget, bench, soak and chaos share. The programs are in `src/bin`; the [`suite`] has the stages that they
-//! play on.
+//! What demos, budget, bench, soak and chaos share. The programs are in `src/bin`; the [`suite`] has the stages that
+//! they play on.
 
 pub mod chaos;
 pub mod demo;

@@ -50,8 +50,8 @@ pub(crate) struct RegistrationConfig {
 }
 
 impl AddOn {
-    /// The content of `object`; `None` where a name cannot be one. Hosted add-ons are `apart` from others if the spoke is not
-    /// the management cluster.
+    /// The content of `object`; `None` where a name cannot be one. Hosted add-ons are `apart` from others if the spoke
+    /// is not the management cluster.
     pub(super) fn of(object: &Value, apart: bool) -> Option<Self> {
         let (status, metadata) = (&object["status"], &object["metadata"]);
         let hosting_cluster = text(&metadata["annotations"][HOSTING_CLUSTER]);

@@ -78,8 +78,8 @@ pub(super) struct AddOnContext<'a> {
     pub(super) store: &'a mut RequestStore,
 }
 
-/// The desired registrations of all `addons` by their Secrets. `None` deletes a Secret of those in `stored`, each with its
-/// add-on: the add-on `is_gone` from the hub for certain, or no longer names the Secret.
+/// The desired registrations of all `addons` by their Secrets. `None` deletes a Secret of those in `stored`, each with
+/// its add-on: the add-on `is_gone` from the hub for certain, or no longer names the Secret.
 pub(super) fn desired(
     addons: &AddOns,
     stored: &BTreeMap<RegistrationSecret, String>,

@@ -164,8 +164,8 @@ impl AddOnReporter {
     }
 }
 
-/// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if the
-/// add-on is absent or invalid.
+/// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if
+/// the add-on is absent or invalid.
 fn write(
     wanted: &AddOnStatus,
     agent: &Agent,

@@ -22,8 +22,8 @@ use super::{
 
 /// Attempts while others write the same object.
 const MAX_ATTEMPTS: usize = 4;
-/// Memory for a manifest and for the object that it becomes, in bytes: there are three copies of the latter, and the pod
-/// has 32 MiB.
+/// Memory for a manifest and for the object that it becomes, in bytes: there are three copies of the latter, and the
+/// pod has 32 MiB.
 const MAX_MANIFEST: usize = 3 << 20;
 pub(crate) const MAX_OBJECT: usize = 6 << 20;
 
@@ -61,7 +61,8 @@ pub(crate) struct ApplyOptions<'a> {
     pub(crate) intent: Intent,
 }
 
-/// Applies a manifest; returns the object and whether it was written. Strategy ReadOnly returns null for an absent object.
+/// Applies a manifest; returns the object and whether it was written. Strategy ReadOnly returns null for an absent
+/// object.
 pub(crate) fn apply(
     io: &mut dyn WorkIo,
     (manifest, text): (&Manifest, &str),

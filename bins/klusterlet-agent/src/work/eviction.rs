@@ -77,8 +77,8 @@ pub(crate) fn decide(
     }
 }
 
-/// Why nothing is evicted although works are absent: the hub's identity is not known, a doubt, or more than one and more
-/// than a tenth are.
+/// Why nothing is evicted although works are absent: the hub's identity is not known, a doubt, or more than one and
+/// more than a tenth are.
 pub(crate) fn refusal(
     evict: Evict,
     (absent, known): (usize, usize),

@@ -84,8 +84,8 @@ impl JsonPath {
     }
 }
 
-/// Removes `key` from the maps `found`, which are sorted. Children come first: a removal moves its neighbours in the same
-/// map.
+/// Removes `key` from the maps `found`, which are sorted. Children come first: a removal moves its neighbours in the
+/// same map.
 fn remove_below(value: &mut Value, found: &[*const Value], key: &str) {
     let here = ptr::from_ref(value);
     match value {

@@ -1,7 +1,7 @@
 //! Generic merge of strategy Update: changes what the manifest names, and removes what it named before.
 //!
-//! What it named before stands in the object's managedFields: fields that `work-agent` set and nobody else did. The same
-//! entries tell which lists have keys; a list without them is replaced as a whole.
+//! What it named before stands in the object's managedFields: fields that `work-agent` set and nobody else did. The
+//! same entries tell which lists have keys; a list without them is replaced as a whole.
 
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! Strategy ServerSideApply: what is applied to an object, and what ignoreFields leave to this cluster.
 //!
-//! An annotation holds the hash of what was applied, as the Go agent writes and compares it (ocm `server_side_apply.go`).
-//! As long as it fits, drift of all other fields is mended.
+//! An annotation holds the hash of what was applied, as the Go agent writes and compares it (ocm
+//! `server_side_apply.go`). As long as it fits, drift of all other fields is mended.
 
 use serde_json::{Map, Value, json};
 
@@ -101,7 +101,8 @@ impl Required {
     }
 }
 
-/// An ignored field that this manager owns keeps its value: the server would remove it otherwise. Returns whether any does.
+/// An ignored field that this manager owns keeps its value: the server would remove it otherwise. Returns whether any
+/// does.
 fn keep(required: &mut Value, original: &Value, live: &Value, owners: &Owners<'_>) -> bool {
     match (required, original, live) {
         (Value::Object(required), Value::Object(original), Value::Object(live)) => {

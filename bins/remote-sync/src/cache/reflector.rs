@@ -49,7 +49,7 @@ pub(crate) trait Watched: Send + 'static {
     /// Returns whether an object of this namespace and name can belong to a pair.
     fn covers(&self, namespace: &str, name: &str) -> bool;
 
-    /// Reads an object; `None` if it is not one.
+    /// Reads an object; `None` if it is invalid.
     fn read(&self, object: &Value) -> Option<Cached<Self::Object>>;
 
     /// Returns whether a new object's document is kept for the workers; most of what was `listed` is in sync already.
@@ -57,7 +57,8 @@ pub(crate) trait Watched: Send + 'static {
         false
     }
 
-    /// An object is new or changed; `None` if it is gone or needs too much memory. `urgent` unless a list returned it.
+    /// An object is new or changed; `None` if it is gone or needs too much memory. `urgent` for events, and for
+    /// objects that a list lacks.
     fn changed(&self, key: &str, object: Option<&Value>, urgent: bool);
 
     /// A list is in the store. What pairs knew before it may have changed without an event.

@@ -1,5 +1,5 @@
-//! Store of the objects of one kind on one cluster, and documents of those that are probably not in sync. Its reflectors alone write it; what a pair's own requests show is kept
-//! as an [`Answer`] until the store has it.
+//! Store of the objects of one kind on one cluster, with the documents that workers will probably need. Only its
+//! reflector writes it; a pair keeps the answers to its own requests as [`Answer`]s until the store has them.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,5 +1,5 @@
-//! Records of known clusters, in a ConfigMap on the local cluster: admits a cluster that answers as a remote, or refuses
-//! it and says how a person accepts it.
+//! Records of known clusters, in a ConfigMap on the local cluster: admits a cluster that answers as a remote, or
+//! refuses it and says how a person accepts it.
 
 use std::{
     sync::{
@@ -60,8 +60,8 @@ impl ClusterRecords {
         let _ = self.local.set(local);
     }
 
-    /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is refused.
-    /// The local cluster's is in memory alone, as the ConfigMap is its own.
+    /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is
+    /// refused. The local cluster's is in memory alone, as the ConfigMap is its own.
     ///
     /// # Errors
     /// The request's for the ConfigMap: nothing is known then. `Unreachable` after `stop`.

@@ -95,8 +95,8 @@ impl ProbeSchedule {
         }
     }
 
-    /// A request got no response. Returns whether the next probe is sooner for that: half an interval after the last one,
-    /// however many requests get none.
+    /// A request got no response. Returns whether the next probe is sooner for that: half an interval after the last
+    /// one, however many requests get none.
     pub(super) fn doubt(&mut self) -> bool {
         let soon = self.last_probe.map(|last| last + self.timing.interval / 2);
         let is_sooner = self.connected && soon < self.next;

@@ -283,8 +283,8 @@ const MAX_NAMESPACE: usize = 128 << 10;
 /// The uid that a cluster shows, or the reason why it shows none.
 pub(super) type Shown = std::result::Result<Uid, String>;
 
-/// Reads a cluster's identity: the uid of its Namespace kube-system, which shows when a different cluster answers at the
-/// same address. This is a probe: every client gets a response, if only a 403.
+/// Reads a cluster's identity: the uid of its Namespace kube-system, which shows when a different cluster answers at
+/// the same address. This is a probe: every client gets a response, if only a 403.
 pub(super) fn read_identity(client: &Client, timeout: Duration) -> Result<Shown> {
     let place = NAMESPACES.cluster_object("kube-system");
     match client.limited_to(MAX_NAMESPACE).within(timeout).get(&place) {

@@ -1,5 +1,5 @@
-//! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects, and
-//! a complete list all pairs of its kind.
+//! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects,
+//! and a complete list all pairs of its kind.
 
 use std::{sync::Arc, time::Instant};
 
@@ -21,8 +21,7 @@ use crate::{
     controller::Controller,
     model::{
         discovery,
-        key::NameMapping,
-        key::{self, KindIndex, Pair},
+        key::{self, KindIndex, NameMapping, Pair},
         object::{Cached, SourceObject, TargetObject, TargetSecret, controller_of},
     },
     sync::{reconcile, remote::RemoteSync},
@@ -274,8 +273,8 @@ impl Controller {
         }
     }
 
-    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many remotes
-    /// most targets belong to another one, so this is quick.
+    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many
+    /// remotes most targets belong to another one, so this is quick.
     fn enqueue_target(
         self: &Arc<Self>,
         remotes: &[Arc<RemoteSync>],

@@ -54,8 +54,8 @@ type ByCluster = BTreeMap<String, Option<KubeconfigSecret>>;
 /// What a cluster is offered at present; `None` while that is not known.
 type Offer = Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>;
 
-/// Starts the remotes of the command line, and those of the registry as they come. `load_own` loads the credentials of the
-/// local cluster.
+/// Starts the remotes of the command line, and those of the registry as they come. `load_own` loads the credentials of
+/// the local cluster.
 pub(super) fn start(
     controller: &Arc<Controller>,
     load_own: impl Fn() -> Result<ClusterConfig> + Send + 'static,

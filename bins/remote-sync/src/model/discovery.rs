@@ -107,8 +107,8 @@ pub(crate) fn resolve_again(
     resolve(client, wanted)
 }
 
-/// All kinds of a server whose objects are in namespaces and can be listed, in each version: some are in none that their
-/// group prefers.
+/// All kinds of a server whose objects are in namespaces and can be listed, in each version: some are in none that
+/// their group prefers.
 pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     let groups = discovery::document(client, "/apis", "APIGroupList")?;
     let mut kinds = discovery::resources(client, "", CORE, &["list"])?;

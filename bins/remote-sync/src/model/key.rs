@@ -7,8 +7,8 @@
 //! | source | namespace | name + resource suffix |
 //! | target | namespace + namespace suffix | name |
 //!
-//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. With a target
-//! namespace that no longer tells the source's; so there is only one of either.
+//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. A target namespace hides
+//! the source's, so it requires a single source namespace.
 
 use std::sync::Arc;
 

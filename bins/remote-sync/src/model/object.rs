@@ -10,8 +10,8 @@ use crate::model::{
     rules::FieldRules,
 };
 
-/// Memory that an object may cost, in bytes, before its pair waits for its turn among large ones: a worker holds several
-/// copies at a time. As JSON that is about 15 to 50 KB.
+/// Memory that an object may cost, in bytes, before its pair waits for its turn among large ones: a worker holds
+/// several copies at a time. As JSON that is about 15 to 50 KB.
 pub const SMALL: usize = 64 << 10;
 
 /// A cached object: what all objects have in common, and the value for its role.

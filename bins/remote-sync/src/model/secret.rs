@@ -48,8 +48,8 @@ fn recorded<'a>(secret: &'a Value, keys: &AnnotationKeys) -> Option<&'a str> {
 pub enum SecretStanding {
     /// Uploaded for it as it is.
     Uploaded,
-    /// May be replaced: uploaded for it, for an earlier source of its name, or the same for another one. Or nobody's, and
-    /// without content, as made to be filled, or with the content that is uploaded.
+    /// May be replaced: uploaded for it, for an earlier source of its name, or the same for another one. Or nobody's,
+    /// and without content, as made to be filled, or with the content that is uploaded.
     Replaceable,
     Foreign,
 }

@@ -104,8 +104,8 @@ impl PairContext<'_> {
 
     /// Returns whether the source, terminating or gone (`None`), is only a part of what is or was being deleted: its
     /// Namespace or its definition. Both are marked before their objects are (kubernetes
-    /// `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so a read now cannot be too early.
-    /// Whoever may not read them has the limits alone.
+    /// `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so a read now cannot be too
+    /// early. Whoever may not read them has the limits alone.
     fn is_swept(&self, source: Option<&Cached<SourceObject>>) -> Result<bool> {
         if !self.source.namespace.is_empty() && self.is_namespace_swept()? {
             return Ok(true);

@@ -35,8 +35,8 @@ pub(crate) struct PairMemory {
     pub(super) uploaded: LastWrite,
     /// What its own requests showed.
     answers: Option<Box<Answers>>,
-    /// Its Secrets that were found uploaded: position in `-target-secret-name`, for which source, in which version. Mostly
-    /// one or two, and a map takes hundreds of bytes for each pair.
+    /// Its Secrets that were found uploaded: position in `-target-secret-name`, for which source, in which version.
+    /// Mostly one or two, and a map takes hundreds of bytes for each pair.
     pub(super) uploads: Vec<(usize, Uid, u64)>,
     /// Set while it is not in sync.
     condition: Option<PairCondition>,

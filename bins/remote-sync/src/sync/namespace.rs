@@ -72,8 +72,8 @@ impl PairContext<'_> {
         Break(Some(reason))
     }
 
-    /// Deletes the target's namespace if this instance created it for this cluster, unless something is in it. Where that
-    /// cannot be known, it stays.
+    /// Deletes the target's namespace if this instance created it for this cluster, unless something is in it. Where
+    /// that cannot be known, it stays.
     pub(super) fn delete_namespace(&self, attempt: &mut Attempt) -> Result<Next> {
         attempt.namespace_done = true;
         let name = &*self.target.namespace;

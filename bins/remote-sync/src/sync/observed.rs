@@ -71,7 +71,7 @@ pub(crate) struct Attempt {
     pub(crate) namespace_done: bool,
     /// The digest of what was written to the target, and in words what its server did not keep of it.
     pub(crate) altered: Option<(u64, String)>,
-    /// The status was uploaded in vain, or may not be yet.
+    /// The status must not be uploaded again: its subresource is gone, or the upload has to wait.
     pub(crate) status_tried: bool,
 }
 

@@ -120,7 +120,8 @@ impl<'a> PairContext<'a> {
         self.source.is_large() || self.target.is_large()
     }
 
-    /// Why no attempt is of use until the pair changes: a name that is invalid, or an object that costs too much memory.
+    /// Why no attempt is of use until the pair changes: a name that is invalid, or an object that costs too much
+    /// memory.
     pub(crate) fn blocked(&self) -> Option<String> {
         let (namespace, name) = key::split(&self.id.key);
         if let Err(sentence) = self.remote.names.check(namespace, name) {
@@ -152,8 +153,8 @@ impl<'a> PairContext<'a> {
         }
     }
 
-    /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the remote's
-    /// own first: for the local one all remotes wait.
+    /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the
+    /// remote's own first: for the local one all remotes wait.
     pub(crate) fn begin(&self) -> bool {
         let priority = if self.item.urgent { Priority::Urgent } else { Priority::Backlog };
         match self.context.settings.direction {
@@ -217,7 +218,7 @@ pub(crate) struct PairObject<'a, T> {
     access: Access<T>,
     /// The store's lists before the next request.
     lists: Cell<u64>,
-    /// The rate limit lets the next request pass.
+    /// A token of the rate limit for the next request.
     token: Cell<bool>,
 }
 
@@ -229,7 +230,7 @@ impl<'a, T: Clone + PartialEq> PairObject<'a, T> {
         access: Access<T>,
     ) -> Self {
         let key = key::of(&namespace, &name);
-        let (lists, token) = Default::default();
+        let (lists, token) = (Cell::default(), Cell::default());
         Self { namespace, name, key, place, store, access, lists, token }
     }
 

@@ -30,8 +30,8 @@ impl Desired<'_> {
         object.into()
     }
 
-    /// JSON patch that updates the target, whose document is `body`: labels, annotations with the mark, and its `content`
-    /// if that is to be written.
+    /// JSON patch that updates the target, whose document is `body`: labels, annotations with the mark, and its
+    /// `content` if that is to be written.
     pub(crate) fn patch(
         &self,
         target: &Cached<TargetObject>,

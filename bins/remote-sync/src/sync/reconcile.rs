@@ -64,7 +64,7 @@ struct Reconciler<'a> {
     pair: PairContext<'a>,
     rules: SyncRules,
     attempt: Attempt,
-    /// Why the first upload failed that did.
+    /// The error of the first upload that failed.
     failed_upload: Option<Error>,
     /// The time until the status may be uploaded again.
     upload_wait: Option<Duration>,
@@ -113,7 +113,8 @@ impl<'a> Reconciler<'a> {
         Some(failed(&self.pair, &error))
     }
 
-    /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair; `false` at the end.
+    /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair; `false` at the
+    /// end.
     fn begin(&mut self) -> bool {
         let context: &'a SyncContext = self.pair.context;
         if !context.settings.dry_run && !self.pair.begin() {
@@ -159,8 +160,8 @@ impl<'a> Reconciler<'a> {
     }
 }
 
-/// Returns whether the attempt goes on after this failure: a Secret that cannot be written blocks neither the others nor
-/// the spec, and neither does a status that is not served any more, until discovery notices.
+/// Returns whether the attempt goes on after this failure: a Secret that cannot be written blocks neither the others
+/// nor the spec, and neither does a status that is not served any more, until discovery notices.
 fn is_skipped(action: SyncAction, error: &Error) -> bool {
     match action {
         SyncAction::SyncSecret(_) => classify(error) != RetryClass::Down,

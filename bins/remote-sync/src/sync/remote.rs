@@ -12,10 +12,7 @@ use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 use crate::{
     cache::{ApiResources, SourceSide, TargetSide},
     connection::Connection,
-    model::{
-        key::NameMapping,
-        key::{self, KindIndex, Pair},
-    },
+    model::key::{self, KindIndex, NameMapping, Pair},
     settings::Settings,
     sync::{
         deletion_limit::DeletionLimit,
@@ -39,7 +36,8 @@ pub(crate) struct RemoteSync {
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue<Pair>,
-    /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled; `None` parks them.
+    /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled; `None` parks
+    /// them.
     open: Mutex<Vec<Option<(u64, ApiResources)>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     /// A Namespace of sources was read.

@@ -1,5 +1,5 @@
-//! Secrets on their way to the source's cluster. Both sides are read first: what is there is replaced only if it is ours,
-//! or may be taken.
+//! Secrets on their way to the source's cluster. Both sides are read first: what is there is replaced only if it is
+//! ours, or may be taken.
 
 use std::ops::ControlFlow::{Break, Continue};
 

@@ -12,7 +12,8 @@ const HELD_INTERVAL: Duration = Duration::from_secs(300);
 /// another pair may have found what the event would have brought.
 const WAITING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How an attempt goes on after an action; if it ends, with the reason for which the pair is not in sync, if there is one.
+/// How an attempt goes on after an action; if it ends, with the reason for which the pair is not in sync, if there is
+/// one.
 pub(crate) type Next = ControlFlow<Option<Reason>>;
 
 /// Why a pair is not in sync although no request failed.

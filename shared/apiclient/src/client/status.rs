@@ -107,7 +107,7 @@ fn names(details: &Value, target: &Target<'_>) -> bool {
 /// Returns whether a cause is that a field cannot be changed. Kubernetes has no reason for it: ValidateImmutableField
 /// (apimachinery `pkg/api/validation/objectmeta.go`) and most rules of CRDs say it after the rejected value, and
 /// StatefulSets, Pods and PersistentVolumeClaims (kubernetes `pkg/apis/*/validation`) in their own words. A uid
-/// that does not fit does not count.
+/// that does not match is another error.
 fn is_immutable(cause: &Value) -> bool {
     let text = |key: &str| cause[key].as_str().unwrap_or_default();
     let message = text("message");

@@ -108,8 +108,8 @@ pub fn list(
     ended.map(drop)
 }
 
-/// Reads a list; returns its resourceVersion, or breaks before its end. The client's files may lead elsewhere meanwhile: a
-/// list is of the server that it began on, or none.
+/// Reads a list; returns its resourceVersion, or breaks before its end. The client's files may lead elsewhere
+/// meanwhile: a list is of the server that it began on, or none.
 pub(super) fn read_list(
     client: &Client,
     selection: &Selection<'_>,

@@ -1,5 +1,5 @@
-//! OCM's own controllers on the real control plane: registration and the addon-manager, once for all tests, left running
-//! for the next test program; the control plane ends them.
+//! OCM's own controllers on the real control plane: registration and the addon-manager, once for all tests, left
+//! running for the next test program; the control plane ends them.
 
 use std::{
     fs::{self, File},

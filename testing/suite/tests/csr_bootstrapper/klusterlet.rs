@@ -1,5 +1,5 @@
-//! OCM's klusterlet operator itself: the program takes the flags that it renders, and the rights that it grants suffice.
-//! Both agents run in its Deployments in pods/takeover.rs.
+//! OCM's klusterlet operator itself: the program takes the flags that it renders, and the rights that it grants
+//! suffice. Both agents run in its Deployments in pods/takeover.rs.
 
 use std::fs;
 

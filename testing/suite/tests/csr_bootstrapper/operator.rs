@@ -20,8 +20,8 @@ use suite::{
     within,
 };
 
-/// The agent, and its port for HTTPS: the container's program and arguments, where `/spoke` is `volumes` and 8443 is that
-/// port.
+/// The agent, and its port for HTTPS: the container's program and arguments, where `/spoke` is `volumes` and 8443 is
+/// that port.
 pub(crate) fn start(spoke: &Spoke, more: &[&str]) -> (Sidecar, u16) {
     let volumes = volumes(spoke);
     let (port, https) = (free_port(), free_port());

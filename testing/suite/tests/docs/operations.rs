@@ -111,8 +111,8 @@ fn examples_of_flags_are_accepted_by_remote_sync() {
 
 // --- metrics ---
 
-/// What a running program shows is in the table of its reference or in that of all programs, and what the tables name is in
-/// the sources.
+/// What a running program shows is in the table of its reference or in that of all programs, and what the tables name
+/// is in the sources.
 #[track_caller]
 fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
     let common = page("docs/operations.md");

@@ -1,5 +1,6 @@
 //! docs/troubleshooting.md: causes that no scenario has are provoked here, and the program says what the page says, in
-//! its log or on `/readyz`. In a message on the page, `<word>` stands for something without spaces and a final `…` for the rest.
+//! its log or on `/readyz`. In a message on the page, `<word>` stands for something without spaces and a final `…` for
+//! the rest.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::date_time_ymd;

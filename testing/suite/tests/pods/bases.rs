@@ -1,5 +1,5 @@
-//! Each base and component becomes Ready, in namespaces that enforce the restricted Pod Security Standard, and an outage of
-//! the hub restarts none of them.
+//! Each base and component becomes Ready, in namespaces that enforce the restricted Pod Security Standard, and an
+//! outage of the hub restarts none of them.
 
 use std::fs;
 

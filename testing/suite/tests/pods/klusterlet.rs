@@ -1,4 +1,5 @@
-//! The quick start of all, and what comes after it: a pod is deleted, and the klusterlet operator installs OCM's agents.
+//! The quick start of all, and what comes after it: a pod is deleted, and the klusterlet operator installs OCM's
+//! agents.
 
 use std::fs;
 
@@ -83,8 +84,8 @@ fn agents_of_ocm_run_in_the_same_namespace(terminal: &Terminal, hub: &Hub) {
     assert_eq!(terminal.requests(), before);
 }
 
-/// By the page's configuration, whose labels and ports a test holds to those of the PodMonitors. Prometheus is told the pods
-/// by a file, in the words of its discovery.
+/// By the page's configuration, whose labels and ports a test holds to those of the PodMonitors. Prometheus is told the
+/// pods by a file, in the words of its discovery.
 fn prometheus_finds_the_operators_pods(terminal: &Terminal) {
     if !needs(Need::Tool(&["promtool", "--version"]), "there is no promtool") {
         return;

@@ -1,5 +1,5 @@
-//! The klusterlet operator's own Deployments in its modes Singleton and Default, with OCM's images and with ours in turn:
-//! neither agent requests a certificate or writes what the other applied.
+//! The klusterlet operator's own Deployments in its modes Singleton and Default, with OCM's images and with ours in
+//! turn: neither agent requests a certificate or writes what the other applied.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 

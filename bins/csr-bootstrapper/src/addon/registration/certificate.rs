@@ -23,8 +23,8 @@ use crate::{
     identity::{CLUSTER_NAME, said},
 };
 
-/// Does what is due for the certificate of one registration; returns when to come again if nothing changes. A certificate
-/// of the former default user, if there is one, keeps its user at renewal.
+/// Does what is due for the certificate of one registration; returns when to come again if nothing changes. A
+/// certificate of the former default user, if there is one, keeps its user at renewal.
 pub(super) fn sync(
     certificate: &mut Certificate,
     template: &CsrTemplate,

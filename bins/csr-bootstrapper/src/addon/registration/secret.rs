@@ -1,5 +1,6 @@
-//! Controller of one registration's Secret: OCM's secretController (ocm `pkg/registration/register/secret_controller.go`).
-//! It stores the Secret's name first, then writes the Secret, and removes the name last.
+//! Controller of one registration's Secret: OCM's secretController (ocm
+//! `pkg/registration/register/secret_controller.go`). It stores the Secret's name first, then writes the Secret, and
+//! removes the name last.
 
 use std::time::Instant;
 
@@ -64,8 +65,8 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Saves `values` and the cluster's name with a single write. A Secret that is not as it was read is not written: it may
-    /// be another one's by now.
+    /// Saves `values` and the cluster's name with a single write. The server refuses it if the Secret has changed since
+    /// it was read: it may belong to somebody else by now.
     pub(super) fn save(&mut self, mut values: SecretValues) -> Result<()> {
         values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
         let (client, target) = (cluster_of(self.agent, self.name.hosted), self.name.target());
@@ -165,8 +166,8 @@ impl SecretController {
     }
 }
 
-/// The reason why a Secret must not be written or deleted, as the predicate of a sentence about it: one with data has to
-/// be this cluster's, by its `cluster-name`.
+/// The reason why a Secret must not be written or deleted, as the predicate of a sentence about it: one with data has
+/// to be this cluster's, by its `cluster-name`.
 fn conflict(
     agent: &Agent,
     name: &RegistrationSecret,
@@ -220,7 +221,7 @@ fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<I
     Ok(Instant::now() + Stop::SLICE)
 }
 
-/// Deletes the Secret if it still is as it was read, or only the credential in it if somebody put more there.
+/// Deletes the Secret if it has not changed since it was read, or only the credential in it if somebody put more there.
 fn delete(client: &Client, target: &Target<'_>, secret: &Value) -> Result<()> {
     let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
     if keys.any(|key| !KEYS.contains(&key.as_str())) {

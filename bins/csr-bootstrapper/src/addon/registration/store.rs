@@ -30,7 +30,7 @@ pub(super) struct StoredRegistration {
     pub(super) csr: Option<String>,
 }
 
-/// The Secrets that are kept, each with the name of its add-on. What cannot be read is nobody's.
+/// The Secrets that are kept, each with the name of its add-on. Unreadable entries are left out.
 pub(in crate::addon) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
     let stored = data.keys().filter_map(|key| stored(data, key));
     stored.map(|stored| (stored.secret, stored.addon)).collect()
@@ -58,7 +58,7 @@ pub(super) fn write(
     registration: Option<(&str, Option<&CertificateRequest>)>,
 ) -> Result<()> {
     match store.write(&values(secret, registration)) {
-        // The loop of the other cluster has written of its own Secrets.
+        // The loop of the other cluster has written its own entries.
         Err(Error::Conflict(_) | Error::AlreadyExists(_)) => {
             store.refresh()?;
             store.write(&values(secret, registration))

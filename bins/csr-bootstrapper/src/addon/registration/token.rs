@@ -72,8 +72,8 @@ impl TokenClaims {
     }
 }
 
-/// The claims of the token in a Secret with this content, and the time until it is due, if it is one of the ServiceAccount
-/// of this uid; or else why another one is needed, as the predicate of a sentence about the Secret.
+/// The claims of the token in a Secret with this content, and the time until it is due, if it is one of the
+/// ServiceAccount of this uid; or else why another one is needed, as the predicate of a sentence about the Secret.
 fn usable(
     data: &Data,
     uid: &str,

@@ -92,7 +92,7 @@ fn addon_lease_fresh_stale_and_gone() {
         (Some(lease(ago(299))), updated),
         (Some(lease(ago(300))), stopped),
         (Some(lease(ago(3600))), stopped),
-        // Of a clock that is ahead.
+        // A clock that is ahead.
         (Some(lease(now() + Duration::from_secs(3600))), updated),
         // Upstream's agent crashes without a renewTime.
         (Some(created(10)), updated),

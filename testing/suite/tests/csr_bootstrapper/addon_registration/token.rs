@@ -10,8 +10,8 @@ use crate::support::grant;
 
 const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
-/// Waits until the hub's addon-manager has made the ServiceAccount, as it does once an add-on says that it wants tokens,
-/// or has made it again.
+/// Waits until the hub's addon-manager has made the ServiceAccount, as it does once an add-on says that it wants
+/// tokens, or has made it again.
 fn wait_for_infrastructure(spoke: &Spoke) {
     if !real() {
         return play_infrastructure(spoke);

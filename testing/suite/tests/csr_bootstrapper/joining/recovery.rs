@@ -17,8 +17,8 @@ use crate::{
     support::make_cluster,
 };
 
-// Of upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`), a bootstrap kubeconfig alone is in
-// smoke/join.rs, both in restart.rs, an expired credential in certificate/clock.rs.
+// Of upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`), a bootstrap kubeconfig alone
+// is in smoke/join.rs, both in restart.rs, an expired credential in certificate/clock.rs.
 #[test]
 fn good_credential_needs_no_bootstrap_kubeconfig() {
     let (spoke, mut sidecar) = joined("start-3");

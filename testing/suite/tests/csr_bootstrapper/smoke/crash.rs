@@ -84,8 +84,8 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
     held
 }
 
-/// Kills at each write to either cluster, of which there are at least so many; also where the write arrives after the next
-/// start.
+/// Kills at each write to either cluster, of which there are at least so many; also where the write arrives after the
+/// next start.
 #[track_caller]
 fn kill_at_every_write(work: Work, least: [usize; 2]) {
     if !needs(Need::Embedded, "faults are asked for") {

@@ -61,7 +61,8 @@ fn cluster_joins_with_a_bootstrap_kubeconfig_file() {
     assert_eq!(roles(&spoke), ["bootstrap"]);
 }
 
-// ocm spokecluster_autoapproval_test.go:26; `pkg/registration/register/common.go:37-64` and `secret_controller.go:176-184`
+// ocm spokecluster_autoapproval_test.go:26; `pkg/registration/register/common.go:37-64` and
+// `secret_controller.go:176-184`
 #[test]
 fn trusted_cluster_joins_alone_with_the_go_agents_secret() {
     let spoke = Spoke::auto("join-secret");

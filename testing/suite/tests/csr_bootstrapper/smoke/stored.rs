@@ -1,5 +1,5 @@
-//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, stored without an answer,
-//! or stored for a CSR that cannot be read.
+//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, stored without an
+//! answer, or stored for a CSR that cannot be read.
 
 use dev_apiserver::{Action, Rule};
 use suite::{
@@ -81,7 +81,8 @@ fn lost_answers_of_a_join_make_no_second_request() {
     no_key_alone(&spoke);
 }
 
-/// Every way to look at CSRs fails, for the program that runs and for the next one, which knows the request by its Secret.
+/// Every way to look at CSRs fails, for the program that runs and for the next one, which knows the request by its
+/// Secret.
 #[test]
 fn unreadable_request_is_not_taken_for_absent() {
     if !needs(Need::Embedded, "faults are asked for") {

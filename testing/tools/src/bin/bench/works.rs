@@ -1,5 +1,5 @@
-//! A hub full of ManifestWorks, for OCM's klusterlet agent and for ours in mode Singleton, one after the other on the same
-//! real servers: how soon all are applied, what an edit on the hub takes then, and the memory.
+//! A hub full of ManifestWorks, for OCM's klusterlet agent and for ours in mode Singleton, one after the other on the
+//! same real servers: how soon all are applied, what an edit on the hub takes then, and the memory.
 
 use std::{
     thread,

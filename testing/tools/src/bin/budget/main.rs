@@ -1,5 +1,5 @@
-//! `make budget`: what the programs cost, against the limits that they promise to keep. `budget quick` looks at files, and
-//! at what each program takes at rest and when it ends; the rest strains them for minutes.
+//! `make budget`: what the programs cost, against the limits that they promise to keep. `budget quick` looks at files,
+//! and at what each program takes at rest and when it ends; the rest strains them for minutes.
 
 mod bootstrapper;
 mod capacity;

@@ -24,8 +24,8 @@ pub(super) struct World {
     pub(super) namespace: Option<Namespace>,
     /// Somebody else's object is in the namespace.
     pub(super) foreign: bool,
-    /// For the invariants alone: others have had something in it, or a source went that nothing held, whose end need not
-    /// be noticed.
+    /// For the invariants alone: others have had something in it, or a source went that nothing held, whose end need
+    /// not be noticed.
     pub(super) used: bool,
     pub(super) process: Option<Process>,
     /// Which clusters the remotes are known to be.
