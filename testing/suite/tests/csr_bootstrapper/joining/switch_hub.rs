@@ -13,11 +13,42 @@ use suite::{
 
 use crate::{
     joining::{
-        support::roles,
+        support::{gives_signs, roles},
         two_hubs::{SECONDS, TwoHubs},
     },
     support::beats_again,
 };
+
+// ocm spokeagent_switch_hub_test.go: hub1 is down and timeout
+#[test]
+fn hub_that_is_down_is_left_after_the_timeout() {
+    if !needs(Need::Embedded, "requests to the hub that was left are counted") {
+        return;
+    }
+    let mut stage = TwoHubs::new("switch-down", Bootstrap::Manual);
+    let mut agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
+    stage.spoke.hub_relay.set(Way::Closed);
+    let second = stage.second.clone();
+    // The selection follows the heartbeat.
+    let request = within(10, "it asks hub2", || second.open_csr(&stage.spoke.cluster));
+    second.approve_csr(&request);
+    second.accept(&stage.spoke.cluster);
+    let old = stage.is_on_second(&agent);
+    agent.wait_for("took no heartbeat for 3 s");
+    // hub1 is back, which is no reason to leave hub2, or to send anything to hub1.
+    let users = [stage.spoke.user(), stage.spoke.how.user()];
+    let asked = || {
+        let all = old.cluster.server().requests();
+        all.iter().filter(|it| users.contains(&it.user)).count()
+    };
+    let before = asked();
+    stage.spoke.hub_relay.set(Way::Open);
+    gives_signs(&stage.spoke);
+    stays("it stays on hub2", || {
+        stage.spoke.count_events("BootstrapSelected") == 2 && asked() == before
+    });
+    assert!(agent.alive(), "{}", agent.log());
+}
 
 /// Bootstrap tokens live for hours, and certificates are renewed without them.
 #[test]
