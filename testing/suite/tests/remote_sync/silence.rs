@@ -56,7 +56,7 @@ fn a_hub_without_identity_is_reported_once() {
     eventually("all is well", || {
         is_ready(&sidecar, &WIDGETS.flag()) && pairs(&sidecar, "hub", "insync") == 1.0
     });
-    assert!(!remark(&sidecar, "identity (hub)"));
+    eventually("the next probe clears the remark", || !remark(&sidecar, "identity (hub)"));
 }
 
 /// A webhook, say, denies in the words of a conflict, or of a test that failed in a patch.
