@@ -6,7 +6,7 @@ use apiclient::{client::Client, log_object, resource::Resource, time::micro_time
 use log::Level;
 use serde_json::{Value, json};
 
-use super::status::AVAILABLE;
+use super::health::AVAILABLE;
 use crate::conditions::has;
 
 /// The hub lets an agent create Events by this API alone (ocm

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::conditions::Condition;
 
+pub(super) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
 const FAILURE_THRESHOLD: Duration = Duration::from_secs(20);

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     MANAGED_CLUSTERS, accepted, clocks_differ, event,
-    health::{ApiServerHealth, Probes},
+    health::{AVAILABLE, ApiServerHealth, Probes},
     wanted_by,
 };
 use crate::{
@@ -32,7 +32,6 @@ use crate::{
     state::HubSession,
 };
 
-pub(super) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 const JOINED: &str = "ManagedClusterJoined";
 
 /// The parts of the ManagedCluster that are written, in a sentence.
@@ -210,8 +209,8 @@ struct SpokeStatus<'a> {
 ///
 /// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
 /// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
-/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
-/// unhealthy spoke stays as it is.
+/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The hub
+/// keeps the version of an unhealthy spoke.
 fn differences(cluster: &Value, spoke: SpokeStatus<'_>, now: SystemTime) -> Map<String, Value> {
     let known = &cluster["status"];
     let accepted = accepted(cluster) && !clocks_differ(cluster);
