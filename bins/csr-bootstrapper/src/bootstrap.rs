@@ -22,7 +22,7 @@ pub(crate) struct BootstrapKubeconfig {
     pub(crate) config: ClusterConfig,
 }
 
-/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why there is no valid one.
+/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why none is valid.
 pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, String>;
 
 impl BootstrapKubeconfig {
@@ -124,7 +124,7 @@ impl Agent {
         }
     }
 
-    /// Why there is no bootstrap kubeconfig, or why no other hub can be selected.
+    /// Why no bootstrap kubeconfig is valid, or why no other hub can be selected.
     pub(crate) fn bootstrap_error(&self) -> Option<String> {
         if let Some(error) = self.read(|state| state.selection_error.clone()) {
             return Some(format!("no hub can be selected: {error}"));

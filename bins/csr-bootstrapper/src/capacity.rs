@@ -11,7 +11,7 @@ static NODES: Resource = Resource::v1("", "nodes", "Node");
 
 /// More nodes than Kubernetes is made for (5,000) cost more memory than the sum is worth.
 const MAX_NODES: usize = 20_000;
-/// Memory limit for the resources of all nodes, in bytes; those of one need some 200.
+/// Memory limit for the resources of all nodes, in bytes; a node needs some 200.
 const MAX_TOTAL_LENGTH: usize = 8 << 20;
 
 type ResourceList = BTreeMap<String, String>;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 
-/// More claims than this are left alone: each costs memory.
+/// More claims than this are ignored: each costs memory.
 pub(crate) const MAX_CLAIMS: usize = 1000;
 /// All claims but those that are meant to stay on the spoke (ocm
 /// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
@@ -64,8 +64,8 @@ impl ClaimKind {
     }
 }
 
-/// The claims in `stores` together, those of a later one in place of earlier ones; `None` while those of one are not
-/// known, and without stores.
+/// The claims in `stores` together; a later store's claim replaces an earlier one's. `None` while a store does not know
+/// its claims, and without stores.
 pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> Option<Claims> {
     let mut together = None;
     for store in stores {

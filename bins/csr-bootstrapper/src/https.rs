@@ -67,7 +67,7 @@ fn server_config(
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![CertificateDer::from(certificate)], key)?;
-    // A probe comes each 10 s and starts anew: sessions would only cost memory.
+    // A kubelet probes each 10 s and resumes no session: these would only cost memory.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

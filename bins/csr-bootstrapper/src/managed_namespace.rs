@@ -26,7 +26,7 @@ use crate::{
     state::HubSession,
 };
 
-/// More namespaces than this are left alone: each costs memory, and a request.
+/// More namespaces than this are ignored: each costs memory, and a request.
 pub(crate) const MAX_NAMESPACES: usize = 500;
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
@@ -126,7 +126,7 @@ fn wanted(cluster: &Value) -> BTreeSet<String> {
     names.filter(|name| valid_label(name)).take(MAX_NAMESPACES).map(str::to_owned).collect()
 }
 
-/// Labels a namespace; creates one that the hub manages.
+/// Labels a namespace; creates a managed one.
 fn put_label(spoke: &Client, name: &str, label: &str, managed: bool) -> Result<()> {
     let (target, value) = (NAMESPACES.cluster_object(name), if managed { "true" } else { "false" });
     let labels = json!({label: value});

@@ -1,5 +1,5 @@
-//! Threads of the program: those of the sources, then, once the agent's names are known, the credential's and those
-//! that report to the hub. Only the leader of the replicas works.
+//! Threads of the program: the sources', then, once the agent's names are known, the credential's and the threads that
+//! report to the hub. Only the leader of the replicas works.
 
 use std::{
     sync::{
@@ -61,7 +61,7 @@ pub struct Program {
 ///
 /// # Errors
 /// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the lead, and
-/// with `-once` the reason why there is no credential.
+/// with `-once` the reason why the credential is missing.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);

@@ -88,7 +88,7 @@ impl CertificateRequest {
         Self::of_key(key, template).ok_or_else(|| no_key(()))
     }
 
-    /// The request of `template` with this key; `None` if that is no P-256 key.
+    /// The request of `template` with this key; `None` for any other than a P-256 key.
     pub fn of_key(key: Zeroizing<String>, template: &CsrTemplate) -> Option<Self> {
         let content = content(template, pair(&key)?.public_key().as_ref());
         let name = format!("{}{}", template.name_prefix, &sha256(&content)[..16]);
@@ -133,7 +133,7 @@ impl CertificateRequest {
         }))
     }
 
-    /// PEM of PKCS #10, signed anew.
+    /// PEM of PKCS #10 with a new signature.
     pub fn pem(&self) -> Result<String> {
         let pair = pair(&self.key).ok_or_else(|| no_key(()))?;
         let signature = pair.sign(&SystemRandom::new(), &self.content).map_err(no_key)?;

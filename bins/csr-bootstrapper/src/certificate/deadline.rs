@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::clocks::Clocks;
 
-/// The Go agent renews when less than 20 to 25 % of the lifetime is left, drawn anew at each check (ocm
+/// The Go agent renews when less than 20 to 25 % of the lifetime is left, drawn at each check (ocm
 /// `pkg/registration/register/csr/csr.go:484-530`).
 const LEAST_LEFT: f64 = 0.20;
 const SPREAD: f64 = 0.05;
@@ -31,8 +31,8 @@ fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> SystemTime {
     end - length(begin, end).mul_f64(LEAST_LEFT + SPREAD * drawn(pem))
 }
 
-/// The time until the next certificate after the `chain` in `pem`; zero when it is due. The last one that this
-/// process `obtained` is used for a while in any case.
+/// The time until the next certificate after the `chain` in `pem`; zero when it is due. This
+/// process uses the last one that it `obtained` for a while in any case.
 pub(crate) fn due_in(
     pem: &[u8],
     chain: &[X509Certificate],

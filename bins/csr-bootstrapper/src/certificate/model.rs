@@ -1,6 +1,6 @@
 //! Model of a certificate: every order of requests, crashes, lost answers, foreign steps between two calls, answers of
 //! the hub and clock jumps, up to a number of troubles. `Certificate::sync`, `validate` and `identity::resolve` are the
-//! real ones; both clusters are those of `world`, which `calls` gives to the certificate as its `Io`.
+//! real ones; `world` has both clusters, which `calls` gives to the certificate as its `Io`.
 //!
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 

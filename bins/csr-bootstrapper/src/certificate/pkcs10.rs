@@ -1,4 +1,4 @@
-//! PKCS #10: the bytes of a certificate request (RFC 2986), and those of a certificate that signs itself (RFC 5280).
+//! PKCS #10: the bytes of a certificate request (RFC 2986), and of a certificate that signs itself (RFC 5280).
 
 use super::csr::{CsrTemplate, Subject};
 

@@ -90,9 +90,8 @@ const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
 pub const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 
-/// Validates `data` for the agent `names`, and compares the hub with that of the `bootstrap` kubeconfig, if there
-/// is one. The rules are those of ocm `pkg/registration/register/common.go:86-145`, and that key and certificate
-/// belong together.
+/// Validates `data` for the agent `names`, and compares the hub with the `bootstrap` kubeconfig's, if there is one.
+/// The rules are ocm's (`pkg/registration/register/common.go:86-145`), and that key and certificate belong together.
 pub fn validate(
     data: &Data,
     bootstrap: Option<&Hub>,

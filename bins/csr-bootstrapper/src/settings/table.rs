@@ -1,6 +1,6 @@
 //! Flag table: the registration agent's flags and defaults (ocm `pkg/common/options`,
-//! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), those of its flags
-//! that have no effect here, and this program's own.
+//! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), its flags without
+//! an effect here, and this program's own.
 
 use sidecar::{
     flag_rows,

@@ -122,7 +122,7 @@ fn hosted_addon_has_its_lease_on_the_management_cluster() {
     assert!(message.contains("No lease found on hosting cluster \"hosting1\""), "{message}");
     renew(&stage.managed, &namespace, &seconds_ago(0));
     told(stage, "True");
-    // The one that runs on the spoke has its Lease there.
+    // An add-on that runs on the spoke has its Lease there.
     stage.hub.delete_addon(&stage.cluster, ADDON);
     stage.hub.add_addon(&stage.cluster, ADDON, &namespace);
     told(stage, "Unknown");

@@ -128,7 +128,7 @@ impl Io for AddOnIo<'_> {
         self.step.session.csrs.forget(name);
     }
 
-    /// As in upstream there is no `agent-name`.
+    /// Upstream writes no `agent-name` either.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = values_of(issued);
         if self.template.signer == KUBE_API_SERVER_CLIENT {

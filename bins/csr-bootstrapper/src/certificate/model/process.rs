@@ -28,7 +28,7 @@ use crate::{
 /// The first wait after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A process, as it is between two turns of its loop.
+/// A process between two turns of its loop.
 #[derive(Clone, Hash)]
 pub(super) struct Process {
     certificate: Certificate,
@@ -65,7 +65,7 @@ impl Registration {
             });
             return;
         };
-        // Until it has read the Secret there is no loop.
+        // The loop starts once the process has read the Secret.
         if process.credential.is_none() {
             return;
         }

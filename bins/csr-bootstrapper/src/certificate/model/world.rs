@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// Troubles that are not those of a request.
+    /// Troubles outside of requests.
     pub(super) fn troubled_steps(&self, steps: &mut Steps) {
         let mut trouble = |event: &'static str, change: &dyn Fn(&mut Self)| {
             self.step(steps, false, event, |world| {

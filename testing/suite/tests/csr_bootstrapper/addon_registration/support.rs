@@ -82,7 +82,7 @@ pub(crate) fn certificate(
     })
 }
 
-/// Waits until there is no such Secret.
+/// Waits until the Secret is gone.
 #[track_caller]
 pub(crate) fn gone(cluster: &Cluster, namespace: &str, name: &str) {
     let target = SECRETS.object(namespace, name);

@@ -91,10 +91,10 @@ pub(crate) fn wait_for_another(spoke: &Spoke, before: &Data) -> Data {
     })
 }
 
-/// Waits until the kubeconfig in the Secret is another one, next to the same certificate, with no request for that.
+/// Waits until the kubeconfig in the Secret differs, next to the same certificate, without a request.
 #[track_caller]
 pub(crate) fn repaired(spoke: &Spoke, sidecar: &mut Sidecar, before: &Data) -> Data {
-    let now = eventually("the kubeconfig is written anew", || {
+    let now = eventually("another kubeconfig is written", || {
         let now = spoke.credential()?;
         (now["kubeconfig"] != before["kubeconfig"]).then_some(now)
     });

@@ -35,7 +35,7 @@ fn hub_that_is_down_is_left_after_the_timeout() {
     second.accept(&stage.spoke.cluster);
     let old = stage.is_on_second(&agent);
     agent.wait_for("took no heartbeat for 3 s");
-    // hub1 is back, which is no reason to leave hub2, or to send anything to hub1.
+    // hub1 is back: the agent neither leaves hub2 for it, nor sends it anything.
     let users = [stage.spoke.user(), stage.spoke.how.user()];
     let asked = || {
         let all = old.cluster.server().requests();

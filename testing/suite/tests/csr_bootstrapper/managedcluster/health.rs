@@ -63,7 +63,7 @@ fn slow_failing_api_server_is_reported_after_20_s() {
         message = available(&spoke).2;
     }
     assert!(message.starts_with(ILL), "{message}");
-    assert_eq!(agent.ask("/healthz").0, 200, "that is no fault of this process");
+    assert_eq!(agent.ask("/healthz").0, 200, "this process has no fault");
     assert_eq!(agent.ask("/readyz").0, 200);
     let version = cluster(&spoke)["status"]["version"]["kubernetes"].clone();
     assert!(version.is_string(), "the version is not taken back");
