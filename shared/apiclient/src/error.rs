@@ -100,3 +100,11 @@ impl From<ConfigError> for Error {
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The object that was read, or `None` if it does not exist.
+pub fn optional<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(Error::NotFound(_)) => Ok(None),
+        found => found.map(Some),
+    }
+}

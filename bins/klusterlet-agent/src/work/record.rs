@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use apiclient::{
     api::parse,
     client::Preconditions,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     resource::Target,
 };
 use serde_json::{Value, json};
@@ -23,11 +23,8 @@ use super::{
 };
 
 pub(crate) fn read_record(io: &mut dyn WorkIo, name: &str) -> Result<Option<AppliedManifestWork>> {
-    match io.get(Side::Managed, &APPLIED_MANIFEST_WORKS.cluster_object(name)) {
-        Ok(object) => parse_record(object).map(Some),
-        Err(Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let record = io.get(Side::Managed, &APPLIED_MANIFEST_WORKS.cluster_object(name));
+    optional(record)?.map(parse_record).transpose()
 }
 
 pub(crate) fn create_record(

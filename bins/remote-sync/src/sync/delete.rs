@@ -9,7 +9,7 @@ use std::{
 
 use apiclient::{
     client::{Patch, Preconditions},
-    error::{Error, Result},
+    error::{Error, Result, optional},
     lock::lock,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Target},
 };
@@ -141,11 +141,8 @@ impl PairContext<'_> {
 
     /// Reads an object on the source's cluster; `None` if it is absent.
     fn is_terminating(&self, place: &Target<'_>) -> Result<Option<bool>> {
-        match self.source.ask(&|client| client.get(place)) {
-            Ok(object) => Ok(Some(object["metadata"]["deletionTimestamp"].is_string())),
-            Err(Error::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let object = optional(self.source.ask(&|client| client.get(place)))?;
+        Ok(object.map(|object| object["metadata"]["deletionTimestamp"].is_string()))
     }
 }
 

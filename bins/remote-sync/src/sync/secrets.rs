@@ -4,7 +4,7 @@
 use std::ops::ControlFlow::{Break, Continue};
 
 use apiclient::{
-    error::{Error, Result},
+    error::{Error, Result, optional},
     resource::{SECRETS, Target},
 };
 use log::Level;
@@ -53,7 +53,7 @@ impl PairContext<'_> {
         attempt.secrets_tried.push(index);
         let name = &self.context.settings.secrets[index];
         let from = SECRETS.object(&self.target.namespace, name);
-        let Some(secret) = found(self.target.ask(&|client| client.get(&from)))? else {
+        let Some(secret) = optional(self.target.ask(&|client| client.get(&from)))? else {
             return Ok(Continue(()));
         };
         let known = self.context.reader.secret(&secret).ok_or_else(|| odd(&from))?;
@@ -69,7 +69,7 @@ impl PairContext<'_> {
         // With the suffix that the source has.
         let to = self.remote.names.source("", name).1;
         let place = SECRETS.object(&self.source.namespace, &to);
-        let there = found(self.source.ask(&|client| client.get(&place)))?;
+        let there = optional(self.source.ask(&|client| client.get(&place)))?;
         let standing = there.as_ref().map(|it| SecretStanding::of(it, &secret, &owner, keys));
         if !secret::is_uploaded(&secret) {
             return Err(Error::Invalid(format!(
@@ -106,13 +106,5 @@ impl PairContext<'_> {
             Err(Error::AlreadyExists(sentence)) => Err(Error::Conflict(sentence)),
             created => created,
         }
-    }
-}
-
-/// `None` for an object that does not exist.
-fn found(read: Result<Value>) -> Result<Option<Value>> {
-    match read {
-        Err(Error::NotFound(_)) => Ok(None),
-        found => found.map(Some),
     }
 }
