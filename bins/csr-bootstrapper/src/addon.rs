@@ -1,7 +1,7 @@
 //! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews, and the
 //! credentials that the agent needs on the hub.
 
-mod managed_cluster_addon;
+pub(crate) mod managed_cluster_addon;
 mod registration;
 mod status;
 
@@ -12,12 +12,7 @@ use std::{
 };
 
 use apiclient::{
-    client::Client,
-    controller,
-    error::Result,
-    reflector::{Lookup, Store},
-    resource::Resource,
-    stop::Stop,
+    client::Client, controller, error::Result, reflector::Lookup, resource::Resource, stop::Stop,
     watch::Selection,
 };
 use serde_json::Value;
@@ -28,10 +23,7 @@ use self::{
     registration::{AddOnContext, RegistrationSecret, SecretController, desired, stored},
     status::AddOnReporter,
 };
-use crate::{
-    agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
-    next_attempt::NextAttempt, state::HubSession,
-};
+use crate::{agent::Agent, managedcluster::accepted, next_attempt::NextAttempt, state::HubSession};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -40,20 +32,12 @@ static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
     "managedclusteraddons",
     "ManagedClusterAddOn",
 );
-/// The most add-ons that are kept: each costs memory, and a hub may list any number.
-const MAX_ADDONS: usize = 500;
-/// Nor may all their registrations weigh more: a few add-ons could fill the memory, and the store, otherwise.
-const MAX_TOTAL_WEIGHT: usize = 256 << 10;
 /// Leases and Secrets are read this often: upstream's AddOnLeaseControllerSyncInterval. A watch would need the right to
 /// list all Secrets of a namespace.
 const READ_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The readable add-ons, by name.
 type AddOns = BTreeMap<String, Arc<AddOn>>;
-
-pub(crate) fn store() -> Store<Arc<AddOn>> {
-    Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_WEIGHT, |addon| addon.weight)
-}
 
 /// Starts the watch of add-ons, and a loop for each cluster that their agents run on: neither waits for the other.
 pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
@@ -74,13 +58,14 @@ fn follow(agent: &Agent) {
             waits.then(|| Instant::now() + Stop::SLICE)
         });
         let selection = Selection::all(MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster));
-        let parse = |object: Value| AddOn::of(&object, apart).map(Arc::new);
-        agent.reflect(&session.addons, &session.client, &selection, &session.stop, parse);
+        let mut parse = |object: Value| AddOn::of(&object, apart).map(Arc::new);
+        let (client, stop) = (&session.client, &session.stop);
+        session.addons.run(client, &selection, stop, &mut parse, &mut || agent.stop.wake());
     }
 }
 
 fn run(agent: &Agent, hosted: bool) {
-    let mut store = RequestStore::new(agent, agent.settings.registrations_secret());
+    let mut store = agent.request_store(agent.settings.registrations_secret());
     while let Some(session) = agent.next_session() {
         let mut controller = AddOnController {
             hosted,

@@ -20,7 +20,6 @@ use apiclient::{
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sidecar::{
     client::{cluster_of_file, own_cluster},
@@ -29,11 +28,12 @@ use sidecar::{
 };
 
 use crate::{
-    bootstrap::SourceResult,
     capacity::{self, NodeResources},
+    certificate::store::RequestStore,
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
-    run::Program,
+    hub::SourceResult,
+    program::Program,
     settings::Settings,
     state::{CertificateStatus, HubSession, SharedState},
 };
@@ -124,30 +124,6 @@ impl Agent {
         report(&mut lock(&self.state).status);
     }
 
-    /// Keeps the selected objects in `store` until `stop` is raised, and wakes whoever waits for a change.
-    pub(crate) fn reflect<K: DeserializeOwned, T: Clone + PartialEq>(
-        &self,
-        store: &Store<T>,
-        client: &Client,
-        selection: &Selection<'_>,
-        stop: &Stop,
-        mut parse: impl FnMut(K) -> Option<T>,
-    ) {
-        let mut was_partial = false;
-        store.run(client, selection, stop, &mut parse, &mut || {
-            let is_partial = store.is_partial();
-            if is_partial && !was_partial {
-                let first = store.first_invalid().unwrap_or_default();
-                log_object!(
-                    Level::Warn, selection.target, invalid = first;
-                    "ignoring some objects: too many, too large or invalid"
-                );
-            }
-            was_partial = is_partial;
-            self.stop.wake();
-        });
-    }
-
     pub(crate) fn heartbeat(&self) -> RenewalStatus {
         lock(&self.heartbeat).clone()
     }
@@ -197,6 +173,10 @@ impl Agent {
 
     fn requester_clock(&self) -> Option<ServerClock> {
         self.read(|state| state.requester.clone())?.client.clock()
+    }
+
+    pub(crate) fn request_store(&self, name: String) -> RequestStore {
+        RequestStore::new(self.management.clone(), self.settings.namespace.clone(), name)
     }
 
     pub(crate) fn credential(&self) -> Target<'_> {
@@ -271,6 +251,6 @@ pub(crate) fn hub_client(
 
 pub(crate) fn follow_credential(agent: &Agent) {
     let (selection, management) = (Selection::all(agent.credential()), &agent.management);
-    let parse = |secret: Value| Some(Arc::new(secret));
-    agent.reflect(&agent.credential, management, &selection, &agent.stop, parse);
+    let (stop, mut parse) = (&agent.stop, |secret: Value| Some(Arc::new(secret)));
+    agent.credential.run(management, &selection, stop, &mut parse, &mut || stop.wake());
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use apiclient::{api::Node, reflector::Store, resource::Resource, watch::Selection};
+use apiclient::{
+    api::Node, client::Client, reflector::Store, resource::Resource, stop::Stop, watch::Selection,
+};
 use serde_json::{Map, Value, json};
-
-use crate::agent::Agent;
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
@@ -34,9 +34,9 @@ pub(crate) fn store() -> Store<NodeResources> {
     Store::new(MAX_NODES).weighing_at_most(MAX_TOTAL_LENGTH, |node| node.len())
 }
 
-pub(crate) fn follow(agent: &Agent) {
+pub(crate) fn follow(nodes: &Store<NodeResources>, spoke: &Client, stop: &Stop) {
     let selection = Selection::all(NODES.everywhere());
-    agent.reflect(&agent.nodes, agent.spoke(), &selection, &agent.stop, resources);
+    nodes.run(spoke, &selection, stop, &mut { resources }, &mut || stop.wake());
 }
 
 /// The resources of `node`; `None` if they cannot be read. One that takes no pods has nothing allocatable.

@@ -3,12 +3,12 @@
 //! `sync.rs` requests, awaits and saves a certificate over the trait [`Io`], for the cluster and for each add-on.
 //! `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io` too.
 
-mod cluster;
+pub(crate) mod cluster;
 pub mod csr;
 pub mod csr_status;
 pub(crate) mod csrs;
 pub(crate) mod deadline;
-mod manager;
+pub(crate) mod manager;
 pub(crate) mod pacing;
 pub mod pkcs10;
 pub(crate) mod store;
@@ -21,13 +21,8 @@ use apiclient::error::Result;
 use log::Level;
 use serde_json::Value;
 
+pub(crate) use self::csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT};
 use self::validate::{Need, Validation};
-pub(crate) use self::{
-    cluster::HUB_SERVER,
-    csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT, Subject},
-    manager::CertificateManager,
-    sync::Certificate,
-};
 use crate::{clocks::Clocks, hub::Hub};
 
 /// The requester's view of both clusters.

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use apiclient::{
     api::ClusterClaim,
+    client::Client,
     error::Error,
     reflector::Store,
     resource::Resource,
+    stop::Stop,
     watch::{self, Selection},
 };
 use serde_json::{Value, json};
-
-use crate::agent::Agent;
 
 /// More claims than this are ignored: each costs memory.
 pub(crate) const MAX_CLAIMS: usize = 1000;
@@ -105,23 +105,23 @@ impl ClaimRules {
 }
 
 /// Keeps the claims in their store; while they cannot be read, what the hub has of them stays.
-pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
-    let (spoke, all) = (agent.spoke(), Selection::all(kind.resource().everywhere()));
+pub(crate) fn follow(store: &Store<String>, kind: ClaimKind, spoke: &Client, stop: &Stop) {
+    let all = Selection::all(kind.resource().everywhere());
     let selection = Selection { labels: SELECTOR, ..all };
     let one = Selection { page: 1, ..selection };
     // The kinds come with OCM's operator, or never. The watch reports other failures.
     while let Err(Error::NotServed(_)) =
-        watch::list(spoke, &one, &agent.stop, &mut |_| ControlFlow::Break(()))
+        watch::list(spoke, &one, stop, &mut |_| ControlFlow::Break(()))
     {
         let name = kind.name();
         log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
-        if agent.stop.wait(RETRY_INTERVAL) {
+        if stop.wait(RETRY_INTERVAL) {
             return;
         }
     }
-    let parse =
+    let mut parse =
         |claim: ClusterClaim| Some(claim.spec.value).filter(|value| value.len() <= MAX_VALUE);
-    agent.reflect(&agent.claims[&kind], spoke, &selection, &agent.stop, parse);
+    store.run(spoke, &selection, stop, &mut parse, &mut || stop.wake());
 }
 
 #[cfg(test)]

@@ -1,10 +1,17 @@
 //! Hub of a kubeconfig: its server without the user, which a hub's credential has in common with the
 //! kubeconfig that requested it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::{CurrentCluster, error::Result, quoted, secret::Data};
+use kubeconfig::{
+    CurrentCluster,
+    config::{Auth, ClusterConfig, KeyPair},
+    error::Result,
+    quoted,
+    secret::{self, Data},
+};
+use serde_json::Value;
 
 /// The cluster of the current context, with its fields as written.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -116,6 +123,31 @@ users:
     {user}
 "
         )
+    }
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct BootstrapKubeconfig {
+    pub(crate) hub: Hub,
+    pub(crate) config: ClusterConfig,
+}
+
+/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why none is valid.
+pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, String>;
+
+impl BootstrapKubeconfig {
+    /// The connection to the hub with the agent's own identity.
+    pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
+        ClusterConfig { identity: Some(identity.clone()), auth: Auth::None, ..self.config.clone() }
+    }
+
+    pub(crate) fn of_secret(secret: &Value) -> Result<Self> {
+        let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+        let data = secret::data(secret)?;
+        Ok(Self {
+            config: kubeconfig::from_secret(name, &data)?,
+            hub: Hub::of_secret(name, &data)?,
+        })
     }
 }
 

@@ -3,13 +3,18 @@
 
 use std::time::{Duration, Instant};
 
-use apiclient::{controller, error::Result, log_object, reflector::Store, stop::Stop};
+use apiclient::{
+    controller,
+    error::{Result, optional},
+    log_object,
+    reflector::Store,
+    stop::Stop,
+};
 use kubeconfig::{config::ClusterConfig, secret};
 use log::Level;
 
 use crate::{
     agent::Agent,
-    certificate::store,
     hub::Hub,
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
@@ -242,7 +247,7 @@ impl HubController<'_> {
 /// Asks a hub with its bootstrap identity; returns whether it accepts the cluster or does not know it yet.
 fn accepts(agent: &Agent, config: ClusterConfig, cluster: &str) -> Result<bool> {
     let client = agent.requester_client("the hub", config)?;
-    let found = store::read(&client, &MANAGED_CLUSTERS.cluster_object(cluster));
+    let found = optional(client.get(&MANAGED_CLUSTERS.cluster_object(cluster)));
     client.close();
     Ok(found?.is_none_or(|cluster| accepts_client(&cluster)))
 }

@@ -8,8 +8,6 @@ use apiclient::{
 use kubeconfig::secret::Data;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::certificate::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject, csr::CLUSTER_LABEL};
-
 const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
 const ALL_CLUSTERS: &str = "system:open-cluster-management:managed-clusters";
@@ -28,20 +26,6 @@ pub struct AgentNames {
 impl AgentNames {
     pub fn user(&self) -> String {
         format!("{PREFIX}{}:{}", self.cluster, self.agent)
-    }
-
-    pub fn subject(&self) -> Subject {
-        Subject { user: self.user(), groups: self.groups().into(), units: Vec::new() }
-    }
-
-    pub fn csr_template(&self) -> CsrTemplate {
-        CsrTemplate {
-            subject: self.subject(),
-            dns_names: Vec::new(),
-            signer: KUBE_API_SERVER_CLIENT.to_owned(),
-            name_prefix: format!("{}-", self.cluster),
-            labels: vec![(CLUSTER_LABEL, self.cluster.clone())],
-        }
     }
 
     /// Its groups, sorted: the organizations of the certificate.

@@ -19,6 +19,7 @@ pub mod identity;
 mod managed_namespace;
 mod managedcluster;
 mod next_attempt;
+mod program;
 mod report;
 mod run;
 mod settings;
@@ -33,8 +34,8 @@ use sidecar::{
 
 use self::command::Command;
 pub use self::{
-    report::Duty,
-    run::{Program, run},
+    program::{Duty, Program},
+    run::run,
     settings::{NAMESPACE, Settings},
 };
 

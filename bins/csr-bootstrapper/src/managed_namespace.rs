@@ -23,11 +23,9 @@ use crate::{
     agent::Agent,
     conditions::{Condition, changed},
     digest::sha256,
-    state::HubSession,
+    state::{HubSession, MAX_NAMESPACES},
 };
 
-/// More namespaces than this are ignored: each costs memory, and a request.
-pub(crate) const MAX_NAMESPACES: usize = 500;
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
@@ -38,9 +36,9 @@ pub(crate) fn follow(agent: &Agent) {
         let selector = format!("{}=true", label(&session));
         let all = Selection::all(NAMESPACES.everywhere());
         let selection = Selection { labels: &selector, metadata_only: true, ..all };
-        let (store, spoke) = (&session.namespaces, agent.spoke());
-        let parse = |_: PartialObjectMetadata| Some(());
-        agent.reflect(store, spoke, &selection, &session.stop, parse);
+        let (store, spoke, stop) = (&session.namespaces, agent.spoke(), &session.stop);
+        let mut parse = |_: PartialObjectMetadata| Some(());
+        store.run(spoke, &selection, stop, &mut parse, &mut || agent.stop.wake());
     }
 }
 

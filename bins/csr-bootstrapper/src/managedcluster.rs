@@ -2,14 +2,14 @@
 
 mod event;
 mod health;
-mod lease;
-mod status;
+pub(crate) mod lease;
+pub(crate) mod status;
 
 use std::sync::Arc;
 
 use apiclient::{
     client::Client,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     resource::Resource,
     watch::Selection,
 };
@@ -17,8 +17,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::config::Trust;
 use serde_json::{Value, json};
 
-pub(crate) use self::{lease::run as run_heartbeat, status::run as run_status};
-use crate::{agent::Agent, certificate::store, conditions::has, identity::AgentNames};
+use crate::{agent::Agent, conditions::has, identity::AgentNames};
 
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
@@ -27,7 +26,7 @@ pub(crate) static MANAGED_CLUSTERS: Resource =
 /// ManagedCluster, `false` if there is one. Accepting it is up to the hub.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-    if store::read(client, &target)?.is_some() {
+    if optional(client.get(&target))?.is_some() {
         return Ok(false);
     }
     let bare = json!({
@@ -112,8 +111,9 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let selection = Selection::all(MANAGED_CLUSTERS.cluster_object(&session.names.cluster));
-        let parse = |cluster: Value| Some(Arc::new(cluster));
-        agent.reflect(&session.managed_cluster, &session.client, &selection, &session.stop, parse);
+        let (store, client, stop) = (&session.managed_cluster, &session.client, &session.stop);
+        let mut parse = |cluster: Value| Some(Arc::new(cluster));
+        store.run(client, &selection, stop, &mut parse, &mut || agent.stop.wake());
     }
 }
 

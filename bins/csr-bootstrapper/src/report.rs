@@ -2,11 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use apiclient::{
-    certificate,
-    client::{LIST_TIMEOUT, RequestMetrics},
-    reflector::Lookup,
-};
+use apiclient::{certificate, client::LIST_TIMEOUT, reflector::Lookup};
 use kubeconfig::secret;
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
@@ -14,7 +10,7 @@ use sidecar::{
     metrics::{CERTIFICATE_EXPIRES, Family, Metrics, timestamp},
 };
 
-use crate::{agent::Agent, files::is_published, identity::AgentNames, managedcluster::accepted};
+use crate::{agent::Agent, files::is_published, managedcluster::accepted, program::Duty};
 
 const POSTED: Family =
     Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests posted.");
@@ -30,17 +26,6 @@ const SAVED: Family = Family::gauge(
     "sidecar_certificate_saved_timestamp_seconds",
     "Time at which this process last saved a certificate, in seconds since the epoch.",
 );
-
-/// What a process does with the files of the credential besides registration.
-pub trait Duty: Send + Sync {
-    /// Works until the end of the process; `requests` counts requests to the hub.
-    fn run(self: Arc<Self>, names: &AgentNames, requests: &RequestMetrics);
-    // Its part of the endpoint, as in `sidecar::diagnostics::Report`.
-    fn healthy(&self) -> Result<(), String>;
-    fn ready(&self) -> Result<(), String>;
-    fn remarks(&self) -> Vec<String>;
-    fn add_to(&self, metrics: &mut Metrics);
-}
 
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,

@@ -30,14 +30,15 @@ use crate::{
     addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{CertificateManager, HUB_SERVER, store::RequestStore},
+    certificate::{cluster::HUB_SERVER, manager::CertificateManager, store::RequestStore},
     claim, files,
     https::HttpsSettings,
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
     next_attempt::NextAttempt,
-    report::{Duty, Reporter, ready},
+    program::{Duty, Program},
+    report::{Reporter, ready},
     settings::Settings,
     state::CredentialState,
 };
@@ -49,13 +50,6 @@ const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);
-
-pub struct Program {
-    pub name: &'static str,
-    /// The Lease of the leader election. It is upstream's, so that either program takes over from the other.
-    pub lock: &'static str,
-    pub duty: Option<Arc<dyn Duty>>,
-}
 
 /// Works until `stop` is raised, or with `-once` until the credential is there.
 ///
@@ -167,10 +161,12 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
     let threads: [(_, _, fn(&Agent)); 6] = [
         ("files", settings.write_files, files::keep),
         ("cluster", true, managedcluster::follow),
-        ("nodes", settings.report_capacity, capacity::follow),
+        ("nodes", settings.report_capacity, |agent| {
+            capacity::follow(&agent.nodes, agent.spoke(), &agent.stop)
+        }),
         ("namespaces", settings.managed_namespaces, managed_namespace::follow),
-        ("heartbeat", true, managedcluster::run_heartbeat),
-        ("status", true, managedcluster::run_status),
+        ("heartbeat", true, managedcluster::lease::run),
+        ("status", true, managedcluster::status::run),
     ];
     for (name, is_wanted, run) in threads {
         if is_wanted {
@@ -182,7 +178,9 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
         runtime::spawn_with("duty", agent, move |agent| run_duty(agent, duty, &names))?;
     }
     for &kind in agent.claims.keys() {
-        runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
+        runtime::spawn_with("claims", agent, move |agent| {
+            claim::follow(&agent.claims[&kind], kind, agent.spoke(), &agent.stop);
+        })?;
     }
     if settings.addon_management {
         addon::start(agent)?;
@@ -202,7 +200,7 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 
 /// Reads the Secret of the stored request; `None` at the end of the process.
 fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
-    let mut stored = RequestStore::new(agent, agent.settings.pending_secret());
+    let mut stored = agent.request_store(agent.settings.pending_secret());
     let mut due = NextAttempt::default();
     loop {
         agent.beat();

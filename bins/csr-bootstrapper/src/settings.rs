@@ -3,7 +3,7 @@
 mod table;
 mod values;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use apiclient::{
     election::ElectionTiming,
@@ -13,32 +13,15 @@ use kubeconfig::{Env, own_namespace};
 use sidecar::{flags::Flags, leadership};
 
 use self::table::BOOTSTRAP_SECRET;
-pub(crate) use self::table::table;
+pub(crate) use self::{
+    table::table,
+    values::{BootstrapSource, KubeClientDriver},
+};
 use crate::{
     claim::{ClaimKind, ClaimRules},
     https::HttpsSettings,
     identity::{valid_agent, valid_cluster},
 };
-
-/// How agents of add-ons get their credential for the hub's API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KubeClientDriver {
-    Csr,
-    /// A token of a ServiceAccount on the hub, for so many seconds.
-    Token {
-        lifetime: u32,
-    },
-}
-
-impl KubeClientDriver {
-    /// As `status.kubeClientDriver` has it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Csr => "csr",
-            Self::Token { .. } => "token",
-        }
-    }
-}
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
@@ -72,33 +55,6 @@ pub struct Settings {
     pub(crate) election: Option<ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
     pub(crate) once: Option<Duration>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BootstrapSource {
-    File(PathBuf),
-    /// Key `kubeconfig` of a Secret of this name in the program's namespace.
-    Secret(String),
-}
-
-impl BootstrapSource {
-    /// The Secret's name; empty for a file.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::File(_) => "",
-            Self::Secret(name) => name,
-        }
-    }
-}
-
-/// As the subject of a sentence.
-impl fmt::Display for BootstrapSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "bootstrap kubeconfig {}", path.display()),
-            Self::Secret(name) => write!(f, "bootstrap Secret {name}"),
-        }
-    }
 }
 
 /// The namespace without a flag, POD_NAMESPACE and a service account (ocm

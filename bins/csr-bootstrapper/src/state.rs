@@ -15,13 +15,15 @@ use apiclient::{
 use serde_json::Value;
 
 use crate::{
-    addon::{self, AddOn},
+    addon::managed_cluster_addon::{self, AddOn},
     certificate::csrs::CsrClient,
     conditions::Condition,
     hub::Hub,
     identity::AgentNames,
-    managed_namespace::MAX_NAMESPACES,
 };
+
+/// More namespaces than this are ignored: each costs memory, and a request.
+pub(crate) const MAX_NAMESPACES: usize = 500;
 
 #[derive(Default)]
 pub(crate) struct SharedState {
@@ -75,7 +77,7 @@ impl HubSession {
             managed_cluster: Store::new(1),
             // The hub may have managed as many before as it manages.
             namespaces: Store::new(2 * MAX_NAMESPACES),
-            addons: addon::store(),
+            addons: managed_cluster_addon::store(),
             csrs: Arc::new(csrs),
         }
     }

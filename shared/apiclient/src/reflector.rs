@@ -95,16 +95,8 @@ impl<T: Clone + PartialEq> Store<T> {
         lock(&self.0).rewinds
     }
 
-    /// Whether some objects are left out: invalid ones, or those beyond the limit.
-    pub fn is_partial(&self) -> bool {
-        let content = lock(&self.0);
-        content.objects.truncated || content.objects.by_name.values().any(Option::is_none)
-    }
-
     pub fn first_invalid(&self) -> Option<String> {
-        let content = lock(&self.0);
-        let mut objects = content.objects.by_name.iter();
-        objects.find(|(_, object)| object.is_none()).map(|(name, _)| name.clone())
+        lock(&self.0).objects.first_invalid().cloned()
     }
 
     pub fn revision(&self) -> u64 {
@@ -152,7 +144,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Lists and watches until `stop` is raised, and calls `on_change` after each change of an object or of
     /// [`last_error`](Self::last_error). `parse` returns what to keep
-    /// of an object. A failure changes no object.
+    /// of an object. A failure changes no object. Logs once when objects of a collection begin to be left out.
     pub fn run<K: DeserializeOwned>(
         &self,
         client: &Client,
@@ -162,6 +154,7 @@ impl<T: Clone + PartialEq> Store<T> {
         on_change: &mut dyn FnMut(),
     ) {
         let mut listed = lock(&self.0).empty();
+        let mut was_partial = false;
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let mut content = lock(&self.0);
@@ -192,8 +185,14 @@ impl<T: Clone + PartialEq> Store<T> {
                 let is_changed = (content.revision, content.last_error()) != before;
                 // Only a list brings objects that were left out, once others make room.
                 let made_room = is_change && content.objects.made_room(size);
-                drop(content);
                 if is_changed {
+                    let is_partial =
+                        content.objects.is_partial() && selection.target.name.is_none();
+                    if is_partial && !was_partial {
+                        content.objects.warn(selection);
+                    }
+                    was_partial = is_partial;
+                    drop(content);
                     on_change();
                 }
                 if made_room || stop.raised() {
@@ -278,6 +277,23 @@ impl<T: PartialEq> Objects<T> {
         let Some(removed) = self.by_name.remove(name) else { return false };
         self.weight -= self.weigh(removed.as_ref());
         true
+    }
+
+    /// Returns whether some objects are left out: invalid ones, or those beyond the limit.
+    fn is_partial(&self) -> bool {
+        self.truncated || self.first_invalid().is_some()
+    }
+
+    fn first_invalid(&self) -> Option<&String> {
+        self.by_name.iter().find(|(_, object)| object.is_none()).map(|(name, _)| name)
+    }
+
+    fn warn(&self, selection: &Selection<'_>) {
+        let invalid = self.first_invalid().map(String::as_str).unwrap_or_default();
+        log_object!(
+            Level::Warn, selection.target, invalid = invalid;
+            "ignoring some objects: too many, too large or invalid"
+        );
     }
 
     fn weigh(&self, object: Option<&T>) -> usize {

@@ -1,10 +1,15 @@
 //! ManagedClusterAddOn of the hub, as far as its agent is concerned: pure.
 
-use apiclient::resource::{valid_label, valid_name};
+use std::sync::Arc;
+
+use apiclient::{
+    reflector::Store,
+    resource::{valid_label, valid_name},
+};
 use serde_json::Value;
 
 use crate::{
-    certificate::{KUBE_API_SERVER_CLIENT, Subject},
+    certificate::{csr::KUBE_API_SERVER_CLIENT, pkcs10::Subject},
     conditions::Condition,
 };
 
@@ -16,6 +21,15 @@ const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-
 const REGISTRATION_LENGTH: usize = 400;
 /// No name in Kubernetes is longer.
 const MAX_NAME: usize = 253;
+
+/// The most add-ons that are kept: each costs memory, and a hub may list any number.
+const MAX_ADDONS: usize = 500;
+/// Nor may all their registrations weigh more: a few add-ons could fill the memory, and the store, otherwise.
+const MAX_TOTAL_WEIGHT: usize = 256 << 10;
+
+pub(crate) fn store() -> Store<Arc<AddOn>> {
+    Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_WEIGHT, |addon| addon.weight)
+}
 
 /// An add-on of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use apiclient::{
-    error::Result,
+    error::{Result, optional},
     log_object,
     resource::{LEASES, Target},
     status_writer::{WritePace, patch_status},
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     agent::Agent,
-    certificate::{KUBE_API_SERVER_CLIENT, store},
+    certificate::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed},
     next_attempt::NextAttempt,
     settings::KubeClientDriver,
@@ -125,7 +125,7 @@ impl AddOnReporter {
             return self.lease.at;
         }
         let target = LEASES.object(&addon.namespace, &addon.name);
-        let read = store::read(cluster_of(agent, addon.hosted), &target).map(|lease| {
+        let read = optional(cluster_of(agent, addon.hosted).get(&target)).map(|lease| {
             self.available = Some(available(addon, lease.as_ref(), SystemTime::now()));
             Instant::now() + if lease.is_some() { READ_INTERVAL } else { ABSENT_READ_INTERVAL }
         });
@@ -174,7 +174,7 @@ fn write(
 ) -> Result<Option<String>> {
     let (client, addons) = (&session.client, &session.addons);
     let (revision, name) = (addons.revision(), target.name.unwrap_or_default());
-    let Some(mut object) = store::read(client, target)? else {
+    let Some(mut object) = optional(client.get(target))? else {
         addons.put(revision, name, None);
         return Ok(None);
     };

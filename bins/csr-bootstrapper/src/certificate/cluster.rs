@@ -7,7 +7,7 @@ use std::{
 
 use apiclient::{
     client::Client,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     log_object,
 };
 use kubeconfig::{config::ClusterConfig, secret::Data};
@@ -15,8 +15,9 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    CertificateManager, CertificateRequest, Io, Requester,
+    CertificateRequest, Io, Requester,
     csrs::CsrClient,
+    manager::CertificateManager,
     store::{self, SecretValues, has_changed, value},
     validate::{self, Need, UsableCredential, Validation},
 };
@@ -197,7 +198,7 @@ impl CertificateManager<'_> {
             Err(error) => {
                 // The watch lags behind, or another writer was faster.
                 if has_changed(&error) {
-                    agent.set_credential(revision, store::read(&agent.management, &target)?);
+                    agent.set_credential(revision, optional(agent.management.get(&target))?);
                 }
                 Err(store::with_remedy(&target, seen.is_some(), error))
             }

@@ -19,7 +19,7 @@ use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::pkcs10::{content, own_certificate, signed};
+use super::pkcs10::{Subject, content, own_certificate, signed};
 use crate::{
     digest::sha256,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
@@ -35,16 +35,6 @@ pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 const KEY: &str = "PRIVATE KEY";
 const REQUEST: &str = "CERTIFICATE REQUEST";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Subject {
-    /// The common name.
-    pub user: String,
-    /// The organizations, sorted, each once.
-    pub groups: Vec<String>,
-    /// The organizational units, sorted, each once.
-    pub units: Vec<String>,
-}
-
 /// What a request asks for, whatever its key is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CsrTemplate {
@@ -55,6 +45,22 @@ pub struct CsrTemplate {
     pub name_prefix: String,
     /// The object's labels: hints, which anybody could set.
     pub labels: Vec<(&'static str, String)>,
+}
+
+impl AgentNames {
+    pub fn subject(&self) -> Subject {
+        Subject { user: self.user(), groups: self.groups().into(), units: Vec::new() }
+    }
+
+    pub fn csr_template(&self) -> CsrTemplate {
+        CsrTemplate {
+            subject: self.subject(),
+            dns_names: Vec::new(),
+            signer: KUBE_API_SERVER_CLIENT.to_owned(),
+            name_prefix: format!("{}-", self.cluster),
+            labels: vec![(CLUSTER_LABEL, self.cluster.clone())],
+        }
+    }
 }
 
 /// A key and the request for its certificate.
@@ -90,7 +96,8 @@ impl CertificateRequest {
 
     /// The request of `template` with this key; `None` for any other than a P-256 key.
     pub fn of_key(key: Zeroizing<String>, template: &CsrTemplate) -> Option<Self> {
-        let content = content(template, pair(&key)?.public_key().as_ref());
+        let content =
+            content(&template.subject, &template.dns_names, pair(&key)?.public_key().as_ref());
         let name = format!("{}{}", template.name_prefix, &sha256(&content)[..16]);
         Some(Self { key, content, name })
     }

@@ -6,7 +6,8 @@ use kubeconfig::check_pair;
 use serde_json::Value;
 
 use super::{
-    csr::{CLUSTER_LABEL, CertificateRequest, CsrTemplate, Subject},
+    csr::{CLUSTER_LABEL, CertificateRequest, CsrTemplate},
+    pkcs10::Subject,
     validate::objection,
 };
 use crate::clocks::Clocks;

@@ -10,7 +10,7 @@ use std::{
 
 use apiclient::{
     client::Client,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     json::Document,
     lock::lock,
     reflector::{Lookup, Store},
@@ -23,7 +23,6 @@ use sidecar::runtime;
 use super::{
     csr::{CLUSTER_LABEL, CSRS, CertificateRequest, CsrTemplate},
     csr_status::{MAX_PENDING, is_pending},
-    store,
 };
 
 /// A CSR is read this often while no watch is open, because of rights or a proxy.
@@ -76,7 +75,7 @@ impl CsrClient {
             }
             version
         };
-        let csr = store::read(&self.client, &CSRS.cluster_object(name))?;
+        let csr = optional(self.client.get(&CSRS.cluster_object(name)))?;
         let read = Read { csr: csr.clone(), version, at: now };
         lock(&self.awaited).reads.insert(name.to_owned(), read);
         Ok(csr)

@@ -9,12 +9,13 @@ use apiclient::{backoff::Backoff, controller, error::Result, stop::Stop};
 use kubeconfig::secret::Data;
 
 use super::{
-    Certificate, CertificateContext, Requester,
+    CertificateContext, Requester,
     store::RequestStore,
+    sync::Certificate,
     validate::{Need, Validation},
 };
 use crate::{
-    agent::Agent, bootstrap::BootstrapKubeconfig, hub::Hub, identity::AgentNames,
+    agent::Agent, hub::BootstrapKubeconfig, hub::Hub, identity::AgentNames,
     next_attempt::NextAttempt, state::CredentialState,
 };
 

@@ -1,7 +1,5 @@
 //! PKCS #10: the bytes of a certificate request (RFC 2986), and of a certificate that signs itself (RFC 5280).
 
-use super::csr::{CsrTemplate, Subject};
-
 // DER by hand: rcgen cannot write two O's, and x509-cert builds a Name only with its feature hazmat.
 pub(super) const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
@@ -28,18 +26,24 @@ const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 pub(super) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// The common name.
+    pub user: String,
+    /// The organizations, sorted, each once.
+    pub groups: Vec<String>,
+    /// The organizational units, sorted, each once.
+    pub units: Vec<String>,
+}
+
 /// CertificationRequestInfo: the signed part (RFC 2986, section 4.1).
-pub(super) fn content(template: &CsrTemplate, point: &[u8]) -> Vec<u8> {
-    let extensions = match template.dns_names.is_empty() {
+pub(super) fn content(subject: &Subject, dns_names: &[String], point: &[u8]) -> Vec<u8> {
+    let extensions = match dns_names.is_empty() {
         true => Vec::new(),
-        false => requested_extensions(&template.dns_names),
+        false => requested_extensions(dns_names),
     };
-    let parts = [
-        wrap(INTEGER, &[0]),
-        name(&template.subject),
-        public_key(point),
-        wrap(ATTRIBUTES, &extensions),
-    ];
+    let parts =
+        [wrap(INTEGER, &[0]), name(subject), public_key(point), wrap(ATTRIBUTES, &extensions)];
     wrap(SEQUENCE, &parts.concat())
 }
 

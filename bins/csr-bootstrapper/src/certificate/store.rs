@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use apiclient::{
     client::Client,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     resource::{SECRETS, Target},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use super::csr::CertificateRequest;
-use crate::agent::Agent;
 
 /// The manifests that have the program's own Secrets, empty.
 const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
@@ -23,15 +22,6 @@ pub(crate) type SecretValues = BTreeMap<String, Option<Zeroizing<Vec<u8>>>>;
 
 pub(crate) fn value(content: impl Into<Vec<u8>>) -> Option<Zeroizing<Vec<u8>>> {
     Some(content.into().into())
-}
-
-/// Reads an object; `None` if there is none.
-pub(crate) fn read(client: &Client, target: &Target<'_>) -> Result<Option<Value>> {
-    match client.get(target) {
-        Ok(object) => Ok(Some(object)),
-        Err(Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Returns whether a write failed because the object has changed since it was read.
@@ -52,21 +42,14 @@ pub(crate) struct RequestStore {
 }
 
 impl RequestStore {
-    pub(crate) fn new(agent: &Agent, name: String) -> Self {
-        Self {
-            client: agent.management.clone(),
-            namespace: agent.settings.namespace.clone(),
-            name,
-            secret: None,
-            data: Data::new(),
-            is_stale: true,
-        }
+    pub(crate) fn new(client: Client, namespace: String, name: String) -> Self {
+        Self { client, namespace, name, secret: None, data: Data::new(), is_stale: true }
     }
 
     /// Reads the Secret if it may have changed.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         if self.is_stale {
-            let secret = read(&self.client, &self.target())?;
+            let secret = optional(self.client.get(&self.target()))?;
             self.set(secret)?;
         }
         Ok(())

@@ -15,7 +15,7 @@ use kubeconfig::{
 
 use serde_json::Value;
 
-use super::csr::Subject;
+use super::pkcs10::Subject;
 use crate::{
     clocks::Clocks,
     hub::Hub,

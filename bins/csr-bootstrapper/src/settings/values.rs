@@ -1,12 +1,11 @@
 //! Values of single flags.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use apiclient::resource::valid_key;
 use kubeconfig::server_url;
 use sidecar::flags::Flags;
 
-use super::{BootstrapSource, KubeClientDriver};
 use crate::claim::ClaimRules;
 
 /// The prefix of the annotations that an agent gives to its ManagedCluster.
@@ -30,6 +29,53 @@ const MAX_SECONDS: u32 = i32::MAX.unsigned_abs();
 const MIN_TOKEN_SECONDS: u32 = 600;
 /// Upstream's limit; the API server's own is 600.
 const MIN_CERTIFICATE_SECONDS: u32 = 3600;
+
+/// How agents of add-ons get their credential for the hub's API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KubeClientDriver {
+    Csr,
+    /// A token of a ServiceAccount on the hub, for so many seconds.
+    Token {
+        lifetime: u32,
+    },
+}
+
+impl KubeClientDriver {
+    /// As `status.kubeClientDriver` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csr => "csr",
+            Self::Token { .. } => "token",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BootstrapSource {
+    File(PathBuf),
+    /// Key `kubeconfig` of a Secret of this name in the program's namespace.
+    Secret(String),
+}
+
+impl BootstrapSource {
+    /// The Secret's name; empty for a file.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::File(_) => "",
+            Self::Secret(name) => name,
+        }
+    }
+}
+
+/// As the subject of a sentence.
+impl fmt::Display for BootstrapSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "bootstrap kubeconfig {}", path.display()),
+            Self::Secret(name) => write!(f, "bootstrap Secret {name}"),
+        }
+    }
+}
 
 pub(super) fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool>, String> {
     let mut gates = BTreeMap::from(FEATURE_GATES);

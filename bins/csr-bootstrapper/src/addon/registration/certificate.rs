@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::{secret::Step, store, token::TOKEN};
 use crate::{
     certificate::{
-        Certificate, CertificateContext, CertificateRequest, CsrTemplate, Io,
-        KUBE_API_SERVER_CLIENT, Requester,
+        CertificateContext, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,
         store::{value, values_of},
+        sync::Certificate,
         validate::{
             Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
             config, of_secret,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use apiclient::{
     client::{Client, Preconditions, Propagation},
-    error::{Error, Result},
+    error::{Error, Result, optional},
     log_object,
     resource::Target,
     stop::Stop,
@@ -24,7 +24,7 @@ use crate::{
     addon::{READ_INTERVAL, cluster_of},
     agent::Agent,
     certificate::{
-        store::{self, RequestStore, SecretValues, read, value},
+        store::{self, RequestStore, SecretValues, value},
         sync::Certificate,
     },
     conditions::{Condition, TypedCondition},
@@ -124,7 +124,7 @@ impl SecretController {
         let AddOnContext { agent, session, store } = context;
         let mut next_read = self.due.at;
         if reads {
-            self.secret = read(cluster_of(agent, name.hosted), &name.target())?;
+            self.secret = optional(cluster_of(agent, name.hosted).get(&name.target()))?;
             next_read = Instant::now() + READ_INTERVAL;
         }
         let conflict = conflict(agent, name, self.secret.as_ref(), &session.names.cluster);
@@ -205,7 +205,7 @@ fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
 fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<Instant> {
     let AddOnContext { agent, session, store } = context;
     let (client, target) = (cluster_of(agent, name.hosted), name.target());
-    let secret = read(client, &target)?;
+    let secret = optional(client.get(&target))?;
     // Nothing in an empty one is ours.
     let is_empty = |secret: &Value| secret::data(secret).is_ok_and(|data| data.is_empty());
     if let Some(secret) = secret.filter(|secret| !is_empty(secret)) {

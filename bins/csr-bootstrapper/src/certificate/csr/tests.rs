@@ -10,7 +10,7 @@ use kubeconfig::check_pair;
 
 use self::authority::*;
 use super::*;
-use crate::certificate::{Subject, pkcs10::*};
+use crate::certificate::pkcs10::*;
 
 /// The output of openssl for `input`; `None` without openssl.
 fn openssl(arguments: &[&str], input: &str) -> Option<String> {

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, Certificate, CertificateContext, CertificateRequest, Requester,
+        self, CertificateContext, CertificateRequest, Requester,
+        sync::Certificate,
         validate::{self, Validation},
     },
     clocks::Clocks,
