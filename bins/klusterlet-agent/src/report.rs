@@ -12,6 +12,7 @@ use sidecar::{
 };
 
 use crate::work::{
+    self,
     conditions::{APPLIED, AVAILABLE, find_status_condition},
     duty::WorkDuty,
     objects::WorkCondition,
@@ -70,7 +71,7 @@ impl Report for Reporter {
 
 impl Duty for WorkDuty {
     fn run(self: Arc<Self>, names: &AgentNames, requests: &RequestMetrics) {
-        self.run_for(&names.cluster, Some(&names.agent), requests);
+        work::run(self, &names.cluster, Some(&names.agent), requests);
     }
 
     fn healthy(&self) -> Result<(), String> {

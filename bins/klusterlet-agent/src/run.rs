@@ -18,7 +18,7 @@ use sidecar::{
 use crate::{
     report::Reporter,
     settings::{AloneSettings, Settings},
-    work::duty::WorkDuty,
+    work::{self, duty::WorkDuty},
 };
 
 /// The Lease of the agent of both duties (ocm `pkg/singleton/spoke`).
@@ -82,6 +82,6 @@ fn lead(
     }
     let (duty, cluster) = (duty.clone(), settings.cluster.clone());
     let agent_id = settings.agent_id.clone();
-    runtime::spawn("work", move || duty.run_for(&cluster, agent_id.as_deref(), &requests))?;
+    runtime::spawn("work", move || work::run(duty, &cluster, agent_id.as_deref(), &requests))?;
     leadership.wait_until_lost()
 }

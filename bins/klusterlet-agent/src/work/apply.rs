@@ -10,11 +10,12 @@ use apiclient::{
 use serde_json::{Value, json};
 
 use super::{
+    applied_manifest_work::AppliedManifestWork,
     executor::{check_delete, denial},
     io::{Side, WorkIo},
     manifest::{Manifest, Strategy},
     merge::{Intent, difference, merge, without_nulls},
-    objects::{AppliedManifestWork, ServerSideApplyConfig, uid},
+    objects::{ServerSideApplyConfig, uid},
     ownership::with_owner,
     prepared::prepared,
     server_side_apply::Required,

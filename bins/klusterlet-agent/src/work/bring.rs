@@ -10,25 +10,26 @@ use apiclient::error::{Error, Result};
 use serde_json::Value;
 
 use super::{
+    applied_manifest_work::{AppliedManifestResourceMeta, AppliedManifestWork},
     apply::{ApplyError, ApplyOptions, apply},
     apply_order::rank,
     conditions::{self, Availability, COMPLETE},
-    executor::ManifestWorkExecutor,
     feedback::MAX_VALUES_LENGTH,
     io::{Side, WorkIo},
     manifest::{Manifest, condition_rules, scrape, strategy},
     merge::Intent,
     objects::{
-        AppliedManifestResourceMeta, AppliedManifestWork, ManifestCondition, ManifestWork,
-        ResourceIdentifier, generation,
+        ManifestCondition, ManifestWork, ManifestWorkExecutor, ResourceIdentifier, generation,
     },
     ownership::goes_with_work,
     prune::prune,
-    reconcile::{Digests, Progress, WorkAgent},
-    record::{merged, write_record},
-    report::{known_condition, manifest_condition, report},
+    record::{WorkAgent, merged, write_record},
+    report::{ApplyAttempt, Progress, known_condition, manifest_condition, report},
     watches::Followed,
 };
+
+/// Digests of the manifests of a work as they were last applied.
+pub(crate) type Digests = BTreeMap<ResourceIdentifier, u64>;
 
 /// Applies all manifests, prunes what none of them names any more, and reports.
 pub(crate) fn bring(
@@ -73,14 +74,6 @@ pub(crate) fn bring(
     digests.retain(|object, _| wanted.contains(object));
     report(io, work, results.into_iter().map(|(_, outcome)| outcome.condition).collect())?;
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
-}
-
-/// What a pass did with a manifest.
-pub(crate) struct ApplyAttempt {
-    /// `None` if it was not tried.
-    pub(crate) applied: Option<std::result::Result<(), ApplyError>>,
-    /// The object, or why there is none.
-    pub(crate) object: std::result::Result<Value, Availability>,
 }
 
 /// What is left of an attempt once its object, which may be large, has been reported.

@@ -2,12 +2,11 @@
 //! `pkg/work/spoke/conditions`).
 
 use apiclient::resource::valid_name;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
     conditions::{APPLIED, AVAILABLE, COMPLETE, FEEDBACK, new, set},
-    objects::{ManifestCondition, ManifestResourceMeta, WorkCondition},
+    objects::{ConditionRule, ManifestCondition, ManifestResourceMeta, WorkCondition},
 };
 
 /// Reasons of conditions from rules begin with it.
@@ -15,14 +14,6 @@ const REASON_PREFIX: &str = "ConditionRule";
 const PROGRESSING: &str = "Progressing";
 /// Characters of a condition's type, after its prefix.
 const MAX_WORD_LENGTH: usize = 63;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ConditionRule {
-    pub(crate) condition: String,
-    #[serde(rename = "type")]
-    pub(crate) kind: String,
-}
 
 /// Sets the conditions of a manifest from its rules, and drops conditions of earlier generations.
 pub(crate) fn set_manifest(

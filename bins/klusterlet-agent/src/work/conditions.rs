@@ -3,7 +3,7 @@
 use super::{
     apply::ApplyError,
     feedback::Feedback,
-    objects::{ManifestCondition, WorkCondition},
+    objects::{ManifestCondition, ManifestWork, WorkCondition},
 };
 
 pub(crate) const APPLIED: &str = "Applied";
@@ -20,6 +20,12 @@ pub(crate) enum Availability {
     No,
     /// With upstream's reason and the cause.
     Unknown(&'static str, String),
+}
+
+impl ManifestWork {
+    pub(crate) fn is_complete(&self) -> bool {
+        is_status_condition_true(&self.status.conditions, COMPLETE)
+    }
 }
 
 /// Sets whether a manifest is available and, if it was tried, applied.

@@ -13,12 +13,14 @@ use apiclient::{
 };
 
 use super::{
-    bring::objects,
+    bring::{Digests, objects},
     clients::Clients,
     duty::WorkDuty,
     hub_identity::HubIdentity,
     objects::{MANIFEST_WORKS, ManifestWork},
-    reconcile::{Digests, Progress, WorkAgent, reconcile},
+    reconcile::reconcile,
+    record::WorkAgent,
+    report::Progress,
     watches::Scrape,
 };
 

@@ -7,34 +7,15 @@ use apiclient::{
     error::{Error, Result},
     resource::{Resource, Target, valid_label, valid_name},
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::io::{Side, WorkIo};
+use super::{
+    io::{Side, WorkIo},
+    objects::{ManifestWorkExecutor, ServiceAccount},
+};
 
 pub(crate) static SUBJECT_ACCESS_REVIEWS: Resource =
     Resource::v1("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview");
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct ManifestWorkExecutor {
-    subject: ExecutorSubject,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ExecutorSubject {
-    #[serde(rename = "type")]
-    kind: String,
-    service_account: Option<ServiceAccount>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(default)]
-pub(crate) struct ServiceAccount {
-    namespace: String,
-    name: String,
-}
 
 impl ManifestWorkExecutor {
     /// # Errors

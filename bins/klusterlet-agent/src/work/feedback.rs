@@ -2,37 +2,18 @@
 
 use std::{collections::BTreeSet, fmt::Display};
 
-use apiclient::api::null_as_default;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     jsonpath::{JsonPath, type_name},
-    objects::ManifestResourceMeta,
+    objects::{FeedbackPath, FeedbackRule, ManifestResourceMeta},
 };
 
 /// Bytes of all values of a work: what is longer might keep the whole status from the hub.
 pub(crate) const MAX_VALUES_LENGTH: usize = 512 << 10;
 /// Bytes that a value takes besides its name and its text.
 const VALUE_OVERHEAD: usize = 256;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct FeedbackRule {
-    #[serde(rename = "type")]
-    pub(crate) kind: String,
-    #[serde(deserialize_with = "null_as_default")]
-    pub(crate) json_paths: Vec<FeedbackPath>,
-}
-
-/// JsonPath of the API.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FeedbackPath {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) path: String,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FeedbackValue {

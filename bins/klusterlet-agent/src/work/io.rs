@@ -3,10 +3,7 @@
 use apiclient::{client::Preconditions, discovery::ApiResource, error::Result, resource::Target};
 use serde_json::Value;
 
-use super::{
-    executor::ServiceAccount,
-    objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig},
-};
+use super::objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig, ServiceAccount};
 
 /// The cluster that a request goes to, and on whose behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use std::ptr;
 
 use serde_json::Value;
 
-use self::parse::parse_steps;
+use self::parse::{Filter, Slice, Step, parse_steps};
 
 /// The longest path, in bytes.
 const MAX_LENGTH: usize = 4096;
@@ -18,34 +18,6 @@ pub(crate) const MAX_VISITS: usize = 200_000;
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<Step>);
-
-#[derive(Clone, Debug, PartialEq)]
-enum Step {
-    Field(String),
-    Wildcard,
-    /// `..`: the value and all below it that hold others.
-    Descent,
-    Slice(Slice),
-    Union(Vec<Vec<Self>>),
-    Filter(Filter),
-    Literal(Value),
-}
-
-/// `[start:end:step]`; a lone index has the end `start + 1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slice {
-    start: Option<i64>,
-    end: Option<i64>,
-    is_index: bool,
-    step: Option<i64>,
-}
-
-/// `[?(left operator right)]`, or `[?(left)]` for what exists.
-#[derive(Clone, Debug, PartialEq)]
-struct Filter {
-    left: Vec<Step>,
-    comparison: Option<(String, Vec<Step>)>,
-}
 
 impl JsonPath {
     /// # Errors

@@ -6,11 +6,10 @@ use apiclient::{api::null_as_default, discovery::ApiResource};
 use serde::Deserialize;
 
 use super::{
-    condition_rules::ConditionRule,
-    feedback::FeedbackRule,
     io::WorkIo,
     objects::{
-        ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier, ServerSideApplyConfig,
+        ConditionRule, FeedbackRule, ManifestConfigOption, ManifestResourceMeta,
+        ResourceIdentifier, ServerSideApplyConfig,
     },
     watches::Scrape,
 };

@@ -5,11 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use super::server_side_apply::SPEC_HASH;
+use super::objects::FIELD_MANAGER;
 
-/// The field manager of every work agent.
-pub(crate) const FIELD_MANAGER: &str = "work-agent";
-
+/// The hash of what was applied.
+pub(crate) const SPEC_HASH: &str = "open-cluster-management.io/config-spec-hash";
 /// Annotations of the Go agent that no manifest names.
 const KEPT_ANNOTATIONS: [&str; 2] = ["operator.openshift.io/spec-hash", SPEC_HASH];
 

@@ -13,7 +13,8 @@ use self::{
     world::World,
 };
 use super::{
-    reconcile::{WorkAgent, finalize, reconcile},
+    reconcile::{finalize, reconcile},
+    record::WorkAgent,
     record::delete_record,
 };
 

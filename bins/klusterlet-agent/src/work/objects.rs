@@ -1,4 +1,4 @@
-//! ManifestWork and AppliedManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
+//! ManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
 use apiclient::{
     api::{ObjectMeta, null_as_default},
@@ -7,23 +7,13 @@ use apiclient::{
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{
-    condition_rules::ConditionRule,
-    conditions::{COMPLETE, is_status_condition_true},
-    executor::ManifestWorkExecutor,
-    feedback::FeedbackRule,
-    merge::FIELD_MANAGER,
-};
-
 pub(crate) static MANIFEST_WORKS: Resource =
     Resource::v1("work.open-cluster-management.io", "manifestworks", "ManifestWork");
-pub(crate) static APPLIED_MANIFEST_WORKS: Resource =
-    Resource::v1("work.open-cluster-management.io", "appliedmanifestworks", "AppliedManifestWork");
 
 pub(crate) const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
-pub(crate) const APPLIED_FINALIZER: &str =
-    "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
+/// The field manager of every work agent.
+pub(crate) const FIELD_MANAGER: &str = "work-agent";
 /// A tree costs this many times the bytes of its text.
 const TREE_FACTOR: usize = 2;
 
@@ -49,6 +39,27 @@ pub(crate) struct ManifestWorkSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) manifest_configs: Vec<ManifestConfigOption>,
     pub(crate) executor: Option<ManifestWorkExecutor>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ManifestWorkExecutor {
+    pub(crate) subject: ExecutorSubject,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ExecutorSubject {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) service_account: Option<ServiceAccount>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceAccount {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
 }
 
 /// The manifests as text: as trees they would cost several times as much.
@@ -109,6 +120,32 @@ pub(crate) struct ManifestConfigOption {
     /// Poll or Watch.
     pub(crate) feedback_scrape_type: String,
     pub(crate) update_strategy: Option<UpdateStrategy>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FeedbackRule {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) json_paths: Vec<FeedbackPath>,
+}
+
+/// JsonPath of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FeedbackPath {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) path: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConditionRule {
+    pub(crate) condition: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,63 +245,6 @@ pub(crate) struct WorkCondition {
     pub(crate) observed_generation: Option<i64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct AppliedManifestWork {
-    pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: AppliedManifestWorkSpec,
-    #[serde(deserialize_with = "null_as_default")]
-    pub(crate) status: AppliedManifestWorkStatus,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct AppliedManifestWorkSpec {
-    pub(crate) hub_hash: String,
-    #[serde(rename = "agentID")]
-    pub(crate) agent_id: String,
-    pub(crate) manifest_work_name: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct AppliedManifestWorkStatus {
-    #[serde(deserialize_with = "null_as_default")]
-    pub(crate) applied_resources: Vec<AppliedManifestResourceMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) eviction_start_time: Option<String>,
-}
-
-/// An applied object. Without a uid it is an intent: the agent was about to write it.
-///
-/// The order of the fields is the order of the list (ocm `appliedmanifestwork_reconciler.go:107-120`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct AppliedManifestResourceMeta {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) uid: String,
-}
-
-impl AppliedManifestResourceMeta {
-    fn length(&self) -> usize {
-        let texts = [&self.group, &self.version, &self.resource, &self.namespace, &self.name];
-        let texts = texts.into_iter().chain([&self.uid]).map(String::len);
-        size_of::<Self>() + texts.sum::<usize>()
-    }
-
-    pub(crate) fn identifier(&self) -> ResourceIdentifier {
-        let Self { group, resource, namespace, name, .. } = self.clone();
-        ResourceIdentifier { group, resource, namespace, name }
-    }
-}
-
 impl ManifestWork {
     /// The work without metadata that nobody reads.
     pub(crate) fn kept(mut self) -> Self {
@@ -280,28 +260,6 @@ impl ManifestWork {
 
     pub(crate) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn is_deleting(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
-    pub(crate) fn is_complete(&self) -> bool {
-        is_status_condition_true(&self.status.conditions, COMPLETE)
-    }
-}
-
-impl AppliedManifestWork {
-    /// The record without metadata that nobody reads.
-    pub(crate) fn kept(mut self) -> Self {
-        // managedFields and annotations would weigh more than the rest.
-        self.metadata.other.clear();
-        self
-    }
-
-    /// About the bytes that a kept record takes.
-    pub(crate) fn length(&self) -> usize {
-        self.status.applied_resources.iter().map(AppliedManifestResourceMeta::length).sum()
     }
 
     pub(crate) fn is_deleting(&self) -> bool {
@@ -353,18 +311,5 @@ mod tests {
         let mut other = work;
         other.spec.workload.manifests.push("x".repeat(1000).into());
         assert_eq!(other.kept().length, kept.length + 1000);
-    }
-
-    #[test]
-    fn applied_resources_are_written_as_upstream_writes_them() {
-        let meta = AppliedManifestResourceMeta {
-            version: "v1".into(),
-            resource: "namespaces".into(),
-            name: "a".into(),
-            ..Default::default()
-        };
-        let written = serde_json::to_value(&meta).unwrap();
-        assert_eq!(written, json!({"version": "v1", "resource": "namespaces", "name": "a"}));
-        assert_eq!(parse(written), Some(meta));
     }
 }

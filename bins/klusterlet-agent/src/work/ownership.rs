@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::objects::{
-    APPLIED_MANIFEST_WORKS, AppliedManifestWork, DeleteOption, ResourceIdentifier, uid,
+use super::{
+    applied_manifest_work::{APPLIED_MANIFEST_WORKS, AppliedManifestWork},
+    objects::{DeleteOption, ResourceIdentifier, uid},
 };
 
 const KIND: &str = "AppliedManifestWork";

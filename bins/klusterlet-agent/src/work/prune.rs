@@ -1,11 +1,10 @@
 //! Recorded objects that the work wants no more are deleted, if they are provably the work's alone.
 
 use super::{
+    applied_manifest_work::{AppliedManifestResourceMeta, AppliedManifestWork},
     apply::update,
     io::{Side, WorkIo},
-    objects::{
-        AppliedManifestResourceMeta, AppliedManifestWork, DeleteOption, group_resource, uid,
-    },
+    objects::{DeleteOption, group_resource, uid},
     ownership::{goes_with_work, is_owned_by, is_shared, with_owner},
 };
 use apiclient::{

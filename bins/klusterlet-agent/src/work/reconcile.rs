@@ -3,46 +3,22 @@
 //! The record (AppliedManifestWork) names each object before it is written, so that a later pass finds it whatever
 //! happens in between.
 
-use std::collections::BTreeMap;
-
 use apiclient::error::Result;
 use serde_json::json;
 
 use super::{
+    applied_manifest_work::{APPLIED_FINALIZER, AppliedManifestWork},
     apply::guarded_by,
-    bring::{bring, observe},
+    bring::{Digests, bring, observe},
     conditions,
-    feedback::RawLimit,
     io::{Side, WorkIo},
-    objects::{
-        APPLIED_FINALIZER, AppliedManifestWork, DeleteOption, ManifestWork, ResourceIdentifier,
-        WORK_FINALIZER, finalizers, generation,
-    },
+    objects::{DeleteOption, ManifestWork, WORK_FINALIZER, finalizers, generation},
     prune::prune,
-    record::{create_record, delete_record, read_record, target, update_record, write_record},
-    report::{add_finalizer, remove_finalizer, write_status},
+    record::{
+        WorkAgent, create_record, delete_record, read_record, target, update_record, write_record,
+    },
+    report::{Progress, add_finalizer, remove_finalizer, write_status},
 };
-
-/// This agent, as its records name it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct WorkAgent {
-    /// The namespace of its works on the hub.
-    pub(crate) cluster: String,
-    pub(crate) hub_hash: String,
-    pub(crate) agent_id: String,
-    pub(crate) raw_limit: RawLimit,
-}
-
-/// The outcome of a pass that no request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Done,
-    /// Something is to be tried again: a manifest failed, or an object is being deleted.
-    Pending,
-}
-
-/// Digests of the manifests of a work as they were last applied.
-pub(crate) type Digests = BTreeMap<ResourceIdentifier, u64>;
 
 /// One pass over a work of the hub.
 pub(crate) fn reconcile(

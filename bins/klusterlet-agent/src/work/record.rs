@@ -11,16 +11,26 @@ use apiclient::{
 use serde_json::{Value, json};
 
 use super::{
+    applied_manifest_work::{
+        APPLIED_FINALIZER, APPLIED_MANIFEST_WORKS, AppliedManifestResourceMeta,
+        AppliedManifestWork, AppliedManifestWorkSpec,
+    },
     apply::guarded_by,
+    feedback::RawLimit,
     io::{Side, WorkIo},
     merge::difference,
-    objects::{
-        APPLIED_FINALIZER, APPLIED_MANIFEST_WORKS, AppliedManifestResourceMeta,
-        AppliedManifestWork, AppliedManifestWorkSpec, ManifestWork, ResourceIdentifier, finalizers,
-        uid,
-    },
-    reconcile::WorkAgent,
+    objects::{ManifestWork, ResourceIdentifier, finalizers, uid},
 };
+
+/// This agent, as its records name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WorkAgent {
+    /// The namespace of its works on the hub.
+    pub(crate) cluster: String,
+    pub(crate) hub_hash: String,
+    pub(crate) agent_id: String,
+    pub(crate) raw_limit: RawLimit,
+}
 
 pub(crate) fn read_record(io: &mut dyn WorkIo, name: &str) -> Result<Option<AppliedManifestWork>> {
     let record = io.get(Side::Managed, &APPLIED_MANIFEST_WORKS.cluster_object(name));

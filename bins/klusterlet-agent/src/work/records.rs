@@ -14,12 +14,14 @@ use apiclient::{
 };
 
 use super::{
+    applied_manifest_work::{APPLIED_FINALIZER, AppliedManifestWork},
     controller::{Pass, RECORD_PREFIX, WorkController},
     eviction::{self, Eviction, Evidence},
     io::{Side, WorkEvent, WorkIo},
-    objects::{APPLIED_FINALIZER, AppliedManifestWork, MANIFEST_WORKS, ManifestWork, finalizers},
-    reconcile::{Progress, finalize},
+    objects::{MANIFEST_WORKS, ManifestWork, finalizers},
+    reconcile::finalize,
     record::{delete_record, set_eviction_start},
+    report::Progress,
 };
 
 /// An eviction that waits for a certain hub looks again after this.

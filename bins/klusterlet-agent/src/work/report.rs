@@ -1,11 +1,10 @@
 //! What a pass tells the hub: the status of the work in one patch, and its finalizer.
 
 use apiclient::{error::Result, resource::Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    apply::guarded_by,
-    bring::ApplyAttempt,
+    apply::{ApplyError, guarded_by},
     condition_rules,
     conditions::{self, APPLIED, Availability},
     feedback::{self, RawLimit},
@@ -16,8 +15,23 @@ use super::{
         MANIFEST_WORKS, ManifestCondition, ManifestWork, ManifestWorkStatus, WORK_FINALIZER,
         finalizers, generation,
     },
-    reconcile::Progress,
 };
+
+/// The outcome of a pass that no request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Done,
+    /// Something is to be tried again: a manifest failed, or an object is being deleted.
+    Pending,
+}
+
+/// What a pass did with a manifest.
+pub(crate) struct ApplyAttempt {
+    /// `None` if it was not tried.
+    pub(crate) applied: Option<std::result::Result<(), ApplyError>>,
+    /// The object, or why there is none.
+    pub(crate) object: std::result::Result<Value, Availability>,
+}
 
 /// The entry of a manifest in the status of its work.
 pub(crate) fn manifest_condition(

@@ -8,13 +8,10 @@ use serde_json::{Map, Value, json};
 use super::{
     go_format::go_format,
     jsonpath::{JsonPath, MAX_VISITS},
-    merge::{Intent, Owners, difference, merge},
+    merge::{Intent, Owners, SPEC_HASH, difference, merge},
     objects::ServerSideApplyConfig,
     prepared::{prepared, without_server_fields},
 };
-
-/// The hash of what was applied.
-pub(crate) const SPEC_HASH: &str = "open-cluster-management.io/config-spec-hash";
 
 /// A manifest, ready to apply.
 pub(crate) struct Required {

@@ -1,6 +1,34 @@
-//! The text of a path, as client-go reads it (`util/jsonpath/parser.go`).
+//! The steps of a path and their text, as client-go reads it (`util/jsonpath/parser.go`).
 
-use super::{Filter, Slice, Step};
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    Field(String),
+    Wildcard,
+    /// `..`: the value and all below it that hold others.
+    Descent,
+    Slice(Slice),
+    Union(Vec<Vec<Self>>),
+    Filter(Filter),
+    Literal(Value),
+}
+
+/// `[start:end:step]`; a lone index has the end `start + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) start: Option<i64>,
+    pub(super) end: Option<i64>,
+    pub(super) is_index: bool,
+    pub(super) step: Option<i64>,
+}
+
+/// `[?(left operator right)]`, or `[?(left)]` for what exists.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Filter {
+    pub(super) left: Vec<Step>,
+    pub(super) comparison: Option<(String, Vec<Step>)>,
+}
 
 pub(super) fn parse_steps(text: &str) -> Result<Vec<Step>, String> {
     let (mut steps, mut rest) = (Vec::new(), text);

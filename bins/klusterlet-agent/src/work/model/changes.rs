@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::world::{OBJECTS, RECORD, WORK, World};
-use crate::work::objects::{APPLIED_MANIFEST_WORKS, WORK_FINALIZER};
+use crate::work::{applied_manifest_work::APPLIED_MANIFEST_WORKS, objects::WORK_FINALIZER};
 
 /// What others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use super::{
     world::{OBJECTS, World},
 };
 use crate::work::{
+    bring::Digests,
     executor::SUBJECT_ACCESS_REVIEWS,
     io::{Side, WorkEvent, WorkIo},
     objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig},
-    reconcile::Digests,
 };
 
 /// What happens at a request.

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::changes::Spec;
 use crate::work::{
-    objects::{AppliedManifestWork, ManifestWork, ResourceIdentifier},
-    reconcile::Digests,
+    applied_manifest_work::AppliedManifestWork,
+    bring::Digests,
+    objects::{ManifestWork, ResourceIdentifier},
 };
 
 #[derive(Clone, Debug, PartialEq, Hash)]
