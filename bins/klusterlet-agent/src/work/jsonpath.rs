@@ -8,7 +8,7 @@ use std::ptr;
 
 use serde_json::Value;
 
-use self::parse::{Filter, Slice, Step, parse_steps};
+use self::parse::{Filter, PathStep, Slice, parse_steps};
 
 /// The longest path, in bytes.
 const MAX_LENGTH: usize = 4096;
@@ -17,7 +17,7 @@ pub(crate) const MAX_VISITS: usize = 200_000;
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<PathStep>);
 
 impl JsonPath {
     /// # Errors
@@ -46,7 +46,7 @@ impl JsonPath {
     /// # Errors
     /// What does not fit the object.
     pub fn remove(&self, object: &mut Value, visits: &mut usize) -> Result<(), String> {
-        let Some((Step::Field(key), parents)) = self.0.split_last() else { return Ok(()) };
+        let Some((PathStep::Field(key), parents)) = self.0.split_last() else { return Ok(()) };
         let found = Search { visits }.walk(vec![object], parents)?;
         let mut found: Vec<*const Value> = found.into_iter().map(ptr::from_ref).collect();
         found.sort_unstable();
@@ -81,11 +81,11 @@ impl Search<'_> {
     fn walk<'a>(
         &mut self,
         input: Vec<&'a Value>,
-        steps: &'a [Step],
+        steps: &'a [PathStep],
     ) -> Result<Vec<&'a Value>, String> {
         let mut values = input;
         for step in steps {
-            if let Step::Literal(literal) = step {
+            if let PathStep::Literal(literal) = step {
                 values = vec![literal];
                 continue;
             }
@@ -102,28 +102,28 @@ impl Search<'_> {
     fn take<'a>(
         &mut self,
         value: &'a Value,
-        step: &'a Step,
+        step: &'a PathStep,
         found: &mut Vec<&'a Value>,
     ) -> Result<(), String> {
         self.visit(1)?;
         match step {
-            Step::Field(name) => found.extend(value.get(name)),
-            Step::Wildcard => {
+            PathStep::Field(name) => found.extend(value.get(name)),
+            PathStep::Wildcard => {
                 found.extend(children(value));
                 self.visit(children(value).count())?;
             }
-            Step::Descent => self.descend(value, found)?,
-            Step::Slice(slice) => {
+            PathStep::Descent => self.descend(value, found)?,
+            PathStep::Slice(slice) => {
                 let items = slice.of(value)?;
                 self.visit(items.len())?;
                 found.extend(items);
             }
-            Step::Union(parts) => {
+            PathStep::Union(parts) => {
                 for part in parts {
                     found.extend(self.walk(vec![value], part)?);
                 }
             }
-            Step::Filter(filter) => {
+            PathStep::Filter(filter) => {
                 let Value::Array(items) = value else {
                     let kind = type_name(value);
                     return Err(format!("{kind} is not array or slice and cannot be filtered"));
@@ -134,7 +134,7 @@ impl Search<'_> {
                     }
                 }
             }
-            Step::Literal(literal) => found.push(literal),
+            PathStep::Literal(literal) => found.push(literal),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Field(String),
     Wildcard,
     /// `..`: the value and all below it that hold others.
@@ -26,21 +26,21 @@ pub(super) struct Slice {
 /// `[?(left operator right)]`, or `[?(left)]` for what exists.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
-    pub(super) left: Vec<Step>,
-    pub(super) comparison: Option<(String, Vec<Step>)>,
+    pub(super) left: Vec<PathStep>,
+    pub(super) comparison: Option<(String, Vec<PathStep>)>,
 }
 
-pub(super) fn parse_steps(text: &str) -> Result<Vec<Step>, String> {
+pub(super) fn parse_steps(text: &str) -> Result<Vec<PathStep>, String> {
     let (mut steps, mut rest) = (Vec::new(), text);
     while let Some(first) = rest.chars().next() {
         let after = &rest[first.len_utf8()..];
         rest = if let Some(filter) = rest.strip_prefix("[?(") {
             parse_filter(filter, &mut steps)?
         } else if let Some(below) = rest.strip_prefix("..") {
-            if steps.last() == Some(&Step::Descent) {
+            if steps.last() == Some(&PathStep::Descent) {
                 return Err("invalid multiple recursive descent".to_owned());
             }
-            steps.push(Step::Descent);
+            steps.push(PathStep::Descent);
             let is_field = below.starts_with(is_alphanumeric);
             if is_field { parse_field(below, &mut steps) } else { below }
         } else {
@@ -66,7 +66,7 @@ pub(super) fn parse_steps(text: &str) -> Result<Vec<Step>, String> {
 }
 
 /// Reads to the `)` outside of quotes, of which a filter has one pair.
-fn parse_filter<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, String> {
+fn parse_filter<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> Result<&'a str, String> {
     let (mut quote, mut is_closed, mut last, mut end) = (None, false, ' ', None);
     for (at, c) in text.char_indices() {
         match (c, quote) {
@@ -83,7 +83,7 @@ fn parse_filter<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, Str
     }
     let (inner, rest) = text.split_at(end.ok_or("unterminated filter")?);
     let rest = rest.strip_prefix(")]").ok_or("unclosed array expect ]")?;
-    steps.push(Step::Filter(filter(inner)?));
+    steps.push(PathStep::Filter(filter(inner)?));
     Ok(rest)
 }
 
@@ -102,7 +102,7 @@ fn filter(text: &str) -> Result<Filter, String> {
 }
 
 /// Reads to the next `]`: an index, a slice, a key, or several of them.
-fn parse_array<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, String> {
+fn parse_array<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> Result<&'a str, String> {
     let (inner, rest) = text.split_once(']').ok_or("unterminated array")?;
     if inner.contains('\n') {
         return Err("unterminated array".to_owned());
@@ -110,13 +110,13 @@ fn parse_array<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, Stri
     if inner.contains(',') {
         let parts =
             inner.split(',').map(|part| parse_steps(&format!("[{}]", part.trim_matches(' '))));
-        steps.push(Step::Union(parts.collect::<Result<_, _>>()?));
+        steps.push(PathStep::Union(parts.collect::<Result<_, _>>()?));
         return Ok(rest);
     }
     let key = inner.strip_prefix('\'').and_then(|key| key.strip_suffix('\''));
     match key.filter(|key| !key.contains('\'')) {
         Some(key) => steps.extend(parse_steps(&format!(".{key}"))?),
-        None => steps.push(Step::Slice(slice(if inner == "*" { ":" } else { inner })?)),
+        None => steps.push(PathStep::Slice(slice(if inner == "*" { ":" } else { inner })?)),
     }
     Ok(rest)
 }
@@ -143,13 +143,17 @@ fn slice(text: &str) -> Result<Slice, String> {
     Ok(Slice { start, end, is_index, step: number(2)? })
 }
 
-fn parse_quoted<'a>(text: &'a str, quote: char, steps: &mut Vec<Step>) -> Result<&'a str, String> {
+fn parse_quoted<'a>(
+    text: &'a str,
+    quote: char,
+    steps: &mut Vec<PathStep>,
+) -> Result<&'a str, String> {
     let (mut value, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {
         match c {
             '\n' => break,
             c if c == quote => {
-                steps.push(Step::Literal(value.into()));
+                steps.push(PathStep::Literal(value.into()));
                 return Ok(&text[at + 1..]);
             }
             '\\' => match chars.next() {
@@ -165,7 +169,7 @@ fn parse_quoted<'a>(text: &'a str, quote: char, steps: &mut Vec<Step>) -> Result
 }
 
 /// Reads a name up to the next terminator; a backslash takes the meaning of the next character.
-fn parse_field<'a>(text: &'a str, steps: &mut Vec<Step>) -> &'a str {
+fn parse_field<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> &'a str {
     let (mut name, mut is_escaped, mut end) = (String::new(), false, text.len());
     for (at, c) in text.char_indices() {
         if !is_escaped && is_terminator(c) {
@@ -178,11 +182,11 @@ fn parse_field<'a>(text: &'a str, steps: &mut Vec<Step>) -> &'a str {
         }
     }
     let is_wildcard = &text[..end] == "*";
-    steps.push(if is_wildcard { Step::Wildcard } else { Step::Field(name) });
+    steps.push(if is_wildcard { PathStep::Wildcard } else { PathStep::Field(name) });
     &text[end..]
 }
 
-fn parse_number<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, String> {
+fn parse_number<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> Result<&'a str, String> {
     let digits = text.trim_start_matches(['+', '-']);
     let rest = digits.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
     let number = &text[..text.len() - rest.len()];
@@ -192,14 +196,14 @@ fn parse_number<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, Str
             number.parse::<f64>().map_err(|_| format!("cannot parse number {number}"))?.into()
         }
     };
-    steps.push(Step::Literal(value));
+    steps.push(PathStep::Literal(value));
     Ok(rest)
 }
 
-fn parse_word<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<&'a str, String> {
+fn parse_word<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> Result<&'a str, String> {
     let (word, rest) = text.split_at(text.find(is_terminator).unwrap_or(text.len()));
     let value = word.parse::<bool>().map_err(|_| format!("unrecognized identifier {word}"))?;
-    steps.push(Step::Literal(value.into()));
+    steps.push(PathStep::Literal(value.into()));
     Ok(rest)
 }
 
