@@ -1,9 +1,12 @@
 //! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews, and the
 //! credentials that the agent needs on the hub.
 
+mod certificate;
 pub(crate) mod managed_cluster_addon;
-mod registration;
+mod secret;
 mod status;
+mod store;
+mod token;
 
 use std::{
     collections::BTreeMap,
@@ -20,10 +23,14 @@ use sidecar::runtime;
 
 pub(crate) use self::managed_cluster_addon::AddOn;
 use self::{
-    registration::{AddOnContext, RegistrationSecret, SecretController, desired, stored},
+    managed_cluster_addon::{Registration, RegistrationSecret},
+    secret::SecretController,
     status::AddOnReporter,
 };
-use crate::{agent::Agent, managedcluster::accepted, next_attempt::NextAttempt, state::HubSession};
+use crate::{
+    agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
+    next_attempt::NextAttempt, state::HubSession,
+};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -51,17 +58,21 @@ pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
 
 /// Keeps the add-ons of each session once the hub has accepted the cluster: before, it grants no right to them.
 fn follow(agent: &Agent) {
-    let apart = agent.other_spoke().is_some();
     while let Some(session) = agent.next_session() {
         controller::run(&agent.stop, || {
             let waits = !session.stop.raised() && !is_accepted(&session);
             waits.then(|| Instant::now() + Stop::SLICE)
         });
         let selection = Selection::all(MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster));
-        let mut parse = |object: Value| AddOn::of(&object, apart).map(Arc::new);
+        let mut parse = |object: Value| parse(agent, &session, &object);
         let (client, stop) = (&session.client, &session.stop);
         session.addons.run(client, &selection, stop, &mut parse, &mut || agent.stop.wake());
     }
+}
+
+fn parse(agent: &Agent, session: &HubSession, object: &Value) -> Option<Arc<AddOn>> {
+    let settings = (&session.names, agent.settings.addon_driver);
+    AddOn::of(object, agent.other_spoke().is_some(), settings).map(Arc::new)
 }
 
 fn run(agent: &Agent, hosted: bool) {
@@ -76,6 +87,13 @@ fn run(agent: &Agent, hosted: bool) {
         };
         controller::run(&agent.stop, || (!session.stop.raised()).then(|| controller.reconcile()));
     }
+}
+
+/// The parts of the program that the work on add-ons needs.
+struct AddOnContext<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
+    store: &'a mut RequestStore,
 }
 
 struct AddOnController<'a> {
@@ -104,7 +122,7 @@ impl AddOnController<'_> {
 
     /// Compares the desired credentials with the stored ones, and does what is due.
     fn keep_secrets(&mut self, addons: &AddOns) -> Instant {
-        let AddOnContext { agent, session, store } = &mut self.context;
+        let AddOnContext { session, store, .. } = &mut self.context;
         if Instant::now() < self.store_due.at {
             return self.store_due.at;
         }
@@ -115,8 +133,7 @@ impl AddOnController<'_> {
             return until;
         }
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
-        let driver = agent.settings.addon_driver;
-        let mut desired = desired(addons, &stored(store.data()), is_gone, (&session.names, driver));
+        let mut desired = desired(addons, &store::all(store.data()), is_gone);
         desired.retain(|secret, _| secret.hosted == self.hosted);
         self.secrets.retain(|secret, controller| {
             let is_kept = desired.contains_key(secret);
@@ -156,6 +173,32 @@ impl AddOnController<'_> {
     }
 }
 
+/// The desired registrations of all `addons` by their Secrets. `None` deletes a `stored` Secret, each of which has its
+/// add-on: the add-on `is_gone` from the hub for certain, or no longer names the Secret.
+fn desired(
+    addons: &AddOns,
+    stored: &BTreeMap<RegistrationSecret, String>,
+    is_gone: impl Fn(&str) -> bool,
+) -> BTreeMap<RegistrationSecret, Option<Arc<Registration>>> {
+    let mut desired = BTreeMap::new();
+    for addon in addons.values() {
+        for (secret, registration) in &addon.registrations {
+            // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
+            if !addon.terminating || stored.contains_key(secret) {
+                // Of two for one Secret the first counts.
+                desired.entry(secret.clone()).or_insert_with(|| Some(registration.clone()));
+            }
+        }
+    }
+    for (secret, name) in stored {
+        let is_obsolete = addons.get(name).map_or_else(|| is_gone(name), |it| !it.terminating);
+        if is_obsolete {
+            desired.entry(secret.clone()).or_insert(None);
+        }
+    }
+    desired
+}
+
 fn is_accepted(session: &HubSession) -> bool {
     session.managed_cluster().is_some_and(|cluster| accepted(&cluster))
 }
@@ -164,3 +207,6 @@ fn is_accepted(session: &HubSession) -> bool {
 fn cluster_of(agent: &Agent, hosted: bool) -> &Client {
     if hosted { &agent.management } else { agent.spoke() }
 }
+
+#[cfg(test)]
+mod tests;

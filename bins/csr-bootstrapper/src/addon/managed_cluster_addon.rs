@@ -1,16 +1,24 @@
-//! ManagedClusterAddOn of the hub, as far as its agent is concerned: pure.
+//! ManagedClusterAddOn of the hub, as far as its agent is concerned: where that runs, and the credentials that it needs.
+//! No I/O.
 
 use std::sync::Arc;
 
 use apiclient::{
     reflector::Store,
-    resource::{valid_label, valid_name},
+    resource::{SECRETS, Target, valid_label, valid_name},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    certificate::{csr::KUBE_API_SERVER_CLIENT, pkcs10::Subject},
+    certificate::{
+        csr::{CLUSTER_LABEL, CsrTemplate, KUBE_API_SERVER_CLIENT},
+        csr_status::ADDON_LABEL,
+        pkcs10::Subject,
+    },
     conditions::Condition,
+    identity::AgentNames,
+    settings::KubeClientDriver,
 };
 
 const TOKEN_INFRASTRUCTURE: &str = "TokenInfrastructureReady";
@@ -47,57 +55,109 @@ pub(crate) struct AddOn {
     pub(super) customized: bool,
     /// It is about to be deleted: its agent may need its credentials to clean up.
     pub(super) terminating: bool,
-    /// The credentials that its agent needs.
-    pub(super) registrations: Vec<RegistrationConfig>,
+    /// The credentials that its agent needs, and their Secrets.
+    pub(super) registrations: Vec<(RegistrationSecret, Arc<Registration>)>,
     /// The memory that these cost, in bytes.
     pub(super) weight: usize,
-    /// uid of its ServiceAccount on the hub, once the hub has made it.
-    pub(super) service_account: Option<String>,
+    /// How its agent gets a credential for the hub's API server, if it needs one.
+    pub(super) driver: Option<KubeClientDriver>,
 }
 
-/// One entry of `status.registrations`: a credential that the add-on's agent needs.
+/// The Secret of a registration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct RegistrationSecret {
+    /// It is on the management cluster, not on the spoke.
+    pub(super) hosted: bool,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl RegistrationSecret {
+    pub(super) fn target(&self) -> Target<'_> {
+        SECRETS.object(&self.namespace, &self.name)
+    }
+
+    /// `Secret ns/name`, for sentences.
+    pub(super) fn sentence_name(&self) -> String {
+        format!("Secret {}/{}", self.namespace, self.name)
+    }
+}
+
+/// A credential that an add-on's agent needs: one entry of `status.registrations`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RegistrationConfig {
-    pub(super) signer: String,
-    /// Parts that are empty have defaults.
-    pub(super) subject: Subject,
+pub(crate) struct Registration {
+    pub(super) addon: String,
+    pub(super) credential: Credential,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Credential {
+    Certificate {
+        template: CsrTemplate,
+        /// The default user before OCM 1.3, if the add-on names none: a certificate of that keeps its user at renewal.
+        former_user: Option<String>,
+    },
+    /// A token of the add-on's ServiceAccount.
+    Token {
+        lifetime: u32,
+        /// Its uid, once the hub has made it.
+        account: Option<String>,
+    },
 }
 
 impl AddOn {
     /// The content of `object`; `None` where a name cannot be one. Hosted add-ons are `apart` from others if the spoke
     /// is not the management cluster.
-    pub(super) fn of(object: &Value, apart: bool) -> Option<Self> {
+    pub(super) fn of(
+        object: &Value,
+        apart: bool,
+        (names, driver): (&AgentNames, KubeClientDriver),
+    ) -> Option<Self> {
         let (status, metadata) = (&object["status"], &object["metadata"]);
         let hosting_cluster = text(&metadata["annotations"][HOSTING_CLUSTER]);
         let namespace = text(&status["namespace"])
             .or_else(|| text(&object["spec"]["installNamespace"]))
             .unwrap_or(INSTALL_NAMESPACE);
         let (name, version) = (text(&metadata["name"])?, text(&metadata["resourceVersion"])?);
-        let registrations = status["registrations"].as_array().into_iter().flatten();
-        let registrations: Vec<_> = registrations.map(RegistrationConfig::of).collect();
         let is_short = |text: &str| text.len() <= MAX_NAME;
         let is_valid = valid_label(namespace)
             && valid_name(name)
             && is_short(version)
             && hosting_cluster.is_none_or(is_short);
-        is_valid.then(|| Self {
+        if !is_valid {
+            return None;
+        }
+        let hosted = apart && hosting_cluster.is_some();
+        let account = Condition::of(object, TOKEN_INFRASTRUCTURE).and_then(service_account_uid);
+        let configs = status["registrations"].as_array().map_or(&[][..], Vec::as_slice);
+        let registration = |config: &Value| {
+            let (signer, subject) = signer_and_subject(config);
+            let secret = secret_name(name, &signer);
+            let credential = match driver {
+                KubeClientDriver::Token { lifetime } if signer == KUBE_API_SERVER_CLIENT => {
+                    Credential::Token { lifetime, account: account.clone() }
+                }
+                _ => certificate(name, signer, subject, names),
+            };
+            let registration = Registration { addon: name.to_owned(), credential };
+            let namespace = namespace.to_owned();
+            let secret = RegistrationSecret { hosted, namespace, name: secret };
+            valid_name(&secret.name).then(|| (secret, Arc::new(registration)))
+        };
+        let has_kube_client =
+            configs.iter().any(|config| config["signerName"] == KUBE_API_SERVER_CLIENT);
+        Some(Self {
             name: name.to_owned(),
             version: version.to_owned(),
-            hosted: apart && hosting_cluster.is_some(),
+            hosted,
             namespace: namespace.to_owned(),
             hosting_cluster: hosting_cluster.map(str::to_owned),
             customized: status["healthCheck"]["mode"] == "Customized",
             terminating: !metadata["deletionTimestamp"].is_null(),
-            weight: registrations.len() * REGISTRATION_LENGTH
-                + status["registrations"].to_string().len(),
-            registrations,
-            service_account: Condition::of(object, TOKEN_INFRASTRUCTURE).and_then(service_account),
+            registrations: configs.iter().filter_map(registration).collect(),
+            weight: configs.len() * REGISTRATION_LENGTH + status["registrations"].to_string().len(),
+            driver: has_kube_client.then_some(driver),
         })
-    }
-
-    /// Returns whether its agent needs a credential for the hub's API server.
-    pub(super) fn has_kube_client(&self) -> bool {
-        self.registrations.iter().any(|config| config.signer == KUBE_API_SERVER_CLIENT)
     }
 }
 
@@ -107,32 +167,71 @@ fn text(value: &Value) -> Option<&str> {
 
 /// uid of the ServiceAccount in the message of condition TokenInfrastructureReady (ocm
 /// `pkg/registration/register/token/token.go`, parseServiceAccountUIDFromMessage).
-fn service_account(ready: Condition) -> Option<String> {
+fn service_account_uid(ready: Condition) -> Option<String> {
     let (_, rest) = ready.message.split_once("UID: ").filter(|_| ready.status == "True")?;
     let (uid, _) = rest.split_once(')')?;
     (1..=MAX_NAME).contains(&uid.len()).then(|| uid.to_owned())
 }
 
-impl RegistrationConfig {
-    fn of(config: &Value) -> Self {
-        let subject = &config["subject"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let texts = |field: &str| {
-            let all = subject[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let mut texts: Vec<_> = all.map(str::to_owned).collect();
-            texts.sort_unstable();
-            texts.dedup();
-            texts
-        };
-        Self {
-            signer: text(&config["signerName"]),
-            subject: Subject {
-                user: text(&subject["user"]),
-                groups: texts("groups"),
-                units: texts("organizationUnit"),
-            },
-        }
+fn secret_name(addon: &str, signer: &str) -> String {
+    match signer {
+        KUBE_API_SERVER_CLIENT => format!("{addon}-hub-kubeconfig"),
+        _ => format!("{addon}-{}-client-cert", signer.replace('/', "-")),
     }
+}
+
+/// The signer of a registration, and the subject; its parts that are empty have defaults.
+fn signer_and_subject(config: &Value) -> (String, Subject) {
+    let subject = &config["subject"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |field: &str| {
+        let all = subject[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let mut texts: Vec<_> = all.map(str::to_owned).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts
+    };
+    let (user, groups, units) =
+        (text(&subject["user"]), texts("groups"), texts("organizationUnit"));
+    (text(&config["signerName"]), Subject { user, groups, units })
+}
+
+/// The certificate of an add-on, with the parts of the subject that the add-on leaves open (ocm v1.3.1
+/// `pkg/registration/register/csr/csr.go:657-663`; before, the last part of the user was the agent's name).
+fn certificate(
+    addon: &str,
+    signer: String,
+    mut subject: Subject,
+    AgentNames { cluster, agent }: &AgentNames,
+) -> Credential {
+    let mut former_user = None;
+    let group = format!("system:open-cluster-management:cluster:{cluster}:addon:{addon}");
+    // Its ServiceAccount is left from the time when its agent had a token.
+    if subject.user.is_empty() || subject.user == service_account_user(cluster, addon) {
+        subject.user = format!("{group}:agent:{addon}");
+        former_user = Some(format!("{group}:agent:{agent}"));
+    }
+    if subject.groups.is_empty() && signer == KUBE_API_SERVER_CLIENT {
+        subject.groups.push(group);
+    }
+    let template = CsrTemplate {
+        subject,
+        dns_names: vec![format!("{addon}.addon.open-cluster-management.io")],
+        signer,
+        name_prefix: format!("addon-{cluster}-{addon}-"),
+        labels: vec![(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())],
+    };
+    Credential::Certificate { template, former_user }
+}
+
+/// The ServiceAccount on the hub of an add-on's agent that has a token.
+pub(super) fn service_account(addon: &str) -> String {
+    format!("{addon}-agent")
+}
+
+/// The user of that.
+pub(super) fn service_account_user(cluster: &str, addon: &str) -> String {
+    format!("system:serviceaccount:{cluster}:{}", service_account(addon))
 }
 
 #[cfg(test)]

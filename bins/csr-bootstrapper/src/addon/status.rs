@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -19,8 +18,8 @@ use log::Level;
 use serde_json::{Map, Value, json};
 
 use super::{
-    MANAGED_CLUSTER_ADDONS, READ_INTERVAL, cluster_of, managed_cluster_addon::AddOn,
-    registration::service_account_user,
+    MANAGED_CLUSTER_ADDONS, READ_INTERVAL, cluster_of,
+    managed_cluster_addon::{AddOn, service_account_user},
 };
 use crate::{
     agent::Agent,
@@ -50,17 +49,13 @@ struct AddOnStatus {
 
 impl AddOnStatus {
     /// If several certificates report the same condition, a failure wins.
-    fn new(
-        addon: &AddOn,
-        (driver, cluster): (KubeClientDriver, &str),
-        conditions: impl Iterator<Item = TypedCondition>,
-    ) -> Self {
+    fn new(addon: &AddOn, cluster: &str, conditions: impl Iterator<Item = TypedCondition>) -> Self {
         let mut conditions: Vec<_> = conditions.collect();
         conditions.sort_by_key(|(_, condition)| condition.status == "False");
-        let has_user = addon.has_kube_client() && driver != KubeClientDriver::Csr;
+        let has_user = addon.driver.is_some_and(|driver| driver != KubeClientDriver::Csr);
         Self {
             conditions: conditions.into_iter().collect(),
-            driver: if addon.has_kube_client() { driver.name() } else { "" },
+            driver: addon.driver.map_or("", KubeClientDriver::name),
             user: has_user.then(|| service_account_user(cluster, &addon.name)),
         }
     }
@@ -113,8 +108,8 @@ impl AddOnReporter {
             until = self.read_lease(agent, addon);
             available = self.available.clone().map(|condition| (AVAILABLE, condition));
         }
-        let of_driver = (agent.settings.addon_driver, &*session.names.cluster);
-        let wanted = AddOnStatus::new(addon, of_driver, credentials.chain(available));
+        let cluster = &session.names.cluster;
+        let wanted = AddOnStatus::new(addon, cluster, credentials.chain(available));
         until.min(self.report(agent, session, addon, wanted))
     }
 
@@ -183,11 +178,11 @@ fn write(
         object = patch_status(client, target, &object, &status)?;
         log_object!(Level::Info, target; "the status of an add-on is reported");
     }
-    let addon = AddOn::of(&object, agent.other_spoke().is_some());
+    let addon = super::parse(agent, session, &object);
     let version = addon.as_ref().map(|addon| addon.version.clone());
     // One that cannot be read is not gone.
     if let Some(addon) = addon {
-        addons.put(revision, name, Some(Arc::new(addon)));
+        addons.put(revision, name, Some(addon));
     }
     Ok(version)
 }

@@ -1,6 +1,9 @@
 use serde_json::json;
 
 use super::*;
+use crate::certificate::authority::names;
+
+const TOKEN: KubeClientDriver = KubeClientDriver::Token { lifetime: 700 };
 
 /// The object of an add-on with these fields.
 pub(in crate::addon) fn object(more: &Value) -> Value {
@@ -18,7 +21,11 @@ pub(in crate::addon) fn object(more: &Value) -> Value {
 
 /// The add-on of a cluster that has its agents apart from the management cluster.
 pub(in crate::addon) fn addon(more: &Value) -> AddOn {
-    AddOn::of(&object(more), true).unwrap()
+    addon_with(more, KubeClientDriver::Csr)
+}
+
+pub(in crate::addon) fn addon_with(more: &Value, driver: KubeClientDriver) -> AddOn {
+    AddOn::of(&object(more), true, (&names(), driver)).unwrap()
 }
 
 pub(in crate::addon) fn hosted_by(cluster: &str) -> Value {
@@ -39,7 +46,8 @@ fn addon_lease_install_namespace() {
     let namespace = |told: &str, installed: &str| {
         let spec = json!({"installNamespace": installed});
         let more = json!({"spec": spec, "status": {"namespace": told}});
-        AddOn::of(&object(&more), false).map(|addon| addon.namespace)
+        let settings = (&names(), KubeClientDriver::Csr);
+        AddOn::of(&object(&more), false, settings).map(|addon| addon.namespace)
     };
     assert_eq!(namespace("told", "installed").as_deref(), Some("told"));
     assert_eq!(namespace("", "installed").as_deref(), Some("installed"));
@@ -52,25 +60,39 @@ fn addon_lease_install_namespace() {
 #[test]
 fn hosted_addon_is_apart_if_its_cluster_is() {
     for (cluster, apart, hosted) in [("h", true, true), ("", true, false), ("h", false, false)] {
-        let addon = AddOn::of(&object(&hosted_by(cluster)), apart).unwrap();
+        let settings = (&names(), KubeClientDriver::Csr);
+        let addon = AddOn::of(&object(&hosted_by(cluster)), apart, settings).unwrap();
         assert_eq!(addon.hosted, hosted, "{cluster} {apart}");
         assert_eq!(addon.hosting_cluster.is_some(), !cluster.is_empty());
+    }
+}
+
+/// The Secrets and the credentials of these registrations.
+fn registrations(configs: &Value, driver: KubeClientDriver) -> Vec<(String, Credential)> {
+    let status = json!({"namespace": "ns", "registrations": configs});
+    let all = addon_with(&json!({"status": status}), driver).registrations.into_iter();
+    all.map(|(secret, it)| (secret.sentence_name(), it.credential.clone())).collect()
+}
+
+fn credential(config: Value, driver: KubeClientDriver) -> Credential {
+    registrations(&json!([config]), driver).remove(0).1
+}
+
+fn template(config: Value) -> CsrTemplate {
+    match credential(config, KubeClientDriver::Csr) {
+        Credential::Certificate { template, .. } => template,
+        Credential::Token { .. } => panic!("a token"),
     }
 }
 
 #[test]
 fn registrations_are_read_with_their_subjects() {
     let subject = json!({"user": "u", "groups": ["b", "a", "b", 7], "organizationUnit": ["x"]});
-    let all = json!([{"signerName": "example.com/x", "subject": subject}, {}]);
-    let read = addon(&json!({"status": {"registrations": all}}));
-    let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
-    let subject = Subject { user: "u".into(), groups: texts(&["a", "b"]), units: texts(&["x"]) };
-    let first = RegistrationConfig { signer: "example.com/x".into(), subject };
-    let empty = RegistrationConfig { signer: String::new(), subject: Subject::default() };
-    assert_eq!(read.registrations, [first, empty]);
+    let subject = template(json!({"signerName": "example.com/x", "subject": subject})).subject;
+    let (groups, units) = (owned(&["a", "b"]), owned(&["x"]));
+    assert_eq!(subject, Subject { user: "u".into(), groups, units });
     for none in [json!(null), json!([]), json!(7)] {
-        let read = addon(&json!({"status": {"registrations": none}}));
-        assert_eq!(read.registrations, [], "{none}");
+        assert_eq!(registrations(&none, KubeClientDriver::Csr), [], "{none}");
     }
 }
 
@@ -89,12 +111,80 @@ fn registrations_weigh_as_much_as_their_texts_and_more() {
 
 #[test]
 fn addon_token_waits_for_its_service_account() {
-    let uid =
-        |status, message: &str| service_account(Condition::new(status, "R", message.to_owned()));
+    let uid = |status, message: &str| {
+        service_account_uid(Condition::new(status, "R", message.to_owned()))
+    };
     let message = "ServiceAccount c1/a-agent (UID: u-1) is ready";
     assert_eq!(uid("True", message), Some("u-1".to_owned()));
     assert_eq!(uid("False", message), None);
     for message in ["", "UID: ", "UID: u-1", "UID: )", &format!("UID: {})", "u".repeat(254))] {
         assert_eq!(uid("True", message), None, "{message}");
+    }
+}
+
+const GROUP: &str = "system:open-cluster-management:cluster:cluster1:addon:test";
+
+/// configuration_test.go:22
+#[test]
+fn addon_registration_secrets_are_named_after_their_signers() {
+    let all = json!([
+        {"signerName": KUBE_API_SERVER_CLIENT},
+        {"signerName": "example.com/signer/x"},
+        {"signerName": "example.com/signer-x", "subject": {"user": "the same Secret"}},
+        {"signerName": "Example.com/capital"},
+        {"signerName": ""},
+    ]);
+    let all = registrations(&all, KubeClientDriver::Csr);
+    let names: Vec<_> = all.iter().map(|(secret, _)| &**secret).collect();
+    let custom = "Secret ns/test-example.com-signer-x-client-cert";
+    let expected = ["Secret ns/test-hub-kubeconfig", custom, custom, "Secret ns/test--client-cert"];
+    assert_eq!(names, expected);
+}
+
+/// configuration_test.go:572
+#[test]
+fn addon_registration_subjects_have_defaults() {
+    let user = format!("{GROUP}:agent:test");
+    let account = json!({"user": "system:serviceaccount:cluster1:test-agent"});
+    let units = json!({"organizationUnit": ["o"]});
+    for (signer, given, user, groups, units) in [
+        (KUBE_API_SERVER_CLIENT, json!({}), &*user, &[GROUP][..], &[][..]),
+        (KUBE_API_SERVER_CLIENT, json!({"user": "u", "groups": ["g"]}), "u", &["g"], &[]),
+        (KUBE_API_SERVER_CLIENT, account, &user, &[GROUP], &[]),
+        ("example.com/x", units, &user, &[], &["o"]),
+    ] {
+        let subject = template(json!({"signerName": signer, "subject": given})).subject;
+        assert_eq!(subject.user, user, "{given}");
+        assert_eq!(
+            (&subject.groups[..], &subject.units[..]),
+            (&owned(groups)[..], &owned(units)[..])
+        );
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn addon_registration_requests_are_those_of_the_go_agent() {
+    let template = template(json!({"signerName": "example.com/x"}));
+    assert_eq!(template.signer, "example.com/x");
+    assert_eq!(template.name_prefix, "addon-cluster1-test-");
+    assert_eq!(template.dns_names, ["test.addon.open-cluster-management.io"]);
+    let label = "open-cluster-management.io/addon-name";
+    let labels = [(CLUSTER_LABEL, "cluster1".to_owned()), (label, "test".to_owned())];
+    assert_eq!(template.labels, labels);
+}
+
+/// configuration_test.go:365: a token has no subject of its own.
+#[test]
+fn addon_registration_by_token_is_for_the_hubs_api_server_alone() {
+    let config = |signer, user| json!({"signerName": signer, "subject": {"user": user}});
+    let custom = credential(config("example.com/x", "a"), TOKEN);
+    assert!(matches!(custom, Credential::Certificate { .. }));
+    let expected = Credential::Token { lifetime: 700, account: None };
+    for user in ["a", "b"] {
+        assert_eq!(credential(config(KUBE_API_SERVER_CLIENT, user), TOKEN), expected);
     }
 }

@@ -2,7 +2,7 @@ use apiclient::time::{micro_time, seconds_time};
 
 use super::*;
 use crate::{
-    addon::managed_cluster_addon::tests::{addon, hosted_by, object},
+    addon::managed_cluster_addon::tests::{addon, addon_with, hosted_by, object},
     certificate::authority::now,
 };
 
@@ -17,8 +17,8 @@ fn status(
     driver: KubeClientDriver,
     conditions: impl IntoIterator<Item = TypedCondition>,
 ) -> AddOnStatus {
-    let addon = addon(&json!({"status": more}));
-    AddOnStatus::new(&addon, (driver, "c1"), conditions.into_iter())
+    let addon = addon_with(&json!({"status": more}), driver);
+    AddOnStatus::new(&addon, "c1", conditions.into_iter())
 }
 
 #[test]

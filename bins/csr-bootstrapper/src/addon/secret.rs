@@ -2,7 +2,7 @@
 //! `pkg/registration/register/secret_controller.go`). It stores the Secret's name first, then writes the Secret, and
 //! removes the name last.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use apiclient::{
     client::{Client, Preconditions, Propagation},
@@ -16,12 +16,12 @@ use log::Level;
 use serde_json::{Map, Value};
 
 use super::{
-    AddOnContext, Credential, Registration, RegistrationSecret, certificate,
+    AddOnContext, READ_INTERVAL, certificate, cluster_of,
+    managed_cluster_addon::{Credential, Registration, RegistrationSecret},
     store as registrations,
-    token::{TOKEN, TokenDriver},
+    token::TokenDriver,
 };
 use crate::{
-    addon::{READ_INTERVAL, cluster_of},
     agent::Agent,
     certificate::{
         store::{self, RequestStore, SecretValues, value},
@@ -40,11 +40,13 @@ const TOKEN_REFRESHED: &str = "TokenRefreshed";
 const CONFLICT: &str = "SecretConflict";
 /// The type of a Secret with any content.
 const OPAQUE: &str = "Opaque";
+/// Key of a token in the Secret, and its file next to the kubeconfig.
+pub(super) const TOKEN: &str = "token";
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
 #[derive(Default)]
-pub(in crate::addon) struct SecretController {
-    desired: Option<Registration>,
+pub(super) struct SecretController {
+    desired: Option<Arc<Registration>>,
     // Either a certificate or a token is desired.
     certificate: Certificate,
     token: TokenDriver,
@@ -77,7 +79,7 @@ impl Step<'_> {
 
 impl SecretController {
     /// The condition about the credential, if it is one of this add-on and there is something to say.
-    pub(in crate::addon) fn condition(&self, addon: &str) -> Option<TypedCondition> {
+    pub(super) fn condition(&self, addon: &str) -> Option<TypedCondition> {
         let desired = self.desired.as_ref().filter(|desired| desired.addon == addon)?;
         let (kind, condition) = match desired.credential {
             Credential::Certificate { .. } => (ROTATED, self.certificate.rotated().cloned()),
@@ -89,10 +91,10 @@ impl SecretController {
     }
 
     /// Does what is due for this Secret, which goes if nothing is `desired`; returns when to come again.
-    pub(in crate::addon) fn reconcile(
+    pub(super) fn reconcile(
         &mut self,
         name: &RegistrationSecret,
-        desired: Option<Registration>,
+        desired: Option<Arc<Registration>>,
         context: &mut AddOnContext<'_>,
     ) -> Instant {
         let is_due = Instant::now() >= self.due.at || self.desired != desired;
@@ -159,7 +161,7 @@ impl SecretController {
     }
 
     /// Awaits no CSR any more.
-    pub(in crate::addon) fn close(&self, session: &HubSession) {
+    pub(super) fn close(&self, session: &HubSession) {
         if let Some(name) = self.certificate.request() {
             session.csrs.forget(name);
         }

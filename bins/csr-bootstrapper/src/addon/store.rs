@@ -10,7 +10,7 @@ use apiclient::{
 use kubeconfig::secret::Data;
 use serde::{Deserialize, Serialize};
 
-use super::RegistrationSecret;
+use super::managed_cluster_addon::RegistrationSecret;
 use crate::{
     certificate::{
         CsrTemplate,
@@ -31,7 +31,7 @@ pub(super) struct StoredRegistration {
 }
 
 /// The Secrets that are kept, each with the name of its add-on. Unreadable entries are left out.
-pub(in crate::addon) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
+pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
     let stored = data.keys().filter_map(|key| stored(data, key));
     stored.map(|stored| (stored.secret, stored.addon)).collect()
 }

@@ -7,7 +7,10 @@ use kubeconfig::secret::Data;
 use log::Level;
 use serde_json::Value;
 
-use super::{secret::Step, store, token::TOKEN};
+use super::{
+    secret::{Step, TOKEN},
+    store,
+};
 use crate::{
     certificate::{
         CertificateContext, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,

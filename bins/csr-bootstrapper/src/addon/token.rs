@@ -14,7 +14,10 @@ use log::Level;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{secret::Step, service_account};
+use super::{
+    managed_cluster_addon::service_account,
+    secret::{Step, TOKEN},
+};
 use crate::{
     certificate::{
         pacing::Pacing,
@@ -26,8 +29,6 @@ use crate::{
 };
 
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
-/// Key of the token in the Secret, and its file next to the kubeconfig.
-pub(super) const TOKEN: &str = "token";
 /// The end of the year 9999, in seconds since 1970: a later time is none.
 const END_OF_TIME: u64 = 253_402_300_799;
 /// A token is used until this part of its lifetime is left (ocm
