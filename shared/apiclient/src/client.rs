@@ -26,14 +26,13 @@ use kubeconfig::config::ClusterConfig;
 use crate::{
     api, certificate,
     client::{
-        request::{ApiRequest, JSON},
+        request::{ApiRequest, JSON, encoded},
         transport::Transport,
     },
     error::{Error, Result},
     lock::lock,
     memory::Budget,
     resource::Target,
-    watch::encoded,
 };
 
 pub use self::{

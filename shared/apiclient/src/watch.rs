@@ -25,7 +25,6 @@ use self::{
     list::read_list,
 };
 
-pub(crate) use self::list::encoded;
 pub use self::list::{Selection, list};
 
 /// The margin for a server that does not end a watch in time.

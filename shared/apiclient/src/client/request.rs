@@ -146,6 +146,19 @@ impl<'a> ApiRequest<'a> {
     }
 }
 
+/// Escaped for a query.
+pub(crate) fn encoded(token: &str) -> String {
+    let mut text = String::new();
+    for byte in token.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            text += &format!("%{byte:02X}");
+        }
+    }
+    text
+}
+
 /// The parts of a query that are not empty.
 pub(crate) fn joined(parts: &[&str]) -> String {
     let parts = parts.iter().copied().filter(|part| !part.is_empty());

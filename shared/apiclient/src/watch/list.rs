@@ -5,7 +5,7 @@ use std::{cell::RefCell, io::Read, ops::ControlFlow, time::Instant};
 use crate::{
     client::{
         Client, LIST_TIMEOUT,
-        request::{ApiRequest, JSON, METADATA, METADATA_LIST, joined},
+        request::{ApiRequest, JSON, METADATA, METADATA_LIST, encoded, joined},
     },
     error::{Error, Result},
     json::{self, Document},
@@ -198,19 +198,6 @@ fn read_page(
     let version = super::usable(metadata["resourceVersion"].as_str().unwrap_or_default());
     let next = metadata["continue"].as_str().filter(|token| !token.is_empty()).map(encoded);
     Ok(ControlFlow::Continue(Page { version: version.unwrap_or_default().to_owned(), next }))
-}
-
-/// Escaped for a query.
-pub(crate) fn encoded(token: &str) -> String {
-    let mut text = String::new();
-    for byte in token.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            text.push(byte.into());
-        } else {
-            text += &format!("%{byte:02X}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]
