@@ -28,11 +28,11 @@ use sidecar::{
 };
 
 use crate::{
+    bootstrap_kubeconfig::SourceResult,
     capacity::{self, NodeResources},
     certificate::store::RequestStore,
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
-    hub::SourceResult,
     program::Program,
     settings::Settings,
     state::{CertificateStatus, HubSession, SharedState},

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     agent::Agent,
-    hub::{BootstrapKubeconfig, SourceResult},
+    bootstrap_kubeconfig::{BootstrapKubeconfig, SourceResult},
     settings::BootstrapSource,
 };
 
@@ -27,8 +27,8 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
     };
     match source {
         BootstrapSource::File(path) => loop {
-            let read = kubeconfig::cluster_from_file(path);
-            let read = read.map(|(hub, config)| BootstrapKubeconfig { hub: hub.into(), config });
+            let read = kubeconfig::hub_from_file(path);
+            let read = read.map(|(hub, config)| BootstrapKubeconfig { hub, config });
             let revision = store.revision();
             let read = read.map(Arc::new).map_err(|error| error.to_string());
             store.put(revision, source.name(), Some(read));

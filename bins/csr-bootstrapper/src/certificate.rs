@@ -18,12 +18,13 @@ pub mod validate;
 use std::time::Instant;
 
 use apiclient::error::Result;
+use kubeconfig::Hub;
 use log::Level;
 use serde_json::Value;
 
 pub(crate) use self::csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT};
 use self::validate::{Need, Validation};
-use crate::{clocks::Clocks, hub::Hub};
+use crate::clocks::Clocks;
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {

@@ -10,12 +10,11 @@ use apiclient::{
     reflector::Store,
     stop::Stop,
 };
-use kubeconfig::{config::ClusterConfig, secret};
+use kubeconfig::{Hub, config::ClusterConfig, secret};
 use log::Level;
 
 use crate::{
     agent::Agent,
-    hub::Hub,
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
 

@@ -4,6 +4,7 @@
 mod addon;
 mod agent;
 mod bootstrap;
+mod bootstrap_kubeconfig;
 mod capacity;
 pub mod certificate;
 mod claim;
@@ -13,7 +14,6 @@ mod conditions;
 pub mod digest;
 mod files;
 pub mod https;
-pub mod hub;
 mod hub_selection;
 pub mod identity;
 mod managed_namespace;

@@ -12,13 +12,13 @@ use apiclient::{
     reflector::{Lookup, Store},
     stop::Stop,
 };
+use kubeconfig::Hub;
 use serde_json::Value;
 
 use crate::{
     addon::managed_cluster_addon::{self, AddOn},
     certificate::csrs::CsrClient,
     conditions::Condition,
-    hub::Hub,
     identity::AgentNames,
 };
 

@@ -129,9 +129,9 @@ fn connect(
     requests: &RequestMetrics,
 ) -> Result<(Client, WorkAgent)> {
     let file = duty.settings.hub_kubeconfig.clone();
-    let (current, config) = kubeconfig::cluster_from_file(&file)?;
+    let (hub, config) = kubeconfig::hub_from_file(&file)?;
     // Hashes the URL as written: a trailing slash counts (ocm `helpers.go:339-343`).
-    let hub_hash = sha256(current.cluster.server.as_bytes());
+    let hub_hash = sha256(hub.server.as_bytes());
     let agent_id = agent_id.unwrap_or(&hub_hash).to_owned();
     let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file)?)));
     let (timeouts, requests) = (Timeouts::default(), requests.clone());

@@ -11,34 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::Trust,
-    document::{Entry, Kubeconfig},
+    document::Entry,
     error::{ConfigError, Result},
     types::Cluster,
 };
-
-pub struct CurrentCluster {
-    pub name: String,
-    /// Its fields as written, with the scheme of the proxy in lower case.
-    pub cluster: Cluster,
-    /// PEM of the authority, inline or in a file; `None` also when the file cannot be read from here.
-    pub authority: Option<Vec<u8>>,
-}
-
-impl CurrentCluster {
-    pub(crate) fn of(document: &Kubeconfig<'_>) -> Result<Self> {
-        let name = document.context()?.cluster;
-        let cluster = if name.is_empty() { None } else { document.cluster(&name)? };
-        let mut cluster = cluster.ok_or_else(|| document.nothing())?;
-        server(&cluster, None)?;
-        cluster.value.proxy_url = proxy(&cluster)?.unwrap_or_default();
-        let authority = match authority(&cluster) {
-            // The path may be of another machine or container: the rest still counts.
-            Err(_) if !cluster.value.certificate_authority.is_empty() => None,
-            content => content?.map(|mut pem| mem::take(&mut *pem)),
-        };
-        Ok(Self { name, cluster: cluster.value, authority })
-    }
-}
 
 pub(crate) fn server(cluster: &Entry<'_, Cluster>, master: Option<&str>) -> Result<String> {
     // The URL itself may hold a password.
@@ -84,7 +60,7 @@ pub(crate) fn proxy(cluster: &Entry<'_, Cluster>) -> Result<Option<String>> {
     }
 }
 
-fn authority(cluster: &Entry<'_, Cluster>) -> Result<Option<Zeroizing<Vec<u8>>>> {
+pub(crate) fn authority(cluster: &Entry<'_, Cluster>) -> Result<Option<Zeroizing<Vec<u8>>>> {
     let Cluster { certificate_authority, certificate_authority_data, .. } = &cluster.value;
     cluster.content("certificate-authority", certificate_authority, certificate_authority_data)
 }

@@ -6,6 +6,7 @@ pub mod config;
 mod document;
 pub mod error;
 mod files;
+mod hub;
 mod incluster;
 pub mod secret;
 mod types;
@@ -20,10 +21,10 @@ use std::{
 };
 
 pub use self::{
-    cluster::{CurrentCluster, server_url},
+    cluster::server_url,
     files::referenced_key,
+    hub::Hub,
     incluster::in_cluster,
-    types::Cluster,
     user::check_pair,
     yaml::{parse, quoted},
 };
@@ -101,15 +102,11 @@ pub fn from_file(path: &Path) -> Result<ClusterConfig> {
 }
 
 /// As [`from_file`], with the cluster as written there.
-pub fn cluster_from_file(path: &Path) -> Result<(CurrentCluster, ClusterConfig)> {
+pub fn hub_from_file(path: &Path) -> Result<(Hub, ClusterConfig)> {
     settled(path, || {
         let document = existing(path, NamedFiles::Beside)?;
-        Ok((CurrentCluster::of(&document)?, only(&document, None)?))
+        Ok((Hub::of(&document)?, only(&document, None)?))
     })
-}
-
-pub fn cluster_from_secret(name: &str, data: &Data) -> Result<CurrentCluster> {
-    CurrentCluster::of(&Kubeconfig::of_secret(name, data)?)
 }
 
 /// Reads the key `kubeconfig` of the Secret `name`. A file name in it means the key of that name: OCM

@@ -27,13 +27,13 @@ pub(crate) struct NamedEntry {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub struct Cluster {
-    pub server: String,
-    pub tls_server_name: String,
-    pub insecure_skip_tls_verify: bool,
-    pub certificate_authority: String,
-    pub certificate_authority_data: String,
-    pub proxy_url: String,
+pub(crate) struct Cluster {
+    pub(crate) server: String,
+    pub(crate) tls_server_name: String,
+    pub(crate) insecure_skip_tls_verify: bool,
+    pub(crate) certificate_authority: String,
+    pub(crate) certificate_authority_data: String,
+    pub(crate) proxy_url: String,
 }
 
 #[derive(Default, Deserialize)]

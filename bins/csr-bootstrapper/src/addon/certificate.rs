@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use apiclient::{certificate::chain, error::Result, log_object};
-use kubeconfig::secret::Data;
+use kubeconfig::{Hub, secret::Data};
 use log::Level;
 use serde_json::Value;
 
@@ -22,7 +22,6 @@ use crate::{
         },
     },
     clocks::Clocks,
-    hub::Hub,
     identity::{CLUSTER_NAME, said},
 };
 

@@ -10,7 +10,7 @@ use apiclient::{
     error::{Error, Result, optional},
     log_object,
 };
-use kubeconfig::{config::ClusterConfig, secret::Data};
+use kubeconfig::{Hub, config::ClusterConfig, secret::Data};
 use log::Level;
 use serde_json::Value;
 
@@ -24,7 +24,6 @@ use super::{
 use crate::{
     agent::hub_client,
     clocks::Clocks,
-    hub::Hub,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
     state::HubSession,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use apiclient::{backoff::Backoff, controller, error::Result, stop::Stop};
-use kubeconfig::secret::Data;
+use kubeconfig::{Hub, secret::Data};
 
 use super::{
     CertificateContext, Requester,
@@ -15,7 +15,7 @@ use super::{
     validate::{Need, Validation},
 };
 use crate::{
-    agent::Agent, hub::BootstrapKubeconfig, hub::Hub, identity::AgentNames,
+    agent::Agent, bootstrap_kubeconfig::BootstrapKubeconfig, identity::AgentNames,
     next_attempt::NextAttempt, state::CredentialState,
 };
 

@@ -11,6 +11,7 @@ use apiclient::{
     certificate,
     error::{Error, Result},
 };
+use kubeconfig::Hub;
 use log::Level::{Info, Warn};
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     validate::{self, Need, Validation},
 };
-use crate::{clocks::Clocks, conditions::Condition, hub::Hub};
+use crate::{clocks::Clocks, conditions::Condition};
 
 /// A pending CSR is announced once more after this (kubelet gives up by then: client-go
 /// `util/certificate/certificate_manager.go:48-50`).

@@ -8,7 +8,7 @@ use apiclient::{
     time::seconds_time,
 };
 use kubeconfig::{
-    self, check_pair,
+    self, Hub, check_pair,
     config::{Auth, ClusterConfig, KeyPair},
     secret::{self, Data},
 };
@@ -18,7 +18,6 @@ use serde_json::Value;
 use super::pkcs10::Subject;
 use crate::{
     clocks::Clocks,
-    hub::Hub,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME, said},
 };
 

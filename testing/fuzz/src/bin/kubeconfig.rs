@@ -10,10 +10,9 @@
 use std::time::Duration;
 
 use apiclient::client::{Client, Reload, Timeouts};
-use csr_bootstrapper::hub::Hub;
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use kubeconfig::{
-    self,
+    self, Hub,
     config::{ClusterConfig, Trust},
     error::Result,
     secret::Data,

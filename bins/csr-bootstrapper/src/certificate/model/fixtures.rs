@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::Hub;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
 };
 use crate::{
     certificate::{authority::CertificateTemplate, csr::CertificateRequest},
-    hub::Hub,
     identity::AgentNames,
 };
 

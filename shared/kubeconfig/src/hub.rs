@@ -1,28 +1,29 @@
 //! Hub of a kubeconfig: its server without the user, which a hub's credential has in common with the
 //! kubeconfig that requested it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, mem};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubeconfig::{
-    CurrentCluster,
-    config::{Auth, ClusterConfig, KeyPair},
+
+use crate::{
+    cluster::{authority, proxy, server},
+    document::Kubeconfig,
     error::Result,
-    quoted,
-    secret::{self, Data},
+    secret::Data,
+    yaml::quoted,
 };
-use serde_json::Value;
 
 /// The cluster of the current context, with its fields as written.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Hub {
     pub name: String,
-    pub(crate) server: String,
-    pub(crate) proxy: Option<String>,
+    pub server: String,
+    /// With its scheme in lower case.
+    pub proxy: Option<String>,
     /// The file that `certificate-authority` names.
-    pub(crate) authority_file: Option<String>,
+    pub authority_file: Option<String>,
     /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
-    pub(crate) authority: Option<Vec<u8>>,
+    pub authority: Option<Vec<u8>>,
     pub server_name: Option<String>,
     pub insecure: bool,
 }
@@ -34,30 +35,38 @@ impl fmt::Debug for Hub {
     }
 }
 
-impl From<CurrentCluster> for Hub {
-    fn from(current: CurrentCluster) -> Self {
-        let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let CurrentCluster { name, cluster, authority } = current;
-        Self {
+impl Hub {
+    pub(crate) fn of(document: &Kubeconfig<'_>) -> Result<Self> {
+        let name = document.context()?.cluster;
+        let cluster = if name.is_empty() { None } else { document.cluster(&name)? };
+        let cluster = cluster.ok_or_else(|| document.nothing())?;
+        server(&cluster, None)?;
+        let proxy = proxy(&cluster)?;
+        let authority = match authority(&cluster) {
+            // The path may be of another machine or container: the rest still counts.
+            Err(_) if !cluster.value.certificate_authority.is_empty() => None,
+            content => content?.map(|mut pem| mem::take(&mut *pem)),
+        };
+        let (cluster, some) =
+            (cluster.value, |text: String| Some(text).filter(|it| !it.is_empty()));
+        Ok(Self {
             name,
             server: cluster.server,
-            proxy: some(cluster.proxy_url),
+            proxy,
             authority_file: some(cluster.certificate_authority),
             authority,
             server_name: some(cluster.tls_server_name),
             insecure: cluster.insecure_skip_tls_verify,
-        }
+        })
     }
-}
 
-impl Hub {
     /// From the key `kubeconfig` of the Secret `name`.
     pub fn of_secret(name: &str, data: &Data) -> Result<Self> {
-        kubeconfig::cluster_from_secret(name, data).map(Self::from)
+        Self::of(&Kubeconfig::of_secret(name, data)?)
     }
 
     /// Its server, by which hubs are told apart.
-    pub(crate) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         self.server.trim_end_matches('/')
     }
 
@@ -87,7 +96,7 @@ impl Hub {
     }
 
     /// A kubeconfig for a user with the token in the file `token` next to it.
-    pub(crate) fn token_kubeconfig(&self, token: &str) -> String {
+    pub fn token_kubeconfig(&self, token: &str) -> String {
         self.kubeconfig_of(&format!("tokenFile: {}", quoted(token)))
     }
 
@@ -123,31 +132,6 @@ users:
     {user}
 "
         )
-    }
-}
-
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct BootstrapKubeconfig {
-    pub(crate) hub: Hub,
-    pub(crate) config: ClusterConfig,
-}
-
-/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why none is valid.
-pub(crate) type SourceResult = std::result::Result<Arc<BootstrapKubeconfig>, String>;
-
-impl BootstrapKubeconfig {
-    /// The connection to the hub with the agent's own identity.
-    pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
-        ClusterConfig { identity: Some(identity.clone()), auth: Auth::None, ..self.config.clone() }
-    }
-
-    pub(crate) fn of_secret(secret: &Value) -> Result<Self> {
-        let name = secret["metadata"]["name"].as_str().unwrap_or_default();
-        let data = secret::data(secret)?;
-        Ok(Self {
-            config: kubeconfig::from_secret(name, &data)?,
-            hub: Hub::of_secret(name, &data)?,
-        })
     }
 }
 
