@@ -2,8 +2,8 @@
 //! clustercache does; readers never wait for it.
 
 mod cluster_records;
-mod schedule;
-mod supervisor;
+pub(crate) mod schedule;
+pub(crate) mod supervisor;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64},
@@ -19,16 +19,13 @@ use apiclient::{
 };
 use kubeconfig::config::ClusterConfig;
 use serde_json::{Value, json};
-use sidecar::{
-    metrics::{Family, Metrics},
-    runtime,
-};
+use sidecar::metrics::{Family, Metrics};
 
-pub(crate) use self::{cluster_records::ClusterRecords, schedule::ProbeTiming};
-use self::{schedule::ProbeSchedule, supervisor::Supervisor};
+pub(crate) use self::cluster_records::ClusterRecords;
+use self::schedule::{ProbeSchedule, ProbeTiming};
 use crate::model::{
-    annotations::Uid,
-    known_clusters::{ClusterRecord, SourceMarks, cluster_mark},
+    annotations::{Uid, cluster_mark},
+    known_clusters::{ClusterRecord, SourceMarks},
 };
 
 const CONNECTED: Family =
@@ -102,19 +99,6 @@ struct ConnectionState {
     probes: [u64; 2],
     /// The last iteration of the supervising thread.
     beat: Option<Instant>,
-}
-
-/// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`];
-/// wakes `readers` when a session starts or ends.
-pub(crate) fn start(
-    config: ConnectionConfig,
-    readers: Vec<Stop>,
-    stop: &Stop,
-) -> Result<Arc<Connection>> {
-    let connection = Connection::new(config, stop);
-    let supervisor = Supervisor::new(connection.clone(), readers, fastrand::f64);
-    runtime::spawn("connection", move || supervisor.run())?;
-    Ok(connection)
 }
 
 impl Connection {

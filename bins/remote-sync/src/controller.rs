@@ -15,9 +15,9 @@ use sidecar::{flags::Flags, runtime};
 
 use crate::{
     cache::{SourceSide, TargetSide, store::DocumentCache},
-    connection::{self, ClusterRecords, ClusterSession, Connection, ConnectionConfig},
-    model::key::KindIndex,
-    settings::{Direction, OWN, Operation, Settings},
+    connection::{ClusterRecords, ClusterSession, Connection, ConnectionConfig, supervisor},
+    model::{key::KindIndex, known_clusters::OWN},
+    settings::{Direction, Operation, Settings},
     sync::{SyncContext, remote::RemoteSync},
 };
 
@@ -241,5 +241,5 @@ fn connect(
         limiter: RateLimiter::new(settings.qps, settings.burst()),
         records: records.clone(),
     };
-    connection::start(config, readers, stop)
+    supervisor::start(config, readers, stop)
 }

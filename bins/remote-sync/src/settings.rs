@@ -16,10 +16,10 @@ use sidecar::flags::{Flags, object_name};
 use self::values::one_of;
 pub(crate) use self::{
     table::table,
-    values::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
+    values::{CLUSTER_LABEL, Registry, Remote, RemoteSource, SECRET_SUFFIX},
 };
 use crate::{
-    connection::ProbeTiming,
+    connection::schedule::ProbeTiming,
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,

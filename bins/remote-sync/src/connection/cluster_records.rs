@@ -23,9 +23,9 @@ use super::Connection;
 use crate::{
     model::{
         annotations::Uid,
-        known_clusters::{ClusterRecord, KnownClusters, RefusedCluster},
+        known_clusters::{ClusterRecord, KnownClusters, OWN, RefusedCluster},
     },
-    settings::{OWN, Settings},
+    settings::Settings,
 };
 
 /// Annotation of the ConfigMap: when the last process started.

@@ -15,15 +15,26 @@ use apiclient::{
 };
 use kubeconfig::config::ClusterConfig;
 use log::Level;
+use sidecar::runtime;
 
-use super::{ClusterSession, Connection, log_kept, schedule::Due};
-use crate::{
-    model::{
-        annotations::Uid,
-        known_clusters::{ClusterRecord, SourceMarks},
-    },
-    settings::OWN,
+use super::{ClusterSession, Connection, ConnectionConfig, log_kept, schedule::Due};
+use crate::model::{
+    annotations::Uid,
+    known_clusters::{ClusterRecord, OWN, SourceMarks},
 };
+
+/// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`];
+/// wakes `readers` when a session starts or ends.
+pub(crate) fn start(
+    config: ConnectionConfig,
+    readers: Vec<Stop>,
+    stop: &Stop,
+) -> Result<Arc<Connection>> {
+    let connection = Connection::new(config, stop);
+    let supervisor = Supervisor::new(connection.clone(), readers, fastrand::f64);
+    runtime::spawn("connection", move || supervisor.run())?;
+    Ok(connection)
+}
 
 /// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {

@@ -21,8 +21,8 @@ use sidecar::runtime;
 use crate::{
     connection::Connection,
     controller::Controller,
-    model::key,
-    settings::{CLUSTER_LABEL, OWN, Remote, RemoteSource, SECRET_SUFFIX},
+    model::{key, known_clusters::OWN},
+    settings::{CLUSTER_LABEL, Remote, RemoteSource, SECRET_SUFFIX},
     sync::remote::RemoteSync,
 };
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::model::known_clusters::uid_of_mark;
+/// Stands for a uid that cannot be read, in records and in marks.
+pub(crate) const UNVERIFIED: &str = "unverified";
 
 /// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,11 +81,27 @@ impl fmt::Display for Uid {
     }
 }
 
+/// How marks name a cluster: `<remote>=<uid>`, or `<remote>=unverified`.
+pub fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
+    match uid {
+        Some(uid) => format!("{remote}={uid}"),
+        None => format!("{remote}={UNVERIFIED}"),
+    }
+}
+
+/// The uid in a cluster's mark, if it has one. Earlier versions wrote the uid alone.
+pub fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
+    match mark.split_once('=').map_or(mark, |(_, uid)| uid) {
+        UNVERIFIED if mark != UNVERIFIED => Some(None),
+        uid => Uid::parse(uid).map(Some),
+    }
+}
+
 /// The object that a target is a copy of, and the instance that copied it: each handles only its own.
 /// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin<'a> {
-    /// The source's cluster, see [`cluster_mark`](crate::model::known_clusters::cluster_mark).
+    /// The source's cluster, see [`cluster_mark`].
     pub cluster: &'a str,
     /// Empty for a cluster-scoped kind.
     pub namespace: &'a str,

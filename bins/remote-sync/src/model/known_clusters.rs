@@ -6,13 +6,13 @@ use std::{
     fmt,
 };
 
-use crate::{
-    model::{annotations::Uid, digest},
-    settings::OWN,
+use crate::model::{
+    annotations::{UNVERIFIED, Uid, cluster_mark},
+    digest,
 };
 
-/// Stands for a uid that cannot be read, in records and in marks.
-const UNVERIFIED: &str = "unverified";
+/// The local cluster in messages and labels; no remote can have this name.
+pub(crate) const OWN: &str = "own";
 /// The most clusters before the present one that a record names.
 const MAX_FORMER: usize = 8;
 
@@ -58,14 +58,6 @@ impl fmt::Display for ClusterRecord {
     }
 }
 
-/// How marks name a cluster: `<remote>=<uid>`, or `<remote>=unverified`.
-pub fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
-    match uid {
-        Some(uid) => format!("{remote}={uid}"),
-        None => format!("{remote}={UNVERIFIED}"),
-    }
-}
-
 /// How the marks of copies name their sources' cluster: digests. A remote's name is part of each, so that the copies of
 /// one remote are never another's, whatever uid that shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -91,14 +83,6 @@ impl SourceMarks {
 
     pub(crate) fn contains(&self, mark: u64) -> bool {
         self.current == mark || self.former.contains(&mark) || self.unproven.contains(&mark)
-    }
-}
-
-/// The uid in a cluster's mark, if it has one. Earlier versions wrote the uid alone.
-pub fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
-    match mark.split_once('=').map_or(mark, |(_, uid)| uid) {
-        UNVERIFIED if mark != UNVERIFIED => Some(None),
-        uid => Uid::parse(uid).map(Some),
     }
 }
 
@@ -235,6 +219,7 @@ impl KnownClusters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::annotations::uid_of_mark;
 
     fn uid(digit: char) -> Uid {
         Uid::parse(&format!("00000000-0000-4000-8000-00000000000{digit}")).unwrap()

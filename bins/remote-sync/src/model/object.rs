@@ -4,9 +4,8 @@ use apiclient::json;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
+    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid, uid_of_mark},
     digest,
-    known_clusters::uid_of_mark,
     rules::FieldRules,
 };
 

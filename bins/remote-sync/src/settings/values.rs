@@ -13,6 +13,7 @@ use crate::model::{
     annotations::AnnotationKeys,
     discovery::ResourceArg,
     key::NameMapping,
+    known_clusters::OWN,
     rules::{FieldPath, FieldRules},
 };
 
@@ -41,8 +42,6 @@ pub(crate) struct Registry {
     pub(crate) selector: String,
 }
 
-/// The local cluster in messages and labels; no remote can have this name.
-pub(crate) const OWN: &str = "own";
 /// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
 pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
 /// The label of such a Secret, with the cluster's name.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    connection::{self, ConnectionConfig, ProbeTiming},
+    connection::{ConnectionConfig, schedule::ProbeTiming, supervisor},
     model::object::Cached,
 };
 
@@ -71,7 +71,7 @@ fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
         limiter: RateLimiter::new(0, 0),
         records: Arc::default(),
     };
-    let connection = connection::start(config, Vec::new(), stop).unwrap();
+    let connection = supervisor::start(config, Vec::new(), stop).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     fs::write(&file, server.kubeconfig()).unwrap();

@@ -100,7 +100,7 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let config = ClusterConfig { server, ..bench.config() };
     let timing = ProbeTiming { timeout: 3 * SECOND, ..quick() };
     let stop = Stop::default();
-    let connection = start(settings("hole", timing), Vec::new(), &stop).unwrap();
+    let connection = supervisor::start(settings("hole", timing), Vec::new(), &stop).unwrap();
     connection.offer(Ok(config));
     assert!(is_down(&connection));
     assert!(connection.error().is_none(), "the reader did not wait for the attempt");
