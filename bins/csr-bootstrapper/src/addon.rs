@@ -24,7 +24,7 @@ use sidecar::runtime;
 pub(crate) use self::managed_cluster_addon::AddOn;
 use self::{
     managed_cluster_addon::{Registration, RegistrationSecret},
-    secret::SecretController,
+    secret::{SecretContext, SecretController},
     status::AddOnReporter,
 };
 use crate::{
@@ -79,8 +79,10 @@ fn run(agent: &Agent, hosted: bool) {
     let mut store = agent.request_store(agent.settings.registrations_secret());
     while let Some(session) = agent.next_session() {
         let mut controller = AddOnController {
+            agent,
+            session: &session,
             hosted,
-            context: AddOnContext { agent, session: &session, store: &mut store },
+            store: &mut store,
             store_due: NextAttempt::default(),
             secrets: BTreeMap::new(),
             reporters: BTreeMap::new(),
@@ -89,16 +91,11 @@ fn run(agent: &Agent, hosted: bool) {
     }
 }
 
-/// The parts of the program that the work on add-ons needs.
-struct AddOnContext<'a> {
+struct AddOnController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    store: &'a mut RequestStore,
-}
-
-struct AddOnController<'a> {
     hosted: bool,
-    context: AddOnContext<'a>,
+    store: &'a mut RequestStore,
     store_due: NextAttempt,
     secrets: BTreeMap<RegistrationSecret, SecretController>,
     /// By the name and the namespace of the add-on.
@@ -107,7 +104,7 @@ struct AddOnController<'a> {
 
 impl AddOnController<'_> {
     fn reconcile(&mut self) -> Instant {
-        let session = self.context.session;
+        let session = self.session;
         let later = Instant::now() + Stop::SLICE;
         if !is_accepted(session) {
             return later;
@@ -122,19 +119,19 @@ impl AddOnController<'_> {
 
     /// Compares the desired credentials with the stored ones, and does what is due.
     fn keep_secrets(&mut self, addons: &AddOns) -> Instant {
-        let AddOnContext { session, store, .. } = &mut self.context;
+        let Self { agent, session, hosted, .. } = *self;
         if Instant::now() < self.store_due.at {
             return self.store_due.at;
         }
-        let read = store.refresh().map(|()| Instant::now());
+        let read = self.store.refresh().map(|()| Instant::now());
         let what = "the registrations of add-ons cannot be read";
-        let until = self.store_due.set(read, &store.target(), what);
+        let until = self.store_due.set(read, &self.store.target(), what);
         if self.store_due.is_failing() {
             return until;
         }
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
-        let mut desired = desired(addons, &store::all(store.data()), is_gone);
-        desired.retain(|secret, _| secret.hosted == self.hosted);
+        let mut desired = desired(addons, &store::all(self.store.data()), is_gone);
+        desired.retain(|secret, _| secret.hosted == hosted);
         self.secrets.retain(|secret, controller| {
             let is_kept = desired.contains_key(secret);
             if !is_kept {
@@ -144,18 +141,19 @@ impl AddOnController<'_> {
         });
         let mut until = Instant::now() + Stop::SLICE;
         for (secret, registration) in desired {
-            if self.context.session.stop.raised() {
+            if session.stop.raised() {
                 break;
             }
             let controller = self.secrets.entry(secret.clone()).or_default();
-            until = until.min(controller.reconcile(&secret, registration, &mut self.context));
+            let context = SecretContext { agent, session, store: self.store, name: &secret };
+            until = until.min(controller.reconcile(registration, context));
         }
         until
     }
 
     fn report(&mut self, addons: &AddOns) -> Instant {
-        let AddOnContext { agent, session, .. } = self.context;
-        let is_mine = |addon: &AddOn| addon.hosted == self.hosted;
+        let Self { agent, session, hosted, .. } = *self;
+        let is_mine = |addon: &AddOn| addon.hosted == hosted;
         self.reporters.retain(|(name, namespace), _| {
             addons.get(name).is_some_and(|addon| is_mine(addon) && addon.namespace == *namespace)
         });

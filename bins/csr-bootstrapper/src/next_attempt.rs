@@ -49,7 +49,7 @@ impl NextAttempt {
             Err(error) => {
                 let now = Instant::now();
                 let retry = self.errors.failed(&error, now, fastrand::f64());
-                let is_routine = matches!(error, Error::Conflict(_));
+                let is_routine = matches!(error, Error::Conflict(_) | Error::AlreadyExists(_));
                 let level = if is_routine { Level::Debug } else { retry.level() };
                 let retry_in = seconds(retry.wait);
                 log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");

@@ -8,7 +8,7 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    secret::{Step, TOKEN},
+    secret::{SecretContext, TOKEN},
     store,
 };
 use crate::{
@@ -25,27 +25,28 @@ use crate::{
     identity::{CLUSTER_NAME, said},
 };
 
-/// Does what is due for the certificate of one registration; returns when to come again if nothing changes. A
+/// Does what is due for the certificate of an add-on in `secret`; returns when to come again if nothing changes. A
 /// certificate of the former default user, if there is one, keeps its user at renewal.
 pub(super) fn sync(
     certificate: &mut Certificate,
-    template: &CsrTemplate,
-    former_user: Option<&str>,
-    step: Step<'_>,
+    addon: &str,
+    (template, former_user): (&CsrTemplate, Option<&str>),
+    secret: Option<&Value>,
+    context: &mut SecretContext<'_>,
 ) -> Result<Instant> {
-    let session = step.session;
-    let (clocks, now) = (step.agent.clocks(), Instant::now());
+    let session = context.session;
+    let (clocks, now) = (context.agent.clocks(), Instant::now());
     let mut template = template.clone();
-    let (data, validation) = of_secret(step.secret.as_ref(), |data| {
+    let (data, validation) = of_secret(secret, |data| {
         if let Some(user) = user_of(data).filter(|user| former_user == Some(user)) {
             template.subject.user = user;
         }
         validate(data, &template, &session.names.cluster, &session.hub, clocks)
     });
-    let name = step.name.sentence_name();
+    let name = context.name.sentence_name();
     let need = certificate.need(&name, &validation, false, (clocks, now));
     certificate.sync(&mut CertificateContext {
-        io: &mut AddOnIo { template: &template, need: &need, step },
+        io: &mut AddOnIo { addon, template: &template, need: &need, secret, context },
         secret: &name,
         need: &need,
         validation: &validation,
@@ -87,17 +88,19 @@ fn validate(
     Validation::Usable(UsableCredential { identity, chain, hub: hub.clone(), config: None, stale })
 }
 
-struct AddOnIo<'a> {
+struct AddOnIo<'a, 'b> {
+    addon: &'a str,
     template: &'a CsrTemplate,
     need: &'a Need,
-    step: Step<'a>,
+    secret: Option<&'a Value>,
+    context: &'a mut SecretContext<'b>,
 }
 
-impl Io for AddOnIo<'_> {
+impl Io for AddOnIo<'_, '_> {
     fn new_request(&mut self) -> Result<CertificateRequest> {
         if let Need::Certificate(why) = self.need {
             log_object!(
-                Level::Info, self.step.name.target();
+                Level::Info, self.context.name.target();
                 "requesting a certificate: {}", why.sentence
             );
         }
@@ -105,47 +108,48 @@ impl Io for AddOnIo<'_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.step.store.refresh()?;
-        Ok(store::request(self.step.store.data(), self.step.name, self.template))
+        self.context.store.refresh()?;
+        Ok(store::request(self.context.store.data(), self.context.name, self.template))
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
-        store::write(self.step.store, self.step.name, Some((self.step.addon, request)))
+        let values = store::values(self.context.name, Some((self.addon, request)));
+        self.context.store.write(&values)
     }
 
     fn pending(&mut self) -> Result<usize> {
-        self.step.session.csrs.pending(self.template)
+        self.context.session.csrs.pending(self.template)
     }
 
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
-        self.step.session.csrs.get(name)
+        self.context.session.csrs.get(name)
     }
 
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
-        let expiration = self.step.agent.settings.expiration;
-        self.step.session.csrs.create(request, self.template, expiration)
+        let expiration = self.context.agent.settings.expiration;
+        self.context.session.csrs.create(request, self.template, expiration)
     }
 
     fn forget(&mut self, name: &str) {
-        self.step.session.csrs.forget(name);
+        self.context.session.csrs.forget(name);
     }
 
     /// Upstream writes no `agent-name` either.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = values_of(issued);
         if self.template.signer == KUBE_API_SERVER_CLIENT {
-            let kubeconfig = self.step.session.hub.kubeconfig();
+            let kubeconfig = self.context.session.hub.kubeconfig();
             values.insert("kubeconfig".to_owned(), value(kubeconfig));
         }
         values.insert(TOKEN.to_owned(), None);
-        self.step.save(values)
+        self.context.save(self.secret, values)
     }
 
     fn clocks(&self) -> Clocks {
-        self.step.agent.clocks()
+        self.context.agent.clocks()
     }
 
     fn notify(&mut self, level: Level, _: &'static str, message: String) {
-        log_object!(level, self.step.name.target(); "{message}");
+        log_object!(level, self.context.name.target(); "{message}");
     }
 }

@@ -16,8 +16,8 @@ use log::Level;
 use serde_json::{Map, Value};
 
 use super::{
-    AddOnContext, READ_INTERVAL, certificate, cluster_of,
-    managed_cluster_addon::{Credential, Registration, RegistrationSecret},
+    READ_INTERVAL, certificate, cluster_of,
+    managed_cluster_addon::{Credential, Registration, RegistrationSecret, service_account},
     store as registrations,
     token::TokenDriver,
 };
@@ -56,24 +56,40 @@ pub(super) struct SecretController {
     due: NextAttempt,
 }
 
-/// The view that a driver has of both clusters, in one step for one Secret.
-pub(super) struct Step<'a> {
+/// The Secret of this name on its cluster, with what its credential comes from.
+pub(super) struct SecretContext<'a> {
     pub(super) agent: &'a Agent,
     pub(super) session: &'a HubSession,
     pub(super) store: &'a mut RequestStore,
     pub(super) name: &'a RegistrationSecret,
-    pub(super) addon: &'a str,
-    pub(super) secret: &'a mut Option<Value>,
 }
 
-impl Step<'_> {
+impl SecretContext<'_> {
+    fn client(&self) -> &Client {
+        cluster_of(self.agent, self.name.hosted)
+    }
+
+    fn read(&self) -> Result<Option<Value>> {
+        optional(self.client().get(&self.name.target()))
+    }
+
     /// Saves `values` and the cluster's name with a single write. The server refuses it if the Secret has changed since
-    /// it was read: it may belong to somebody else by now.
-    pub(super) fn save(&mut self, mut values: SecretValues) -> Result<()> {
+    /// it was `seen`: it may belong to somebody else by now. The next step reads it again.
+    pub(super) fn save(&self, seen: Option<&Value>, mut values: SecretValues) -> Result<()> {
         values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
-        let (client, target) = (cluster_of(self.agent, self.name.hosted), self.name.target());
-        *self.secret = Some(store::save(client, &target, self.secret.as_ref(), &values)?);
-        Ok(())
+        store::save(self.client(), &self.name.target(), seen, &values).map(drop)
+    }
+
+    /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: one with data
+    /// has to be this cluster's, by its `cluster-name`.
+    fn conflict(&self, secret: Option<&Value>) -> Option<&'static str> {
+        let Self { agent, session, name, .. } = self;
+        let is_managements = name.hosted || agent.other_spoke().is_none();
+        let is_near = is_managements && name.namespace == agent.settings.namespace;
+        if is_near && agent.settings.has_own_secret(&name.name) {
+            return Some("is one of csr-bootstrapper's own");
+        }
+        conflict_of(secret?, &session.names.cluster)
     }
 }
 
@@ -93,9 +109,8 @@ impl SecretController {
     /// Does what is due for this Secret, which goes if nothing is `desired`; returns when to come again.
     pub(super) fn reconcile(
         &mut self,
-        name: &RegistrationSecret,
         desired: Option<Arc<Registration>>,
-        context: &mut AddOnContext<'_>,
+        mut context: SecretContext<'_>,
     ) -> Instant {
         let is_due = Instant::now() >= self.due.at || self.desired != desired;
         // A CSR that waits may have an answer.
@@ -105,31 +120,30 @@ impl SecretController {
         }
         self.desired.clone_from(&desired);
         let (result, what) = match &desired {
-            Some(registration) => (self.keep(name, registration, is_due, context), "kept"),
+            Some(registration) => (self.keep(registration, is_due, &mut context), "kept"),
             None => {
                 self.close(context.session);
-                (remove(name, context), "deleted")
+                (remove(&mut context), "deleted")
             }
         };
         let what = format!("the credential of an add-on is not {what}");
-        self.due.set(result, &name.target(), &what)
+        self.due.set(result, &context.name.target(), &what)
     }
 
     /// Does what is due for the credential in the Secret, which this `reads` again; returns when to come again.
     fn keep(
         &mut self,
-        name: &RegistrationSecret,
         Registration { addon, credential }: &Registration,
         reads: bool,
-        context: &mut AddOnContext<'_>,
+        context: &mut SecretContext<'_>,
     ) -> Result<Instant> {
-        let AddOnContext { agent, session, store } = context;
+        let SecretContext { agent, session, name, .. } = *context;
         let mut next_read = self.due.at;
         if reads {
-            self.secret = optional(cluster_of(agent, name.hosted).get(&name.target()))?;
+            self.secret = context.read()?;
             next_read = Instant::now() + READ_INTERVAL;
         }
-        let conflict = conflict(agent, name, self.secret.as_ref(), &session.names.cluster);
+        let conflict = context.conflict(self.secret.as_ref());
         let conflict =
             conflict.map(|why| format!("{} {why}: it is not written", name.sentence_name()));
         if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
@@ -141,20 +155,22 @@ impl SecretController {
             return Ok(next_read);
         }
         // Without the name, no later process would delete the Secret. A token leaves no request behind.
+        context.store.refresh()?;
         let is_certificate = matches!(credential, Credential::Certificate { .. });
-        let stored = registrations::get(store.data(), name);
+        let stored = registrations::get(context.store.data(), name);
         let stored = stored.filter(|stored| stored.addon == *addon);
         if stored.is_none_or(|stored| stored.csr.is_some() && !is_certificate) {
-            registrations::write(store, name, Some((addon, None)))?;
+            context.store.write(&registrations::values(name, Some((addon, None))))?;
         }
-        let secret = &mut self.secret;
-        let step = Step { agent, session, store, name, addon, secret };
+        let secret = self.secret.as_ref();
         let due = match credential {
             Credential::Certificate { template, former_user } => {
-                certificate::sync(&mut self.certificate, template, former_user.as_deref(), step)?
+                let wanted = (template, former_user.as_deref());
+                certificate::sync(&mut self.certificate, addon, wanted, secret, context)?
             }
             Credential::Token { lifetime, account } => {
-                self.token.sync(*lifetime, account.as_deref(), step)?
+                let account = (service_account(addon), account.as_deref());
+                self.token.sync(*lifetime, account, secret, context)?
             }
         };
         Ok(due.min(next_read))
@@ -168,24 +184,7 @@ impl SecretController {
     }
 }
 
-/// The reason why a Secret must not be written or deleted, as the predicate of a sentence about it: one with data has
-/// to be this cluster's, by its `cluster-name`.
-fn conflict(
-    agent: &Agent,
-    name: &RegistrationSecret,
-    secret: Option<&Value>,
-    cluster: &str,
-) -> Option<&'static str> {
-    let is_managements = name.hosted || agent.other_spoke().is_none();
-    let settings = &agent.settings;
-    if is_managements && name.namespace == settings.namespace && settings.has_own_secret(&name.name)
-    {
-        return Some("is one of csr-bootstrapper's own");
-    }
-    conflict_of(secret?, cluster)
-}
-
-/// The same for any Secret but the program's own.
+/// The same for any other Secret than the program's own.
 fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
     if secret["type"].as_str().is_some_and(|kind| kind != OPAQUE) {
         return Some("is not Opaque");
@@ -204,22 +203,21 @@ fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
 }
 
 /// Deletes a Secret that no add-on needs any more, and then its name from the store.
-fn remove(name: &RegistrationSecret, context: &mut AddOnContext<'_>) -> Result<Instant> {
-    let AddOnContext { agent, session, store } = context;
-    let (client, target) = (cluster_of(agent, name.hosted), name.target());
-    let secret = optional(client.get(&target))?;
+fn remove(context: &mut SecretContext<'_>) -> Result<Instant> {
+    let (secret, target) = (context.read()?, context.name.target());
     // Nothing in an empty one is ours.
     let is_empty = |secret: &Value| secret::data(secret).is_ok_and(|data| data.is_empty());
     if let Some(secret) = secret.filter(|secret| !is_empty(secret)) {
-        match conflict(agent, name, Some(&secret), &session.names.cluster) {
+        match context.conflict(Some(&secret)) {
             Some(why) => log_object!(Level::Warn, target; "keeping the Secret: it {why}"),
             None => {
-                delete(client, &target, &secret)?;
+                delete(context.client(), &target, &secret)?;
                 log_object!(Level::Info, target; "the credential of an add-on was deleted");
             }
         }
     }
-    registrations::write(store, name, None)?;
+    context.store.refresh()?;
+    context.store.write(&registrations::values(context.name, None))?;
     Ok(Instant::now() + Stop::SLICE)
 }
 

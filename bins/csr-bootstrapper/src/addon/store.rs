@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use apiclient::{
-    error::{Error, Result},
-    resource::{valid_label, valid_name},
-};
+use apiclient::resource::{valid_label, valid_name};
 use kubeconfig::secret::Data;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +12,7 @@ use crate::{
     certificate::{
         CsrTemplate,
         csr::CertificateRequest,
-        store::{RequestStore, SecretValues, value},
+        store::{SecretValues, value},
     },
     digest::sha256,
 };
@@ -51,23 +48,8 @@ pub(super) fn request(
     CertificateRequest::of_key(pem.into(), template).filter(|request| request.name == name)
 }
 
-/// Stores this Secret with its add-on and its pending request, or removes both.
-pub(super) fn write(
-    store: &mut RequestStore,
-    secret: &RegistrationSecret,
-    registration: Option<(&str, Option<&CertificateRequest>)>,
-) -> Result<()> {
-    match store.write(&values(secret, registration)) {
-        // The loop of the other cluster has written its own entries.
-        Err(Error::Conflict(_) | Error::AlreadyExists(_)) => {
-            store.refresh()?;
-            store.write(&values(secret, registration))
-        }
-        written => written,
-    }
-}
-
-fn values(
+/// The values that store this Secret with its add-on and its pending request, or remove both.
+pub(super) fn values(
     secret: &RegistrationSecret,
     registration: Option<(&str, Option<&CertificateRequest>)>,
 ) -> SecretValues {

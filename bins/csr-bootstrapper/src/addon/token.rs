@@ -14,10 +14,7 @@ use log::Level;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{
-    managed_cluster_addon::service_account,
-    secret::{Step, TOKEN},
-};
+use super::secret::{SecretContext, TOKEN};
 use crate::{
     certificate::{
         pacing::Pacing,
@@ -101,24 +98,25 @@ pub(super) struct TokenDriver {
 }
 
 impl TokenDriver {
-    /// Does what is due for a token of this lifetime, for the ServiceAccount of this uid; returns when to come again if
-    /// nothing changes.
+    /// Does what is due for a token of this lifetime, for the ServiceAccount of this name and uid; returns when to come
+    /// again if nothing changes.
     pub(super) fn sync(
         &mut self,
         lifetime: u32,
-        uid: Option<&str>,
-        mut step: Step<'_>,
+        (account, uid): (String, Option<&str>),
+        secret: Option<&Value>,
+        context: &SecretContext<'_>,
     ) -> Result<Instant> {
         let waits = || Error::bad_config("the hub has not made its ServiceAccount yet");
         let (uid, now) = (uid.ok_or_else(waits)?, Instant::now());
-        let data = step.secret.as_ref().and_then(|secret| secret::data(secret).ok());
+        let data = secret.and_then(|secret| secret::data(secret).ok());
         let data = data.unwrap_or_default();
-        let kubeconfig = step.session.hub.token_kubeconfig(TOKEN).into_bytes();
-        let why = match usable(&data, uid, step.agent.clocks()) {
+        let kubeconfig = context.session.hub.token_kubeconfig(TOKEN).into_bytes();
+        let why = match usable(&data, uid, context.agent.clocks()) {
             Ok((claims, due_in)) => {
                 (self.refreshed, self.unsaved) = (Some(claims.refreshed()), None);
                 let has_kubeconfig = data.get("kubeconfig").is_some_and(|it| **it == kubeconfig);
-                if has_kubeconfig && said(&data, CLUSTER_NAME, &step.session.names.cluster) {
+                if has_kubeconfig && said(&data, CLUSTER_NAME, &context.session.names.cluster) {
                     return Ok(now + due_in);
                 }
                 None
@@ -133,9 +131,9 @@ impl TokenDriver {
         values.insert("kubeconfig".to_owned(), value(kubeconfig));
         if let Some(why) = why {
             if self.unsaved.is_none() {
-                let name = step.name.sentence_name();
-                log_object!(Level::Info, step.name.target(); "requesting a token: {name} {why}");
-                self.unsaved = Some(request(lifetime, &step).inspect_err(|error| {
+                let name = context.name.sentence_name();
+                log_object!(Level::Info, context.name.target(); "requesting a token: {name} {why}");
+                self.unsaved = Some(request(lifetime, &account, context).inspect_err(|error| {
                     // The hub may have made a token each time.
                     self.pacing.saved(false, now);
                     let message = format!("Failed to create token: {error}");
@@ -145,28 +143,31 @@ impl TokenDriver {
             }
             values.insert(TOKEN.to_owned(), self.unsaved.clone());
         }
-        step.save(values)?;
+        context.save(secret, values)?;
         // Nobody has undone the write before, and no clock says so.
         let is_regular = why == Some(DUE) && self.used_until.is_none_or(|until| now >= until);
         self.pacing.saved(is_regular, now);
         if let Some(token) = self.unsaved.take() {
             let life = TokenClaims::of(&token).map(|claims| claims.life()).unwrap_or_default();
             self.used_until = Some(now + life / 2);
-            log_object!(Level::Info, step.name.target(); "the token of an add-on was saved");
+            log_object!(Level::Info, context.name.target(); "the token of an add-on was saved");
         }
         Ok(now)
     }
 }
 
-fn request(lifetime: u32, step: &Step<'_>) -> Result<Zeroizing<Vec<u8>>> {
-    let account = service_account(step.addon);
-    let object = SERVICE_ACCOUNTS.object(&step.session.names.cluster, &account);
+fn request(
+    lifetime: u32,
+    account: &str,
+    context: &SecretContext<'_>,
+) -> Result<Zeroizing<Vec<u8>>> {
+    let object = SERVICE_ACCOUNTS.object(&context.session.names.cluster, account);
     let target = Target { subresource: Some("token"), ..object };
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": {"expirationSeconds": lifetime},
     });
-    let answer = step.session.client.create(&target, &request)?;
+    let answer = context.session.client.create(&target, &request)?;
     let token = answer["status"]["token"].as_str().unwrap_or_default();
     let token = Zeroizing::new(token.as_bytes().to_vec());
     match TokenClaims::of(&token) {
