@@ -58,21 +58,18 @@ pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
 
 /// Keeps the add-ons of each session once the hub has accepted the cluster: before, it grants no right to them.
 fn follow(agent: &Agent) {
+    let apart = agent.other_spoke().is_some();
     while let Some(session) = agent.next_session() {
         controller::run(&agent.stop, || {
             let waits = !session.stop.raised() && !is_accepted(&session);
             waits.then(|| Instant::now() + Stop::SLICE)
         });
         let selection = Selection::all(MANAGED_CLUSTER_ADDONS.collection(&session.names.cluster));
-        let mut parse = |object: Value| parse(agent, &session, &object);
+        let settings = (&session.names, agent.settings.addon_driver);
+        let mut parse = |object: Value| AddOn::of(&object, apart, settings).map(Arc::new);
         let (client, stop) = (&session.client, &session.stop);
         session.addons.run(client, &selection, stop, &mut parse, &mut || agent.stop.wake());
     }
-}
-
-fn parse(agent: &Agent, session: &HubSession, object: &Value) -> Option<Arc<AddOn>> {
-    let settings = (&session.names, agent.settings.addon_driver);
-    AddOn::of(object, agent.other_spoke().is_some(), settings).map(Arc::new)
 }
 
 fn run(agent: &Agent, hosted: bool) {

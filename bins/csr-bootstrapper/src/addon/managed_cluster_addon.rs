@@ -131,18 +131,10 @@ impl AddOn {
         let account = Condition::of(object, TOKEN_INFRASTRUCTURE).and_then(service_account_uid);
         let configs = status["registrations"].as_array().map_or(&[][..], Vec::as_slice);
         let registration = |config: &Value| {
-            let (signer, subject) = signer_and_subject(config);
-            let secret = secret_name(name, &signer);
-            let credential = match driver {
-                KubeClientDriver::Token { lifetime } if signer == KUBE_API_SERVER_CLIENT => {
-                    Credential::Token { lifetime, account: account.clone() }
-                }
-                _ => certificate(name, signer, subject, names),
-            };
-            let registration = Registration { addon: name.to_owned(), credential };
-            let namespace = namespace.to_owned();
+            let (secret, credential) = credential(name, config, (names, driver), account.as_ref())?;
+            let (addon, namespace) = (name.to_owned(), namespace.to_owned());
             let secret = RegistrationSecret { hosted, namespace, name: secret };
-            valid_name(&secret.name).then(|| (secret, Arc::new(registration)))
+            Some((secret, Arc::new(Registration { addon, credential })))
         };
         let has_kube_client =
             configs.iter().any(|config| config["signerName"] == KUBE_API_SERVER_CLIENT);
@@ -173,17 +165,31 @@ fn service_account_uid(ready: Condition) -> Option<String> {
     (1..=MAX_NAME).contains(&uid.len()).then(|| uid.to_owned())
 }
 
-fn secret_name(addon: &str, signer: &str) -> String {
-    match signer {
-        KUBE_API_SERVER_CLIENT => format!("{addon}-hub-kubeconfig"),
-        _ => format!("{addon}-{}-client-cert", signer.replace('/', "-")),
-    }
+/// The credential that an add-on asks for with an entry of `status.registrations`, after the name of its Secret; `None`
+/// if that is not valid.
+fn credential(
+    addon: &str,
+    config: &Value,
+    (names, driver): (&AgentNames, KubeClientDriver),
+    account: Option<&String>,
+) -> Option<(String, Credential)> {
+    let signer = config["signerName"].as_str().unwrap_or_default();
+    let is_kube_client = signer == KUBE_API_SERVER_CLIENT;
+    let name = match is_kube_client {
+        true => format!("{addon}-hub-kubeconfig"),
+        false => format!("{addon}-{}-client-cert", signer.replace('/', "-")),
+    };
+    let credential = match driver {
+        KubeClientDriver::Token { lifetime } if is_kube_client => {
+            Credential::Token { lifetime, account: account.cloned() }
+        }
+        _ => certificate(addon, signer, subject(&config["subject"]), names),
+    };
+    valid_name(&name).then_some((name, credential))
 }
 
-/// The signer of a registration, and the subject; its parts that are empty have defaults.
-fn signer_and_subject(config: &Value) -> (String, Subject) {
-    let subject = &config["subject"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+/// The subject of a registration; its parts that are empty have defaults.
+fn subject(subject: &Value) -> Subject {
     let texts = |field: &str| {
         let all = subject[field].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut texts: Vec<_> = all.map(str::to_owned).collect();
@@ -191,16 +197,15 @@ fn signer_and_subject(config: &Value) -> (String, Subject) {
         texts.dedup();
         texts
     };
-    let (user, groups, units) =
-        (text(&subject["user"]), texts("groups"), texts("organizationUnit"));
-    (text(&config["signerName"]), Subject { user, groups, units })
+    let user = subject["user"].as_str().unwrap_or_default().to_owned();
+    Subject { user, groups: texts("groups"), units: texts("organizationUnit") }
 }
 
 /// The certificate of an add-on, with the parts of the subject that the add-on leaves open (ocm v1.3.1
 /// `pkg/registration/register/csr/csr.go:657-663`; before, the last part of the user was the agent's name).
 fn certificate(
     addon: &str,
-    signer: String,
+    signer: &str,
     mut subject: Subject,
     AgentNames { cluster, agent }: &AgentNames,
 ) -> Credential {
@@ -217,7 +222,7 @@ fn certificate(
     let template = CsrTemplate {
         subject,
         dns_names: vec![format!("{addon}.addon.open-cluster-management.io")],
-        signer,
+        signer: signer.to_owned(),
         name_prefix: format!("addon-{cluster}-{addon}-"),
         labels: vec![(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())],
     };

@@ -7,6 +7,7 @@ use std::{
 };
 
 use apiclient::{
+    client::Client,
     error::{Result, optional},
     log_object,
     resource::{LEASES, Target},
@@ -110,7 +111,7 @@ impl AddOnReporter {
         }
         let cluster = &session.names.cluster;
         let wanted = AddOnStatus::new(addon, cluster, credentials.chain(available));
-        until.min(self.report(agent, session, addon, wanted))
+        until.min(self.report(session, addon, wanted))
     }
 
     /// Reads the Lease if it is due; returns when it is due again. One that cannot be read changes nothing: it may have
@@ -128,13 +129,7 @@ impl AddOnReporter {
     }
 
     /// Reports `wanted` if it or the add-on changed; returns when to come again.
-    fn report(
-        &mut self,
-        agent: &Agent,
-        session: &HubSession,
-        addon: &AddOn,
-        wanted: AddOnStatus,
-    ) -> Instant {
+    fn report(&mut self, session: &HubSession, addon: &AddOn, wanted: AddOnStatus) -> Instant {
         let (now, known) = (Instant::now(), self.reported.as_ref());
         let is_needed = known.is_none_or(|known| known.0 != wanted || known.1 != addon.version);
         self.pace.needed(is_needed, now);
@@ -145,7 +140,7 @@ impl AddOnReporter {
             return self.pace.not_before;
         }
         let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, &addon.name);
-        match write(&wanted, agent, session, &target) {
+        match write(&wanted, &session.client, &target) {
             Ok(version) => {
                 self.reported = version.map(|version| (wanted, version));
                 self.pace.wrote(now);
@@ -160,31 +155,15 @@ impl AddOnReporter {
 }
 
 /// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if
-/// the add-on is absent or invalid.
-fn write(
-    wanted: &AddOnStatus,
-    agent: &Agent,
-    session: &HubSession,
-    target: &Target<'_>,
-) -> Result<Option<String>> {
-    let (client, addons) = (&session.client, &session.addons);
-    let (revision, name) = (addons.revision(), target.name.unwrap_or_default());
-    let Some(mut object) = optional(client.get(target))? else {
-        addons.put(revision, name, None);
-        return Ok(None);
-    };
+/// the add-on is absent.
+fn write(wanted: &AddOnStatus, client: &Client, target: &Target<'_>) -> Result<Option<String>> {
+    let Some(mut object) = optional(client.get(target))? else { return Ok(None) };
     let status = wanted.patch(&object, SystemTime::now());
     if !status.is_empty() {
         object = patch_status(client, target, &object, &status)?;
         log_object!(Level::Info, target; "the status of an add-on is reported");
     }
-    let addon = super::parse(agent, session, &object);
-    let version = addon.as_ref().map(|addon| addon.version.clone());
-    // One that cannot be read is not gone.
-    if let Some(addon) = addon {
-        addons.put(revision, name, Some(addon));
-    }
-    Ok(version)
+    Ok(object["metadata"]["resourceVersion"].as_str().map(str::to_owned))
 }
 
 fn available(addon: &AddOn, lease: Option<&Value>, now: SystemTime) -> Condition {
