@@ -8,40 +8,23 @@ mod status;
 mod store;
 mod token;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use apiclient::{
-    client::Client, controller, error::Result, reflector::Lookup, resource::Resource, stop::Stop,
-    watch::Selection,
-};
+use apiclient::{controller, error::Result, reflector::Lookup, stop::Stop, watch::Selection};
 use serde_json::Value;
 use sidecar::runtime;
 
 pub(crate) use self::managed_cluster_addon::AddOn;
 use self::{
-    managed_cluster_addon::{Registration, RegistrationSecret},
-    secret::{SecretContext, SecretController},
+    managed_cluster_addon::{MANAGED_CLUSTER_ADDONS, Registration, RegistrationSecret},
+    secret::SecretController,
     status::AddOnReporter,
+    store::SecretContext,
 };
 use crate::{
     agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
     next_attempt::NextAttempt, state::HubSession,
 };
-
-/// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
-static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
-    "addon.open-cluster-management.io",
-    "v1alpha1",
-    "managedclusteraddons",
-    "ManagedClusterAddOn",
-);
-/// Leases and Secrets are read this often: upstream's AddOnLeaseControllerSyncInterval. A watch would need the right to
-/// list all Secrets of a namespace.
-const READ_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The readable add-ons, by name.
 type AddOns = BTreeMap<String, Arc<AddOn>>;
@@ -73,13 +56,13 @@ fn follow(agent: &Agent) {
 }
 
 fn run(agent: &Agent, hosted: bool) {
-    let mut store = agent.request_store(agent.settings.registrations_secret());
+    let mut registrations = agent.request_store(agent.settings.registrations_secret());
     while let Some(session) = agent.next_session() {
         let mut controller = AddOnController {
             agent,
             session: &session,
             hosted,
-            store: &mut store,
+            registrations: &mut registrations,
             store_due: NextAttempt::default(),
             secrets: BTreeMap::new(),
             reporters: BTreeMap::new(),
@@ -92,7 +75,7 @@ struct AddOnController<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     hosted: bool,
-    store: &'a mut RequestStore,
+    registrations: &'a mut RequestStore,
     store_due: NextAttempt,
     secrets: BTreeMap<RegistrationSecret, SecretController>,
     /// By the name and the namespace of the add-on.
@@ -120,14 +103,14 @@ impl AddOnController<'_> {
         if Instant::now() < self.store_due.at {
             return self.store_due.at;
         }
-        let read = self.store.refresh().map(|()| Instant::now());
+        let read = self.registrations.refresh().map(|()| Instant::now());
         let what = "the registrations of add-ons cannot be read";
-        let until = self.store_due.set(read, &self.store.target(), what);
+        let until = self.store_due.set(read, &self.registrations.target(), what);
         if self.store_due.is_failing() {
             return until;
         }
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
-        let mut desired = desired(addons, &store::all(self.store.data()), is_gone);
+        let mut desired = desired(addons, &store::all(self.registrations.data()), is_gone);
         desired.retain(|secret, _| secret.hosted == hosted);
         self.secrets.retain(|secret, controller| {
             let is_kept = desired.contains_key(secret);
@@ -142,7 +125,8 @@ impl AddOnController<'_> {
                 break;
             }
             let controller = self.secrets.entry(secret.clone()).or_default();
-            let context = SecretContext { agent, session, store: self.store, name: &secret };
+            let registrations = &mut *self.registrations;
+            let context = SecretContext { agent, session, registrations, name: &secret };
             until = until.min(controller.reconcile(registration, context));
         }
         until
@@ -196,11 +180,6 @@ fn desired(
 
 fn is_accepted(session: &HubSession) -> bool {
     session.managed_cluster().is_some_and(|cluster| accepted(&cluster))
-}
-
-/// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
-fn cluster_of(agent: &Agent, hosted: bool) -> &Client {
-    if hosted { &agent.management } else { agent.spoke() }
 }
 
 #[cfg(test)]

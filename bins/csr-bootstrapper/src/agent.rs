@@ -103,6 +103,11 @@ impl Agent {
         self.spoke.as_ref()
     }
 
+    /// The cluster that add-ons' agents run on, with their Leases and Secrets.
+    pub(crate) fn cluster_of_addons(&self, hosted: bool) -> &Client {
+        if hosted { &self.management } else { self.spoke() }
+    }
+
     /// A client for a hub outside of a session; `name` is the hub's in messages.
     pub(crate) fn requester_client(&self, name: &str, config: ClusterConfig) -> Result<Client> {
         hub_client(name, config, &self.other_requests)

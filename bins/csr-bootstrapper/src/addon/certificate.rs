@@ -7,10 +7,7 @@ use kubeconfig::{Hub, secret::Data};
 use log::Level;
 use serde_json::Value;
 
-use super::{
-    secret::{SecretContext, TOKEN},
-    store,
-};
+use super::store::{SecretContext, TOKEN};
 use crate::{
     certificate::{
         CertificateContext, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,
@@ -108,13 +105,11 @@ impl Io for AddOnIo<'_, '_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.context.store.refresh()?;
-        Ok(store::request(self.context.store.data(), self.context.name, self.template))
+        self.context.request(self.template)
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
-        let values = store::values(self.context.name, Some((self.addon, request)));
-        self.context.store.write(&values)
+        self.context.store(Some((self.addon, request)))
     }
 
     fn pending(&mut self) -> Result<usize> {

@@ -1,11 +1,10 @@
-//! ManagedClusterAddOn of the hub, as far as its agent is concerned: where that runs, and the credentials that it needs.
-//! No I/O.
+//! ManagedClusterAddOn of the hub: where its agent runs, and which credentials that needs. No I/O.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use apiclient::{
     reflector::Store,
-    resource::{SECRETS, Target, valid_label, valid_name},
+    resource::{Resource, SECRETS, Target, valid_label, valid_name},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +19,17 @@ use crate::{
     identity::AgentNames,
     settings::KubeClientDriver,
 };
+
+/// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
+pub(super) static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
+    "addon.open-cluster-management.io",
+    "v1alpha1",
+    "managedclusteraddons",
+    "ManagedClusterAddOn",
+);
+/// Leases and Secrets are read this often: upstream's AddOnLeaseControllerSyncInterval. A watch would need the right to
+/// list all Secrets of a namespace.
+pub(super) const READ_INTERVAL: Duration = Duration::from_secs(30);
 
 const TOKEN_INFRASTRUCTURE: &str = "TokenInfrastructureReady";
 /// The namespace of an add-on that names none (ocm `pkg/registration/spoke/addon/configuration.go`).

@@ -4,31 +4,18 @@
 
 use std::{sync::Arc, time::Instant};
 
-use apiclient::{
-    client::{Client, Preconditions, Propagation},
-    error::{Error, Result, optional},
-    log_object,
-    resource::Target,
-    stop::Stop,
-};
-use kubeconfig::secret;
-use log::Level;
-use serde_json::{Map, Value};
+use apiclient::{error::Result, stop::Stop};
+use serde_json::Value;
 
 use super::{
-    READ_INTERVAL, certificate, cluster_of,
-    managed_cluster_addon::{Credential, Registration, RegistrationSecret, service_account},
-    store as registrations,
+    certificate,
+    managed_cluster_addon::{Credential, READ_INTERVAL, Registration, service_account},
+    store::SecretContext,
     token::TokenDriver,
 };
 use crate::{
-    agent::Agent,
-    certificate::{
-        store::{self, RequestStore, SecretValues, value},
-        sync::Certificate,
-    },
+    certificate::sync::Certificate,
     conditions::{Condition, TypedCondition},
-    identity::{AGENT_NAME, CLUSTER_NAME, said},
     next_attempt::NextAttempt,
     state::HubSession,
 };
@@ -38,11 +25,6 @@ const ROTATED: &str = "ClusterCertificateRotated";
 const TOKEN_REFRESHED: &str = "TokenRefreshed";
 /// The reason of the condition, and of the Event, about a Secret that must not be written.
 const CONFLICT: &str = "SecretConflict";
-/// The type of a Secret with any content.
-const OPAQUE: &str = "Opaque";
-/// Key of a token in the Secret, and its file next to the kubeconfig.
-pub(super) const TOKEN: &str = "token";
-const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
 #[derive(Default)]
 pub(super) struct SecretController {
@@ -50,47 +32,10 @@ pub(super) struct SecretController {
     // Either a certificate or a token is desired.
     certificate: Certificate,
     token: TokenDriver,
-    /// The Secret as it was last read or written; `None` if there is none.
+    /// The Secret as it was last read; `None` if it did not exist.
     secret: Option<Value>,
     conflict: Option<String>,
     due: NextAttempt,
-}
-
-/// The Secret of this name on its cluster, with what its credential comes from.
-pub(super) struct SecretContext<'a> {
-    pub(super) agent: &'a Agent,
-    pub(super) session: &'a HubSession,
-    pub(super) store: &'a mut RequestStore,
-    pub(super) name: &'a RegistrationSecret,
-}
-
-impl SecretContext<'_> {
-    fn client(&self) -> &Client {
-        cluster_of(self.agent, self.name.hosted)
-    }
-
-    fn read(&self) -> Result<Option<Value>> {
-        optional(self.client().get(&self.name.target()))
-    }
-
-    /// Saves `values` and the cluster's name with a single write. The server refuses it if the Secret has changed since
-    /// it was `seen`: it may belong to somebody else by now. The next step reads it again.
-    pub(super) fn save(&self, seen: Option<&Value>, mut values: SecretValues) -> Result<()> {
-        values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
-        store::save(self.client(), &self.name.target(), seen, &values).map(drop)
-    }
-
-    /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: one with data
-    /// has to be this cluster's, by its `cluster-name`.
-    fn conflict(&self, secret: Option<&Value>) -> Option<&'static str> {
-        let Self { agent, session, name, .. } = self;
-        let is_managements = name.hosted || agent.other_spoke().is_none();
-        let is_near = is_managements && name.namespace == agent.settings.namespace;
-        if is_near && agent.settings.has_own_secret(&name.name) {
-            return Some("is one of csr-bootstrapper's own");
-        }
-        conflict_of(secret?, &session.names.cluster)
-    }
 }
 
 impl SecretController {
@@ -123,7 +68,7 @@ impl SecretController {
             Some(registration) => (self.keep(registration, is_due, &mut context), "kept"),
             None => {
                 self.close(context.session);
-                (remove(&mut context), "deleted")
+                (context.remove().map(|()| Instant::now() + Stop::SLICE), "deleted")
             }
         };
         let what = format!("the credential of an add-on is not {what}");
@@ -155,12 +100,10 @@ impl SecretController {
             return Ok(next_read);
         }
         // Without the name, no later process would delete the Secret. A token leaves no request behind.
-        context.store.refresh()?;
         let is_certificate = matches!(credential, Credential::Certificate { .. });
-        let stored = registrations::get(context.store.data(), name);
-        let stored = stored.filter(|stored| stored.addon == *addon);
+        let stored = context.stored()?.filter(|stored| stored.addon == *addon);
         if stored.is_none_or(|stored| stored.csr.is_some() && !is_certificate) {
-            context.store.write(&registrations::values(name, Some((addon, None))))?;
+            context.store(Some((addon, None)))?;
         }
         let secret = self.secret.as_ref();
         let due = match credential {
@@ -183,58 +126,3 @@ impl SecretController {
         }
     }
 }
-
-/// The same for any other Secret than the program's own.
-fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
-    if secret["type"].as_str().is_some_and(|kind| kind != OPAQUE) {
-        return Some("is not Opaque");
-    }
-    if secret["immutable"] == true {
-        return Some("is immutable");
-    }
-    let Ok(data) = secret::data(secret) else { return Some("cannot be read") };
-    if data.is_empty() || said(&data, CLUSTER_NAME, cluster) {
-        return None;
-    }
-    Some(match data.contains_key(CLUSTER_NAME) {
-        true => "is another cluster's, by its cluster-name",
-        false => "has data and no cluster-name",
-    })
-}
-
-/// Deletes a Secret that no add-on needs any more, and then its name from the store.
-fn remove(context: &mut SecretContext<'_>) -> Result<Instant> {
-    let (secret, target) = (context.read()?, context.name.target());
-    // Nothing in an empty one is ours.
-    let is_empty = |secret: &Value| secret::data(secret).is_ok_and(|data| data.is_empty());
-    if let Some(secret) = secret.filter(|secret| !is_empty(secret)) {
-        match context.conflict(Some(&secret)) {
-            Some(why) => log_object!(Level::Warn, target; "keeping the Secret: it {why}"),
-            None => {
-                delete(context.client(), &target, &secret)?;
-                log_object!(Level::Info, target; "the credential of an add-on was deleted");
-            }
-        }
-    }
-    context.store.refresh()?;
-    context.store.write(&registrations::values(context.name, None))?;
-    Ok(Instant::now() + Stop::SLICE)
-}
-
-/// Deletes the Secret if it has not changed since it was read, or only the credential in it if somebody put more there.
-fn delete(client: &Client, target: &Target<'_>, secret: &Value) -> Result<()> {
-    let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
-    if keys.any(|key| !KEYS.contains(&key.as_str())) {
-        let removed = KEYS.map(|key| (key.to_owned(), None)).into();
-        return store::save(client, target, Some(secret), &removed).map(drop);
-    }
-    let text = |field: &str| secret["metadata"][field].as_str().map(str::to_owned);
-    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
-    match client.delete(target, Propagation::Background, &guard) {
-        Err(Error::NotFound(_)) => Ok(()),
-        deleted => deleted,
-    }
-}
-
-#[cfg(test)]
-mod tests;

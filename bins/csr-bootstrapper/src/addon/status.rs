@@ -18,9 +18,8 @@ use apiclient::{
 use log::Level;
 use serde_json::{Map, Value, json};
 
-use super::{
-    MANAGED_CLUSTER_ADDONS, READ_INTERVAL, cluster_of,
-    managed_cluster_addon::{AddOn, service_account_user},
+use super::managed_cluster_addon::{
+    AddOn, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, service_account_user,
 };
 use crate::{
     agent::Agent,
@@ -121,7 +120,7 @@ impl AddOnReporter {
             return self.lease.at;
         }
         let target = LEASES.object(&addon.namespace, &addon.name);
-        let read = optional(cluster_of(agent, addon.hosted).get(&target)).map(|lease| {
+        let read = optional(agent.cluster_of_addons(addon.hosted).get(&target)).map(|lease| {
             self.available = Some(available(addon, lease.as_ref(), SystemTime::now()));
             Instant::now() + if lease.is_some() { READ_INTERVAL } else { ABSENT_READ_INTERVAL }
         });

@@ -62,3 +62,26 @@ fn each_secret_has_a_key_of_its_own() {
     assert!(keys[0] != keys[1] && keys[1] != keys[2]);
     assert!(keys.iter().all(|key| key.len() == 32));
 }
+
+#[test]
+fn secret_is_ours_if_it_says_so_or_is_empty() {
+    let (c1, c2) = ("YzE=", "YzI=");
+    for ours in [
+        json!({"data": {"cluster-name": c1, "tls.crt": "eA=="}}),
+        json!({"data": {"cluster-name": c1}, "type": "Opaque"}),
+        json!({"data": {}}),
+        json!({}),
+    ] {
+        assert_eq!(conflict_of(&ours, "c1"), None, "{ours}");
+    }
+    for other in [
+        json!({"data": {"cluster-name": c2, "tls.crt": ""}}),
+        json!({"data": {"tls.crt": ""}}),
+        json!({"data": {"cluster-name": "%"}}),
+        json!({"data": {"cluster-name": c1}, "type": "kubernetes.io/tls"}),
+        json!({"data": {"cluster-name": c1}, "immutable": true}),
+        json!({"type": "kubernetes.io/service-account-token"}),
+    ] {
+        assert!(conflict_of(&other, "c1").is_some(), "{other}");
+    }
+}
