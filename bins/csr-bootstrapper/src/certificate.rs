@@ -28,7 +28,8 @@ use crate::clocks::Clocks;
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
-    fn new_request(&mut self) -> Result<CertificateRequest>;
+    /// Makes a request; `why` is a sentence.
+    fn new_request(&mut self, why: &str) -> Result<CertificateRequest>;
     /// The stored request, which is read again if it may have changed.
     fn stored(&mut self) -> Result<Option<CertificateRequest>>;
     /// Stores `request`, or nothing. Where another writer was faster this fails, and [`Self::stored`] has its request.

@@ -14,8 +14,8 @@ use crate::{
         store::{value, values_of},
         sync::Certificate,
         validate::{
-            Need, OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate,
-            config, of_secret,
+            OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
+            of_secret,
         },
     },
     clocks::Clocks,
@@ -43,7 +43,7 @@ pub(super) fn sync(
     let name = context.name.sentence_name();
     let need = certificate.need(&name, &validation, false, (clocks, now));
     certificate.sync(&mut CertificateContext {
-        io: &mut AddOnIo { addon, template: &template, need: &need, secret, context },
+        io: &mut AddOnIo { addon, template: &template, secret, context },
         secret: &name,
         need: &need,
         validation: &validation,
@@ -88,19 +88,13 @@ fn validate(
 struct AddOnIo<'a, 'b> {
     addon: &'a str,
     template: &'a CsrTemplate,
-    need: &'a Need,
     secret: Option<&'a Value>,
     context: &'a mut SecretContext<'b>,
 }
 
 impl Io for AddOnIo<'_, '_> {
-    fn new_request(&mut self) -> Result<CertificateRequest> {
-        if let Need::Certificate(why) = self.need {
-            log_object!(
-                Level::Info, self.context.name.target();
-                "requesting a certificate: {}", why.sentence
-            );
-        }
+    fn new_request(&mut self, why: &str) -> Result<CertificateRequest> {
+        log_object!(Level::Info, self.context.name.target(); "requesting a certificate: {why}");
         CertificateRequest::new(self.template)
     }
 

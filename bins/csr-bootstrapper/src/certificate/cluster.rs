@@ -225,7 +225,7 @@ impl CertificateManager<'_> {
 }
 
 impl Io for CertificateManager<'_> {
-    fn new_request(&mut self) -> Result<CertificateRequest> {
+    fn new_request(&mut self, _: &str) -> Result<CertificateRequest> {
         CertificateRequest::new(&self.names.csr_template())
     }
 

@@ -19,7 +19,7 @@ use super::{
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     deadline,
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
-    validate::{self, Need, Validation},
+    validate::{self, Need, NeedReason, Validation},
 };
 use crate::{clocks::Clocks, conditions::Condition};
 
@@ -95,8 +95,8 @@ impl Certificate {
         self.see_requester(context.requester);
         let stored = context.io.stored()?;
         self.see_request(stored.as_ref(), context);
-        if let Need::Certificate(_) = context.need {
-            return self.obtain(stored, context);
+        if let Need::Certificate(why) = context.need {
+            return self.obtain(why, stored, context);
         }
         (self.counted, self.waiting) = (false, None);
         if let Some(request) = &stored {
@@ -168,6 +168,7 @@ impl Certificate {
     /// Requests a certificate, and saves it once the hub has issued it.
     fn obtain(
         &mut self,
+        why: &NeedReason,
         stored: Option<CertificateRequest>,
         context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
@@ -178,13 +179,13 @@ impl Certificate {
         }
         // A key in use gets no other certificate.
         let is_open = |request: &CertificateRequest| !self.ended && !context.is_saved(request);
-        let Some(request) = stored.filter(is_open) else { return self.begin(context) };
+        let Some(request) = stored.filter(is_open) else { return self.begin(why, context) };
         let Some(csr) = context.io.csr(&request.name)? else { return self.post(&request, context) };
         self.posted = true;
         let (by_agent, clocks) = (requester == Requester::Agent, context.io.clocks());
         let judge = Judge { request: &request, template, agent, by_agent, clocks };
         match evaluate(&csr, &judge) {
-            Ok(CsrStatus::Issued(pem)) => self.save(&request, &pem, context),
+            Ok(CsrStatus::Issued(pem)) => self.save(why, (&request, &pem), context),
             Ok(status) => Ok(self.wait(&request.name, status, context)),
             Err(failure) => {
                 self.end(&request.name, &failure, context);
@@ -206,7 +207,7 @@ impl Certificate {
     }
 
     /// Makes a request and stores it, unless the hub has too many.
-    fn begin(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
+    fn begin(&mut self, why: &NeedReason, context: &mut CertificateContext<'_>) -> Result<Instant> {
         if let Some(until) = self.pacing.next_write(context.now) {
             return Ok(until);
         }
@@ -214,7 +215,7 @@ impl Certificate {
         if !mem::take(&mut self.counted) {
             return self.count(context);
         }
-        let request = context.io.new_request()?;
+        let request = context.io.new_request(&why.sentence)?;
         context.io.store(Some(&request))?;
         // Without an error each step would make another key.
         if context.io.stored()?.as_ref() != Some(&request) {
@@ -304,11 +305,11 @@ impl Certificate {
 
     fn save(
         &mut self,
-        request: &CertificateRequest,
-        pem: &[u8],
+        why: &NeedReason,
+        (request, pem): (&CertificateRequest, &[u8]),
         context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
-        let CertificateContext { now, need, validation, secret, .. } = *context;
+        let CertificateContext { now, validation, secret, .. } = *context;
         if let Some(until) = self.pacing.next_write(now) {
             return Ok(until);
         }
@@ -316,8 +317,7 @@ impl Certificate {
         // An old certificate that somebody restores is due too.
         let current = validation.usable().map(|usable| &usable.identity.certificate);
         let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
-        let is_due = matches!(need, Need::Certificate(why) if why.regular);
-        self.pacing.saved(is_due && is_last, now);
+        self.pacing.saved(why.regular && is_last, now);
         let used = deadline::least_use(pem, &context.io.clocks());
         self.obtained = Some((pem.to_vec(), now + used));
         (self.posted, self.waiting) = (false, None);

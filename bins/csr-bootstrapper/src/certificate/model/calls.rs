@@ -154,7 +154,7 @@ impl Calls<'_> {
 }
 
 impl Io for Calls<'_> {
-    fn new_request(&mut self) -> Result<CertificateRequest> {
+    fn new_request(&mut self, _: &str) -> Result<CertificateRequest> {
         Ok(self.model.request(self.world.keys + 1, self.names()))
     }
 
