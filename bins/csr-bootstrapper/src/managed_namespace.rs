@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_namespace_names_are_those_of_the_status() {
+    fn managed_namespace_names_come_from_the_status() {
         let named = json!([{"name": "a", "clusterSet": "s"}, {"name": "b"}, {"name": "a"}]);
         assert_eq!(wanted(&cluster(&named)), BTreeSet::from(["a".into(), "b".into()]));
         let mut deleted = cluster(&named);

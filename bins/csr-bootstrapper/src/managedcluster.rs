@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn spec_without_fields_is_left_alone() {
+    fn spec_without_fields_stays() {
         for odd in [json!("x"), json!(7), json!([])] {
             let cluster = json!({"metadata": {"name": "x"}, "spec": odd});
             assert_eq!(wanted(&cluster, &urls(&[URL]), None), None);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn status_the_event_is_the_one_that_the_go_agent_writes() {
+    fn status_the_event_equals_the_go_agents() {
         let mut told = event("", "True").unwrap();
         let name = told["metadata"]["name"].take();
         assert_eq!(name.as_str().and_then(|name| name.split_once('.')).unwrap().0, "cluster1");

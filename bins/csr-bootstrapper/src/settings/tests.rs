@@ -35,7 +35,7 @@ fn secrets<const N: usize>(names: [&str; N]) -> Vec<BootstrapSource> {
 
 /// ocm `pkg/registration/spoke/spokeagent_test.go:48`, default completed options.
 #[test]
-fn defaults_are_those_of_the_registration_agent() {
+fn defaults_equal_the_registration_agents() {
     let settings = settings("").unwrap();
     assert_eq!(settings.namespace, "agent");
     assert_eq!(settings.bootstraps, secrets(["bootstrap-hub-kubeconfig"]));

@@ -167,7 +167,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn addon_registration_requests_are_those_of_the_go_agent() {
+fn addon_registration_requests_equal_the_go_agents() {
     let template = template(json!({"signerName": "example.com/x"}));
     assert_eq!(template.signer, "example.com/x");
     assert_eq!(template.name_prefix, "addon-cluster1-test-");

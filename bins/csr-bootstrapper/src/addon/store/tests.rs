@@ -30,7 +30,7 @@ fn a_registration_comes_back_with_its_request() {
 
 /// What somebody wrote there must not lead to requests elsewhere.
 #[test]
-fn what_is_no_registration_is_nobodys() {
+fn unreadable_registrations_are_ignored() {
     let name = secret(false, "a");
     let good: Value = serde_json::from_slice(&data(&name, None)[&key(&name)]).unwrap();
     let with = |field: &str, value: Value| {

@@ -101,7 +101,7 @@ fn the_name_is_the_requests_and_a_valid_one() {
 }
 
 #[test]
-fn the_object_is_the_go_agents_but_for_the_name() {
+fn the_object_equals_the_go_agents_except_its_name() {
     let request = CertificateRequest::new(&template()).unwrap();
     let object = request.object(&template(), None).unwrap();
     let expected = json!({

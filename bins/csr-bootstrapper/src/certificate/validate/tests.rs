@@ -157,7 +157,7 @@ fn upstreams_table_holds() {
 }
 
 #[test]
-fn a_secret_of_the_go_agent_is_taken_over_as_it_is() {
+fn a_secret_of_the_go_agent_is_taken_over() {
     let fixture = Fixture::new();
     for bootstrap in [None, Some(&fixture.bootstrap())] {
         let validation = validated(&fixture.data, bootstrap);
@@ -237,7 +237,7 @@ fn connection_settings_that_differ_make_it_stale() {
 }
 
 #[test]
-fn names_that_differ_are_written_anew() {
+fn names_that_differ_are_written_again() {
     let fixture = Fixture::new();
     for (data, expected) in [
         (fixture.without("cluster-name"), "stale"),
@@ -252,7 +252,7 @@ fn names_that_differ_are_written_anew() {
 }
 
 #[test]
-fn a_kubeconfig_with_another_user_is_written_anew() {
+fn a_kubeconfig_with_another_user_is_written_again() {
     let fixture = Fixture::new();
     let user = "    client-certificate: tls.crt\n    client-key: tls.key\n";
     for other in [

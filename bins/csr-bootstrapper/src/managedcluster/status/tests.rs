@@ -44,7 +44,7 @@ fn differences(cluster: &Value, spoke: SpokeStatus<'_>) -> Value {
 }
 
 #[test]
-fn joining_the_first_patch_is_the_one_that_the_go_agent_sends() {
+fn joining_the_first_patch_equals_the_go_agents() {
     let clock = at(BEFORE, "ManagedClusterConditionClockSynced", "True", "Synced", "synced");
     let mut cluster = cluster(&[hub_accepted(), clock.clone()]);
     cluster["status"]["version"] = json!({});

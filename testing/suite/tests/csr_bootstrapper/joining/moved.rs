@@ -10,7 +10,7 @@ use suite::{
     spoke::{Spoke, UNKNOWN},
 };
 
-use crate::joining::support::{bootstrap_unknown, joined, roles, settled, stays_as_it_is};
+use crate::joining::support::{bootstrap_unknown, joined, roles, settled, stays_unchanged};
 
 #[test]
 fn rebuilt_hub_with_the_old_authority_is_joined() {
@@ -41,15 +41,15 @@ fn a_bootstrap_kubeconfig_that_goes_and_comes_changes_nothing() {
     let (spoke, mut sidecar) = joined("moved-nothing");
     spoke.delete_secret(&spoke.bootstrap);
     sidecar.wait_for("no valid bootstrap kubeconfig");
-    stays_as_it_is(&spoke, &mut sidecar);
+    stays_unchanged(&spoke, &mut sidecar);
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
     sidecar.wait_for("the bootstrap kubeconfig is available again");
     spoke.put_bootstrap("{ half a fi");
     sidecar.wait_for_times("no valid bootstrap kubeconfig", 2);
-    stays_as_it_is(&spoke, &mut sidecar);
+    stays_unchanged(&spoke, &mut sidecar);
     // A token is nothing that tells hubs apart.
     spoke.put_bootstrap(&bootstrap_unknown(&spoke));
     sidecar.wait_for_times("the bootstrap kubeconfig is available again", 2);
-    stays_as_it_is(&spoke, &mut sidecar);
+    stays_unchanged(&spoke, &mut sidecar);
     assert_eq!(roles(&spoke), ["bootstrap"], "one request in all");
 }

@@ -11,7 +11,7 @@ use suite::{
 
 use crate::{
     joining::support::{
-        bootstrap_unknown, is_seen, joined, roles, settled, stays_as_it_is, version,
+        bootstrap_unknown, is_seen, joined, roles, settled, stays_unchanged, version,
         wait_for_another,
     },
     support::make_cluster,
@@ -82,6 +82,6 @@ fn refused_certificate_is_replaced_after_its_patience() {
     wait_for_another(&spoke, &before);
     faults.remove(rule);
     settled(&spoke, &sidecar);
-    stays_as_it_is(&spoke, &mut { sidecar });
+    stays_unchanged(&spoke, &mut { sidecar });
     assert_eq!(roles(&spoke), ["bootstrap", "bootstrap"]);
 }

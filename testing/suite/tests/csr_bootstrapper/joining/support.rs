@@ -116,7 +116,7 @@ pub(crate) fn version(spoke: &Spoke) -> String {
 
 /// Checks that for a second and a half nothing is written, nothing asked, and the program is content.
 #[track_caller]
-pub(crate) fn stays_as_it_is(spoke: &Spoke, sidecar: &mut Sidecar) {
+pub(crate) fn stays_unchanged(spoke: &Spoke, sidecar: &mut Sidecar) {
     let before = (version(spoke), roles(spoke));
     throughout(1500, "Secret and requests stay as they are", || {
         (version(spoke), roles(spoke)) == before

@@ -8,7 +8,9 @@ use suite::{
 };
 
 use crate::joining::{
-    support::{gives_signs, is_seen, joined, kubeconfig, repaired, roles, settled, stays_as_it_is},
+    support::{
+        gives_signs, is_seen, joined, kubeconfig, repaired, roles, settled, stays_unchanged,
+    },
     two_hubs::{SECONDS, TwoHubs},
 };
 
@@ -81,7 +83,7 @@ fn move_that_is_taken_back_changes_nothing() {
     gives_signs(&spoke);
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
     sidecar.wait_for_code("/readyz", 200);
-    stays_as_it_is(&spoke, &mut sidecar);
+    stays_unchanged(&spoke, &mut sidecar);
     assert_eq!((spoke.credential(), roles(&spoke)), (before, vec!["bootstrap"]));
 }
 

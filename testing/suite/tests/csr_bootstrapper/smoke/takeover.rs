@@ -7,7 +7,7 @@ use suite::{
     spoke::Spoke,
 };
 
-use crate::joining::support::{gives_signs, is_seen, roles, settled, stays_as_it_is, version};
+use crate::joining::support::{gives_signs, is_seen, roles, settled, stays_unchanged, version};
 
 /// A stage for each of them, for one cluster on the hub and by one way.
 pub(crate) fn stages(name: &str) -> Option<(Spoke, Spoke)> {
@@ -34,7 +34,7 @@ fn go_agents_credential_is_used_unchanged() {
     let mut sidecar = ours.start(&[]);
     sidecar.wait_for_code("/readyz", 200);
     settled(&ours, &sidecar);
-    stays_as_it_is(&ours, &mut sidecar);
+    stays_unchanged(&ours, &mut sidecar);
     assert_eq!((version(&ours), ours.credential()), (before, Some(written)));
     assert_eq!(roles(&ours), ["bootstrap"], "the Go agent's request");
     // It serves the cluster from now on.
