@@ -109,8 +109,7 @@ impl TokenDriver {
     ) -> Result<Instant> {
         let waits = || Error::bad_config("the hub has not made its ServiceAccount yet");
         let (uid, now) = (uid.ok_or_else(waits)?, Instant::now());
-        let data = secret.and_then(|secret| secret::data(secret).ok());
-        let data = data.unwrap_or_default();
+        let data = secret.and_then(|secret| secret::data(secret).ok()).unwrap_or_default();
         let kubeconfig = context.session.hub.token_kubeconfig(TOKEN).into_bytes();
         let why = match usable(&data, uid, context.agent.clocks()) {
             Ok((claims, due_in)) => {
@@ -133,13 +132,8 @@ impl TokenDriver {
             if self.unsaved.is_none() {
                 let name = context.name.sentence_name();
                 log_object!(Level::Info, context.name.target(); "requesting a token: {name} {why}");
-                self.unsaved = Some(request(lifetime, &account, context).inspect_err(|error| {
-                    // The hub may have made a token each time.
-                    self.pacing.saved(false, now);
-                    let message = format!("Failed to create token: {error}");
-                    let failed = Condition::new("False", "TokenCreationFailed", message);
-                    self.refreshed = Some(failed);
-                })?);
+                let token = request(lifetime, &account, context);
+                self.unsaved = Some(token.inspect_err(|error| self.not_created(error, now))?);
             }
             values.insert(TOKEN.to_owned(), self.unsaved.clone());
         }
@@ -153,6 +147,13 @@ impl TokenDriver {
             log_object!(Level::Info, context.name.target(); "the token of an add-on was saved");
         }
         Ok(now)
+    }
+
+    fn not_created(&mut self, error: &Error, now: Instant) {
+        // The hub may have made a token each time.
+        self.pacing.saved(false, now);
+        let message = format!("Failed to create token: {error}");
+        self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
     }
 }
 
