@@ -4,13 +4,13 @@
 use std::{sync::Arc, time::SystemTime};
 
 use apiclient::{
-    client::Client, election, error::Result, reflector::Store, resource::PODS, stop::Stop,
+    client::Client, election::TIMING, error::Result, reflector::Store, resource::PODS, stop::Stop,
 };
 use sidecar::{
     client::own_cluster,
     diagnostics,
     flags::Flags,
-    leadership::Leadership,
+    leadership::{self, Election, Leadership},
     runtime::{self, End},
 };
 
@@ -36,8 +36,12 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Puts the parts together, and starts the election, which waits for the startup delay.
-    pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
+    pub(crate) fn new(
+        settings: &Settings,
+        flags: &Flags,
+        stop: &Stop,
+        leadership: &Arc<Leadership>,
+    ) -> Result<Self> {
         let own = || own_cluster(flags, settings.request_timeout());
         let managed = settings.needs_managed_cluster().then(own).transpose()?;
         let (mut hub, mut renewers) = (None, Vec::new());
@@ -58,15 +62,6 @@ impl App {
             let cluster = Arc::new(LeaseCluster::managed(client));
             renewers.push(LeaseRenewer::new(cluster, namespace, settings));
         }
-        // Last, as an error ends the process without releasing the Lease.
-        let leadership = match &settings.election {
-            Some(namespace) => {
-                let lease = (&**namespace, &*settings.election_name());
-                let delay = settings.startup_delay;
-                Leadership::campaign(lease, election::TIMING, delay, flags, stop)?
-            }
-            None => Leadership::without_election(stop),
-        };
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
@@ -74,7 +69,7 @@ impl App {
             managed,
             hub,
             renewers,
-            leadership,
+            leadership: leadership.clone(),
             pods: Store::new(1),
         })
     }
@@ -93,12 +88,15 @@ impl App {
 }
 
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
-    let app = Arc::new(App::new(settings, flags, stop)?);
-    let result = work(&app, flags);
-    // After an error too: a leader releases its Lease.
-    stop.raise();
-    app.leadership.wait_for_release();
-    result.map(|()| End::Stopped)
+    let name = settings.election_name();
+    let election = settings.election.as_ref().map(|namespace| Election {
+        lease: (namespace, &name),
+        timing: TIMING,
+        delay: settings.startup_delay,
+    });
+    leadership::run(election, flags, stop, |leadership| {
+        work(&Arc::new(App::new(settings, flags, stop, leadership)?), flags)
+    })
 }
 
 /// Works after the startup delay, until the end of the process.

@@ -22,7 +22,7 @@ use log::Level;
 use sidecar::{
     diagnostics,
     flags::Flags,
-    leadership::Leadership,
+    leadership::{self, Election, Leadership},
     runtime::{self, End},
 };
 
@@ -62,15 +62,9 @@ pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) ->
     if let Some(limit) = settings.once {
         return once(&agent, limit);
     }
-    let leadership = match settings.election {
-        Some(timing) => Leadership::campaign(lease, timing, Duration::ZERO, flags, stop)?,
-        None => Leadership::without_election(stop),
-    };
-    let result = lead(&agent, &leadership, flags);
-    // After an error too: a leader releases its Lease.
-    stop.raise();
-    leadership.wait_for_release();
-    result.map(|()| End::Stopped)
+    let election =
+        settings.election.map(|timing| Election { lease, timing, delay: Duration::ZERO });
+    leadership::run(election, flags, stop, |leadership| lead(&agent, leadership, flags))
 }
 
 /// Works as soon as this replica leads, until the end of the process.

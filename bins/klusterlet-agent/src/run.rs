@@ -11,7 +11,7 @@ use csr_bootstrapper::{Program, https::HttpsSettings};
 use sidecar::{
     diagnostics,
     flags::Flags,
-    leadership::Leadership,
+    leadership::{self, Election, Leadership},
     runtime::{self, End},
 };
 
@@ -44,21 +44,12 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End> {
     let duty = Arc::new(WorkDuty::new(&settings.work, flags, stop)?);
-    let leadership = match settings.election {
-        Some(timing) => Leadership::campaign(
-            (&settings.namespace, WORK_LOCK),
-            timing,
-            Duration::ZERO,
-            flags,
-            stop,
-        )?,
-        None => Leadership::without_election(stop),
-    };
-    let result = lead(settings, &duty, &leadership, flags);
-    // After an error too: a leader releases its Lease.
-    stop.raise();
-    leadership.wait_for_release();
-    result.map(|()| End::Stopped)
+    let election = settings.election.map(|timing| Election {
+        lease: (&settings.namespace, WORK_LOCK),
+        timing,
+        delay: Duration::ZERO,
+    });
+    leadership::run(election, flags, stop, |leadership| lead(settings, &duty, leadership, flags))
 }
 
 /// Works as soon as this replica leads, until the end of the process.

@@ -35,7 +35,7 @@ use apiclient::{election::ElectionTiming, error::Result, stop::Stop};
 use sidecar::{
     diagnostics,
     flags::{Flags, Invocation},
-    leadership::Leadership,
+    leadership::{self, Election, Leadership},
     runtime::{self, End},
 };
 
@@ -87,22 +87,19 @@ fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
 }
 
 fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
-    let leadership = match &controller.context.settings.election {
-        Some((namespace, name)) => Leadership::campaign(
-            (namespace, name),
-            ELECTION,
-            Duration::ZERO,
-            flags,
-            &controller.stop,
-        )?,
-        None => Leadership::without_election(&controller.stop),
-    };
-    let result = lead(controller, &leadership, flags);
-    // Also after an error: a leader releases its Lease.
-    controller.stop.raise();
-    wait_for_writes(controller);
-    leadership.wait_for_release();
-    result.map(|()| End::Stopped)
+    let election = controller.context.settings.election.as_ref();
+    let election = election.map(|(namespace, name)| Election {
+        lease: (namespace, name),
+        timing: ELECTION,
+        delay: Duration::ZERO,
+    });
+    leadership::run(election, flags, &controller.stop, |leadership| {
+        let result = lead(controller, leadership, flags);
+        // Before the Lease is released, also after an error.
+        controller.stop.raise();
+        wait_for_writes(controller);
+        result
+    })
 }
 
 /// Starts the controller once this replica is the leader, and waits for the end.

@@ -25,7 +25,7 @@ use crate::{
     flag_rows,
     flags::{Flag, Flags},
     metrics::{Family, Metrics},
-    runtime,
+    runtime::{self, End},
 };
 
 /// The lead, as far as this replica can be sure of it.
@@ -92,21 +92,43 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
     }
 }
 
+/// An election of one leader among the replicas of a program.
+pub struct Election<'a> {
+    /// Namespace and name of its Lease.
+    pub lease: (&'a str, &'a str),
+    pub timing: ElectionTiming,
+    /// The wait before the first attempt.
+    pub delay: Duration,
+}
+
+/// Calls `work` with the lead of `election`, or of a single replica. After it, even after an error, `stop` is raised and
+/// a leader releases its Lease.
+pub fn run(
+    election: Option<Election<'_>>,
+    flags: &Flags,
+    stop: &Stop,
+    work: impl FnOnce(&Arc<Leadership>) -> Result<()>,
+) -> Result<End> {
+    let leadership = match election {
+        Some(election) => Leadership::campaign(election, flags, stop)?,
+        None => Leadership::without_election(stop),
+    };
+    let result = work(&leadership);
+    stop.raise();
+    leadership.released.wait(Stop::GRACE_PERIOD.saturating_sub(stop.raised_for()));
+    result.map(|()| End::Stopped)
+}
+
 impl Leadership {
-    pub fn without_election(stop: &Stop) -> Arc<Self> {
+    fn without_election(stop: &Stop) -> Arc<Self> {
         let leads = Some(Instant::now() + FOREVER);
         let standing = Mutex::new(Standing { leads, follows: None });
         Arc::new(Self { stop: stop.clone(), standing, election: None, released: stop.clone() })
     }
 
-    /// Starts the election by the Lease `namespace/name` after `delay`, until `stop` is raised.
-    pub fn campaign(
-        (namespace, name): (&str, &str),
-        timing: ElectionTiming,
-        delay: Duration,
-        flags: &Flags,
-        stop: &Stop,
-    ) -> Result<Arc<Self>> {
+    /// Starts the election, until `stop` is raised.
+    fn campaign(election: Election<'_>, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
+        let Election { lease: (namespace, name), timing, delay } = election;
         // Half of the deadline for a request leaves time for another one.
         let client = own_cluster(flags, timing.renew / 2)?;
         let leadership = Arc::new(Self {
@@ -160,11 +182,6 @@ impl Leadership {
             false => "the Lease could not be renewed in time",
         };
         Err(Error::LeadLost(format!("lost leader election: {why}")))
-    }
-
-    /// Waits briefly for the Lease to be released, after `stop` was raised.
-    pub fn wait_for_release(&self) {
-        self.released.wait(Stop::GRACE_PERIOD.saturating_sub(self.stop.raised_for()));
     }
 
     fn leads_until(&self) -> Option<Instant> {
@@ -244,6 +261,5 @@ mod tests {
         assert!(leadership.leads() && !leadership.follows() && leadership.wait_until_leading());
         stop.raise();
         assert_eq!(leadership.wait_until_lost(), Ok(()));
-        leadership.wait_for_release();
     }
 }
