@@ -21,9 +21,9 @@ pub(crate) fn keep(agent: &Agent) {
         let now = Instant::now();
         let Some(secret) = agent.credential_secret() else { return Some(now + Stop::SLICE) };
         let is_due = now >= resync || !is_published(agent);
-        pace.needed(is_due, now);
-        if !is_due || now < pace.not_before {
-            return Some(if is_due { pace.not_before } else { resync });
+        let due = pace.due(is_due, now).unwrap_or(resync);
+        if due > now {
+            return Some(due);
         }
         match publish(agent, &publisher, &secret) {
             Ok(()) => {

@@ -12,7 +12,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::{NAMESPACES, valid_label},
-    status_writer::StatusWriter,
+    status_writer::WritePace,
     stop::Stop,
     watch::Selection,
 };
@@ -46,25 +46,26 @@ pub(crate) fn follow(agent: &Agent) {
 pub(crate) struct ManagedNamespaces<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    writer: StatusWriter<String>,
+    paces: BTreeMap<String, WritePace>,
     failures: BTreeMap<String, String>,
 }
 
 impl<'a> ManagedNamespaces<'a> {
     pub(crate) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        Self { agent, session, writer: StatusWriter::default(), failures: BTreeMap::new() }
+        Self { agent, session, paces: BTreeMap::new(), failures: BTreeMap::new() }
     }
 
     pub(crate) fn reconcile(&mut self, cluster: &Value) -> Instant {
         let (now, wanted) = (Instant::now(), wanted(cluster));
         let later = now + Stop::SLICE;
         let Some(labelled) = self.labelled() else { return later };
-        self.writer.retain(|name| wanted.contains(name) || labelled.contains(name));
+        self.paces.retain(|name, _| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name) && !labelled.contains(name));
         let mut until = later;
         for name in wanted.union(&labelled) {
             let managed = wanted.contains(name);
-            match self.writer.due(name, managed != labelled.contains(name)) {
+            let pace = self.paces.entry(name.clone()).or_default();
+            match pace.due(managed != labelled.contains(name), now) {
                 Some(due) if due <= now => {
                     self.write(name, managed);
                     return now;
@@ -83,16 +84,17 @@ impl<'a> ManagedNamespaces<'a> {
     fn write(&mut self, name: &String, managed: bool) {
         let namespaces = &self.session.namespaces;
         let (target, revision) = (NAMESPACES.cluster_object(name), namespaces.revision());
+        let pace = self.paces.entry(name.clone()).or_default();
         match put_label(self.agent.spoke(), name, &label(self.session), managed) {
             Ok(()) => {
-                self.writer.wrote(name);
+                pace.wrote(Instant::now());
                 self.failures.remove(name);
                 namespaces.put(revision, name, managed.then_some(()));
                 let what = if managed { "managed" } else { "no longer managed" };
                 log_object!(Level::Info, target; "the namespace is {what} by the hub");
             }
             Err(error) => {
-                let level = self.writer.failed(name, &error);
+                let level = pace.failed(&error, Instant::now());
                 log_object!(level, target, error:% = error; "a namespace of the hub cannot be labelled");
                 self.failures.insert(name.clone(), format!("Failed to apply namespace: {error}"));
             }

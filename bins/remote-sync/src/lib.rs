@@ -95,7 +95,7 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
     });
     leadership::run(election, flags, &controller.stop, |leadership| {
         let result = lead(controller, leadership, flags);
-        // Before the Lease is released, also after an error.
+        // Writes end with the lead, also after an error.
         controller.stop.raise();
         wait_for_writes(controller);
         result

@@ -1,10 +1,7 @@
 //! Writer of statuses: patches that are guarded by a version, at a pace that settles a disagreement with another writer
 //! slowly.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use log::Level;
 use serde_json::{Map, Value, json};
@@ -22,46 +19,6 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest of these times: what a status says is at most this old.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-
-/// The writes of several things, each at a pace of its own.
-pub struct StatusWriter<K>(BTreeMap<K, WritePace>);
-
-impl<K: Clone + Ord> StatusWriter<K> {
-    /// When `key` may be written; `None` if it need not be, which settles it.
-    pub fn due(&mut self, key: &K, is_needed: bool) -> Option<Instant> {
-        let pace = self.pace(key);
-        pace.needed(is_needed, Instant::now());
-        is_needed.then_some(pace.not_before)
-    }
-
-    /// Records a write that arrived; returns the failures before it.
-    pub fn wrote(&mut self, key: &K) -> u32 {
-        self.pace(key).wrote(Instant::now())
-    }
-
-    /// Records a failed write; returns the level to log it at.
-    pub fn failed(&mut self, key: &K, error: &Error) -> Level {
-        self.pace(key).failed(error, Instant::now())
-    }
-
-    pub fn pace(&mut self, key: &K) -> &mut WritePace {
-        self.0.entry(key.clone()).or_default()
-    }
-
-    pub fn retain(&mut self, is_known: impl Fn(&K) -> bool) {
-        self.0.retain(|key, _| is_known(key));
-    }
-
-    pub fn reset(&mut self) {
-        self.0.clear();
-    }
-}
-
-impl<K> Default for StatusWriter<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
 
 /// Changes the `status` of `object`, if it still is this version: a patch replaces whole lists.
 pub fn patch_status(
@@ -85,21 +42,22 @@ pub fn guard(object: &Value) -> Option<Value> {
 
 /// The pace of the writes of one thing: pure.
 pub struct WritePace {
-    pub not_before: Instant,
+    not_before: Instant,
     interval: Duration,
     backoff: Backoff,
 }
 
 impl WritePace {
-    pub fn new(now: Instant) -> Self {
+    fn new(now: Instant) -> Self {
         Self { not_before: now, interval: MIN_INTERVAL, backoff: Backoff::new(MAX_BACKOFF) }
     }
 
-    /// Records whether a write is needed; once it is not, the matter is settled.
-    pub fn needed(&mut self, needed: bool, now: Instant) {
-        if !needed && now >= self.not_before {
+    /// When a write may be made; `None` if none is needed, which settles the matter.
+    pub fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
+        if !is_needed && now >= self.not_before {
             self.interval = MIN_INTERVAL;
         }
+        is_needed.then_some(self.not_before)
     }
 
     /// Records a write that arrived; returns the failures before it.
@@ -151,17 +109,17 @@ mod tests {
         let mut pace = WritePace::new(now);
         let mut gaps = Vec::new();
         for _ in 0..8 {
-            pace.needed(true, now);
+            pace.due(true, now);
             pace.wrote(now);
             gaps.push((pace.not_before - now).as_secs());
             now = pace.not_before;
         }
         assert_eq!(gaps, [1, 2, 4, 8, 10, 10, 10, 10]);
-        pace.needed(false, now - Duration::from_secs(1));
+        pace.due(false, now - Duration::from_secs(1));
         pace.wrote(now);
         assert_eq!(pace.not_before, now + MAX_INTERVAL, "the echo alone settles nothing");
         now = pace.not_before;
-        pace.needed(false, now);
+        pace.due(false, now);
         pace.wrote(now);
         assert_eq!(pace.not_before, now + MIN_INTERVAL);
     }

@@ -131,12 +131,9 @@ impl AddOnReporter {
     fn report(&mut self, session: &HubSession, addon: &AddOn, wanted: AddOnStatus) -> Instant {
         let (now, known) = (Instant::now(), self.reported.as_ref());
         let is_needed = known.is_none_or(|known| known.0 != wanted || known.1 != addon.version);
-        self.pace.needed(is_needed, now);
-        if !is_needed {
-            return now + Stop::SLICE;
-        }
-        if now < self.pace.not_before {
-            return self.pace.not_before;
+        let due = self.pace.due(is_needed, now).unwrap_or(now + Stop::SLICE);
+        if due > now {
+            return due;
         }
         let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, &addon.name);
         match write(&wanted, &session.client, &target) {

@@ -2,6 +2,7 @@
 //! in its spec. In the steady state nothing is written.
 
 use std::{
+    collections::BTreeMap,
     mem,
     sync::Arc,
     time::{Instant, SystemTime},
@@ -12,7 +13,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::Target,
-    status_writer::{StatusWriter, patch_status},
+    status_writer::{WritePace, patch_status},
     stop::Stop,
 };
 use log::Level;
@@ -46,7 +47,7 @@ pub(crate) fn run(agent: &Agent) {
             session: &session,
             probes: Probes::default(),
             accepted: false,
-            writer: StatusWriter::default(),
+            paces: BTreeMap::new(),
             namespaces: namespaces.then(|| ManagedNamespaces::new(agent, &session)),
             claims_left_out: 0,
             capacity: (0, None),
@@ -67,7 +68,7 @@ struct StatusController<'a> {
     session: &'a HubSession,
     probes: Probes,
     accepted: bool,
-    writer: StatusWriter<&'static str>,
+    paces: BTreeMap<&'static str, WritePace>,
     namespaces: Option<ManagedNamespaces<'a>>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
@@ -80,7 +81,7 @@ impl<'a> StatusController<'a> {
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
         if mem::replace(&mut self.accepted, accepted(cluster)) != accepted(cluster) {
             // Other rights: waits of the old ones end.
-            self.writer.reset();
+            self.paces.clear();
         }
         let mut until = self.probe();
         if let Some(namespaces) = &mut self.namespaces {
@@ -91,7 +92,7 @@ impl<'a> StatusController<'a> {
         let wanted = wanted_by(self.agent, cluster).filter(|_| self.accepted);
         for (part, is_needed) in [(STATUS, !status.is_empty()), (CLIENT_CONFIGS, wanted.is_some())]
         {
-            match self.writer.due(&part, is_needed) {
+            match self.paces.entry(part).or_default().due(is_needed, now) {
                 Some(due) if due <= now => {
                     let answer = match &wanted {
                         Some(wanted) if part == CLIENT_CONFIGS => client.replace(&target, wanted),
@@ -172,10 +173,11 @@ impl<'a> StatusController<'a> {
         (revision, answer): (u64, Result<Value>),
     ) {
         let HubSession { client, names, managed_cluster, .. } = self.session;
-        let target = self.target();
+        let (target, now) = (self.target(), Instant::now());
+        let pace = self.paces.entry(part).or_default();
         match answer {
             Ok(after) => {
-                let failures = self.writer.wrote(&part);
+                let failures = pace.wrote(now);
                 let level = if failures == 0 { Level::Debug } else { Level::Info };
                 log_object!(level, target, failures = failures; "{part} was written");
                 event::write(client, &names.agent, before, &after);
@@ -184,7 +186,7 @@ impl<'a> StatusController<'a> {
             Err(error) => {
                 // A hub may grant nothing before it accepts the cluster.
                 let is_early = !self.accepted && matches!(error, Error::Forbidden(_));
-                let level = self.writer.failed(&part, &error);
+                let level = pace.failed(&error, now);
                 let level = if is_early { Level::Debug } else { level };
                 log_object!(level, target, error:% = error; "{part} cannot be written");
             }
