@@ -22,7 +22,7 @@ use kubeconfig::{config::ClusterConfig, secret};
 use log::Level;
 use serde_json::Value;
 
-use crate::{cluster::LeaseCluster, settings::Settings};
+use crate::{lease::LeaseCluster, settings::Settings};
 
 /// The longest wait between two attempts to read a file that is not there yet, whatever the period.
 const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -1,13 +1,13 @@
 //! Lease renewal: one loop per Lease, which renews it whenever that is due and allowed.
 
 use std::{
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use apiclient::{
-    client::Client,
+    client::{Client, RequestMetrics},
     controller,
     lock::lock,
     log_line::seconds,
@@ -19,7 +19,7 @@ use apiclient::{
 use log::Level;
 use sidecar::renewal::{self, RenewalStatus};
 
-use crate::{cluster::LeaseCluster, settings::Settings};
+use crate::settings::Settings;
 
 pub(crate) struct LeaseRenewer {
     pub(crate) cluster: Arc<LeaseCluster>,
@@ -44,7 +44,7 @@ impl LeaseRenewer {
             lock(&self.status).beat = Some(now.instant);
             let client = self.cluster.client();
             let current = client.as_ref().map(Client::generation);
-            if std::mem::replace(&mut identity, current) != current {
+            if mem::replace(&mut identity, current) != current {
                 renewal.credentials_changed(now.instant);
             }
             Some(match (renewal.next(client.is_some() && allowed(), now), client) {
@@ -84,5 +84,36 @@ impl LeaseRenewer {
 impl fmt::Display for LeaseRenewer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease {}/{} on {}", self.namespace, self.name, self.cluster.name)
+    }
+}
+
+/// The cluster of a Lease, which has a client while it has credentials.
+pub(crate) struct LeaseCluster {
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    /// Requests and reloads of all clients so far.
+    pub(crate) requests: RequestMetrics,
+    /// `None` while there are no credentials.
+    client: Mutex<Option<Client>>,
+}
+
+impl LeaseCluster {
+    pub(crate) fn hub() -> Self {
+        let requests = RequestMetrics::default();
+        Self { name: "the hub", label: "hub", requests, client: Mutex::default() }
+    }
+
+    pub(crate) fn managed(client: &Client) -> Self {
+        let (requests, client) = (client.requests().clone(), Mutex::new(Some(client.clone())));
+        Self { name: "the managed cluster", label: "managed", requests, client }
+    }
+
+    pub(crate) fn client(&self) -> Option<Client> {
+        lock(&self.client).clone()
+    }
+
+    /// Sets or drops the client; returns whether there was one.
+    pub(crate) fn set_client(&self, client: Option<Client>) -> bool {
+        mem::replace(&mut *lock(&self.client), client).is_some()
     }
 }

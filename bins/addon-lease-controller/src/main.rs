@@ -1,6 +1,5 @@
 //! Lease of an add-on, renewed while its pod is healthy: the drop-in for klusterlet-addon-lease-controller.
 
-mod cluster;
 mod credentials;
 mod lease;
 mod pod;

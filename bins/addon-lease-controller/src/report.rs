@@ -7,7 +7,10 @@ use sidecar::{
     metrics::{CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, Metrics, timestamp},
 };
 
-use crate::{cluster::LeaseCluster, lease::LeaseRenewer, run::App};
+use crate::{
+    lease::{LeaseCluster, LeaseRenewer},
+    run::App,
+};
 
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;

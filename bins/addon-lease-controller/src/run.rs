@@ -15,9 +15,8 @@ use sidecar::{
 };
 
 use crate::{
-    cluster::LeaseCluster,
     credentials::{HubClient, Source},
-    lease::LeaseRenewer,
+    lease::{LeaseCluster, LeaseRenewer},
     pod::{self, PodReadiness},
     report::Reporter,
     settings::{HubCredentials, Settings},
