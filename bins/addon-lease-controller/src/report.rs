@@ -1,6 +1,6 @@
 //! Report for the diagnostics endpoint: liveness, readiness and metrics.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use sidecar::{
     diagnostics::{LOOP_TIMEOUT, Report, stuck},
@@ -9,13 +9,11 @@ use sidecar::{
 
 use crate::{
     lease::{LeaseCluster, LeaseRenewer},
-    run::App,
+    run::Reporter,
 };
 
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
-
-pub(crate) struct Reporter(pub(crate) Arc<App>);
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {

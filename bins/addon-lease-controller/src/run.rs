@@ -18,7 +18,6 @@ use crate::{
     credentials::{HubClient, Source},
     lease::{LeaseCluster, LeaseRenewer},
     pod::{self, PodReadiness},
-    report::Reporter,
     settings::{HubCredentials, Settings},
 };
 
@@ -85,6 +84,9 @@ impl App {
         }
     }
 }
+
+/// The report of the program for its endpoint.
+pub(crate) struct Reporter(pub(crate) Arc<App>);
 
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let name = settings.election_name();
