@@ -45,7 +45,7 @@ impl Table {
         pause(5000);
         self.at_rest(sidecars.iter(), [614.0, THREADS]);
         let more = managed.server().requests().len() - before;
-        self.at_most("requests in 5 s, beside the watch", 0.0, more as f64, "");
+        self.at_most("requests in 5 s, besides the watch", 0.0, more as f64, "");
         self.ends(sidecars.into_iter().map(|one| ((), one)).collect());
     }
 }

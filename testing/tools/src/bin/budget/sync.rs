@@ -101,7 +101,7 @@ impl Table {
         };
         let source = |name| stage.source(&WIDGETS, name);
         let target = |name| stage.target(&WIDGETS, name);
-        case("new object and namespace, with the one that finds it missing", 5, &|| {
+        case("new object and namespace, with the request that finds it missing", 5, &|| {
             drop(source("a").create_number(1))
         });
         case("new object", 3, &|| drop(source("b").create_number(1)));

@@ -47,7 +47,7 @@ impl Table {
         };
         let before = requests();
         pause(5000);
-        self.at_most("requests in 5 s, beside watches", 0.0, (requests() - before) as f64, "");
+        self.at_most("requests in 5 s, besides watches", 0.0, (requests() - before) as f64, "");
         self.ends(agents);
     }
 }
