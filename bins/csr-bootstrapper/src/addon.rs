@@ -14,7 +14,7 @@ use apiclient::{controller, error::Result, reflector::Lookup, stop::Stop, watch:
 use serde_json::Value;
 use sidecar::runtime;
 
-pub(crate) use self::managed_cluster_addon::AddOn;
+use self::managed_cluster_addon::AddOn;
 use self::{
     managed_cluster_addon::{MANAGED_CLUSTER_ADDONS, Registration, RegistrationSecret},
     secret::SecretController,
@@ -152,8 +152,8 @@ impl AddOnController<'_> {
     }
 }
 
-/// The desired registrations of all `addons` by their Secrets. `None` deletes a `stored` Secret, each of which has its
-/// add-on: the add-on `is_gone` from the hub for certain, or no longer names the Secret.
+/// The desired registrations of all `addons` by their Secrets. `stored` has each kept Secret with its add-on; `None`
+/// deletes a Secret whose add-on `is_gone` from the hub for certain, or no longer names it.
 fn desired(
     addons: &AddOns,
     stored: &BTreeMap<RegistrationSecret, String>,

@@ -84,7 +84,7 @@ impl Agent {
             claims: settings
                 .claim_kinds
                 .iter()
-                .map(|kind| (*kind, Store::new(MAX_CLAIMS)))
+                .map(|kind| (*kind, Store::new(MAX_CLAIMS).warning()))
                 .collect(),
             nodes: capacity::store(),
             started: SystemTime::now(),

@@ -31,7 +31,9 @@ pub(crate) struct Capacity {
 }
 
 pub(crate) fn store() -> Store<NodeResources> {
-    Store::new(MAX_NODES).weighing_at_most(MAX_TOTAL_LENGTH, |node| node.len())
+    Store::new(MAX_NODES)
+        .weighing_at_most(MAX_TOTAL_LENGTH, |node: &NodeResources| node.len())
+        .warning()
 }
 
 pub(crate) fn follow(nodes: &Store<NodeResources>, spoke: &Client, stop: &Stop) {

@@ -126,7 +126,7 @@ fn wanted(cluster: &Value) -> BTreeSet<String> {
     names.filter(|name| valid_label(name)).take(MAX_NAMESPACES).map(str::to_owned).collect()
 }
 
-/// Labels a namespace; creates a managed one.
+/// Labels a namespace; creates it if it is absent and managed.
 fn put_label(spoke: &Client, name: &str, label: &str, managed: bool) -> Result<()> {
     let (target, value) = (NAMESPACES.cluster_object(name), if managed { "true" } else { "false" });
     let labels = json!({label: value});

@@ -76,7 +76,7 @@ impl HubSession {
             stop,
             managed_cluster: Store::new(1),
             // The hub may have managed as many before as it manages.
-            namespaces: Store::new(2 * MAX_NAMESPACES),
+            namespaces: Store::new(2 * MAX_NAMESPACES).warning(),
             addons: managed_cluster_addon::store(),
             csrs: Arc::new(csrs),
         }

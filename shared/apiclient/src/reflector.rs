@@ -60,6 +60,8 @@ struct Content<T> {
     error: Option<String>,
     /// Why the last state of a single object is not used.
     invalid: Option<String>,
+    /// Whether to log that objects are left out.
+    warns: bool,
     revision: u64,
 }
 
@@ -72,8 +74,16 @@ impl<T: Clone + PartialEq> Store<T> {
             rewinds: 0,
             error: None,
             invalid: None,
+            warns: false,
             revision: 0,
         })))
+    }
+
+    /// Logs once when objects begin to be left out: too many, too large or invalid ones.
+    #[must_use]
+    pub fn warning(self) -> Self {
+        lock(&self.0).warns = true;
+        self
     }
 
     /// Leaves out the heaviest objects where all weigh more than `most` together.
@@ -144,7 +154,7 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// Lists and watches until `stop` is raised, and calls `on_change` after each change of an object or of
     /// [`last_error`](Self::last_error). `parse` returns what to keep
-    /// of an object. A failure changes no object. Logs once when objects of a collection begin to be left out.
+    /// of an object. A failure changes no object.
     pub fn run<K: DeserializeOwned>(
         &self,
         client: &Client,
@@ -186,13 +196,16 @@ impl<T: Clone + PartialEq> Store<T> {
                 // Only a list brings objects that were left out, once others make room.
                 let made_room = is_change && content.objects.made_room(size);
                 if is_changed {
-                    let is_partial =
-                        content.objects.is_partial() && selection.target.name.is_none();
+                    let is_partial = content.warns && content.objects.is_partial();
+                    let invalid = content.objects.first_invalid().cloned().unwrap_or_default();
+                    drop(content);
                     if is_partial && !was_partial {
-                        content.objects.warn(selection);
+                        log_object!(
+                            Level::Warn, selection.target, invalid = invalid;
+                            "ignoring some objects: too many, too large or invalid"
+                        );
                     }
                     was_partial = is_partial;
-                    drop(content);
                     on_change();
                 }
                 if made_room || stop.raised() {
@@ -286,14 +299,6 @@ impl<T: PartialEq> Objects<T> {
 
     fn first_invalid(&self) -> Option<&String> {
         self.by_name.iter().find(|(_, object)| object.is_none()).map(|(name, _)| name)
-    }
-
-    fn warn(&self, selection: &Selection<'_>) {
-        let invalid = self.first_invalid().map(String::as_str).unwrap_or_default();
-        log_object!(
-            Level::Warn, selection.target, invalid = invalid;
-            "ignoring some objects: too many, too large or invalid"
-        );
     }
 
     fn weigh(&self, object: Option<&T>) -> usize {

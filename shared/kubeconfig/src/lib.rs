@@ -101,7 +101,7 @@ pub fn from_file(path: &Path) -> Result<ClusterConfig> {
     settled(path, || only(&existing(path, NamedFiles::Beside)?, None))
 }
 
-/// As [`from_file`], with the cluster as written there.
+/// As [`from_file`], with the hub.
 pub fn hub_from_file(path: &Path) -> Result<(Hub, ClusterConfig)> {
     settled(path, || {
         let document = existing(path, NamedFiles::Beside)?;

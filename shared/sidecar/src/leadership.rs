@@ -101,8 +101,8 @@ pub struct Election<'a> {
     pub delay: Duration,
 }
 
-/// Calls `work` with the lead of `election`, or of a single replica. After it, even after an error, `stop` is raised and
-/// a leader releases its Lease.
+/// Starts `election`, if there are several replicas, and calls `work` at once, which has to wait for the lead. After
+/// `work`, even after an error, `stop` is raised and a leader releases its Lease.
 pub fn run(
     election: Option<Election<'_>>,
     flags: &Flags,

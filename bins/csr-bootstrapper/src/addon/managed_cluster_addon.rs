@@ -46,7 +46,9 @@ const MAX_ADDONS: usize = 500;
 const MAX_TOTAL_WEIGHT: usize = 256 << 10;
 
 pub(crate) fn store() -> Store<Arc<AddOn>> {
-    Store::new(MAX_ADDONS).weighing_at_most(MAX_TOTAL_WEIGHT, |addon| addon.weight)
+    Store::new(MAX_ADDONS)
+        .weighing_at_most(MAX_TOTAL_WEIGHT, |addon: &Arc<AddOn>| addon.weight)
+        .warning()
 }
 
 /// An add-on of this cluster.

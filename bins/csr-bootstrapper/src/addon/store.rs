@@ -121,11 +121,19 @@ impl SecretContext<'_> {
         &mut self,
         registration: Option<(&str, Option<&CertificateRequest>)>,
     ) -> Result<()> {
-        self.registrations.write(&values(self.name, registration))
+        let values = values(self.name, registration);
+        match self.registrations.write(&values) {
+            // The loop of the other cluster has written its own entries.
+            Err(Error::Conflict(_) | Error::AlreadyExists(_)) => {
+                self.registrations.refresh()?;
+                self.registrations.write(&values)
+            }
+            written => written,
+        }
     }
 }
 
-/// The same for any Secret but the program's own.
+/// The reason of [`SecretContext::conflict`] about a Secret that is not the program's own.
 fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
     if secret["type"].as_str().is_some_and(|kind| kind != OPAQUE) {
         return Some("is not Opaque");

@@ -14,8 +14,7 @@ use self::{
 };
 use super::{
     reconcile::{finalize, reconcile},
-    record::WorkAgent,
-    record::delete_record,
+    record::{WorkAgent, delete_record},
 };
 
 struct WorkModel {
