@@ -196,10 +196,10 @@ impl<T: Clone + PartialEq> Store<T> {
                 // Only a list brings objects that were left out, once others make room.
                 let made_room = is_change && content.objects.made_room(size);
                 if is_changed {
-                    let is_partial = content.warns && content.objects.is_partial();
-                    let invalid = content.objects.first_invalid().cloned().unwrap_or_default();
+                    let omitted = content.omitted();
                     drop(content);
-                    if is_partial && !was_partial {
+                    let is_partial = omitted.is_some();
+                    if let Some(invalid) = omitted.filter(|_| !was_partial) {
                         log_object!(
                             Level::Warn, selection.target, invalid = invalid;
                             "ignoring some objects: too many, too large or invalid"
@@ -292,11 +292,6 @@ impl<T: PartialEq> Objects<T> {
         true
     }
 
-    /// Returns whether some objects are left out: invalid ones, or those beyond the limit.
-    fn is_partial(&self) -> bool {
-        self.truncated || self.first_invalid().is_some()
-    }
-
     fn first_invalid(&self) -> Option<&String> {
         self.by_name.iter().find(|(_, object)| object.is_none()).map(|(name, _)| name)
     }
@@ -323,6 +318,13 @@ impl<T: PartialEq> Content<T> {
     /// A list was complete and within the limit: what is not here does not exist.
     fn is_complete(&self) -> bool {
         self.synced && !self.objects.truncated
+    }
+
+    /// The name to warn of, if objects are left out: the first invalid one, or empty for the others.
+    fn omitted(&self) -> Option<String> {
+        // A scan of all objects.
+        let invalid = if self.warns { self.objects.first_invalid().cloned() } else { return None };
+        invalid.or_else(|| self.objects.truncated.then(String::new))
     }
 
     fn last_error(&self) -> Option<String> {

@@ -52,6 +52,21 @@ fn objects_beyond_the_limit_are_omitted_until_there_is_room() {
 }
 
 #[test]
+fn omitted_objects_are_named_where_a_warning_is_wanted() {
+    let omitted = |store: &Store<u8>| lock(&store.0).omitted();
+    for (objects, expected) in [
+        (&[("a", Some(1)), ("b", Some(2))][..], None),
+        (&[("a", Some(1)), ("odd", None)], Some("odd")),
+        (&[("a", Some(1)), ("b", Some(2)), ("c", Some(3))], Some("")),
+    ] {
+        let (silent, warning) = (Store::new(2), Store::new(2).warning());
+        listed(&silent, objects);
+        listed(&warning, objects);
+        assert_eq!((omitted(&silent), omitted(&warning).as_deref()), (None, expected));
+    }
+}
+
+#[test]
 fn only_changes_count() {
     let store = Store::new(2);
     listed(&store, &[("a", Some(1))]);
