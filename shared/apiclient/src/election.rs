@@ -11,7 +11,7 @@ use std::{
 use crate::{
     api::Lease,
     client::Client,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     lease,
     resource::{Target, valid_name},
     time::micro_time,
@@ -107,10 +107,7 @@ impl Candidate {
                 result => return result,
             }
         }
-        let lease = match client.get_typed(target) {
-            Err(Error::NotFound(_)) => None,
-            other => Some(other?),
-        };
+        let lease = optional(client.get_typed(target))?;
         self.observe(lease, Instant::now());
         self.write_claim(client, target)
     }

@@ -3,7 +3,7 @@
 use apiclient::{
     api::ObjectMeta,
     discovery::ApiResource,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     json,
     resource::Target,
 };
@@ -130,11 +130,7 @@ fn apply_once(
     way: &Way<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<(Value, bool)> {
-    let before = match io.get(options.side, target) {
-        Ok(live) => Some(live),
-        Err(Error::NotFound(_)) => None,
-        Err(error) => return Err(error),
-    };
+    let before = optional(io.get(options.side, target))?;
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     let known = before.as_ref().map(version);
     let mut live = match (way, before) {
