@@ -14,9 +14,8 @@ use apiclient::{controller, error::Result, reflector::Lookup, stop::Stop, watch:
 use serde_json::Value;
 use sidecar::runtime;
 
-use self::managed_cluster_addon::AddOn;
 use self::{
-    managed_cluster_addon::{MANAGED_CLUSTER_ADDONS, Registration, RegistrationSecret},
+    managed_cluster_addon::{AddOn, MANAGED_CLUSTER_ADDONS, Registration, RegistrationSecret},
     secret::SecretController,
     status::AddOnReporter,
     store::SecretContext,

@@ -89,8 +89,8 @@ impl Hub {
     }
 
     /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` next to it.
-    /// It is that of Open Cluster Management's agents (ocm `pkg/registration/register/common.go:37-64`),
-    /// byte for byte unless it names a file: a file's authority becomes part of it.
+    /// It equals what Open Cluster Management's agents write (ocm `pkg/registration/register/common.go:37-64`), byte
+    /// for byte unless it names a file: a file's authority becomes part of it.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig_of("client-certificate: tls.crt\n    client-key: tls.key")
     }

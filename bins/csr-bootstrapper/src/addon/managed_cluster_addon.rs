@@ -246,7 +246,7 @@ pub(super) fn service_account(addon: &str) -> String {
     format!("{addon}-agent")
 }
 
-/// The user of that.
+/// The user of that ServiceAccount.
 pub(super) fn service_account_user(cluster: &str, addon: &str) -> String {
     format!("system:serviceaccount:{cluster}:{}", service_account(addon))
 }

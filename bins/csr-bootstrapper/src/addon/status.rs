@@ -131,10 +131,9 @@ impl AddOnReporter {
     fn report(&mut self, session: &HubSession, addon: &AddOn, wanted: AddOnStatus) -> Instant {
         let (now, known) = (Instant::now(), self.reported.as_ref());
         // The watch may lag behind the write.
-        let is_settled = |known: &(AddOnStatus, [String; 2])| {
-            known.0 == wanted && known.1.contains(&addon.version)
-        };
-        let is_needed = !known.is_some_and(is_settled);
+        let is_needed = known.is_none_or(|(status, versions)| {
+            *status != wanted || !versions.contains(&addon.version)
+        });
         let due = self.pace.due(is_needed, now).unwrap_or(now + Stop::SLICE);
         if due > now {
             return due;

@@ -92,8 +92,8 @@ impl SecretContext<'_> {
         }
     }
 
-    /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: one with data
-    /// has to be this cluster's, by its `cluster-name`.
+    /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: a Secret with
+    /// data must name this cluster in `cluster-name`.
     pub(super) fn conflict(&self, secret: Option<&Value>) -> Option<&'static str> {
         let Self { agent, session, name, .. } = self;
         let is_managements = name.hosted || agent.other_spoke().is_none();

@@ -31,8 +31,8 @@ fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> SystemTime {
     end - length(begin, end).mul_f64(LEAST_LEFT + SPREAD * drawn(pem))
 }
 
-/// The time until the next certificate after the `chain` in `pem`; zero when it is due. This
-/// process uses the last one that it `obtained` for a while in any case.
+/// The time until the next certificate after the `chain` in `pem`; zero when it is due. This process
+/// first uses the last certificate that it `obtained` for a while, even if that is due.
 pub(crate) fn due_in(
     pem: &[u8],
     chain: &[X509Certificate],

@@ -211,8 +211,8 @@ struct SpokeStatus<'a> {
 ///
 /// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
 /// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
-/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The hub
-/// keeps the version of an unhealthy spoke.
+/// `pkg/registration/register/secret_controller.go`, which writes `rotated` alone). The hub keeps
+/// the version of an unhealthy spoke.
 fn differences(cluster: &Value, spoke: SpokeStatus<'_>, now: SystemTime) -> Map<String, Value> {
     let known = &cluster["status"];
     let accepted = accepted(cluster) && !clocks_differ(cluster);

@@ -72,7 +72,7 @@ impl AppliedManifestResourceMeta {
 }
 
 impl AppliedManifestWork {
-    /// The record without metadata that nobody reads.
+    /// Drops metadata that the agent does not read.
     pub(crate) fn kept(mut self) -> Self {
         // managedFields and annotations would weigh more than the rest.
         self.metadata.other.clear();

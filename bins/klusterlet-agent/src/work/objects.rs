@@ -246,7 +246,7 @@ pub(crate) struct WorkCondition {
 }
 
 impl ManifestWork {
-    /// The work without metadata that nobody reads.
+    /// Drops metadata that the agent does not read.
     pub(crate) fn kept(mut self) -> Self {
         // managedFields and annotations would weigh more than the rest.
         self.metadata.other.clear();
