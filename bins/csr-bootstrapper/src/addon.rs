@@ -5,7 +5,6 @@ mod certificate;
 pub(crate) mod managed_cluster_addon;
 mod secret;
 mod status;
-mod store;
 mod token;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
@@ -16,9 +15,8 @@ use sidecar::runtime;
 
 use self::{
     managed_cluster_addon::{AddOn, MANAGED_CLUSTER_ADDONS, Registration, RegistrationSecret},
-    secret::SecretController,
+    secret::{SecretContext, SecretController},
     status::AddOnReporter,
-    store::SecretContext,
 };
 use crate::{
     agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
@@ -109,7 +107,7 @@ impl AddOnController<'_> {
             return until;
         }
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
-        let mut desired = desired(addons, &store::all(self.registrations.data()), is_gone);
+        let mut desired = desired(addons, &secret::all(self.registrations.data()), is_gone);
         desired.retain(|secret, _| secret.hosted == hosted);
         self.secrets.retain(|secret, controller| {
             let is_kept = desired.contains_key(secret);

@@ -7,7 +7,7 @@ use kubeconfig::{Hub, secret::Data};
 use log::Level;
 use serde_json::Value;
 
-use super::store::{SecretContext, TOKEN};
+use super::secret::{SecretContext, TOKEN};
 use crate::{
     certificate::{
         CertificateContext, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,
