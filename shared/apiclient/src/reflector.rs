@@ -1,5 +1,7 @@
 //! Reflector, as in client-go: keeps what a caller needs of each listed object, by name.
 
+mod objects;
+
 use std::{
     collections::BTreeMap,
     mem,
@@ -10,6 +12,7 @@ use std::{
 use log::Level;
 use serde::de::DeserializeOwned;
 
+use self::objects::Objects;
 use crate::{
     api,
     client::{Client, request::ApiRequest},
@@ -32,22 +35,6 @@ pub enum Lookup<T> {
     /// It is too large, has another shape, or the parser refused it.
     Invalid,
     Object(T),
-}
-
-/// The most objects, the most that all may weigh together, and the weight of one.
-type Limits<T> = (usize, usize, fn(&T) -> usize);
-
-/// Objects by name, within limits; `None` stands for an invalid object, or one left out as the heaviest.
-#[derive(Debug)]
-struct Objects<T> {
-    limits: Limits<T>,
-    by_name: BTreeMap<String, Option<T>>,
-    /// Of all together.
-    weight: usize,
-    /// More objects exist than the limit.
-    truncated: bool,
-    /// Some were left out as the heaviest.
-    left_out: usize,
 }
 
 #[derive(Debug)]
@@ -164,54 +151,24 @@ impl<T: Clone + PartialEq> Store<T> {
         on_change: &mut dyn FnMut(),
     ) {
         let mut listed = lock(&self.0).empty();
-        let mut was_partial = false;
+        let mut was_omitted = false;
         while !stop.raised() {
             Watcher::default().run(client, selection, stop, &mut |event| {
                 let mut content = lock(&self.0);
                 let before = (content.revision, content.last_error());
-                let size = content.objects.size();
-                let is_change = matches!(&event, Event::Apply(_) | Event::Delete(_));
-                match event {
-                    Event::Init { rewound } => {
-                        listed = content.empty();
-                        content.rewinds += u64::from(rewound);
-                    }
-                    Event::InitApply(document) => {
-                        let (name, object) = content.read(client, selection, document, parse);
-                        listed.insert(name, object);
-                    }
-                    Event::InitDone => {
-                        let listed = mem::replace(&mut listed, content.empty());
-                        content.replace(listed);
-                    }
-                    Event::Apply(document) => {
-                        let (name, object) = content.read(client, selection, document, parse);
-                        content.set(name, object);
-                    }
-                    Event::Delete(document) => content.remove(document.name()),
-                    Event::Watching => content.error = None,
-                    Event::Failed(error) => content.error = Some(error.to_string()),
-                }
-                let is_changed = (content.revision, content.last_error()) != before;
-                // Only a list brings objects that were left out, once others make room.
-                let made_room = is_change && content.objects.made_room(size);
-                if is_changed {
+                let about = (client, selection);
+                let made_room = content.handle(event, &mut listed, about, parse);
+                if (content.revision, content.last_error()) != before {
                     let omitted = content.omitted();
                     drop(content);
-                    let is_partial = omitted.is_some();
-                    if let Some(invalid) = omitted.filter(|_| !was_partial) {
-                        log_object!(
-                            Level::Warn, selection.target, invalid = invalid;
-                            "ignoring some objects: too many, too large or invalid"
-                        );
+                    if !mem::replace(&mut was_omitted, omitted.is_some()) {
+                        log_omitted(selection, omitted);
                     }
-                    was_partial = is_partial;
                     on_change();
                 }
-                if made_room || stop.raised() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
+                match made_room || stop.raised() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
                 }
             });
         }
@@ -220,6 +177,44 @@ impl<T: Clone + PartialEq> Store<T> {
 }
 
 impl<T: Clone + PartialEq> Content<T> {
+    /// Records an event; `listed` collects a list until it is complete. Returns whether a change made room for objects
+    /// that were left out: only a list brings them.
+    fn handle<K: DeserializeOwned>(
+        &mut self,
+        event: Event<'_>,
+        listed: &mut Objects<T>,
+        (client, selection): (&Client, &Selection<'_>),
+        parse: &mut dyn FnMut(K) -> Option<T>,
+    ) -> bool {
+        let size = self.objects.size();
+        match event {
+            Event::Init { rewound } => {
+                *listed = self.empty();
+                self.rewinds += u64::from(rewound);
+            }
+            Event::InitApply(document) => {
+                let (name, object) = self.read(client, selection, document, parse);
+                listed.insert(name, object);
+            }
+            Event::InitDone => {
+                let listed = mem::replace(listed, self.empty());
+                self.replace(listed);
+            }
+            Event::Apply(document) => {
+                let (name, object) = self.read(client, selection, document, parse);
+                self.set(name, object);
+                return self.objects.made_room(size);
+            }
+            Event::Delete(document) => {
+                self.remove(document.name());
+                return self.objects.made_room(size);
+            }
+            Event::Watching => self.error = None,
+            Event::Failed(error) => self.error = Some(error.to_string()),
+        }
+        false
+    }
+
     /// The name of an object and what is kept of it. A selection of one object keeps the last known state of an
     /// invalid one, logs the error and shows it on `/readyz`.
     fn read<K: DeserializeOwned>(
@@ -253,64 +248,6 @@ impl<T: Clone + PartialEq> Content<T> {
             None => object.ok().filter(|_| is_named).and_then(parse),
         };
         (name, object)
-    }
-}
-
-impl<T: PartialEq> Objects<T> {
-    fn within(limits: Limits<T>) -> Self {
-        Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: 0 }
-    }
-
-    /// Inserts an object, and leaves out the heaviest ones until the others are within the limit; returns whether
-    /// anything has changed.
-    fn insert(&mut self, name: String, object: Option<T>) -> bool {
-        let (count, most, _) = self.limits;
-        let known = self.by_name.get(&name);
-        if known == Some(&object) {
-            return false;
-        }
-        if known.is_none() && self.by_name.len() >= count {
-            return !mem::replace(&mut self.truncated, true);
-        }
-        self.weight += self.weigh(object.as_ref());
-        let before = self.by_name.insert(name, object).flatten();
-        self.weight -= self.weigh(before.as_ref());
-        while self.weight > most {
-            let weigh = self.limits.2;
-            let objects = self.by_name.values_mut().filter(|object| object.is_some());
-            let heaviest = objects.max_by_key(|object| object.as_ref().map_or(0, weigh));
-            let Some(heaviest) = heaviest.and_then(Option::take) else { break };
-            self.weight -= weigh(&heaviest);
-            self.left_out += 1;
-        }
-        true
-    }
-
-    fn remove(&mut self, name: &str) -> bool {
-        let Some(removed) = self.by_name.remove(name) else { return false };
-        self.weight -= self.weigh(removed.as_ref());
-        true
-    }
-
-    fn first_invalid(&self) -> Option<&String> {
-        self.by_name.iter().find(|(_, object)| object.is_none()).map(|(name, _)| name)
-    }
-
-    fn weigh(&self, object: Option<&T>) -> usize {
-        object.map_or(0, self.limits.2)
-    }
-
-    /// The number of objects, their weight, and how often one was left out.
-    fn size(&self) -> (usize, usize, usize) {
-        (self.by_name.len(), self.weight, self.left_out)
-    }
-
-    /// Returns whether objects that were left out may fit now, as `before` there were more or heavier ones.
-    fn made_room(&self, before: (usize, usize, usize)) -> bool {
-        let (count, weight, left_out) = self.size();
-        (self.truncated || left_out > 0)
-            && left_out == before.2
-            && (count < before.0 || weight < before.1)
     }
 }
 
@@ -352,6 +289,15 @@ impl<T: PartialEq> Content<T> {
     fn remove(&mut self, name: &str) {
         self.invalid = None;
         self.revision += u64::from(self.objects.remove(name));
+    }
+}
+
+fn log_omitted(selection: &Selection<'_>, omitted: Option<String>) {
+    if let Some(invalid) = omitted {
+        log_object!(
+            Level::Warn, selection.target, invalid = invalid;
+            "ignoring some objects: too many, too large or invalid"
+        );
     }
 }
 
