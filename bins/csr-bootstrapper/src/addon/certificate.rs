@@ -69,20 +69,18 @@ fn validate(
     hub: &Hub,
     clocks: Clocks,
 ) -> Validation {
-    let (identity, chain) = match certificate(data, &template.subject, clocks) {
-        Ok(good) => good,
-        Err(unusable) => return Validation::Unusable(unusable),
-    };
+    let (identity, chain) = certificate(data, &template.subject, clocks)?;
     let mut stale = !said(data, CLUSTER_NAME, cluster);
     if template.signer == KUBE_API_SERVER_CLIENT {
         let known = Hub::of_secret("", data).ok();
         if let Some(word) = known.and_then(|known| known.differs_from(hub)) {
             let reason = format!("is for another hub: the {word} differs");
-            return Validation::Unusable(UnusableCredential { reason, event: OTHER_DATA });
+            return Err(UnusableCredential { reason, event: OTHER_DATA });
         }
         stale |= config(data, &identity).is_err();
     }
-    Validation::Usable(UsableCredential { identity, chain, hub: hub.clone(), config: None, stale })
+    let hub = hub.clone();
+    Ok(UsableCredential { identity, chain, hub, moved: None, config: None, stale })
 }
 
 struct AddOnIo<'a, 'b> {

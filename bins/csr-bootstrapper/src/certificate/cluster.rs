@@ -50,7 +50,7 @@ impl CertificateManager<'_> {
     /// has expired too, by every clock, and there is another identity to go on with.
     pub(super) fn follow(&self, validation: &Validation) {
         let (agent, session) = (self.agent, self.agent.session());
-        let usable = validation.usable().and_then(|it| Some((self.config(it)?, &it.hub)));
+        let usable = validation.as_ref().ok().and_then(|it| Some((self.config(it)?, &it.hub)));
         let Some((config, hub)) = usable else {
             let is_over = session.is_some_and(|session| {
                 let end = session.client.certificate_expiry();
@@ -100,7 +100,9 @@ impl CertificateManager<'_> {
     /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent:
     /// then only the kubeconfig has to change. That hub is asked once, for the ManagedCluster.
     pub(super) fn is_known_after_move(&mut self, validation: &Validation) -> Result<bool> {
-        let (Validation::Moved(usable, _), Some(bootstrap)) = (validation, &self.bootstrap) else {
+        let (Ok(usable @ UsableCredential { moved: Some(_), .. }), Some(bootstrap)) =
+            (validation, &self.bootstrap)
+        else {
             self.knows_agent = None;
             return Ok(false);
         };

@@ -12,7 +12,7 @@ use super::{
     CertificateContext, Requester,
     store::RequestStore,
     sync::Certificate,
-    validate::{Need, Validation},
+    validate::{Need, UsableCredential, Validation},
 };
 use crate::{
     agent::Agent, bootstrap_kubeconfig::BootstrapKubeconfig, identity::AgentNames,
@@ -166,8 +166,10 @@ impl<'a> CertificateManager<'a> {
         }
         agent.report(|status| {
             status.credential = match accepted {
-                Some(Validation::Usable(usable)) if usable.stale => CredentialState::Stale,
-                Some(Validation::Usable(_)) => CredentialState::Good,
+                Some(Ok(UsableCredential { moved: None, stale: true, .. })) => {
+                    CredentialState::Stale
+                }
+                Some(Ok(UsableCredential { moved: None, .. })) => CredentialState::Good,
                 _ => CredentialState::Unusable(sentence.unwrap_or_default()),
             };
             if !self.certificate.is_waiting() {

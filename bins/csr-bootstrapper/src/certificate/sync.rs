@@ -83,7 +83,7 @@ impl Certificate {
         refused: bool,
         (clocks, now): (Clocks, Instant),
     ) -> Need {
-        let due_in = validation.usable().map(|usable| {
+        let due_in = validation.as_ref().map_or(Duration::ZERO, |usable| {
             let pem = &usable.identity.certificate;
             deadline::due_in(pem, &usable.chain, self.obtained.as_ref(), (clocks, now))
         });
@@ -144,7 +144,7 @@ impl Certificate {
         context: &mut CertificateContext<'_>,
     ) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
-        if let Some(usable) = context.validation.usable() {
+        if let Ok(usable) = context.validation {
             self.rotated = Some(updated(deadline::rotated_message(&usable.chain)));
         }
         match stored.is_some_and(|request| context.is_saved(&request)) {
@@ -315,9 +315,9 @@ impl Certificate {
         }
         context.io.save(Some((pem, request)))?;
         // An old certificate that somebody restores is due too.
-        let current = validation.usable().map(|usable| &usable.identity.certificate);
+        let current = validation.as_ref().ok().map(|usable| &usable.identity.certificate);
         let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
-        self.pacing.saved(why.regular && is_last, now);
+        self.pacing.saved(why.is_regular() && is_last, now);
         let used = deadline::least_use(pem, &context.io.clocks());
         self.obtained = Some((pem.to_vec(), now + used));
         (self.posted, self.waiting) = (false, None);

@@ -30,33 +30,19 @@ pub(crate) fn of_secret(
     secret: Option<&Value>,
     validate: impl FnOnce(&Data) -> Validation,
 ) -> (Data, Validation) {
-    let unusable = match secret.map(secret::data) {
+    match secret.map(secret::data) {
         Some(Ok(data)) => {
             let validation = validate(&data);
-            return (data, validation);
+            (data, validation)
         }
-        Some(Err(error)) => unusable(UNREADABLE, format!("cannot be read: {error}")),
-        None => unusable(NOT_VALID, "does not exist"),
-    };
-    (Data::new(), Validation::Unusable(unusable))
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Validation {
-    Usable(UsableCredential),
-    /// Valid, but of another hub than the bootstrap kubeconfig's; the word names the difference.
-    Moved(UsableCredential, &'static str),
-    Unusable(UnusableCredential),
-}
-
-impl Validation {
-    pub fn usable(&self) -> Option<&UsableCredential> {
-        match self {
-            Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
-            Self::Unusable(_) => None,
+        Some(Err(error)) => {
+            (Data::new(), Err(unusable(UNREADABLE, format!("cannot be read: {error}"))))
         }
+        None => (Data::new(), Err(unusable(NOT_VALID, "does not exist"))),
     }
 }
+
+pub type Validation = Result<UsableCredential, UnusableCredential>;
 
 /// A valid certificate of this agent, with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +50,8 @@ pub struct UsableCredential {
     pub identity: KeyPair,
     pub chain: Vec<X509Certificate>,
     pub hub: Hub,
+    /// What differs between that hub and the bootstrap kubeconfig's, if it is another one.
+    pub moved: Option<&'static str>,
     /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
     pub config: Option<ClusterConfig>,
     /// The kubeconfig or one of the names next to it needs a repair.
@@ -88,6 +76,7 @@ const UNREADABLE: &str = "CertificateValidationFailed";
 const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
 pub const OTHER_DATA: &str = "AdditonalSecretDataChanged";
+const DUE: &str = "CertificateRotationStarted";
 
 /// Validates `data` for the agent `names`, and compares the hub with the `bootstrap` kubeconfig's, if there is one.
 /// The rules are ocm's (`pkg/registration/register/common.go:86-145`), and that key and certificate belong together.
@@ -97,9 +86,21 @@ pub fn validate(
     names: &AgentNames,
     clocks: Clocks,
 ) -> Validation {
-    let certificate = certificate(data, &names.subject(), clocks);
-    let validation = certificate.and_then(|good| hub(data, bootstrap, names, good));
-    validation.unwrap_or_else(Validation::Unusable)
+    let (identity, chain) = certificate(data, &names.subject(), clocks)?;
+    let hub =
+        Hub::of_secret(SUBJECT, data).map_err(|error| unusable(OTHER_DATA, error.problem()))?;
+    let config = match config(data, &identity) {
+        Ok(config) => Some(config),
+        // The bootstrap kubeconfig's is written in its place.
+        Err(_) if bootstrap.is_some() => None,
+        Err(reason) => return Err(unusable(OTHER_DATA, reason)),
+    };
+    let reached =
+        bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
+    let known = said(data, CLUSTER_NAME, &names.cluster) && said(data, AGENT_NAME, &names.agent);
+    let stale = config.is_none() || !reached || !known;
+    let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
+    Ok(UsableCredential { identity, chain, hub, moved, config, stale })
 }
 
 /// The objection to a certificate, as the predicate of a sentence about it.
@@ -150,33 +151,6 @@ pub fn certificate(
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
-/// Validates the rest, next to a valid certificate.
-fn hub(
-    data: &Data,
-    bootstrap: Option<&Hub>,
-    names: &AgentNames,
-    (identity, chain): Good,
-) -> Result<Validation, UnusableCredential> {
-    let hub =
-        Hub::of_secret(SUBJECT, data).map_err(|error| unusable(OTHER_DATA, error.problem()))?;
-    let config = match config(data, &identity) {
-        Ok(config) => Some(config),
-        // The bootstrap kubeconfig's is written in its place.
-        Err(_) if bootstrap.is_some() => None,
-        Err(reason) => return Err(unusable(OTHER_DATA, reason)),
-    };
-    let reached =
-        bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
-    let known = said(data, CLUSTER_NAME, &names.cluster) && said(data, AGENT_NAME, &names.agent);
-    let stale = config.is_none() || !reached || !known;
-    let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
-    let usable = UsableCredential { identity, chain, hub, config, stale };
-    Ok(match moved {
-        Some(what) => Validation::Moved(usable, what),
-        None => Validation::Usable(usable),
-    })
-}
-
 /// The kubeconfig's connection, if it authenticates as the user of the certificate.
 ///
 /// # Errors
@@ -205,42 +179,35 @@ pub(crate) enum Need {
 pub(crate) struct NeedReason {
     pub(crate) event: &'static str,
     pub(crate) sentence: String,
-    /// The current certificate is still valid; it is only due for rotation.
-    pub(crate) regular: bool,
+}
+
+impl NeedReason {
+    /// Returns whether the current certificate is valid, and only due for rotation.
+    pub(super) fn is_regular(&self) -> bool {
+        self.event == DUE
+    }
 }
 
 /// The need of the credential in `what` ("Secret ns/name"). Its certificate is due in `due_in`; it is `refused`
 /// after a while of nothing but 401 from the hub.
-pub(crate) fn need(
-    what: &str,
-    validation: &Validation,
-    due_in: Option<Duration>,
-    refused: bool,
-) -> Need {
-    let certificate =
-        |event, sentence, regular| Need::Certificate(NeedReason { event, sentence, regular });
-    match validation {
-        Validation::Unusable(UnusableCredential { reason, event }) => {
-            certificate(event, format!("{what} {reason}"), false)
-        }
-        Validation::Moved(_, word) => certificate(
+pub(crate) fn need(what: &str, validation: &Validation, due_in: Duration, refused: bool) -> Need {
+    let (event, sentence) = match validation {
+        Err(UnusableCredential { reason, event }) => (*event, format!("{what} {reason}")),
+        Ok(UsableCredential { moved: Some(word), .. }) => (
             OTHER_DATA,
             format!("{what} is for another hub than the bootstrap kubeconfig: the {word} differs"),
-            false,
         ),
-        _ if refused => certificate(
+        Ok(_) if refused => (
             "HubKubeConfigUnauthorized",
             format!("the hub does not accept the certificate in {what}"),
-            false,
         ),
-        _ if due_in.is_some_and(|left| left.is_zero()) => certificate(
-            "CertificateRotationStarted",
-            format!("the certificate in {what} is due for rotation"),
-            true,
-        ),
-        Validation::Usable(usable) if usable.stale => Need::Repair,
-        _ => Need::Nothing(due_in.unwrap_or_default()),
-    }
+        Ok(_) if due_in.is_zero() => {
+            (DUE, format!("the certificate in {what} is due for rotation"))
+        }
+        Ok(usable) if usable.stale => return Need::Repair,
+        Ok(_) => return Need::Nothing(due_in),
+    };
+    Need::Certificate(NeedReason { event, sentence })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use csr_bootstrapper::{
     certificate::{
         csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
         csr_status::{CsrFailure, CsrStatus, FOREIGN, Judge, REJECTED, evaluate, is_pending},
-        validate::{Validation, objection, validate},
+        validate::{objection, validate},
     },
     clocks::Clocks,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
@@ -96,8 +96,8 @@ fn check_certificate(certificate: &[u8]) {
     let limit = 6 * length + OVERHEAD;
     match bounded(length, limit, || validate(&data, None, &names(), now())) {
         // There is no kubeconfig, so nothing is usable.
-        Validation::Usable(_) | Validation::Moved(..) => panic!("usable without a hub"),
-        Validation::Unusable(why) => assert_one_line(&why.reason, 2000),
+        Ok(_) => panic!("usable without a hub"),
+        Err(why) => assert_one_line(&why.reason, 2000),
     }
 }
 

@@ -168,7 +168,7 @@ impl Registration {
         let validated = self.validated(before, process, clocks);
         let (data, validation) = &*validated;
         let end = |session: Credential| self.time(session.issued + LIFE);
-        if validation.usable().is_some() {
+        if validation.is_ok() {
             process.session = credential;
         } else if process.session.is_some_and(|session| clocks.are_past(end(session))) {
             process.session = None;

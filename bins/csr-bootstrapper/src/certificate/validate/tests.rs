@@ -88,13 +88,11 @@ fn validated(data: &Data, bootstrap: Option<&Hub>) -> Validation {
 /// The result in a word, to compare.
 fn word(validation: &Validation) -> String {
     match validation {
-        Validation::Usable(UsableCredential { stale: false, config: Some(_), .. }) => {
-            "usable".into()
-        }
-        Validation::Usable(UsableCredential { config: Some(_), .. }) => "stale".into(),
-        Validation::Usable(_) => "certificate only".into(),
-        Validation::Moved(_, what) => format!("moved: {what}"),
-        Validation::Unusable(UnusableCredential { event, .. }) => (*event).to_owned(),
+        Ok(UsableCredential { moved: Some(what), .. }) => format!("moved: {what}"),
+        Ok(UsableCredential { stale: false, config: Some(_), .. }) => "usable".into(),
+        Ok(UsableCredential { config: Some(_), .. }) => "stale".into(),
+        Ok(_) => "certificate only".into(),
+        Err(UnusableCredential { event, .. }) => (*event).to_owned(),
     }
 }
 
@@ -161,7 +159,7 @@ fn a_secret_of_the_go_agent_is_taken_over() {
     let fixture = Fixture::new();
     for bootstrap in [None, Some(&fixture.bootstrap())] {
         let validation = validated(&fixture.data, bootstrap);
-        let Validation::Usable(usable) = validation else { panic!("{validation:?}") };
+        let usable = validation.unwrap();
         let config = usable.config.unwrap();
         assert!(!usable.stale);
         assert_eq!(config.server, "https://127.0.0.1:32927");
@@ -300,10 +298,7 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
         ),
     ] {
         let validation = validate(&data, None, &names(), at(now()));
-        let Validation::Unusable(UnusableCredential { reason, .. }) = &validation else {
-            panic!("{validation:?}")
-        };
-        assert_eq!(reason, expected);
+        assert_eq!(validation.unwrap_err().reason, expected);
     }
     let validation = format!("{:?}", validated(&fixture.data, None));
     let line = str::from_utf8(&key).unwrap().lines().nth(1).unwrap();
@@ -381,10 +376,7 @@ fn half_written_certificates_and_keys_are_unusable() {
         // The end of the PEM is the last part to be missed.
         for length in 0..whole.len() - 2 {
             let validation = validated(&fixture.set(key, &whole[..length]), None);
-            assert!(
-                matches!(validation, Validation::Unusable(_)),
-                "{length} of {key}: {validation:?}"
-            );
+            assert!(validation.is_err(), "{length} of {key}: {validation:?}");
         }
     }
 }
@@ -396,14 +388,14 @@ fn what_the_credential_needs() {
     let stale = validated(&fixture.without("agent-name"), None);
     let elsewhere = Hub { server: "https://other.example".into(), ..fixture.bootstrap() };
     let moved = validated(&fixture.data, Some(&elsewhere));
-    let (due, later) = (Some(Duration::ZERO), Some(HOUR));
+    let (due, later) = (Duration::ZERO, HOUR);
     for (validation, due_in, refused, expected) in [
         (&usable, later, false, "nothing for 3600 s"),
         (&stale, later, false, "repair"),
         (&stale, due, false, "CertificateRotationStarted"),
         (&usable, later, true, "HubKubeConfigUnauthorized"),
         (&moved, later, false, OTHER_DATA),
-        (&validated(&Data::new(), None), None, false, NOT_VALID),
+        (&validated(&Data::new(), None), due, false, NOT_VALID),
     ] {
         let found = match need("Secret ns/x", validation, due_in, refused) {
             Need::Nothing(time) => format!("nothing for {} s", time.as_secs()),
