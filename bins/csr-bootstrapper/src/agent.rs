@@ -28,12 +28,12 @@ use sidecar::{
 };
 
 use crate::{
-    bootstrap_kubeconfig::SourceResult,
+    Program,
+    bootstrap::SourceResult,
     capacity::{self, NodeResources},
     certificate::store::RequestStore,
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
-    program::Program,
     settings::Settings,
     state::{CertificateStatus, HubSession, SharedState},
 };

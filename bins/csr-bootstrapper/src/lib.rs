@@ -4,7 +4,6 @@
 mod addon;
 mod agent;
 mod bootstrap;
-mod bootstrap_kubeconfig;
 mod capacity;
 pub mod certificate;
 mod claim;
@@ -19,25 +18,44 @@ pub mod identity;
 mod managed_namespace;
 mod managedcluster;
 mod next_attempt;
-mod program;
 mod report;
 mod run;
 mod settings;
 mod state;
 
-use std::{env, process::ExitCode};
+use std::{env, process::ExitCode, sync::Arc};
 
+use apiclient::client::RequestMetrics;
 use sidecar::{
     flags::{Flag, Flags, Invocation},
+    metrics::Metrics,
     runtime,
 };
 
-use self::command::Command;
+use self::{command::Command, identity::AgentNames};
 pub use self::{
-    program::{Duty, Program},
     run::run,
     settings::{NAMESPACE, Settings},
 };
+
+/// A program that runs the registration agent: csr-bootstrapper, or klusterlet-agent with a duty besides.
+pub struct Program {
+    pub name: &'static str,
+    /// The Lease of the leader election. It is upstream's, so that either program takes over from the other.
+    pub lock: &'static str,
+    pub duty: Option<Arc<dyn Duty>>,
+}
+
+/// What a process does with the files of the credential besides registration.
+pub trait Duty: Send + Sync {
+    /// Works until the end of the process; `requests` counts requests to the hub.
+    fn run(self: Arc<Self>, names: &AgentNames, requests: &RequestMetrics);
+    // Its part of the endpoint, as in `sidecar::diagnostics::Report`.
+    fn healthy(&self) -> Result<(), String>;
+    fn ready(&self) -> Result<(), String>;
+    fn remarks(&self) -> Vec<String>;
+    fn add_to(&self, metrics: &mut Metrics);
+}
 
 pub fn main() -> ExitCode {
     let (command, arguments) = Command::split(env::args_os(), &["registration"]);

@@ -3,13 +3,10 @@
 use std::time::{Duration, Instant};
 
 use apiclient::{
-    backoff::Backoff,
+    backoff::{Backoff, Retry},
     error::{Error, Result},
-    log_line::seconds,
-    log_object,
     resource::Target,
 };
-use log::Level;
 
 /// Short: the namespace of an add-on comes with the add-on's other objects.
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
@@ -50,9 +47,8 @@ impl NextAttempt {
                 let now = Instant::now();
                 let retry = self.errors.failed(&error, now, fastrand::f64());
                 let is_routine = matches!(error, Error::Conflict(_) | Error::AlreadyExists(_));
-                let level = if is_routine { Level::Debug } else { retry.level() };
-                let retry_in = seconds(retry.wait);
-                log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
+                let should_log = retry.should_log && !is_routine;
+                Retry { should_log, ..retry }.log("", target, &error, what);
                 now + retry.wait
             }
         };

@@ -10,7 +10,7 @@ use sidecar::{
     metrics::{CERTIFICATE_EXPIRES, Family, Metrics, timestamp},
 };
 
-use crate::{agent::Agent, files::is_published, managedcluster::accepted, program::Duty};
+use crate::{Duty, agent::Agent, files::is_published, managedcluster::accepted};
 
 const POSTED: Family =
     Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests posted.");

@@ -27,7 +27,7 @@ use sidecar::{
 };
 
 use crate::{
-    addon,
+    Duty, Program, addon,
     agent::{self, Agent},
     bootstrap, capacity,
     certificate::{cluster::HUB_SERVER, manager::CertificateManager, store::RequestStore},
@@ -37,7 +37,6 @@ use crate::{
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
     next_attempt::NextAttempt,
-    program::{Duty, Program},
     report::{Reporter, ready},
     settings::Settings,
     state::CredentialState,

@@ -15,8 +15,8 @@ use super::{
     validate::{Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::Agent, bootstrap_kubeconfig::BootstrapKubeconfig, identity::AgentNames,
-    next_attempt::NextAttempt, state::CredentialState,
+    agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, next_attempt::NextAttempt,
+    state::CredentialState,
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
