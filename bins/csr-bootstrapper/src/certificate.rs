@@ -1,7 +1,8 @@
-//! Certificate for the hub: from the need for one to the Secret that holds it.
+//! Certificate of the cluster or of an add-on, from the need for one to the Secret that holds it.
 //!
-//! `sync.rs` requests, awaits and saves a certificate over the trait [`Io`], for the cluster and for each add-on.
-//! `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io` too.
+//! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`, and reaches both clusters through
+//! the trait [`Io`] alone. `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io`
+//! too.
 
 pub(crate) mod cluster;
 pub mod csr;
@@ -12,19 +13,28 @@ pub(crate) mod manager;
 pub(crate) mod pacing;
 pub mod pkcs10;
 pub(crate) mod store;
-pub(crate) mod sync;
 pub mod validate;
 
-use std::time::Instant;
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
-use apiclient::error::Result;
+use apiclient::{
+    certificate,
+    error::{Error, Result},
+};
 use kubeconfig::Hub;
-use log::Level;
+use log::Level::{self, Info, Warn};
 use serde_json::Value;
 
 pub(crate) use self::csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT};
-use self::validate::{Need, Validation};
-use crate::clocks::Clocks;
+use self::{
+    csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
+    pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
+    validate::{Need, NeedReason, Validation},
+};
+use crate::{clocks::Clocks, conditions::Condition};
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
@@ -56,26 +66,21 @@ const SAVED: &str = "ClientCertificateCreated";
 const GONE: &str = "CSRGone";
 const REPAIRED: &str = "SecretSave";
 
+/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
+/// `util/certificate/certificate_manager.go:48-50`).
+const LONG_PENDING: Duration = Duration::from_secs(900);
+/// The time until a hub with too many requests is asked again.
+const HALT: Duration = Duration::from_secs(60);
+
+/// Messages of condition ClusterCertificateRotated, in upstream's words.
+const TOO_MANY: &str = "Stop creating csr since there are too many csr created already on hub";
+const NOT_CREATED: &str = "Failed to create CSR";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Requester {
     /// The agent's own identity; the hub approves it without a human.
     Agent,
     Bootstrap,
-}
-
-/// The requester of the next certificate, and its hub: the bootstrap kubeconfig's if there is one, because the
-/// certificate is saved next to a kubeconfig for that. The agent requests only where `accepting`, the hub that accepts
-/// its certificate, is the same.
-fn requester<'a>(
-    accepting: Option<&'a Hub>,
-    bootstrap: Option<&'a Hub>,
-) -> Option<(Requester, &'a Hub)> {
-    let is_same = |hub: &Hub| bootstrap.is_none_or(|to| hub.differs_from(to).is_none());
-    let requester = match accepting.is_some_and(is_same) {
-        true => Requester::Agent,
-        false => Requester::Bootstrap,
-    };
-    Some((requester, bootstrap.or(accepting)?))
 }
 
 /// What is known at one moment, and the clusters.
@@ -111,6 +116,301 @@ impl CertificateContext<'_> {
     }
 }
 
+/// The progress of one certificate: plain data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Certificate {
+    /// The name of the stored request, as of the last step: its CSR may be awaited.
+    pub(crate) request: Option<String>,
+    /// It ended without a certificate: the next one needs a key of its own.
+    ended: bool,
+    requester: Option<(Requester, Hub)>,
+    /// That hub has room for one more CSR.
+    counted: bool,
+    /// This process has seen its CSR there.
+    posted: bool,
+    waiting: Option<Waiting>,
+    /// The last certificate of this process, and the end of its least use.
+    obtained: Option<(Vec<u8>, Instant)>,
+    pacing: Pacing,
+    /// Condition ClusterCertificateRotated, once there has been a rotation.
+    pub(crate) rotated: Option<Condition>,
+}
+
+/// A CSR that waits for approval or signature.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    status: CsrStatus,
+    since: Instant,
+    is_overdue: bool,
+}
+
+impl Certificate {
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// What the credential in `what` ("Secret ns/name") needs.
+    pub(crate) fn need(
+        &self,
+        what: &str,
+        validation: &Validation,
+        refused: bool,
+        (clocks, now): (Clocks, Instant),
+    ) -> Need {
+        let due_in = validation.as_ref().map_or(Duration::ZERO, |usable| {
+            let pem = &usable.identity.certificate;
+            deadline::due_in(pem, &usable.chain, self.obtained.as_ref(), (clocks, now))
+        });
+        validate::need(what, validation, due_in, refused)
+    }
+
+    /// Does what is due; returns when to come again if nothing changes.
+    pub(crate) fn sync(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
+        self.see_requester(context.requester);
+        let stored = context.io.stored()?;
+        self.see_request(stored.as_ref(), context);
+        if let Need::Certificate(why) = context.need {
+            return self.obtain(why, stored, context);
+        }
+        (self.counted, self.waiting) = (false, None);
+        if let Some(request) = &stored {
+            context.io.forget(&request.name);
+        }
+        match context.need {
+            Need::Nothing(left) => self.finish(stored, context).map(|()| context.now + *left),
+            _ => self.repair(context),
+        }
+    }
+
+    /// Nothing seen of one request counts for another one.
+    fn see_request(
+        &mut self,
+        stored: Option<&CertificateRequest>,
+        context: &mut CertificateContext<'_>,
+    ) {
+        let stored = stored.map(|request| request.name.clone());
+        if self.request != stored {
+            if let Some(name) = mem::replace(&mut self.request, stored) {
+                context.io.forget(&name);
+            }
+            (self.ended, self.counted, self.posted, self.waiting) = (false, false, false, None);
+        }
+    }
+
+    /// Nothing seen by one requester counts for another one, or on another hub. A rest lasts for both requesters: where
+    /// the hub refuses the agent now and then, they alternate.
+    fn see_requester(&mut self, requester: Option<(Requester, &Hub)>) {
+        let Some((requester, hub)) = requester else { return };
+        let known = self.requester.as_ref();
+        if known.is_none_or(|(_, known)| known != hub) {
+            self.pacing.end_rest();
+        } else if known.is_some_and(|(known, _)| *known == requester) {
+            return;
+        }
+        (self.counted, self.posted) = (false, false);
+        self.requester = Some((requester, hub.clone()));
+    }
+
+    /// Deletes the stored request once its certificate is saved.
+    fn finish(
+        &mut self,
+        stored: Option<CertificateRequest>,
+        context: &mut CertificateContext<'_>,
+    ) -> Result<()> {
+        // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
+        if let Ok(usable) = context.validation {
+            self.rotated = Some(updated(deadline::rotated_message(&usable.chain)));
+        }
+        match stored.is_some_and(|request| context.is_saved(&request)) {
+            true => context.io.store(None),
+            false => Ok(()),
+        }
+    }
+
+    fn repair(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
+        let CertificateContext { now, secret, .. } = *context;
+        if let Some(until) = self.pacing.next_write(now) {
+            return Ok(until);
+        }
+        context.io.save(None)?;
+        self.pacing.wrote(false, now);
+        let message = format!("repaired the kubeconfig and the names in {secret}");
+        context.io.notify(Info, REPAIRED, message);
+        Ok(now)
+    }
+
+    /// Requests a certificate, and saves it once the hub has issued it.
+    fn obtain(
+        &mut self,
+        why: &NeedReason,
+        stored: Option<CertificateRequest>,
+        context: &mut CertificateContext<'_>,
+    ) -> Result<Instant> {
+        let CertificateContext { now, template, agent, requester, .. } = *context;
+        let Some((requester, _)) = requester else { return Ok(now + MAX_BACKOFF) };
+        if let Some(until) = self.pacing.resting(now) {
+            return Ok(until);
+        }
+        // A key in use gets no other certificate.
+        let is_open = |request: &CertificateRequest| !self.ended && !context.is_saved(request);
+        let Some(request) = stored.filter(is_open) else { return self.begin(why, context) };
+        let Some(csr) = context.io.csr(&request.name)? else { return self.post(&request, context) };
+        self.posted = true;
+        let (by_agent, clocks) = (requester == Requester::Agent, context.io.clocks());
+        let judge = Judge { request: &request, template, agent, by_agent, clocks };
+        match evaluate(&csr, &judge) {
+            Ok(CsrStatus::Issued(pem)) => self.save(why, (&request, &pem), context),
+            Ok(status) => Ok(self.wait(&request.name, status, context)),
+            Err(failure) => {
+                self.end(&request.name, &failure, context);
+                Ok(now)
+            }
+        }
+    }
+
+    /// Gives up the request, which ended without a certificate.
+    fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut CertificateContext<'_>) {
+        (self.ended, self.waiting) = (true, None);
+        let rest = self.pacing.ended(rest_after(failure), context.now, context.random);
+        let sentence = format!("CSR {name} {}", failure.sentence);
+        let message = format!("Failed to rotated client certificate {sentence}");
+        self.rotated = Some(not_updated(message));
+        context.io.forget(name);
+        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
+        context.io.notify(Warn, failure.reason, message);
+    }
+
+    /// Makes a request and stores it, unless the hub has too many.
+    fn begin(&mut self, why: &NeedReason, context: &mut CertificateContext<'_>) -> Result<Instant> {
+        if let Some(until) = self.pacing.next_write(context.now) {
+            return Ok(until);
+        }
+        // The hub may have more of them when the request could not be stored.
+        if !mem::take(&mut self.counted) {
+            return self.count(context);
+        }
+        let request = context.io.new_request(&why.sentence)?;
+        context.io.store(Some(&request))?;
+        // Without an error each step would make another key.
+        if context.io.stored()?.as_ref() != Some(&request) {
+            return Err(Error::BadPeer(
+                "the stored request is not the one that was written".into(),
+            ));
+        }
+        Ok(context.now)
+    }
+
+    /// Counts the pending CSRs. The answer also brings the hub's time: the credential is judged by that before there is
+    /// another key.
+    fn count(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
+        let pending = context.io.pending().inspect_err(|error| self.not_created(error))?;
+        self.counted = pending < MAX_PENDING;
+        if self.counted {
+            return Ok(context.now);
+        }
+        let halted = Some(not_updated(TOO_MANY.to_owned()));
+        if self.rotated != halted {
+            context.io.notify(Warn, HALTED, TOO_MANY.to_owned());
+            self.rotated = halted;
+        }
+        let until = context.now + HALT;
+        self.pacing.halted(until);
+        Ok(until)
+    }
+
+    /// Posts the CSR, which does not exist; after a rest if it did before.
+    fn post(
+        &mut self,
+        request: &CertificateRequest,
+        context: &mut CertificateContext<'_>,
+    ) -> Result<Instant> {
+        let (name, now, approve) = (&request.name, context.now, context.approve(&request.name));
+        self.waiting = None;
+        if mem::take(&mut self.posted) {
+            let rest = self.pacing.ended(REST_SHORT, now, context.random);
+            let what = "is gone from the hub without an answer; posting it again";
+            let message = format!("CSR {name} {what} in {} s", rest.as_secs());
+            context.io.notify(Warn, GONE, message);
+            return Ok(now + rest);
+        }
+        match context.io.create_csr(request) {
+            Ok(()) => {
+                self.posted = true;
+                let message = format!("CSR {name} was created on the hub{approve}");
+                context.io.notify(Info, CREATED, message);
+                Ok(now)
+            }
+            Err(Error::AlreadyExists(_)) => Ok(now + REST_SHORT),
+            Err(error) => {
+                self.not_created(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// One outage has one message: that of its first error.
+    fn not_created(&mut self, error: &Error) {
+        if self.rotated.as_ref().is_none_or(|known| !known.message.starts_with(NOT_CREATED)) {
+            self.rotated = Some(not_updated(format!("{NOT_CREATED} {error}")));
+        }
+    }
+
+    fn wait(
+        &mut self,
+        name: &str,
+        status: CsrStatus,
+        context: &mut CertificateContext<'_>,
+    ) -> Instant {
+        let now = context.now;
+        let since = self.waiting.as_ref().map_or(now, |waiting| waiting.since);
+        let is_overdue = now.saturating_duration_since(since) >= LONG_PENDING;
+        let waiting = Some(Waiting { status: status.clone(), since, is_overdue });
+        if self.waiting != waiting {
+            let what = match status {
+                CsrStatus::Approved => "is approved, but the hub's signer has not signed it",
+                _ => &format!("is not approved yet{}", context.approve(name)),
+            };
+            let level = if is_overdue { Warn } else { Info };
+            context.io.notify(level, PENDING, format!("CSR {name} {what}"));
+            self.waiting = waiting;
+        }
+        now + MAX_BACKOFF
+    }
+
+    fn save(
+        &mut self,
+        why: &NeedReason,
+        (request, pem): (&CertificateRequest, &[u8]),
+        context: &mut CertificateContext<'_>,
+    ) -> Result<Instant> {
+        let CertificateContext { now, validation, secret, .. } = *context;
+        if let Some(until) = self.pacing.next_write(now) {
+            return Ok(until);
+        }
+        context.io.save(Some((pem, request)))?;
+        // An old certificate that somebody restores is due too.
+        let current = validation.as_ref().ok().map(|usable| &usable.identity.certificate);
+        let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
+        self.pacing.saved(why.is_regular() && is_last, now);
+        let used = deadline::least_use(pem, &context.io.clocks());
+        self.obtained = Some((pem.to_vec(), now + used));
+        (self.posted, self.waiting) = (false, None);
+        let chain = certificate::chain(pem).unwrap_or_default();
+        self.rotated = Some(updated(deadline::rotated_message(&chain)));
+        let message = format!("the certificate of CSR {} is in {secret}", request.name);
+        context.io.notify(Info, SAVED, message);
+        Ok(now)
+    }
+}
+
+fn updated(message: String) -> Condition {
+    Condition::new("True", "ClientCertificateUpdated", message)
+}
+
+fn not_updated(message: String) -> Condition {
+    Condition::new("False", "ClientCertificateUpdateFailed", message)
+}
+
 #[cfg(test)]
 pub(crate) use self::csr::tests::authority;
 
@@ -119,22 +419,26 @@ mod model;
 
 #[cfg(test)]
 mod tests {
+    use super::model::fixtures::hub;
     use super::*;
-    use crate::certificate::model::fixtures::hub;
 
     #[test]
-    fn agent_requests_only_at_the_hub_of_the_bootstrap_kubeconfig() {
-        let here = hub();
-        let same = Hub { server_name: Some("hub".into()), ..hub() };
-        let there = Hub { server: "https://other.example:6443".into(), ..hub() };
-        for (accepting, bootstrap, expected) in [
-            (None, None, None),
-            (Some(&here), None, Some((Requester::Agent, &here))),
-            (Some(&here), Some(&same), Some((Requester::Agent, &same))),
-            (Some(&here), Some(&there), Some((Requester::Bootstrap, &there))),
-            (None, Some(&there), Some((Requester::Bootstrap, &there))),
+    fn rest_lasts_until_another_hub_whoever_requests() {
+        let (here, there) = (hub(), Hub { server: "https://other.example".into(), ..hub() });
+        let (mut certificate, now) = (Certificate::default(), Instant::now());
+        certificate.see_requester(Some((Requester::Agent, &here)));
+        certificate.pacing.ended(MAX_BACKOFF, now, 0.0);
+        for (requester, hub, rests) in [
+            (Requester::Bootstrap, &here, true),
+            (Requester::Agent, &here, true),
+            (Requester::Agent, &there, false),
         ] {
-            assert_eq!(requester(accepting, bootstrap), expected);
+            certificate.posted = true;
+            certificate.see_requester(Some((requester, hub)));
+            assert_eq!(
+                (certificate.pacing.resting(now).is_some(), certificate.posted),
+                (rests, false)
+            );
         }
     }
 }

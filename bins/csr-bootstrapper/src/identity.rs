@@ -1,5 +1,4 @@
-//! Identity of the agent: the two names that make up its user on the hub, from the first source that has
-//! them.
+//! Identity of the agent: the two names that make up its user on the hub, from the first source that has them.
 
 use apiclient::{
     error::{Error, Result},

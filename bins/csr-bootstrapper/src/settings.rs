@@ -57,8 +57,7 @@ pub struct Settings {
     pub(crate) once: Option<Duration>,
 }
 
-/// The namespace without a flag, POD_NAMESPACE and a service account (ocm
-/// `pkg/common/options/agent.go:23`).
+/// The namespace without a flag, POD_NAMESPACE and a service account (ocm `pkg/common/options/agent.go:23`).
 pub const NAMESPACE: &str = "open-cluster-management-agent";
 /// Suffixes, after the name of the credential's Secret, of those for a pending request and for the registrations of
 /// add-ons.

@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::secret::{SecretContext, TOKEN};
 use crate::{
     certificate::{
-        CertificateContext, CertificateRequest, CsrTemplate, Io, KUBE_API_SERVER_CLIENT, Requester,
+        Certificate, CertificateContext, CertificateRequest, CsrTemplate, Io,
+        KUBE_API_SERVER_CLIENT, Requester,
         store::{value, values_of},
-        sync::Certificate,
         validate::{
             OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
             of_secret,

@@ -29,9 +29,9 @@ use super::{
 use crate::{
     agent::Agent,
     certificate::{
+        Certificate,
         csr::{CertificateRequest, CsrTemplate},
         store::{RequestStore, SecretValues, save, value},
-        sync::Certificate,
     },
     conditions::{Condition, TypedCondition},
     digest::sha256,
@@ -68,7 +68,7 @@ impl SecretController {
     pub(super) fn condition(&self, addon: &str) -> Option<TypedCondition> {
         let desired = self.desired.as_ref().filter(|desired| desired.addon == addon)?;
         let (kind, condition) = match desired.credential {
-            Credential::Certificate { .. } => (ROTATED, self.certificate.rotated().cloned()),
+            Credential::Certificate { .. } => (ROTATED, self.certificate.rotated.clone()),
             Credential::Token { .. } => (TOKEN_REFRESHED, self.token.refreshed.clone()),
         };
         let conflict = self.conflict.clone();
@@ -146,7 +146,7 @@ impl SecretController {
 
     /// Awaits no CSR any more.
     pub(super) fn close(&self, session: &HubSession) {
-        if let Some(name) = self.certificate.request() {
+        if let Some(name) = &self.certificate.request {
             session.csrs.forget(name);
         }
     }

@@ -14,18 +14,16 @@ use crate::clocks::Clocks;
 /// `pkg/registration/register/csr/csr.go:484-530`).
 const LEAST_LEFT: f64 = 0.20;
 const SPREAD: f64 = 0.05;
-/// The least part of the remaining lifetime, as of its issue, for which a certificate is used. The signer
-/// of kube-controller-manager backdates by five minutes
-/// (`pkg/controller/certificates/authority/policies.go`), so the last quarter of a certificate for 30
-/// seconds is all of it.
+/// The least part of the remaining lifetime, as of its issue, for which a certificate is used. The signer of
+/// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`), so the last
+/// quarter of a certificate for 30 seconds is all of it.
 const MIN_USED_SHARE: f64 = 0.5;
 /// The upper limit of that, because the time that a machine sleeps does not count. It bounds the rate of
 /// certificates even if a clock is wrong.
 const MIN_USED_CAP: Duration = Duration::from_secs(12 * 3600);
 
-/// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a
-/// restart, but different for each certificate, so that a fleet with certificates of the same time does not
-/// come back at once.
+/// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a restart,
+/// but different for each certificate, so that a fleet with certificates of the same time does not come back at once.
 fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> SystemTime {
     let Some((begin, end)) = validity(chain) else { return SystemTime::UNIX_EPOCH };
     end - length(begin, end).mul_f64(LEAST_LEFT + SPREAD * drawn(pem))

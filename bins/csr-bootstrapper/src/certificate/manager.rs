@@ -9,9 +9,8 @@ use apiclient::{backoff::Backoff, controller, error::Result, stop::Stop};
 use kubeconfig::{Hub, secret::Data};
 
 use super::{
-    CertificateContext, Requester,
+    Certificate, CertificateContext, Requester,
     store::RequestStore,
-    sync::Certificate,
     validate::{Need, UsableCredential, Validation},
 };
 use crate::{
@@ -97,8 +96,8 @@ impl<'a> CertificateManager<'a> {
             return self.due.at;
         }
         let synced = self.sync(need, &data, &validation);
-        if agent.read(|state| state.rotated.as_ref() != self.certificate.rotated()) {
-            agent.update(|state| state.rotated = self.certificate.rotated().cloned());
+        if agent.read(|state| state.rotated != self.certificate.rotated) {
+            agent.update(|state| state.rotated = self.certificate.rotated.clone());
         }
         self.conclude(synced)
     }
@@ -117,7 +116,7 @@ impl<'a> CertificateManager<'a> {
             !is_refused && end.is_some_and(|end| !agent.clocks().are_past(end))
         });
         let accepting = session.as_ref().map(|session| &session.hub);
-        let requester = super::requester(accepting, bootstrap.as_ref().map(|it| &it.hub));
+        let requester = requester(accepting, bootstrap.as_ref().map(|it| &it.hub));
         requester.map(|(requester, hub)| (requester, hub.clone()))
     }
 
@@ -183,5 +182,42 @@ impl<'a> CertificateManager<'a> {
         let error = synced.as_ref().err().map(ToString::to_string);
         self.agent.report(|status| status.error = error);
         self.due.set(synced, &self.agent.credential(), "managing the certificate failed")
+    }
+}
+
+/// The requester of the next certificate, and its hub: the bootstrap kubeconfig's if there is one, because the
+/// certificate is saved next to a kubeconfig for that. The agent requests only where `accepting`, the hub that accepts
+/// its certificate, is the same.
+pub(super) fn requester<'a>(
+    accepting: Option<&'a Hub>,
+    bootstrap: Option<&'a Hub>,
+) -> Option<(Requester, &'a Hub)> {
+    let is_same = |hub: &Hub| bootstrap.is_none_or(|to| hub.differs_from(to).is_none());
+    let requester = match accepting.is_some_and(is_same) {
+        true => Requester::Agent,
+        false => Requester::Bootstrap,
+    };
+    Some((requester, bootstrap.or(accepting)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::model::fixtures::hub;
+
+    #[test]
+    fn agent_requests_only_at_the_hub_of_the_bootstrap_kubeconfig() {
+        let here = hub();
+        let same = Hub { server_name: Some("hub".into()), ..hub() };
+        let there = Hub { server: "https://other.example:6443".into(), ..hub() };
+        for (accepting, bootstrap, expected) in [
+            (None, None, None),
+            (Some(&here), None, Some((Requester::Agent, &here))),
+            (Some(&here), Some(&same), Some((Requester::Agent, &same))),
+            (Some(&here), Some(&there), Some((Requester::Bootstrap, &there))),
+            (None, Some(&there), Some((Requester::Bootstrap, &there))),
+        ] {
+            assert_eq!(requester(accepting, bootstrap), expected);
+        }
     }
 }

@@ -23,9 +23,7 @@ use explorer::{Explored, Model, Step, explore};
 use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
-use super::{
-    CertificateContext, CertificateRequest, authority, sync::Certificate, validate::Validation,
-};
+use super::{Certificate, CertificateContext, CertificateRequest, authority, validate::Validation};
 use crate::identity::AgentNames;
 
 /// What is tried, and the rules that are put to the test.

@@ -18,8 +18,7 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, CertificateContext, CertificateRequest, Requester,
-        sync::Certificate,
+        self, Certificate, CertificateContext, CertificateRequest, Requester,
         validate::{self, Validation},
     },
     clocks::Clocks,
@@ -178,7 +177,7 @@ impl Registration {
         let is_valid = session.is_some_and(|it| !clocks.are_past(end(it)));
         let hub = hub();
         let accepting = Some(&hub).filter(|_| is_valid && !is_refused);
-        let (requester, hub) = certificate::requester(accepting, Some(&hub)).unwrap();
+        let (requester, hub) = certificate::manager::requester(accepting, Some(&hub)).unwrap();
         if let Some((until, of)) = process.not_before
             && before.now < until
             && of == requester
