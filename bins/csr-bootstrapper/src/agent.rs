@@ -108,11 +108,6 @@ impl Agent {
         if hosted { &self.management } else { self.spoke() }
     }
 
-    /// A client for a hub outside of a session; `name` is the hub's in messages.
-    pub(crate) fn requester_client(&self, name: &str, config: ClusterConfig) -> Result<Client> {
-        hub_client(name, config, &self.other_requests)
-    }
-
     pub(crate) fn read<T>(&self, read: impl FnOnce(&SharedState) -> T) -> T {
         read(&lock(&self.state))
     }
@@ -150,7 +145,7 @@ impl Agent {
             ended
         });
         if let Some(ended) = ended {
-            ended.client.close();
+            ended.csrs.close();
         }
     }
 
@@ -167,17 +162,21 @@ impl Agent {
 
     /// This machine's clock, and that of the hub in use: the session's, or before there is one, the requester's.
     pub(crate) fn clocks(&self) -> Clocks {
-        let session = self.session().and_then(|session| session.client.clock());
-        clocks(session.or_else(|| self.requester_clock()))
+        let (session, requester) = self.hub_clocks();
+        clocks(session.or(requester))
     }
 
     /// This machine's clock, and that of the hub which issues the certificate: the requester's, or else the session's.
     pub(crate) fn requester_clocks(&self) -> Clocks {
-        self.requester_clock().map_or_else(|| self.clocks(), |hub| clocks(Some(hub)))
+        let (session, requester) = self.hub_clocks();
+        clocks(requester.or(session))
     }
 
-    fn requester_clock(&self) -> Option<ServerClock> {
-        self.read(|state| state.requester.clone())?.client.clock()
+    fn hub_clocks(&self) -> (Option<ServerClock>, Option<ServerClock>) {
+        self.read(|state| {
+            let session = state.session.as_ref().and_then(|session| session.client.clock());
+            (session, state.requester.as_ref().and_then(|csrs| csrs.client.clock()))
+        })
     }
 
     pub(crate) fn request_store(&self, name: String) -> RequestStore {
@@ -243,7 +242,8 @@ fn clocks(hub: Option<ServerClock>) -> Clocks {
     Clocks::new(SystemTime::now(), Instant::now(), hub)
 }
 
-/// A client for a hub, within the limit of memory for its objects; `requests` counts what it sends.
+/// A client for a hub, within the limit of memory for its objects. `name` is the hub's in messages; `requests` counts
+/// what it sends.
 pub(crate) fn hub_client(
     name: &str,
     config: ClusterConfig,

@@ -14,7 +14,7 @@ use kubeconfig::{Hub, config::ClusterConfig, secret};
 use log::Level;
 
 use crate::{
-    agent::Agent,
+    agent::{Agent, hub_client},
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
 };
 
@@ -30,10 +30,9 @@ const ACCEPTANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HubState {
-    /// There is none; a source of a bootstrap kubeconfig may be `unread`.
-    NotSelected {
-        unread: bool,
-    },
+    /// There is none, and a source of a bootstrap kubeconfig was not read yet.
+    Unread,
+    NotSelected,
     /// No session uses it.
     Joining,
     /// It has taken no heartbeat of its session yet: people may have to accept the cluster first.
@@ -49,8 +48,8 @@ impl HubState {
     /// How long the state may last until another hub is selected; `None` for ever.
     fn limit(self, timeout: Duration) -> Option<Duration> {
         Some(match self {
-            Self::NotSelected { unread: true } => SOURCES_TIMEOUT,
-            Self::NotSelected { unread: false } => Duration::ZERO,
+            Self::Unread => SOURCES_TIMEOUT,
+            Self::NotSelected => Duration::ZERO,
             Self::Joining | Self::Failing => timeout,
             Self::Joined => timeout.max(ACCEPTANCE_TIMEOUT),
             Self::Denied => DENIAL_TIMEOUT,
@@ -68,7 +67,7 @@ struct HubTimer {
 impl HubTimer {
     /// Hubs whose heartbeats fail are left after `timeout`.
     fn new(timeout: Duration, now: Instant) -> Self {
-        Self { timeout, state: HubState::NotSelected { unread: true }, since: now }
+        Self { timeout, state: HubState::Unread, since: now }
     }
 
     /// Records the state; returns when another hub is to be selected, if ever.
@@ -140,8 +139,9 @@ impl HubController<'_> {
     fn observe(&self, selected: Option<&str>) -> HubState {
         let agent = self.agent;
         let Some(selected) = selected else {
-            let unread = (0..agent.bootstraps.len()).any(|index| agent.source(index).is_none());
-            return HubState::NotSelected { unread };
+            let mut sources = (0..agent.bootstraps.len()).map(|index| agent.source(index));
+            let is_unread = sources.any(|source| source.is_none());
+            return if is_unread { HubState::Unread } else { HubState::NotSelected };
         };
         let session = agent.session().filter(|session| !session.stop.raised());
         let Some(session) = session.filter(|session| session.hub.url() == selected) else {
@@ -245,7 +245,7 @@ impl HubController<'_> {
 
 /// Asks a hub with its bootstrap identity; returns whether it accepts the cluster or does not know it yet.
 fn accepts(agent: &Agent, config: ClusterConfig, cluster: &str) -> Result<bool> {
-    let client = agent.requester_client("the hub", config)?;
+    let client = hub_client("the hub", config, &agent.other_requests)?;
     let found = optional(client.get(&MANAGED_CLUSTERS.cluster_object(cluster)));
     client.close();
     Ok(found?.is_none_or(|cluster| accepts_client(&cluster)))

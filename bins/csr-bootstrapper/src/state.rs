@@ -59,21 +59,15 @@ pub(crate) struct HubSession {
 }
 
 impl HubSession {
-    /// `wakes` is woken when a CSR changes.
-    pub(crate) fn new(
-        client: Client,
-        hub: Hub,
-        names: AgentNames,
-        stop: Stop,
-        wakes: &Stop,
-    ) -> Self {
-        let csrs = CsrClient::new(client.clone(), &names.cluster, stop.child(), wakes);
+    /// `wakes` is woken when a CSR changes, and ends the session.
+    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, wakes: &Stop) -> Self {
+        let csrs = CsrClient::new(client.clone(), &names.cluster, wakes);
         Self {
             client,
             hub,
             names,
             started: Instant::now(),
-            stop,
+            stop: wakes.child(),
             managed_cluster: Store::new(1),
             // The hub may have managed as many before as it manages.
             namespaces: Store::new(2 * MAX_NAMESPACES).warning(),

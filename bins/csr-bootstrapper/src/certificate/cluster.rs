@@ -81,8 +81,7 @@ impl CertificateManager<'_> {
     fn open_session(&self, config: ClusterConfig, hub: &Hub) -> Result<()> {
         let (agent, names) = (self.agent, &self.names);
         let client = hub_client("the hub", config, &agent.session_requests)?;
-        let session =
-            HubSession::new(client, hub.clone(), names.clone(), agent.stop.child(), &agent.stop);
+        let session = HubSession::new(client, hub.clone(), names.clone(), &agent.stop);
         // The old session ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));
@@ -110,7 +109,8 @@ impl CertificateManager<'_> {
             return Ok(known);
         }
         let config = bootstrap.as_agent(&usable.identity);
-        let client = self.agent.requester_client("the hub (at its new address)", config)?;
+        let client =
+            hub_client("the hub (at its new address)", config, &self.agent.other_requests)?;
         let known = match client.get(&MANAGED_CLUSTERS.cluster_object(&self.names.cluster)) {
             Ok(_) => true,
             Err(Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_)) => {
@@ -140,8 +140,8 @@ impl CertificateManager<'_> {
         }
         let Some(config) = wanted else { return Ok(()) };
         let name = "the hub (as the bootstrap identity)";
-        let client = agent.requester_client(name, config.clone())?;
-        let csrs = CsrClient::new(client, &self.names.cluster, agent.stop.child(), &agent.stop);
+        let client = hub_client(name, config.clone(), &agent.other_requests)?;
+        let csrs = CsrClient::new(client, &self.names.cluster, &agent.stop);
         agent.update(|state| state.requester = Some(Arc::new(csrs)));
         Ok(())
     }

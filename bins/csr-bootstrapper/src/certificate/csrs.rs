@@ -37,7 +37,6 @@ pub(crate) struct CsrClient {
     pub(crate) client: Client,
     labels: String,
     stop: Stop,
-    /// Woken when a CSR has changed.
     wakes: Stop,
     awaited: Mutex<Awaited>,
 }
@@ -57,9 +56,11 @@ struct Read {
 }
 
 impl CsrClient {
-    pub(crate) fn new(client: Client, cluster: &str, stop: Stop, wakes: &Stop) -> Self {
+    /// `wakes` is woken when a CSR has changed, and ends everything.
+    pub(crate) fn new(client: Client, cluster: &str, wakes: &Stop) -> Self {
+        let (stop, wakes) = (wakes.child(), wakes.clone());
         let labels = format!("{CLUSTER_LABEL}={cluster}");
-        Self { client, labels, stop, wakes: wakes.clone(), awaited: Mutex::default() }
+        Self { client, labels, stop, wakes, awaited: Mutex::default() }
     }
 
     /// The CSR `name`, or `None` if it does not exist. It is read again only after a change, or from time to time while

@@ -18,7 +18,6 @@ fn due(timeout: Duration, found: &[(u64, HubState)]) -> Option<u64> {
 
 #[test]
 fn hub_is_left_once_a_state_has_lasted_too_long() {
-    let unread = HubState::NotSelected { unread: true };
     for (found, expected) in [
         (&[(0, WORKS)][..], None),
         (&[(0, WORKS), (60, FAILING)], Some(660)),
@@ -30,8 +29,8 @@ fn hub_is_left_once_a_state_has_lasted_too_long() {
         (&[(10, HubState::Joining), (500, HubState::Joined)], Some(1100)),
         (&[(0, WORKS), (10, DENIED), (14, DENIED)], Some(15)),
         (&[(0, DENIED), (3, WORKS), (4, DENIED)], Some(9)),
-        (&[(1, unread)], Some(10)),
-        (&[(1, unread), (2, HubState::NotSelected { unread: false })], Some(2)),
+        (&[(1, HubState::Unread)], Some(10)),
+        (&[(1, HubState::Unread), (2, HubState::NotSelected)], Some(2)),
     ] {
         assert_eq!(due(TIMEOUT, found), expected, "{found:?}");
     }
