@@ -32,38 +32,39 @@ pub(in crate::addon) fn hosted_by(cluster: &str) -> Value {
     json!({"metadata": {"annotations": {HOSTING_CLUSTER: cluster}}})
 }
 
+/// Upstream's queueKeyFunc, where the agent's namespace is concerned.
+#[test]
+fn place_of_the_agent_is_in_the_addon() {
+    let default = "open-cluster-management-agent-addon";
+    let status = |namespace: &str| json!({"status": {"namespace": namespace}});
+    let installed = |namespace: &str, installed: &str| {
+        let spec = json!({"installNamespace": installed});
+        json!({"spec": spec, "status": {"namespace": namespace}})
+    };
+    for (more, apart, expected) in [
+        (installed("told", "installed"), true, Some(("told", false))),
+        (installed("", "installed"), true, Some(("installed", false))),
+        (installed("", ""), true, Some((default, false))),
+        (hosted_by("h"), true, Some(("addons", true))),
+        (hosted_by("h"), false, Some(("addons", false))),
+        (hosted_by(""), true, Some(("addons", false))),
+        // It would change the path of a request.
+        (status("../kube-system"), true, None),
+        (status("A"), true, None),
+        (status("a?watch=true"), true, None),
+        (json!({"metadata": {"name": "a/b"}}), true, None),
+    ] {
+        let addon = AddOn::of(&object(&more), apart, (&names(), KubeClientDriver::Csr));
+        let found = addon.as_ref().map(|addon| (&*addon.namespace, addon.hosted));
+        assert_eq!(found, expected, "{more} {apart}");
+    }
+}
+
 #[test]
 fn addon_lease_customized_is_somebody_elses() {
     for (mode, customized) in [("Customized", true), ("Lease", false)] {
         let addon = addon(&json!({"status": {"healthCheck": {"mode": mode}}}));
         assert_eq!(addon.customized, customized);
-    }
-}
-
-/// Upstream's queueKeyFunc.
-#[test]
-fn addon_lease_install_namespace() {
-    let namespace = |told: &str, installed: &str| {
-        let spec = json!({"installNamespace": installed});
-        let more = json!({"spec": spec, "status": {"namespace": told}});
-        let settings = (&names(), KubeClientDriver::Csr);
-        AddOn::of(&object(&more), false, settings).map(|addon| addon.namespace)
-    };
-    assert_eq!(namespace("told", "installed").as_deref(), Some("told"));
-    assert_eq!(namespace("", "installed").as_deref(), Some("installed"));
-    assert_eq!(namespace("", "").as_deref(), Some("open-cluster-management-agent-addon"));
-    for odd in ["../kube-system", "A", "a/b", "a?watch=true"] {
-        assert_eq!(namespace(odd, ""), None, "it would change the path of a request");
-    }
-}
-
-#[test]
-fn hosted_addon_is_apart_if_its_cluster_is() {
-    for (cluster, apart, hosted) in [("h", true, true), ("", true, false), ("h", false, false)] {
-        let settings = (&names(), KubeClientDriver::Csr);
-        let addon = AddOn::of(&object(&hosted_by(cluster)), apart, settings).unwrap();
-        assert_eq!(addon.hosted, hosted, "{cluster} {apart}");
-        assert_eq!(addon.hosting_cluster.is_some(), !cluster.is_empty());
     }
 }
 
@@ -82,17 +83,6 @@ fn template(config: Value) -> CsrTemplate {
     match credential(config, KubeClientDriver::Csr) {
         Credential::Certificate { template, .. } => template,
         Credential::Token { .. } => panic!("a token"),
-    }
-}
-
-#[test]
-fn registrations_are_read_with_their_subjects() {
-    let subject = json!({"user": "u", "groups": ["b", "a", "b", 7], "organizationUnit": ["x"]});
-    let subject = template(json!({"signerName": "example.com/x", "subject": subject})).subject;
-    let (groups, units) = (owned(&["a", "b"]), owned(&["x"]));
-    assert_eq!(subject, Subject { user: "u".into(), groups, units });
-    for none in [json!(null), json!([]), json!(7)] {
-        assert_eq!(registrations(&none, KubeClientDriver::Csr), [], "{none}");
     }
 }
 
@@ -144,26 +134,24 @@ fn addon_registration_secrets_are_named_after_their_signers() {
 /// configuration_test.go:572
 #[test]
 fn addon_registration_subjects_have_defaults() {
-    let user = format!("{GROUP}:agent:test");
+    let default = format!("{GROUP}:agent:test");
     let account = json!({"user": "system:serviceaccount:cluster1:test-agent"});
     let units = json!({"organizationUnit": ["o"]});
+    let given = json!({"user": "u", "groups": ["b", "a", "b", 7]});
     for (signer, given, user, groups, units) in [
-        (KUBE_API_SERVER_CLIENT, json!({}), &*user, &[GROUP][..], &[][..]),
-        (KUBE_API_SERVER_CLIENT, json!({"user": "u", "groups": ["g"]}), "u", &["g"], &[]),
-        (KUBE_API_SERVER_CLIENT, account, &user, &[GROUP], &[]),
-        ("example.com/x", units, &user, &[], &["o"]),
+        (KUBE_API_SERVER_CLIENT, json!(null), &*default, &[GROUP][..], &[][..]),
+        (KUBE_API_SERVER_CLIENT, given, "u", &["a", "b"], &[]),
+        (KUBE_API_SERVER_CLIENT, account, &default, &[GROUP], &[]),
+        ("example.com/x", units, &default, &[], &["o"]),
     ] {
-        let subject = template(json!({"signerName": signer, "subject": given})).subject;
-        assert_eq!(subject.user, user, "{given}");
-        assert_eq!(
-            (&subject.groups[..], &subject.units[..]),
-            (&owned(groups)[..], &owned(units)[..])
-        );
+        let found = template(json!({"signerName": signer, "subject": given})).subject;
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let (groups, units) = (owned(groups), owned(units));
+        assert_eq!(found, Subject { user: user.to_owned(), groups, units }, "{given}");
     }
-}
-
-fn owned(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| (*text).to_owned()).collect()
+    for none in [json!(null), json!([]), json!(7)] {
+        assert_eq!(registrations(&none, KubeClientDriver::Csr), [], "{none}");
+    }
 }
 
 #[test]

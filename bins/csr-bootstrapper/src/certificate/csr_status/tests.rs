@@ -12,10 +12,6 @@ fn posted() -> (CertificateRequest, Value) {
     (request, csr)
 }
 
-fn seen(csr: &Value, request: &CertificateRequest) -> Result<CsrStatus, CsrFailure> {
-    judged(csr, request, false)
-}
-
 fn judged(
     csr: &Value,
     request: &CertificateRequest,
@@ -25,90 +21,72 @@ fn judged(
     evaluate(csr, &Judge { request, template, agent, by_agent, clocks: at(now()) })
 }
 
-fn conditions(kinds: &[&str]) -> Value {
-    kinds
-        .iter()
-        .map(|kind| json!({"type": kind, "status": "True", "reason": "R", "message": "m"}))
-        .collect()
+/// The result with this status.
+fn answered(status: Value) -> Result<CsrStatus, CsrFailure> {
+    let (request, mut csr) = posted();
+    csr["status"] = status;
+    judged(&csr, &request, false)
 }
 
-/// The status after `pem` was issued.
-fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> Result<CsrStatus, CsrFailure> {
-    let mut csr = csr.clone();
-    csr["status"] = json!({"conditions": conditions(&["Approved"]), "certificate": BASE64_STANDARD.encode(pem)});
-    seen(&csr, request)
+fn conditions(kinds: &[&str]) -> Value {
+    let conditions = kinds.iter();
+    let conditions = conditions
+        .map(|kind| json!({"type": kind, "status": "True", "reason": "R", "message": "m"}));
+    json!({"conditions": conditions.collect::<Vec<_>>()})
 }
 
 /// certificate_test.go:24, and answers that upstream ignores.
 #[test]
 fn each_answer_of_the_hub_means_one_thing() {
-    let (request, mut csr) = posted();
-    for (kinds, expected) in [
-        (&[][..], Ok(CsrStatus::Pending)),
-        (&["Other"], Ok(CsrStatus::Pending)),
-        (&["Approved"], Ok(CsrStatus::Approved)),
-        (&["Denied"], Err(CsrFailure::new(DENIED, "was denied: R: m"))),
-        (&["Approved", "Denied"], Err(CsrFailure::new(DENIED, "was denied: R: m"))),
+    let denied = |why: &str| Err(CsrFailure::new(DENIED, format!("was denied{why}")));
+    let failed = CsrFailure::new(FAILED, "was approved but not signed: R: m");
+    let mut beside = conditions(&["Denied"]);
+    beside["certificate"] = json!("a certificate");
+    let words = format!("no\nfake\u{1b}[31m{}", "ä".repeat(1000));
+    for (status, expected) in [
+        (conditions(&[]), Ok(CsrStatus::Pending)),
+        (conditions(&["Other"]), Ok(CsrStatus::Pending)),
+        (conditions(&["Approved"]), Ok(CsrStatus::Approved)),
+        (conditions(&["Denied"]), denied(": R: m")),
+        (conditions(&["Approved", "Denied"]), denied(": R: m")),
+        (beside, denied(": R: m")),
+        (conditions(&["Approved", "Failed"]), Err(failed)),
+        (json!({"conditions": [{"type": "Denied", "status": "False"}]}), Ok(CsrStatus::Pending)),
+        (json!({"conditions": [{"type": "Denied"}]}), denied(" without a reason")),
         (
-            &["Approved", "Failed"],
-            Err(CsrFailure::new(FAILED, "was approved but not signed: R: m")),
+            json!({"conditions": [{"type": "Denied", "message": words}]}),
+            denied(&format!(": {}", quoted(&words))),
+        ),
+        (json!(null), Ok(CsrStatus::Pending)),
+        (json!(7), Ok(CsrStatus::Pending)),
+        (json!({"conditions": 7, "certificate": 7}), Ok(CsrStatus::Pending)),
+        (
+            json!({"certificate": "%"}),
+            Err(CsrFailure::new(REJECTED, "was issued a certificate that is not base64")),
         ),
     ] {
-        csr["status"]["conditions"] = conditions(kinds);
-        assert_eq!(seen(&csr, &request), expected, "{kinds:?}");
-    }
-    csr["status"]["conditions"] = json!([{"type": "Denied", "status": "False"}]);
-    assert_eq!(seen(&csr, &request), Ok(CsrStatus::Pending));
-    csr["status"]["conditions"] = json!([{"type": "Denied"}]);
-    assert_eq!(seen(&csr, &request), Err(CsrFailure::new(DENIED, "was denied without a reason")));
-    for junk in [json!(null), json!(7), json!({"conditions": 7, "certificate": 7})] {
-        csr["status"] = junk;
-        assert_eq!(seen(&csr, &request), Ok(CsrStatus::Pending));
+        assert_eq!(answered(status.clone()), expected, "{:.200}", status.to_string());
     }
 }
 
 #[test]
-fn a_denial_counts_even_beside_a_certificate() {
-    let (request, mut csr) = posted();
-    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
-    csr["status"] =
-        json!({"conditions": conditions(&["Denied"]), "certificate": BASE64_STANDARD.encode(pem)});
-    assert_eq!(seen(&csr, &request).unwrap_err().reason, DENIED);
-}
-
-#[test]
-fn the_words_of_a_hub_are_one_short_line() {
-    let (request, mut csr) = posted();
-    let message = format!("no\nE1121 fake\u{1b}[31m{}", "ä".repeat(1000));
-    csr["status"]["conditions"] = json!([{"type": "Denied", "status": "True", "message": message}]);
-    let text = seen(&csr, &request).unwrap_err().sentence;
-    assert!(text.starts_with("was denied: no E1121 fake [31mä"), "{text}");
-    assert_eq!(text.chars().count(), "was denied: ".len() + 200);
-}
-
-#[test]
-fn another_object_under_the_name_is_not_taken_for_ours() {
+fn another_object_under_the_name_is_foreign_until_it_is_signed() {
     let (request, csr) = posted();
-    let agent = json!(names().user());
-    for (field, value) in [("signerName", json!("example.com/custom")), ("username", agent)] {
-        let mut csr = csr.clone();
-        csr["spec"][field] = value;
-        assert_eq!(seen(&csr, &request).unwrap_err().reason, FOREIGN, "{field}");
-    }
-}
-
-#[test]
-fn renewal_of_another_user_is_foreign_until_it_is_signed() {
-    let (request, mut csr) = posted();
-    let evaluated = |csr: &Value| judged(csr, &request, true);
-    assert_eq!(evaluated(&csr).unwrap_err().reason, FOREIGN);
-    csr["spec"]["username"] = json!(names().user());
-    assert_eq!(evaluated(&csr), Ok(CsrStatus::Pending));
-    csr["spec"]["username"] = json!(names().user() + "0");
-    assert_eq!(evaluated(&csr).unwrap_err().reason, FOREIGN);
+    let agent = names().user();
     let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
-    csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});
-    assert_eq!(evaluated(&csr), Ok(CsrStatus::Issued(pem.into_bytes())));
+    for (field, value, by_agent) in [
+        ("signerName", "example.com/custom", false),
+        ("username", &*agent, false),
+        ("username", "somebody", true),
+        ("username", &(agent.clone() + "0"), true),
+    ] {
+        let mut csr = csr.clone();
+        csr["spec"][field] = json!(value);
+        assert_eq!(judged(&csr, &request, by_agent).unwrap_err().reason, FOREIGN, "{value}");
+        assert_eq!(judged(&csr, &request, !by_agent).is_ok(), field == "username", "{value}");
+        csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});
+        assert_eq!(judged(&csr, &request, by_agent).is_ok(), field == "username", "{value}");
+    }
 }
 
 const JUNK: &str = "-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n";
@@ -116,7 +94,11 @@ const JUNK: &str = "-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n";
 /// `validate` has the table of objections.
 #[test]
 fn issued_certificate_is_checked() {
-    let (request, csr) = posted();
+    let (request, mut csr) = posted();
+    let mut answered = |pem: &str| {
+        csr["status"] = json!({"certificate": BASE64_STANDARD.encode(pem)});
+        judged(&csr, &request, false)
+    };
     let good = CertificateTemplate::of(&names(), now());
     let pem = good.certificate(&request);
     let another = CertificateRequest::new(&template()).unwrap();
@@ -129,7 +111,7 @@ fn issued_certificate_is_checked() {
         (late.certificate(&request), "expired at 2027-01-15T07:59:00Z"),
         (good.certificate(&another), "is for another key"),
     ] {
-        let CsrFailure { reason, sentence } = answered(&pem, &request, &csr).unwrap_err();
+        let CsrFailure { reason, sentence } = answered(&pem).unwrap_err();
         assert_eq!(reason, REJECTED, "{pem}");
         assert!(sentence.starts_with("was answered with ") && sentence.contains(refusal));
         assert!(!sentence.contains(char::is_control) && sentence.len() < 400, "{sentence}");
@@ -140,12 +122,9 @@ fn issued_certificate_is_checked() {
         pem.replace('\n', "\r\n"),
         format!("{JUNK}{pem}{JUNK}"),
     ] {
-        let issued = answered(&pem, &request, &csr);
+        let issued = answered(&pem);
         assert_eq!(issued, Ok(CsrStatus::Issued(pem.into_bytes())));
     }
-    let mut broken = csr;
-    broken["status"]["certificate"] = json!("%");
-    assert_eq!(seen(&broken, &request).unwrap_err().reason, REJECTED);
 }
 
 /// csr_test.go:457
@@ -164,9 +143,9 @@ fn only_pending_requests_of_the_template_count_for_the_throttle() {
         ("another name", "/metadata/name", json!("addon-cluster1-addon1-x"), false),
         ("a longer cluster's name", "/metadata/name", json!("cluster10-x"), false),
         ("another agent", "/spec/request", json!("anVuaw=="), true),
-        ("approved", "/status", json!({"conditions": conditions(&["Approved"])}), false),
-        ("denied", "/status", json!({"conditions": conditions(&["Denied"])}), false),
-        ("failed", "/status", json!({"conditions": conditions(&["Failed"])}), false),
+        ("approved", "/status", conditions(&["Approved"]), false),
+        ("denied", "/status", conditions(&["Denied"]), false),
+        ("failed", "/status", conditions(&["Failed"]), false),
         ("issued", "/status", json!({"certificate": pem}), false),
     ] {
         let mut csr = csr.clone();
