@@ -149,43 +149,23 @@ mod tests {
         assert_eq!(together([].into_iter()), None);
     }
 
-    fn exposed(names: &[&str], max_custom: usize, suffixes: &[&str]) -> (Vec<String>, usize) {
-        let claims = names.iter().map(|name| ((*name).to_owned(), format!("{name}!"))).collect();
-        let reserved_suffixes = suffixes.iter().map(|suffix| (*suffix).to_owned()).collect();
-        let (exposed, left_out) = ClaimRules { max_custom, reserved_suffixes }.exposed(&claims);
-        let exposed = exposed.iter().map(|claim| {
-            let name = claim["name"].as_str().unwrap();
-            assert_eq!(claim["value"], format!("{name}!"));
-            name.to_owned()
-        });
-        (exposed.collect(), left_out)
-    }
-
+    /// Each kind by name, the reserved ones first.
     #[test]
-    fn claim_reserved_ones_come_first_and_each_kind_by_name() {
-        let names = ["b", "product.open-cluster-management.io", "a", "id.k8s.io", "x.id.k8s.io"];
-        let expected = ["id.k8s.io", "product.open-cluster-management.io", "a", "b", "x.id.k8s.io"];
-        assert_eq!(exposed(&names, 20, &[]), (expected.map(str::to_owned).into(), 0));
-    }
-
-    #[test]
-    fn claim_custom_ones_are_truncated() {
-        let names = ["c", "a", "b", "id.k8s.io", "platform.open-cluster-management.io"];
-        let reserved = ["id.k8s.io", "platform.open-cluster-management.io"].map(str::to_owned);
-        for (most, custom, left_out) in
-            [(2, &["a", "b"][..], 1), (0, &[], 3), (3, &["a", "b", "c"], 0)]
-        {
-            let custom = custom.iter().map(|name| (*name).to_owned());
-            let expected: Vec<_> = reserved.iter().cloned().chain(custom).collect();
-            assert_eq!(exposed(&names, most, &[]), (expected, left_out));
+    fn claim_custom_ones_are_truncated_and_reserved_ones_are_not() {
+        let (id, platform) = ("id.k8s.io", "platform.open-cluster-management.io");
+        let names = ["c", "a", "b.my.io", platform, id, "x.id.k8s.io", "my.io.d"];
+        for (most, suffixes, expected, left_out) in [
+            (20, &[][..], &[id, platform, "a", "b.my.io", "c", "my.io.d", "x.id.k8s.io"][..], 0),
+            (2, &[], &[id, platform, "a", "b.my.io"], 3),
+            (0, &[], &[id, platform], 5),
+            (1, &["my.io"], &["b.my.io", id, platform, "a"], 3),
+        ] {
+            let claims = names.map(|name| (name.to_owned(), format!("{name}!"))).into();
+            let reserved_suffixes = suffixes.iter().map(|it: &&str| (*it).to_owned()).collect();
+            let rules = ClaimRules { max_custom: most, reserved_suffixes };
+            let claim = |name: &&str| json!({"name": name, "value": format!("{name}!")});
+            let expected = expected.iter().map(claim).collect();
+            assert_eq!(rules.exposed(&claims), (expected, left_out));
         }
-    }
-
-    #[test]
-    fn claim_with_a_reserved_suffix_is_reserved() {
-        let names = ["a", "z.mycompany.io", "y.mycompany.io", "mycompany.io.b"];
-        let expected = ["y.mycompany.io", "z.mycompany.io", "a"].map(str::to_owned);
-        assert_eq!(exposed(&names, 1, &["mycompany.io"]), (expected.into(), 1));
-        assert_eq!(exposed(&[], 1, &[]), (vec![], 0));
     }
 }

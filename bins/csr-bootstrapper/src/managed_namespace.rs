@@ -33,7 +33,7 @@ const MAX_LABEL_NAME: usize = 63;
 
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let selector = format!("{}=true", label(&session.client.config().server));
+        let selector = format!("{}=true", label(&session));
         let all = Selection::all(NAMESPACES.everywhere());
         let selection = Selection { labels: &selector, metadata_only: true, ..all };
         let (store, spoke, stop) = (&session.namespaces, agent.spoke(), &session.stop);
@@ -46,13 +46,15 @@ pub(crate) fn follow(agent: &Agent) {
 pub(crate) struct ManagedNamespaces<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
+    label: String,
     paces: BTreeMap<String, WritePace>,
     failures: BTreeMap<String, String>,
 }
 
 impl<'a> ManagedNamespaces<'a> {
     pub(crate) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        Self { agent, session, paces: BTreeMap::new(), failures: BTreeMap::new() }
+        let label = label(session);
+        Self { agent, session, label, paces: BTreeMap::new(), failures: BTreeMap::new() }
     }
 
     pub(crate) fn reconcile(&mut self, cluster: &Value) -> Instant {
@@ -85,12 +87,7 @@ impl<'a> ManagedNamespaces<'a> {
         let namespaces = &self.session.namespaces;
         let (target, revision) = (NAMESPACES.cluster_object(name), namespaces.revision());
         let pace = self.paces.entry(name.clone()).or_default();
-        match put_label(
-            self.agent.spoke(),
-            name,
-            &label(&self.session.client.config().server),
-            managed,
-        ) {
+        match put_label(self.agent.spoke(), name, &self.label, managed) {
             Ok(()) => {
                 pace.wrote(Instant::now());
                 self.failures.remove(name);
@@ -112,8 +109,12 @@ impl<'a> ManagedNamespaces<'a> {
     }
 }
 
-/// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.
-fn label(server: &str) -> String {
+/// The label of a session's hub: `true` on the namespaces that it manages, `false` on those that it managed.
+fn label(session: &HubSession) -> String {
+    label_of(&session.client.config().server)
+}
+
+fn label_of(server: &str) -> String {
     format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..MAX_LABEL_NAME])
 }
 
@@ -181,7 +182,7 @@ mod tests {
         // sha256sum of the text.
         let expected = "clusterset.open-cluster-management.io/\
             100680ad546ce6a577f42f52df33b4cfdca756859e664b8d7de329b150d09ce";
-        assert_eq!(label("https://example.com"), expected);
+        assert_eq!(label_of("https://example.com"), expected);
         assert_eq!(expected.split_once('/').unwrap().1.len(), MAX_LABEL_NAME);
     }
 

@@ -123,77 +123,39 @@ mod tests {
 
     const URL: &str = "https://spoke.example:6443";
 
-    fn urls(urls: &[&str]) -> Vec<String> {
-        urls.iter().map(|&url| url.to_owned()).collect()
-    }
-
-    fn cluster() -> Value {
-        json!({
-            "metadata": {"name": "cluster1", "annotations": {"theirs": "1"}, "resourceVersion": "7"},
-            "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [
-                {"url": "https://other.example", "caBundle": "b3RoZXI="},
-            ]},
-        })
-    }
-
-    /// `spec.managedClusterClientConfigs` after one repair; a second one changes nothing.
-    fn configs(existing: &Value, url: &[&str], bundle: Option<&[u8]>) -> Value {
-        let put_right = wanted(existing, &urls(url), bundle).unwrap();
-        assert_eq!(wanted(&put_right, &urls(url), bundle), None);
-        assert_eq!(put_right["spec"]["hubAcceptsClient"], existing["spec"]["hubAcceptsClient"]);
-        put_right["spec"]["managedClusterClientConfigs"].clone()
+    fn configs(configs: &Value) -> Value {
+        let spec = json!({"hubAcceptsClient": true, "managedClusterClientConfigs": configs});
+        json!({"metadata": {"name": "cluster1", "resourceVersion": "7"}, "spec": spec})
     }
 
     #[test]
-    fn without_settings_nothing_is_wanted() {
-        for existing in [cluster(), json!({"metadata": {"name": "cluster1"}})] {
-            assert_eq!(wanted(&existing, &[], Some(b"ca")), None);
-        }
-    }
-
-    #[test]
-    fn new_cluster_has_the_settings_and_nothing_of_the_hub() {
-        let bare = json!({"metadata": {"name": "cluster1"}});
-        let new = wanted(&bare, &urls(&[URL]), Some(b"ca"));
-        let expected = json!({
-            "metadata": {"name": "cluster1"},
-            "spec": {"managedClusterClientConfigs": [{"url": URL, "caBundle": "Y2E="}]},
-        });
-        assert_eq!(new, Some(expected));
-    }
-
-    #[test]
-    fn entries_of_others_stay() {
+    fn each_url_has_an_entry_and_others_stay() {
         let other = json!({"url": "https://other.example", "caBundle": "b3RoZXI="});
-        let ours = json!({"url": URL, "caBundle": "Y2E="});
-        assert_eq!(configs(&cluster(), &[URL], Some(b"ca")), json!([other, ours]));
-        assert_eq!(configs(&cluster(), &[URL], None), json!([other, {"url": URL}]));
-    }
-
-    #[test]
-    fn changed_bundle_is_put_right() {
-        let mut existing = cluster();
-        existing["spec"]["managedClusterClientConfigs"] =
-            json!([{"url": URL, "caBundle": "b2xk", "more": 1}]);
-        let right = json!([{"url": URL, "caBundle": "bmV3", "more": 1}]);
-        assert_eq!(configs(&existing, &[URL], Some(b"new")), right);
-        let kept = wanted(&existing, &urls(&[URL]), None);
-        assert_eq!(kept, None, "no bundle of ours: theirs stays");
-    }
-
-    #[test]
-    fn each_url_has_its_entry() {
         let second = "https://second.example";
-        let right = configs(&json!({}), &[URL, second, URL], Some(b"ca"));
-        assert_eq!(right.as_array().map(Vec::len), Some(2));
-        assert_eq!(right[1]["url"], second);
-    }
-
-    #[test]
-    fn spec_without_fields_stays() {
+        let ours = json!({"url": URL, "caBundle": "Y2E="});
+        let old = json!({"url": URL, "caBundle": "b2xk", "more": 1});
+        let new = json!({"url": URL, "caBundle": "Y2E=", "more": 1});
+        let bare = json!({"url": URL});
+        for (before, urls, bundle, expected) in [
+            (json!(null), &[][..], Some("ca"), None),
+            (json!(null), &[URL], Some("ca"), Some(json!([ours]))),
+            (json!([other]), &[URL], Some("ca"), Some(json!([other, ours]))),
+            (json!([other]), &[URL], None, Some(json!([other, bare]))),
+            (json!([old]), &[URL], Some("ca"), Some(json!([new]))),
+            // Without a bundle of ours theirs stays.
+            (json!([old]), &[URL], None, None),
+            (json!([bare]), &[URL, second, URL], None, Some(json!([bare, {"url": second}]))),
+        ] {
+            let urls: Vec<_> = urls.iter().map(|url| (*url).to_owned()).collect();
+            let bundle = bundle.map(str::as_bytes);
+            let written = wanted(&configs(&before), &urls, bundle);
+            assert_eq!(written, expected.as_ref().map(configs), "{before}");
+            let again = written.and_then(|written| wanted(&written, &urls, bundle));
+            assert_eq!(again, None, "{before}");
+        }
         for odd in [json!("x"), json!(7), json!([])] {
             let cluster = json!({"metadata": {"name": "x"}, "spec": odd});
-            assert_eq!(wanted(&cluster, &urls(&[URL]), None), None);
+            assert_eq!(wanted(&cluster, &[URL.to_owned()], None), None);
         }
     }
 }

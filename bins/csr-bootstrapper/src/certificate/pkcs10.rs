@@ -18,8 +18,8 @@ const GENERALIZED_TIME: u8 = 0x18;
 const DNS_NAME: u8 = 0x82;
 
 pub(super) const COMMON_NAME: &[u8] = &[0x55, 4, 3];
-pub(super) const ORGANIZATION: &[u8] = &[0x55, 4, 10];
-pub(super) const UNIT: &[u8] = &[0x55, 4, 11];
+const ORGANIZATION: &[u8] = &[0x55, 4, 10];
+const UNIT: &[u8] = &[0x55, 4, 11];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 29, 17];
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
@@ -48,7 +48,7 @@ pub(super) fn content(subject: &Subject, dns_names: &[String], point: &[u8]) -> 
 }
 
 /// The subject's name: groups and units, then the user.
-fn name(subject: &Subject) -> Vec<u8> {
+pub(super) fn name(subject: &Subject) -> Vec<u8> {
     let Subject { user, groups, units } = subject;
     let all = |kind, texts: &[String]| {
         texts.iter().map(|text| part(kind, text)).collect::<Vec<_>>().concat()

@@ -23,34 +23,30 @@ fn pair(cluster: &str, agent: &str) -> (String, String) {
     (cluster.to_owned(), agent.to_owned())
 }
 
-/// ocm `pkg/common/options/options_test.go:27`.
-#[test]
-fn upstreams_rows_of_complete() {
-    // Generate random cluster/agent name.
-    assert_eq!(found(NONE, vec![]), pair("_", "_"));
-    // Specify cluster name.
-    let flags = [Some("cluster1"), None];
-    assert_eq!(found(flags, vec![None]), pair("cluster1", "_"));
-    // From options (ocm `pkg/common/options/agent_test.go:135`).
-    let both = [Some("cluster1"), Some("agent1")];
-    assert_eq!(found(both, vec![Some(data("x", "y"))]), pair("cluster1", "agent1"));
-    // Override cluster name in secret with specified value.
-    let secret = Some(data("cluster2", "agent2"));
-    assert_eq!(found(flags, vec![secret.clone()]), pair("cluster1", "agent2"));
-    // Take cluster/agent name from secret.
-    assert_eq!(found(NONE, vec![secret]), pair("cluster2", "agent2"));
-}
-
+/// ocm `pkg/common/options/options_test.go:27` and `agent_test.go:135`, and the order of the places.
 #[test]
 fn each_name_is_that_of_the_first_place_that_has_one() {
-    let only = |key: &str, value: &str| {
-        Some(Data::from([(key.to_owned(), value.as_bytes().to_vec().into())]))
-    };
-    let (agent, cluster) = (only(AGENT_NAME, "a-secret"), only(CLUSTER_NAME, "c-secret"));
+    let flags = [Some("cluster1"), None];
+    let both = [Some("cluster1"), Some("agent1")];
+    let secret = || Some(data("cluster2", "agent2"));
     let pending = || Some(data("\tc-pending\r\n", " a-pending\n"));
-    assert_eq!(found(NONE, vec![agent, pending()]), pair("c-pending", "a-secret"));
-    assert_eq!(found(NONE, vec![cluster, pending()]), pair("c-secret", "a-pending"));
-    assert_eq!(found(NONE, vec![None, pending()]), pair("c-pending", "a-pending"));
+    let without = |key: &str| {
+        let mut data = secret()?;
+        data.remove(key);
+        Some(data)
+    };
+    for (flags, stored, cluster, agent) in [
+        (NONE, vec![], "_", "_"),
+        (flags, vec![None], "cluster1", "_"),
+        (both, vec![Some(data("x", "y"))], "cluster1", "agent1"),
+        (flags, vec![secret()], "cluster1", "agent2"),
+        (NONE, vec![secret(), pending()], "cluster2", "agent2"),
+        (NONE, vec![without(CLUSTER_NAME), pending()], "c-pending", "agent2"),
+        (NONE, vec![without(AGENT_NAME), pending()], "cluster2", "a-pending"),
+        (NONE, vec![None, pending()], "c-pending", "a-pending"),
+    ] {
+        assert_eq!(found(flags, stored), pair(cluster, agent));
+    }
 }
 
 #[test]

@@ -68,67 +68,52 @@ fn available(agent: &str, before: &Value, after: &Value, now: SystemTime) -> Opt
 mod tests {
     use super::*;
 
-    /// A ManagedCluster with this status of its availability, or without any.
+    /// A ManagedCluster with this status of its availability.
     fn cluster(status: &str) -> Value {
-        let conditions = match status {
-            "" => json!([]),
-            status => json!([{"type": AVAILABLE, "status": status}]),
-        };
         json!({
             "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
             "metadata": {"name": "cluster1", "uid": "u-1", "resourceVersion": "295"},
-            "status": {"conditions": conditions},
+            "status": {"conditions": [{"type": AVAILABLE, "status": status}]},
         })
     }
 
-    fn event(before: &str, after: &str) -> Option<Value> {
-        available("agent1", &cluster(before), &cluster(after), SystemTime::UNIX_EPOCH)
-    }
-
     #[test]
-    fn status_an_event_tells_when_the_availability_changes() {
-        for (before, after, reason) in [
-            ("", "True", Some("Available")),
-            ("Unknown", "True", Some("Available")),
-            ("False", "True", Some("Available")),
-            ("True", "False", Some("Unavailable")),
-            ("", "False", Some("Unavailable")),
+    fn status_an_event_tells_when_the_availability_changes_in_the_go_agents_words() {
+        let good = "The cluster1 is successfully imported, and it is managed by the hub cluster. Its apieserver is available";
+        let bad =
+            "The cluster1 is successfully imported. However, its Kube API server is unavailable";
+        for (before, after, expected) in [
+            ("", "True", Some(("Available", "Normal", good))),
+            ("Unknown", "True", Some(("Available", "Normal", good))),
+            ("False", "True", Some(("Available", "Normal", good))),
+            ("True", "False", Some(("Unavailable", "Warning", bad))),
+            ("", "False", Some(("Unavailable", "Warning", bad))),
             ("True", "True", None),
             ("False", "False", None),
-            ("", "", None),
             ("True", "Unknown", None),
         ] {
-            let reason = reason.map(Value::from);
-            assert_eq!(
-                event(before, after).map(|it| it["reason"].clone()),
-                reason,
-                "{before} {after}"
-            );
+            let (before, after) = (cluster(before), cluster(after));
+            let event = available("agent1", &before, &after, SystemTime::UNIX_EPOCH);
+            let event = event.map(|mut event| {
+                let name = event["metadata"]["name"].take();
+                assert!(name.as_str().is_some_and(|name| name.starts_with("cluster1.")), "{name}");
+                event
+            });
+            let expected = expected.map(|(reason, kind, note)| {
+                json!({
+                    "apiVersion": "events.k8s.io/v1", "kind": "Event",
+                    "metadata": {"name": null, "namespace": "cluster1"},
+                    "eventTime": "1970-01-01T00:00:00.000000Z",
+                    "reportingController": "csr-bootstrapper", "reportingInstance": "agent1",
+                    "action": reason, "reason": reason,
+                    "regarding": {
+                        "kind": "ManagedCluster", "namespace": "cluster1", "name": "cluster1", "uid": "u-1",
+                        "apiVersion": "cluster.open-cluster-management.io/v1", "resourceVersion": "295",
+                    },
+                    "note": note, "type": kind,
+                })
+            });
+            assert_eq!(event, expected);
         }
-    }
-
-    #[test]
-    fn status_the_event_equals_the_go_agents() {
-        let mut told = event("", "True").unwrap();
-        let name = told["metadata"]["name"].take();
-        assert_eq!(name.as_str().and_then(|name| name.split_once('.')).unwrap().0, "cluster1");
-        let expected = json!({
-            "apiVersion": "events.k8s.io/v1", "kind": "Event",
-            "metadata": {"name": null, "namespace": "cluster1"},
-            "eventTime": "1970-01-01T00:00:00.000000Z",
-            "reportingController": "csr-bootstrapper", "reportingInstance": "agent1",
-            "action": "Available", "reason": "Available",
-            "regarding": {
-                "kind": "ManagedCluster", "namespace": "cluster1", "name": "cluster1", "uid": "u-1",
-                "apiVersion": "cluster.open-cluster-management.io/v1", "resourceVersion": "295",
-            },
-            "note": "The cluster1 is successfully imported, and it is managed by the hub cluster. Its apieserver is available",
-            "type": "Normal",
-        });
-        assert_eq!(told, expected);
-        let told = event("True", "False").unwrap();
-        let note =
-            "The cluster1 is successfully imported. However, its Kube API server is unavailable";
-        assert_eq!((&told["note"], &told["type"]), (&json!(note), &json!("Warning")));
     }
 }

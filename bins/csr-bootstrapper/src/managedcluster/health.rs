@@ -120,40 +120,35 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    /// Upstream's available_threshold and available_reset.
     #[test]
-    fn available_threshold() {
+    fn failure_is_reported_once_it_has_lasted() {
+        let failing = |message: &str| {
+            ApiServerHealth::Failing(format!(
+                "The kube-apiserver is not ok, status code: {message}"
+            ))
+        };
+        let (unknown, ok) = (ApiServerHealth::Unknown, ApiServerHealth::Ok);
         let (mut probes, start) = (Probes::default(), Instant::now());
-        probes.record(200, "ok", start);
-        assert_eq!(*probes.health(), ApiServerHealth::Ok);
-        // Time counts, not the number of failures.
-        for after in [0, 1, 2, 3, 5, 10, 15] {
-            probes.record(500, "etcd failed", start + seconds(60 + after));
-            assert_eq!(*probes.health(), ApiServerHealth::Unknown, "{after}");
+        for (second, code, text, expected) in [
+            (0, 200, "ok", ok.clone()),
+            // Time counts, not the number of failures.
+            (60, 500, "etcd failed", unknown.clone()),
+            (62, 500, "etcd failed", unknown.clone()),
+            (79, 500, "etcd failed", unknown.clone()),
+            (80, 500, "[-]etcd failed\n", failing("500, [-]etcd failed")),
+            // The same failure, then another one.
+            (85, 500, "[-]etcd failed, request 2\n", failing("500, [-]etcd failed")),
+            (90, 0, "no answer in time", failing("0, no answer in time")),
+            // One success is enough, and the time counts from the next failure on.
+            (91, 200, "ok", ok),
+            (100, 500, "", unknown.clone()),
+            (119, 500, "", unknown),
+            (120, 500, "", failing("500, ")),
+        ] {
+            probes.record(code, text, start + seconds(second));
+            assert_eq!(*probes.health(), expected, "{second}");
         }
-        probes.record(500, "[-]etcd failed\n", start + seconds(80));
-        let message = "The kube-apiserver is not ok, status code: 500, [-]etcd failed";
-        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()));
-        probes.record(500, "[-]etcd failed, request 2\n", start + seconds(85));
-        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()), "the same failure");
-        probes.record(0, "get /livez on the spoke: no answer in time", start + seconds(90));
-        let message = "The kube-apiserver is not ok, status code: 0, \
-                       get /livez on the spoke: no answer in time";
-        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()), "another one");
-    }
-
-    #[test]
-    fn available_reset() {
-        let (mut probes, start) = (Probes::default(), Instant::now());
-        probes.record(500, "", start);
-        probes.record(500, "", start + seconds(15));
-        probes.record(200, "ok", start + seconds(19));
-        probes.record(500, "", start + seconds(25));
-        probes.record(500, "", start + seconds(40));
-        assert_eq!(*probes.health(), ApiServerHealth::Unknown, "counted from the second failure");
-        probes.record(500, "", start + seconds(45));
-        assert!(matches!(probes.health(), ApiServerHealth::Failing(_)));
-        probes.record(200, "ok", start + seconds(50));
-        assert_eq!(*probes.health(), ApiServerHealth::Ok, "one success is enough");
     }
 
     #[test]

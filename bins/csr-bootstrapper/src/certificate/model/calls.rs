@@ -206,9 +206,6 @@ impl Io for Calls<'_> {
     }
 
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
-        if !self.model.rules.saves_first {
-            self.store(None)?;
-        }
         self.call("save the Secret", |calls| {
             let Some((pem, request)) = issued else { return Ok(Ok(())) };
             calls.save_certificate(pem, request).map(Ok)

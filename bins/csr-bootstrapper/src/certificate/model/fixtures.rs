@@ -68,9 +68,6 @@ impl Registration {
     }
 
     pub(super) fn secret(&self, credential: Credential) -> Value {
-        if let Some(secret) = self.fixtures.borrow().secrets.get(&credential) {
-            return secret.clone();
-        }
         let (names, request) =
             (self.names(credential.names), self.request(credential.key, credential.names));
         let data = json!({
@@ -80,9 +77,7 @@ impl Registration {
             "tls.crt": BASE64_STANDARD.encode(self.certificate(credential)),
             "tls.key": BASE64_STANDARD.encode(request.key.as_bytes()),
         });
-        let secret = json!({"data": data});
-        self.fixtures.borrow_mut().secrets.insert(credential, secret.clone());
-        secret
+        json!({"data": data})
     }
 
     pub(super) fn csr(&self, key: u8, csr: Csr) -> Value {

@@ -29,7 +29,7 @@ use crate::{
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A process between two turns of its loop.
-#[derive(Clone, Hash)]
+#[derive(Clone, Default, Hash)]
 pub(super) struct Process {
     certificate: Certificate,
     pub(super) names: u8,
@@ -119,16 +119,7 @@ impl Registration {
     fn start(&self, world: &mut World) {
         let (stored, names) = (world.pending, self.resolve(world));
         let stored = stored.filter(|_| self.rules.reads_stored);
-        world.process = Some(Process {
-            certificate: Certificate::default(),
-            names,
-            credential: None,
-            stored,
-            is_stale: false,
-            session: None,
-            not_before: None,
-            is_contacted: false,
-        });
+        world.process = Some(Process { names, stored, ..Process::default() });
     }
 
     fn resolve(&self, world: &mut World) -> u8 {

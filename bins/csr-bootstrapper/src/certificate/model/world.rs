@@ -13,13 +13,10 @@ pub(super) const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// A clock that jumps does so by two lifetimes.
 const JUMP: i64 = 7200;
 
-/// Adds a step with a trouble.
-type Troubles<'a> = dyn FnMut(&'static str, &dyn Fn(&mut World)) + 'a;
-
 pub(super) type Steps = Vec<Step<World, Cow<'static, str>>>;
 
 /// Everything at one moment.
-#[derive(Clone, Hash)]
+#[derive(Clone, Default, Hash)]
 pub(super) struct World {
     /// By the hub, since the beginning.
     pub(super) now: Duration,
@@ -86,26 +83,6 @@ pub(super) struct Pending {
 }
 
 impl World {
-    pub(super) fn new(troubles: u8, rotations: u8) -> Self {
-        Self {
-            now: Duration::ZERO,
-            own_ahead: 0,
-            hub_ahead: 0,
-            csrs: BTreeMap::new(),
-            refused_before: Duration::ZERO,
-            credential: None,
-            pending: None,
-            process: None,
-            keys: 0,
-            posted: 0,
-            names: 0,
-            saved: 0,
-            heard: Vec::new(),
-            troubles,
-            rotations,
-        }
-    }
-
     /// A step to a changed world.
     pub(super) fn step(
         &self,
@@ -135,15 +112,10 @@ impl World {
             });
         }
         for (&key, csr) in &self.csrs {
-            let change = |state| {
-                move |world: &mut Self| {
-                    world.csrs.get_mut(&key).unwrap().state = state;
-                }
-            };
             match csr.state {
-                CsrState::Pending => calm("the CSR is approved", &change(CsrState::Approved)),
+                CsrState::Pending => calm("the CSR is approved", &becomes(key, CsrState::Approved)),
                 CsrState::Approved => {
-                    calm("the CSR is signed", &change(CsrState::Issued(self.now)));
+                    calm("the CSR is signed", &becomes(key, CsrState::Issued(self.now)));
                 }
                 _ => {}
             }
@@ -162,15 +134,12 @@ impl World {
             trouble("the process is killed", &Self::kill);
         }
         for (&key, csr) in &self.csrs {
-            if csr.state == CsrState::Pending {
-                trouble("the CSR is denied", &|world| {
-                    world.csrs.get_mut(&key).unwrap().state = CsrState::Denied;
-                });
-            }
-            if csr.state == CsrState::Approved {
-                trouble("the CSR cannot be signed", &|world| {
-                    world.csrs.get_mut(&key).unwrap().state = CsrState::Failed;
-                });
+            match csr.state {
+                CsrState::Pending => trouble("the CSR is denied", &becomes(key, CsrState::Denied)),
+                CsrState::Approved => {
+                    trouble("the CSR cannot be signed", &becomes(key, CsrState::Failed));
+                }
+                _ => {}
             }
             trouble("the hub sweeps a CSR away", &|world| {
                 world.csrs.remove(&key);
@@ -184,11 +153,7 @@ impl World {
                 world.now += Duration::from_secs(1);
             });
         }
-        self.clock_steps(&mut trouble);
-    }
-
-    /// One clock at a time is wrong.
-    fn clock_steps(&self, trouble: &mut Troubles<'_>) {
+        // One clock at a time is wrong.
         match (self.own_ahead, self.hub_ahead) {
             (0, 0) => {
                 trouble("the own clock jumps ahead", &|world| world.own_ahead = JUMP);
@@ -293,4 +258,9 @@ impl World {
             _ => Ok(()),
         }
     }
+}
+
+/// The change of the CSR with this key to `state`.
+fn becomes(key: u8, state: CsrState) -> impl Fn(&mut World) {
+    move |world| world.csrs.get_mut(&key).unwrap().state = state
 }

@@ -7,8 +7,8 @@ use ring::{rand::SystemRandom, signature::KeyPair};
 
 use super::super::*;
 use crate::certificate::pkcs10::{
-    COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, ORGANIZATION, P256, SEQUENCE, UNIT,
-    bits, ecdsa, part, public_key, wrap,
+    COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, P256, SEQUENCE, bits, ecdsa, name, part,
+    public_key, wrap,
 };
 
 const UTC_TIME: u8 = 0x17;
@@ -33,9 +33,7 @@ pub(crate) fn now() -> SystemTime {
 /// The content of a certificate.
 #[derive(Clone)]
 pub(crate) struct CertificateTemplate {
-    pub(crate) common_name: String,
-    pub(crate) organizations: Vec<String>,
-    pub(crate) units: Vec<String>,
+    pub(crate) subject: Subject,
     pub(crate) not_before: SystemTime,
     pub(crate) not_after: SystemTime,
 }
@@ -43,40 +41,25 @@ pub(crate) struct CertificateTemplate {
 impl CertificateTemplate {
     /// As the signer of a real hub issues it for `names`: for an hour, backdated.
     pub(crate) fn of(names: &AgentNames, now: SystemTime) -> Self {
-        Self {
-            common_name: names.user(),
-            organizations: names.groups().into(),
-            units: Vec::new(),
-            not_before: now - MINUTE * 5,
-            not_after: now + HOUR,
-        }
+        Self { subject: names.subject(), not_before: now - MINUTE * 5, not_after: now + HOUR }
     }
 
     /// An authority for its chain.
     pub(crate) fn of_authority(now: SystemTime) -> Self {
-        let common_name = "kubernetes".to_owned();
-        let (not_before, not_after) = (now - HOUR * 1000, now + HOUR * 1000);
-        Self { common_name, organizations: Vec::new(), units: Vec::new(), not_before, not_after }
+        let subject = Subject { user: "kubernetes".to_owned(), ..Subject::default() };
+        Self { subject, not_before: now - HOUR * 1000, not_after: now + HOUR * 1000 }
     }
 
     /// PEM of the certificate for the request's key, signed by it.
     pub(crate) fn certificate(&self, request: &CertificateRequest) -> String {
         let pair = pair(&request.key).unwrap();
-        let many = |kind, texts: &[String]| -> Vec<u8> {
-            texts.iter().flat_map(|text| part(kind, text)).collect()
-        };
-        let subject = [
-            many(ORGANIZATION, &self.organizations),
-            many(UNIT, &self.units),
-            part(COMMON_NAME, &self.common_name),
-        ];
         let content = [
             wrap(0xa0, &wrap(INTEGER, &[2])),
             wrap(INTEGER, &[1]),
             ecdsa(),
             wrap(SEQUENCE, &part(COMMON_NAME, "kubernetes")),
             wrap(SEQUENCE, &[time(self.not_before), time(self.not_after)].concat()),
-            wrap(SEQUENCE, &subject.concat()),
+            name(&self.subject),
             public_key(pair.public_key().as_ref()),
         ];
         let content = wrap(SEQUENCE, &content.concat());
@@ -93,8 +76,9 @@ fn time(at: SystemTime) -> Vec<u8> {
 
 /// The request's key as Go writes one: SEC 1 with the curve.
 pub(crate) fn go_key(request: &CertificateRequest) -> String {
-    let pkcs8 = pkcs8(request);
-    let pair = pair_of(&pkcs8).unwrap();
+    let pkcs8 = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
+    let pkcs8 = pkcs8.secret_pkcs8_der();
+    let pair = pair_of(pkcs8).unwrap();
     // ring's PKCS #8 has the number behind 36 bytes that are always the same.
     let parts = [
         wrap(INTEGER, &[1]),
@@ -103,9 +87,4 @@ pub(crate) fn go_key(request: &CertificateRequest) -> String {
         wrap(0xa1, &bits(pair.public_key().as_ref())),
     ];
     to_pem("EC PRIVATE KEY", &wrap(SEQUENCE, &parts.concat()))
-}
-
-pub(super) fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
-    let key = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
-    key.secret_pkcs8_der().to_vec()
 }
