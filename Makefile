@@ -115,9 +115,9 @@ rotation: controlplane
 manifests: controlplane
 	testing/controlplane/run.sh testing/manifests.sh
 
-upstream: controlplane ## OCM's own tests against csr-bootstrapper; PROGRAM= runs OCM's agent, SUITE=work its work agent
+upstream: controlplane ## OCM's own tests of its agents against ours; SUITE=registration or work, PROGRAM= runs OCM's agents
 	cargo build --locked --workspace
-	testing/upstream/run.sh $(SUITE)
+	set -e; for suite in $(or $(SUITE),registration work); do testing/upstream/run.sh $$suite; done
 
 chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
 	$(TOOL) chaos
