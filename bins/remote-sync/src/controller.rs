@@ -158,7 +158,7 @@ impl Controller {
         *lock(&self.beat)
     }
 
-    /// Removes a remote and forgets its pairs, whose objects stay as they are.
+    /// Removes a remote and forgets its pairs, whose objects stay unchanged.
     fn remove(&self, name: &str) {
         let mut remotes = lock(&self.remotes);
         let Some(remote) = remotes.iter().find(|remote| remote.name == name).cloned() else {

@@ -74,7 +74,7 @@ impl Report for Reporter {
         }
     }
 
-    /// An unreachable remote, or a kind that is not served, is no reason to restart anything.
+    /// A restart does not help against an unreachable remote, or a kind that is not served.
     fn ready(&self) -> std::result::Result<(), String> {
         if self.leadership.follows() {
             return Ok(());

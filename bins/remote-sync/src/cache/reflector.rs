@@ -272,7 +272,7 @@ impl<W: Watched> Reflector<W> {
         Ok(())
     }
 
-    /// Holds the whole kind, as there are more objects than fit: half of them are no basis for a decision.
+    /// Holds the whole kind, as there are more objects than fit: a decision needs them all.
     fn overflow(&self, kind: &ApiResource) -> Error {
         // Objects that are gone by the next list must not take up room until then. Their pairs are
         // reconciled after that list.

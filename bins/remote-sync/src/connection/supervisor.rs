@@ -310,7 +310,7 @@ pub(super) fn read_identity(client: &Client, timeout: Duration) -> Result<Shown>
 }
 
 /// The reason why a session with the cluster `before` has to be replaced, if another cluster may answer now: each
-/// session is with one cluster, and lists everything anew.
+/// session is with one cluster, and lists everything again.
 pub(super) fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
     match (before, now) {
         (Some(before), Ok(now)) if before == *now => None,

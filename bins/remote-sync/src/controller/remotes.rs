@@ -1,5 +1,5 @@
-//! Remotes: those of the command line stay, those of the registry come and go with their Secrets, as Cluster API
-//! creates them. Watches keep the Secrets, and one loop compares them, and the files, with the remotes.
+//! Remotes of the command line, which stay, and of the registry, which come and go with the Secrets that Cluster API
+//! creates. Watches keep the Secrets, and one loop compares them, and the files, with the remotes.
 
 use std::{
     collections::BTreeMap,
@@ -48,14 +48,14 @@ struct KubeconfigSecret {
 }
 
 type Secrets = Store<KubeconfigSecret>;
-/// Secrets by the name of their cluster; `None` is one that cannot be used.
+/// Secrets by the name of their cluster; `None` if it cannot be used.
 type ByCluster = BTreeMap<String, Option<KubeconfigSecret>>;
 
 /// What a cluster is offered at present; `None` while that is not known.
 type Offer = Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>;
 
-/// Starts the remotes of the command line, and those of the registry as they come. `load_own` loads the credentials of
-/// the local cluster.
+/// Starts the remotes of the command line, and remotes of the registry as they come. `load_own` loads the credentials
+/// of the local cluster.
 pub(super) fn start(
     controller: &Arc<Controller>,
     load_own: impl Fn() -> Result<ClusterConfig> + Send + 'static,
@@ -191,7 +191,7 @@ impl Registry {
         self.controller.set_registry_trouble(Some(trouble).filter(|text| !text.is_empty()));
     }
 
-    /// Removes the remotes without a Secret; a Secret that was made anew is another cluster's.
+    /// Removes the remotes without a Secret; a Secret that was created again is another cluster's.
     fn remove_gone(&mut self, secrets: &ByCluster) {
         let is_complete = self.store.is_complete();
         let stays = |name: &String, uid: &str| match secrets.get(name) {

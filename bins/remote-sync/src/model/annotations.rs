@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Stands for a uid that cannot be read, in records and in marks.
 pub(crate) const UNVERIFIED: &str = "unverified";
 
-/// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
+/// The keys; sync-controller has its own in `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotationKeys {
     prefix: String,
@@ -166,7 +166,7 @@ mod tests {
     const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
     #[test]
-    fn uids_are_read_and_written_as_they_are() {
+    fn uids_are_read_and_written_unchanged() {
         assert_eq!(Uid::parse(UID).unwrap().to_string(), UID);
         for bad in [
             "",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_read_as_they_are_written() {
+    fn origins_are_read_back_as_written() {
         let named = format!("west={UID}");
         let clusters = [&named, "west=unverified", UID];
         for (cluster, place) in clusters.into_iter().flat_map(|it| [(it, "ns/x"), (it, "/x")]) {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_keys_are_read_as_they_are_written() {
+    fn managed_keys_are_read_back_as_written() {
         for text in ["a,b/c|d", "|", "a|", "|d,e"] {
             assert_eq!(ManagedKeys::parse(text).to_string(), text);
         }

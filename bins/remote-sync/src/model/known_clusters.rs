@@ -13,7 +13,7 @@ use crate::model::{
 
 /// The local cluster in messages and labels; no remote can have this name.
 pub(crate) const OWN: &str = "own";
-/// The most clusters before the present one that a record names.
+/// The most former clusters in a record.
 const MAX_FORMER: usize = 8;
 
 /// The cluster that a remote is: `<uid> <former uid>…`, or with `unverified` first.
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn local_cluster_is_no_remote_unless_copies_differ() {
+    fn local_cluster_is_a_remote_only_if_copies_differ() {
         let mut clusters = clusters("?", "?");
         assert!(clusters.admit(OWN, &Ok(uid('1'))).is_ok());
         assert_eq!(judged(&clusters, '1'), "refused");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn records_and_marks_are_read_as_they_are_written() {
+    fn records_and_marks_are_read_back_as_written() {
         for digits in ["1", "123", "-", "-1"] {
             let record = record(digits);
             assert_eq!(ClusterRecord::parse(&record.to_string()), Some(record));

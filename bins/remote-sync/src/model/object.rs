@@ -209,7 +209,7 @@ impl ObjectReader {
         object.as_object().into_iter().flatten().filter(|(key, _)| self.is_content(key))
     }
 
-    /// The digest of the content, but for ignored fields.
+    /// The digest of the content without ignored fields.
     fn digest_content(&self, object: &Value) -> u64 {
         if self.rules.ignored.is_empty() {
             return digest::of_members(object.as_object(), |key| self.is_content(key));

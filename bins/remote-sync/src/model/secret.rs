@@ -46,7 +46,7 @@ fn recorded<'a>(secret: &'a Value, keys: &AnnotationKeys) -> Option<&'a str> {
 /// What the Secret that is in an upload's place is to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretStanding {
-    /// Uploaded for it as it is.
+    /// Uploaded for it, and equal.
     Uploaded,
     /// May be replaced: uploaded for it, for an earlier source of its name, or the same for another one. Or nobody's,
     /// and without content, as made to be filled, or with the content that is uploaded.
@@ -84,7 +84,7 @@ impl SecretStanding {
     }
 }
 
-/// The body of the Secret next to the source, in place of exactly the one that is `there`. Finalizers are not the
+/// The body of the Secret next to the source, in place of exactly `there`. Finalizers are not the
 /// upload's to remove, nor are labels and annotations, unless they are from sync-controller's upload.
 pub fn body(
     secret: &Value,

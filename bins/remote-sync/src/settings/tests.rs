@@ -27,7 +27,7 @@ fn push(suffix: &str, remotes: &str) -> Result<Settings, String> {
 }
 
 #[test]
-fn defaults_are_those_of_sync_controller_and_clustercache() {
+fn defaults_are_as_in_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
     assert_eq!((settings.workers, settings.qps, settings.burst()), (8, 20, 30));
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));

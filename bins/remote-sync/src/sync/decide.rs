@@ -27,7 +27,8 @@ pub(crate) enum SyncAction {
     },
     /// Records on the source which generations belong together.
     RecordGenerations,
-    /// Reads the object that is missing: absence from a list is no reason to delete the other, or to release it.
+    /// Reads the object that is missing: absence from a list does not prove that the other may be deleted or
+    /// released.
     ConfirmGone,
     /// Deletes the target once the limit allows it.
     DeleteTarget,

@@ -119,7 +119,7 @@ impl PairContext<'_> {
             // A definition may be large.
             Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => Ok(false),
             Ok(None) => {
-                // Not each kind has a definition. One that had it is no longer served, which is an error here.
+                // A kind may have no definition. If its definition was deleted, it is not served, and this read fails.
                 self.source.refresh(self.source.get(), source.map(|source| source.uid))?;
                 Ok(false)
             }

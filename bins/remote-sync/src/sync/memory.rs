@@ -80,7 +80,7 @@ impl Memory {
         });
     }
 
-    /// Changes the memory of all pairs, and forgets those of which nothing is left.
+    /// Changes the memory of all pairs, and forgets each pair of which nothing is left.
     fn change_all(&mut self, change: &mut dyn FnMut(&mut PairMemory)) {
         self.0.retain(|_, memory| {
             change(memory);

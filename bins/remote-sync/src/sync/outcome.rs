@@ -73,7 +73,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     ReconcileResult::Failed(wait.max(requested_delay(error)))
 }
 
-/// The pair is left alone until it changes: a name is invalid, or an object costs too much memory.
+/// The pair waits until it changes: a name is invalid, or an object costs too much memory.
 pub(crate) fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
     lock(&pair.remote.deletions).forget(pair.id);
     let observed = pair.observe();

@@ -345,7 +345,7 @@ pub(crate) fn stale(error: Error) -> Error {
     }
 }
 
-/// The error for a response that is no object.
+/// The error for a response that cannot be read as an object.
 pub(crate) fn odd(place: &Target<'_>) -> Error {
     Error::BadPeer(format!("{place}: the answer has no uid or resourceVersion of the usual form"))
 }

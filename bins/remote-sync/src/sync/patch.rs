@@ -77,7 +77,7 @@ impl Desired<'_> {
         }
     }
 
-    /// The content of an existing target; its ignored fields are those of its document.
+    /// The content of an existing target; its document has the ignored fields.
     fn updated_content(&self, body: &Value) -> Map<String, Value> {
         self.reader.rules.merged(self.content(), body)
     }

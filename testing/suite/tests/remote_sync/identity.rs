@@ -120,7 +120,7 @@ fn a_sources_end_is_believed_of_its_own_cluster_alone() {
     source.delete_by_force();
     let changed = "remote_sync_cluster_identity_refused{remote=\"hub\"}";
     eventually("it is another cluster", || {
-        assert!(target.get().is_some(), "another cluster's word is no proof");
+        assert!(target.get().is_some(), "another cluster's word proves nothing");
         sidecar.metric(changed) > Some(0.0)
     });
     stage.writes_no_more_than(before);
@@ -143,7 +143,7 @@ fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
     let (_, ready) = sidecar.ask("/readyz");
     assert!(ready.contains("as the local cluster has"), "{ready}");
     object.set_number(2);
-    stays("it is no copy of anything", || !object.is_claimed());
+    stays("it is not claimed", || !object.is_claimed());
     let (code, log) = stage.run(&["-once"]);
     assert!(code == Some(1) && log.contains("as the local cluster has"), "{log}");
     object.delete();

@@ -81,9 +81,9 @@ fn answers(side: &Side, action: Action) -> u64 {
 }
 
 #[track_caller]
-fn stays_as_it_is(target: &Place) {
+fn stays_unchanged(target: &Place) {
     let before = (target.uid(), target.number());
-    throughout(3000, "the copy stays as it is", || {
+    throughout(3000, "the copy stays unchanged", || {
         target.get().is_some() && (target.uid(), target.number()) == before
     });
 }
@@ -120,7 +120,7 @@ fn remote_away_loses_no_copy_to_its_twin() {
         }
         shows(&stage.remotes[1], &uid(&stage.remotes[0]));
         let sidecar = stage.start_served(&[]);
-        stays_as_it_is(&target);
+        stays_unchanged(&target);
         is_refused(&sidecar, "east", true);
         let (_, ready) = sidecar.ask("/readyz");
         let is_told = ready.contains("as the remote west has") && ready.contains(KNOWN_CLUSTERS);
@@ -138,7 +138,7 @@ fn accepted_cluster_takes_no_copy_of_a_remote_in_doubt() {
     stage.remotes[0].relay.set(Way::Closed);
     let sidecar = stage.start_served(&[]);
     has_pairs(&sidecar, "east", "conflict", 1.0);
-    stays_as_it_is(&target);
+    stays_unchanged(&target);
     stage.remotes[0].relay.set(Way::Open);
     source.set_number(2);
     target.wait_for_number(2);
@@ -146,7 +146,7 @@ fn accepted_cluster_takes_no_copy_of_a_remote_in_doubt() {
     is_refused(&sidecar, "west", true);
     rival.set_number(667);
     source.set_number(3);
-    stays_as_it_is(&target);
+    stays_unchanged(&target);
     stage.remotes[0].cluster.faults().remove(hidden);
     target.wait_for_number(3);
 }
@@ -166,7 +166,7 @@ fn unverified_remote_loses_no_copy_to_another() {
         if has_rival {
             has_pairs(&sidecar, "east", "conflict", 1.0);
         }
-        stays_as_it_is(&target);
+        stays_unchanged(&target);
         source.set_number(2);
         target.wait_for_number(2);
     }
@@ -179,7 +179,7 @@ fn unverified_remotes_orphan_is_kept_and_said_once() {
     has_pairs(&sidecar, "west", "insync", 1.0);
     source.delete_by_force();
     has_pairs(&sidecar, "west", "held", 1.0);
-    stays_as_it_is(&target);
+    stays_unchanged(&target);
     assert_eq!(sidecar.count("nothing proves that the target is a copy"), 1, "{}", sidecar.log());
     let (_, ready) = sidecar.ask("/readyz");
     assert!(ready.contains("identity (west): "), "{ready}");
@@ -230,10 +230,10 @@ fn edited_record_accepts_a_cluster_while_the_program_runs() {
     is_refused(&sidecar, "west", true);
     let (_, ready) = sidecar.ask("/readyz");
     assert!(ready.contains(&format!("{{\"data\":{{\"west\":\"{new} {old}\"}}}}")), "{ready}");
-    stays_as_it_is(&target);
+    stays_unchanged(&target);
     accept(&stage, "west", "what");
     let told = || sidecar.ask("/readyz").1.contains("its record must be").then_some(());
-    eventually("that is no record", told);
+    eventually("it is not a record", told);
     accept(&stage, "west", &format!("{new} {old}"));
     target.wait_for_number(5);
     is_refused(&sidecar, "west", false);
@@ -247,7 +247,7 @@ fn cluster_without_a_record_leaves_the_copies_of_another() {
     stage.known_clusters().delete();
     let sidecar = start_rebuilt(&stage, &[]);
     has_pairs(&sidecar, "west", "conflict", 1.0);
-    stays_as_it_is(&target);
+    stays_unchanged(&target);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn record_that_may_not_be_read_is_not_replaced() {
     let sidecar = start_rebuilt(&stage, &[]);
     sidecar.wait_for("known clusters are not recorded across restarts");
     has_pairs(&sidecar, "west", "conflict", 1.0);
-    stays_as_it_is(&target);
+    stays_unchanged(&target);
     assert_eq!(record(&stage, "west"), Some(recorded));
 }
 

@@ -63,7 +63,7 @@ fn track_can_be_changed_there_and_back() {
     sidecar.kill();
     let uid = target.uid();
     // Only now, as the smaller roles of `-track target` do not let it.
-    if !needs(Need::Embedded, "the roles are those of -track source") {
+    if !needs(Need::Embedded, "the roles are for -track source") {
         return;
     }
     let mut sidecar = stage.start_served(&TARGET);

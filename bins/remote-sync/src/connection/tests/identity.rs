@@ -50,7 +50,7 @@ fn identity_that_changes_is_refused_until_it_is_back() {
         read_again(&mut bench);
         assert_eq!(bench.uid(), uid);
         let session = bench.connection.session().unwrap();
-        assert_eq!(session.number, number, "everything is listed anew");
+        assert_eq!(session.number, number, "everything is listed again");
     }
 }
 

@@ -125,7 +125,7 @@ fn a_namespace_may_hold_kinds_of_any_version_of_their_group() {
 }
 
 #[test]
-fn an_odd_answer_is_no_list_of_all_kinds() {
+fn an_odd_answer_does_not_list_all_kinds() {
     let server = Server::start(Options::default()).unwrap();
     let version = |n: usize| json!({"version": format!("v{n}")});
     let many: Vec<_> = (0..=MAX_VERSIONS).map(version).collect();
@@ -143,7 +143,7 @@ fn an_odd_answer_is_no_list_of_all_kinds() {
 }
 
 #[test]
-fn what_is_no_answer_does_not_mean_that_a_kind_is_absent() {
+fn a_failure_does_not_mean_that_a_kind_is_absent() {
     let server = Server::start(Options::default()).unwrap();
     let wanted = ResourceArg::parse("deployments.apps").unwrap();
     let token = server.token("robot", &[]);

@@ -320,7 +320,7 @@ fn ignored_fields_and_argo_cds_tracking_do_not_count() {
 // --- documents that are not objects ---
 
 #[test]
-fn what_is_no_object_gives_nothing() {
+fn an_invalid_object_gives_nothing() {
     let mut bad =
         vec![json!(null), json!([]), json!("x"), json!(7), json!({}), json!({"metadata": 1})];
     for (field, value) in [

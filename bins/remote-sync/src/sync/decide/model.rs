@@ -171,7 +171,7 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
     }
 }
 
-/// Either remote may be the one that lies, hides its uid, is away, or is the other's clone.
+/// Either remote may lie, hide its uid, be away, or be the other's clone.
 #[test]
 fn remotes_of_any_identity_keep_every_invariant() {
     let events =

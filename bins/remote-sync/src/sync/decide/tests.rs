@@ -270,7 +270,7 @@ fn a_target_that_is_not_ours_stays_with_its_namespace() {
 #[test]
 fn a_secret_goes_up_when_the_target_controls_it() {
     let mut world = in_step();
-    // None, or another object of the same name; one that is uploaded is none of these.
+    // `None` if it is uploaded; the third belongs to another object of the target's name.
     world.observed.uploads = vec![None, Some(uid(2)), Some(uid(5)), Some(uid(2))];
     assert_eq!(world.run(), [[SyncAction::SyncSecret(1), SyncAction::SyncSecret(3)]]);
 }

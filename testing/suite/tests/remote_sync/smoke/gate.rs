@@ -37,7 +37,7 @@ fn deletions_beyond_the_limit_wait_for_a_person() {
         source.delete();
     }
     is_held(&sidecar, 6.0);
-    eventually("those of usual times are gone", || gone(&pairs) == 2);
+    eventually("as many as usual are gone", || gone(&pairs) == 2);
     stays("the others are there", || gone(&pairs) == 2);
     let (code, remarks) = sidecar.ask("/readyz");
     assert!(code == 200 && remarks.contains("until that is raised"), "{remarks}");

@@ -121,7 +121,7 @@ fn a_deletion_that_sync_controller_began_is_finished() {
     assert!(target.get().is_none());
 }
 
-/// Without its source there is no proof that the object was a copy.
+/// Without its source nothing proves that the object was a copy.
 #[test]
 fn sync_controllers_copy_without_a_source_stays() {
     let (stage, source, target) = left_behind("orphan");

@@ -19,7 +19,7 @@ pub(super) enum Begin {
     Clone,
     /// Two of them.
     Copies,
-    /// The one that the namespace was made for is gone.
+    /// The object that the namespace was made for is gone.
     SecondCopy,
     /// A's source that is new.
     Source,

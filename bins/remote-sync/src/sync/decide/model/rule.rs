@@ -1,4 +1,4 @@
-//! The rule: `next_action` and `DeletionLimit` as they are, with the model's objects as theirs.
+//! The rule: `next_action` and `DeletionLimit` of the program, with the model's objects as theirs.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -58,7 +58,7 @@ impl Rule {
         Self { without: Some(safeguard), ..Self::new() }
     }
 
-    /// Without names all clusters are those of one remote.
+    /// Without names all clusters belong to one remote.
     fn seen(&self, view: &View) -> View {
         let mut view = view.clone();
         if self.without == Some(Safeguard::Identity) {

@@ -124,8 +124,8 @@ fn a_cluster_without_identity_keeps_only_its_very_objects() {
     }
 }
 
-/// Such a mark proves nothing once the source is gone: of a cluster that could not be identified, of one that
-/// was rebuilt since, or of the instance that had the source before its label changed.
+/// Such a mark proves nothing once the source is gone: of a cluster that could not be identified or that was
+/// rebuilt since, or of the instance that had the source before its label changed.
 #[test]
 fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
     let ours = copy();
@@ -165,7 +165,7 @@ fn a_confirmed_orphan_goes_after_proof_and_judgement() {
 }
 
 #[test]
-fn a_source_that_is_there_though_in_no_list_is_no_loss() {
+fn an_existing_source_that_no_list_has_is_not_lost() {
     let mut world = orphan();
     world.unlisted = Some(published(source(state(1, 1, 1))));
     let (steps, status) = world.attempt(usize::MAX);
@@ -184,7 +184,7 @@ fn a_proof_ends_when_a_source_is_seen() {
 }
 
 #[test]
-fn an_orphan_that_is_kept_stays_as_it_is() {
+fn an_orphan_that_is_kept_stays_unchanged() {
     let mut world = orphan();
     world.rules.keeps_orphans = true;
     let kept = Some(Reason::OrphanKept);
