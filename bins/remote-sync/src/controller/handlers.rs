@@ -16,8 +16,9 @@ use crate::{
     cache::{
         SourceSide, TargetSide,
         reflector::{Reflector, Watched},
+        store::ObjectStore,
     },
-    connection::ClusterSession,
+    connection::{ClusterSession, Connection},
     controller::Controller,
     model::{
         discovery,
@@ -48,16 +49,10 @@ pub(super) fn watch_sources(
     stop: &Stop,
 ) -> Result<()> {
     let cluster = WatchedCluster::new(controller, remote);
+    let namespace = &controller.context.settings.mapping.source_namespace;
     side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let reflector = Reflector {
-            cluster: side.cluster.clone(),
-            store: store.clone(),
-            namespace: controller.context.settings.mapping.source_namespace.clone(),
-            name: None,
-            supervisor: controller.stop.clone(),
-            watched: SourceWatch(cluster.clone(), kind),
-        };
-        reflector.start(stop)
+        let watched = SourceWatch(cluster.clone(), kind);
+        cluster.reflector(&side.cluster, store, (namespace, None), watched).start(stop)
     })
 }
 
@@ -70,28 +65,15 @@ pub(super) fn watch_targets(
 ) -> Result<()> {
     let (cluster, settings) =
         (WatchedCluster::new(controller, remote), &controller.context.settings);
+    let namespace = &settings.mapping.target_namespace;
     side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let reflector = Reflector {
-            cluster: side.cluster.clone(),
-            store: store.clone(),
-            namespace: settings.mapping.target_namespace.clone(),
-            name: None,
-            supervisor: controller.stop.clone(),
-            watched: TargetWatch(cluster.clone(), kind),
-        };
-        reflector.start(stop)
+        let watched = TargetWatch(cluster.clone(), kind);
+        cluster.reflector(&side.cluster, store, (namespace, None), watched).start(stop)
     })?;
     // By name, so that no right to others is needed.
     side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
-        let reflector = Reflector {
-            cluster: side.cluster.clone(),
-            store: store.clone(),
-            namespace: settings.mapping.target_namespace.clone(),
-            name: Some(name.clone()),
-            supervisor: controller.stop.clone(),
-            watched: SecretWatch(cluster.clone()),
-        };
-        reflector.start(stop)
+        let watched = SecretWatch(cluster.clone());
+        cluster.reflector(&side.cluster, store, (namespace, Some(name)), watched).start(stop)
     })
 }
 
@@ -100,6 +82,24 @@ impl WatchedCluster {
         let common = || controller.context.settings.mapping.common();
         let names = remote.map_or_else(common, |remote| remote.names.clone());
         Self { controller: controller.clone(), remote: remote.cloned(), names }
+    }
+
+    /// The reflector of `store` for all objects, or those of a namespace or a name.
+    fn reflector<W: Watched>(
+        &self,
+        cluster: &Arc<Connection>,
+        store: &Arc<ObjectStore<W::Object>>,
+        (namespace, name): (&Option<String>, Option<&String>),
+        watched: W,
+    ) -> Reflector<W> {
+        Reflector {
+            cluster: cluster.clone(),
+            store: store.clone(),
+            namespace: namespace.clone(),
+            name: name.cloned(),
+            supervisor: self.controller.stop.clone(),
+            watched,
+        }
     }
 
     /// The remotes whose pairs a change can affect: one for a remote's cluster, all for the local one.

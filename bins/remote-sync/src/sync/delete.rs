@@ -21,7 +21,8 @@ use crate::{
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
-        pair::{PairContext, PairObject, log_pair},
+        pair::{PairContext, log_pair},
+        pair_object::{PairObject, SideObject},
         patch,
         status::{Next, Reason},
     },
@@ -147,10 +148,7 @@ impl PairContext<'_> {
 }
 
 /// Reads an object, and returns whether it is gone.
-fn is_gone<T: Clone + PartialEq>(
-    object: &PairObject<'_, T>,
-    cluster: &Arc<Connection>,
-) -> Result<bool> {
+fn is_gone<T: SideObject>(object: &PairObject<'_, T>, cluster: &Arc<Connection>) -> Result<bool> {
     match object.get() {
         Err(Error::NotFound(_)) => {
             // What said so may be another cluster by now.

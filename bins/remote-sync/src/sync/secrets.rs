@@ -21,7 +21,8 @@ use crate::{
         decide::SyncAction,
         memory::PairMemory,
         observed::Attempt,
-        pair::{PairContext, log_pair, odd},
+        pair::{PairContext, log_pair},
+        pair_object::odd,
         status::Next,
     },
 };
