@@ -4,16 +4,14 @@
 //! - TestReconcile's filter and TestBuildClusterAccessorConfigDefaultTransform,
 //!   TestConnectWithDefaultTransform: which clusters are connected is decided elsewhere, and a connection
 //!   has no cache whose objects could be transformed.
-//! - TestWatch's set of names: a watch is a thread that lives as long as its session; its requests for a
-//!   session are in `accessor`.
+//! - TestWatch's set of names: a watch is a thread that lives as long as its session.
+//! - TestConnect without a Secret, other servers, and servers that never answer: scenarios of the suite have them.
 
-mod accessor;
 mod identity;
-mod improvements;
 mod model;
 mod pure;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiclient::{error::Error, lock::lock, stop::Stop};
 use dev_apiserver::{Action, Options, Rule, Server};
@@ -131,4 +129,114 @@ fn config(server: &Server, user: &str) -> ClusterConfig {
 fn is_down(connection: &Connection) -> bool {
     let sentence = format!("the connection to cluster {} is down", connection.name());
     matches!(connection.client(), Err(Error::Unreachable(why)) if why == sentence)
+}
+
+/// TestHealthCheck: 401, 400, either after four failures, 200, and the failures counted.
+#[test]
+fn a_probes_answer_is_counted_and_told() {
+    for (code, before, connected, failures) in [
+        (401, 0, false, 1),
+        (400, 0, true, 1),
+        (400, 4, false, 5),
+        (401, 4, false, 5),
+        (200, 0, true, 0),
+    ] {
+        let mut bench = Bench::connected(quick());
+        bench.answer(400);
+        for _ in 0..before {
+            bench.probe();
+        }
+        bench.server.faults().clear();
+        if code != 200 {
+            bench.answer(code);
+        }
+        let (last, count) = (bench.schedule(), bench.probes());
+        bench.probe();
+        let now = bench.schedule();
+        assert_eq!(bench.probes(), count + 1, "{code}");
+        assert_eq!(bench.connection.is_connected(), connected, "{code} after {before}");
+        assert_eq!(now.failures, failures, "{code} after {before}");
+        assert!(now.last_probe > last.last_probe);
+        let label = if code == 200 { "success" } else { "error" };
+        let good = u8::from(code == 200);
+        let metrics = bench.metrics();
+        for line in [
+            format!("remote_sync_cluster_healthy{{remote=\"hub\"}} {good}\n"),
+            format!(
+                "remote_sync_cluster_probes_total{{remote=\"hub\",result=\"{label}\"}} {}\n",
+                before + 1
+            ),
+        ] {
+            assert!(metrics.contains(&line), "{line}{metrics}");
+        }
+    }
+}
+
+/// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.
+#[test]
+fn a_session_lasts_until_the_connection_ends() {
+    let mut bench = Bench::new(quick());
+    assert!(bench.connection.session().is_err(), "not connected");
+    bench.connection.offer(Ok(bench.config()));
+    bench.supervisor.run_once();
+    let first = bench.connection.session().unwrap();
+    assert_eq!(bench.connection.session().unwrap().number, first.number);
+    bench.answer(401);
+    bench.probe();
+    assert!(first.stop.raised());
+    bench.server.faults().clear();
+    std::thread::sleep(Duration::from_millis(2));
+    bench.supervisor.run_once();
+    let second = bench.connection.session().unwrap();
+    assert_eq!((second.number, second.stop.raised()), (first.number + 1, false));
+    assert!(second.client.text("/livez").is_ok());
+    assert!(first.client.text("/livez").is_err(), "nothing can begin on the one before");
+}
+
+#[test]
+fn new_credentials_are_used_without_a_new_connection() {
+    let mut bench = Bench::connected(quick());
+    let session = bench.connection.session().unwrap();
+    let (certificate, key) =
+        bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
+    let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
+    let identity = Some(kubeconfig::config::KeyPair { certificate, key });
+    let certified = ClusterConfig { auth: Auth::None, identity, ..bench.config() };
+    for new in [config(&bench.server, "rotated"), certified] {
+        let old = session.client.config();
+        bench.connection.offer(Ok(new.clone()));
+        bench.supervisor.run_once();
+        assert_eq!(session.client.config(), new);
+        let Auth::Token(old) = &old.auth else { panic!("no token") };
+        bench.server.revoke(old);
+        bench.probe();
+        assert_eq!(bench.connection.state().schedule.failures, 0);
+        assert_eq!(bench.connection.session().unwrap().number, session.number);
+        assert!(!session.stop.raised());
+    }
+    assert_eq!(bench.sessions(), (1, true));
+}
+
+#[test]
+fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
+    let mut bench = Bench::connected(quick());
+    for _ in 0..2 {
+        bench.connection.offer(Err(Error::BadConfig("half a file".into())));
+        bench.probe();
+    }
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
+    assert_eq!(bench.sessions(), (1, true));
+}
+
+#[test]
+fn a_secret_that_goes_ends_the_session_and_may_come_back() {
+    let mut bench = Bench::connected(ProbeTiming::default());
+    let session = bench.connection.session().unwrap();
+    bench.connection.offer(Err(Error::NotFound("it was deleted".into())));
+    assert_eq!(bench.supervisor.run_once(), 30 * SECOND);
+    assert!(is_down(&bench.connection) && session.stop.raised());
+    assert_eq!(bench.connection.error().as_deref(), Some("it was deleted"));
+    bench.connection.offer(Ok(bench.config()));
+    bench.supervisor.run_once();
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
 }

@@ -102,27 +102,6 @@ fn identity_that_fails_to_be_read_is_said_and_proves_nothing() {
     assert_eq!(bench.connection.session().unwrap().number, session.number);
 }
 
-/// Other requests postpone a probe, but not the look at which cluster it is.
-#[test]
-fn the_identity_is_read_in_each_interval_whatever_else_is_asked() {
-    let timing = ProbeTiming { interval: Duration::from_millis(100), ..quick() };
-    let mut bench = Bench::connected(timing);
-    let client = bench.connection.client().unwrap();
-    let reads = |bench: &Bench| {
-        let requests = bench.server.requests();
-        requests.iter().filter(|request| request.path.ends_with("/kube-system")).count()
-    };
-    let (before, started) = (reads(&bench), Instant::now());
-    for _ in 0..10 {
-        std::thread::sleep(Duration::from_millis(50));
-        client.text("/livez").unwrap();
-        bench.supervisor.run_once();
-    }
-    let most = started.elapsed().as_millis() as usize / 100 + 1;
-    let count = reads(&bench) - before;
-    assert!((3..=most).contains(&count), "{count} reads, at most {most}");
-}
-
 #[test]
 fn record_of_a_removed_remote_does_not_return() {
     let (records, stop) = (ClusterRecords::default(), Stop::default());
