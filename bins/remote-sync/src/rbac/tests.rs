@@ -65,32 +65,20 @@ fn track_target_changes_nothing_of_a_source_but_its_status() {
 
 #[test]
 fn uploaded_secrets_are_named_where_their_names_are_known() {
-    let names = |line: &str| {
+    let known = "-source-name-suffix=-x";
+    let unknown = "-source-name-suffix -{cluster} -remote-selector a -remote-kubeconfig /b";
+    let (create, read) = ("secrets: create", "secrets: get, update");
+    for (line, names, said) in [
+        (known, json!(["token-x"]), vec![create]),
+        ("-remote-selector a", json!(["token"]), vec![create, "secrets: list, watch"]),
+        (unknown, Value::Null, vec![read, create, "secrets: list, watch"]),
+    ] {
         let text = printed(&format!("-resource configmaps -target-secret-name token {line}"));
-        rule_for(&roles(&text)[0], "secrets")["resourceNames"].clone()
-    };
-    assert_eq!(names("-source-name-suffix=-x"), json!(["token-x"]));
-    assert_eq!(names("-remote-selector a"), json!(["token"]));
-    assert_eq!(names("-source-name-suffix -{cluster}"), Value::Null);
-    let registry = "-remote-selector a -remote-kubeconfig /b -source-name-suffix -{cluster}";
-    assert_eq!(names(registry), Value::Null);
-}
-
-#[test]
-fn rules_that_name_no_secret_are_said() {
-    let said = |line: &str| {
-        let text = printed(&format!("-resource configmaps {line}"));
+        assert_eq!(rule_for(&roles(&text)[0], "secrets")["resourceNames"], names, "{line}");
         let lines = text.lines().filter_map(|line| line.strip_prefix("# "));
-        let rules = lines.map(|line| line.rsplit_once(": ").unwrap().0.to_owned());
-        rules.collect::<Vec<_>>()
-    };
-    let (all, create, read) = ("*: list", "secrets: create", "secrets: list, watch");
-    let named = "-target-secret-name token";
-    assert_eq!(said(""), Vec::<String>::new());
-    assert_eq!(said("-namespace-policy empty"), [all]);
-    assert_eq!(said(named), [create]);
-    let unknown = format!("{named} -source-name-suffix -{{cluster}} -remote-selector a");
-    assert_eq!(said(&unknown), ["secrets: get, update", create, read]);
+        let rules: Vec<_> = lines.map(|line| line.rsplit_once(": ").unwrap().0).collect();
+        assert_eq!(rules, said, "rules that name no Secret say so: {line}");
+    }
 }
 
 #[test]

@@ -115,13 +115,6 @@ fn documents_are_kept_once_and_the_oldest_make_room() {
 }
 
 #[test]
-fn a_large_document_is_not_kept() {
-    let store = new_store();
-    store.keep_document("ns/x", &Cached { large: true, ..known(1, 5, 0) }, &json!({"a": 1}));
-    assert_eq!(store.take_document("ns/x", 5), None);
-}
-
-#[test]
 fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     let store = new_store();
     store.put("ns/x", Seen::Whole(known(1, 5, 0))).unwrap();
@@ -150,20 +143,4 @@ fn there_are_no_more_rows_than_there_is_room_for() {
     assert_eq!(store.put("ns/a", Seen::Whole(known(1, 2, 1))), Ok(true), "what is there goes on");
     assert!(store.removed("ns/a", (uid(1), 3)));
     assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Ok(true));
-}
-
-#[test]
-fn what_is_gone_makes_room_after_there_was_too_much() {
-    let store = ObjectStore::new(&Arc::default(), 4);
-    for name in ["ns/a", "ns/b", "ns/c", "ns/d"] {
-        assert_eq!(store.put(name, Seen::Whole(known(1, 1, 0))), Ok(true));
-    }
-    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Err(Full));
-    assert_eq!(store.clear(), ["ns/a", "ns/b", "ns/c", "ns/d"].map(ObjectKey::from));
-    assert!(store.len() == 0 && !store.is_complete(1));
-    store.begin_list(false);
-    for name in ["ns/b", "ns/c", "ns/d", "ns/e"] {
-        assert_eq!(store.put(name, Seen::Whole(known(1, 1, 0))), Ok(true));
-    }
-    assert!(finish_list(&store, 1).is_empty() && store.is_complete(1));
 }

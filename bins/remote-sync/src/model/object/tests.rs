@@ -205,19 +205,6 @@ fn content_is_all_that_is_neither_metadata_nor_status() {
 }
 
 #[test]
-fn an_empty_field_is_not_an_absent_one() {
-    let spec = |spec: Value| json!({"spec": spec});
-    let absent = spec(json!({"volume": {}}));
-    for field in [json!({}), json!([]), json!(null), json!(""), json!(0), json!(false)] {
-        let there = spec(json!({"volume": {"emptyDir": field}}));
-        assert!(!contents(&absent, &there), "{there}");
-    }
-    assert!(!contents(&json!({"spec": {}}), &json!({})));
-    assert!(!contents(&json!({"spec": null}), &json!({})));
-    assert!(contents(&spec(json!({"a": 1.0, "b": 2})), &spec(json!({"b": 2, "a": 1}))));
-}
-
-#[test]
 fn no_status_is_an_empty_one() {
     let reader = reader();
     let digest = |more: &Value| reader.target(&object(more)).unwrap().value.state.status;

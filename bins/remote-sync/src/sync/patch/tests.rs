@@ -145,16 +145,6 @@ fn what_the_source_was_given_goes_and_nothing_else() {
 }
 
 #[test]
-fn every_guard_holds_off_another_object_of_the_name() {
-    let reader = reader();
-    let (before, other) = (source(&json!({})), budget("web-rs", TARGET, &json!({}), &json!({})));
-    let known = reader.source(&before).unwrap();
-    for patch in [add_finalizer(&known, FINALIZER), status(&known, &json!({"a": 1}))] {
-        assert!(patched(&before, &patch).is_ok() && patched(&other, &patch).is_err());
-    }
-}
-
-#[test]
 fn a_status_is_replaced_as_a_whole() {
     let reader = reader();
     let mut before = source(&json!({}));

@@ -3,41 +3,45 @@
 use super::*;
 use crate::model::digest;
 
+/// A target with this mark, whose content differs.
+fn marked(mark: Option<CopyOf>, accepted: bool) -> World {
+    let mut world = in_step();
+    (world.target().copy_of, world.target().state.content) = (mark, 9);
+    world.observed.source_marks = marks(true, accepted);
+    world
+}
+
+/// The cluster does not show which one it is.
+fn unidentified(world: &mut World) {
+    (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
+}
+
 #[test]
 fn a_target_follows_its_own_source_only() {
     let conflict = SyncAction::Done(Some(Reason::OtherSource));
     let unproven = SyncAction::Done(Some(Reason::Unidentified));
-    let update = CONTENT;
-    let of = |cluster: u64, place: u64, source: u8| crate::model::object::CopyOf {
-        cluster,
-        uid: uid(source),
-        place,
-    };
+    let of = |cluster: u64, place: u64, source: u8| CopyOf { cluster, uid: uid(source), place };
     for (mark, accepted, expected) in [
         (None, false, SyncAction::Done(Some(Reason::NotOurs))),
-        (Some(of(0xa0, PLACE, 1)), false, update),
+        (Some(of(0xa0, PLACE, 1)), false, CONTENT),
         // The source was recreated.
-        (Some(of(0xa0, PLACE, 9)), false, update),
+        (Some(of(0xa0, PLACE, 9)), false, CONTENT),
         // Another cluster's object with the same uid.
         (Some(of(0xa5, PLACE, 1)), false, conflict),
-        (Some(of(0xa5, PLACE, 1)), true, update),
+        (Some(of(0xa5, PLACE, 1)), true, CONTENT),
         (Some(of(0xa5, PLACE, 9)), false, conflict),
         // An earlier version's mark needs the very source.
-        (Some(of(0xb1, PLACE, 1)), false, update),
-        (Some(of(0xb1, 1, 1)), false, update),
+        (Some(of(0xb1, PLACE, 1)), false, CONTENT),
+        (Some(of(0xb1, 1, 1)), false, CONTENT),
         (Some(of(0xb1, PLACE, 9)), false, unproven),
         (Some(of(0xb1, 1, 9)), false, conflict),
-        (Some(of(0xa5, PLACE, 9)), true, update),
+        (Some(of(0xa5, PLACE, 9)), true, CONTENT),
         (Some(of(0xa5, 1, 9)), true, conflict),
         // Its label changed: it was another instance's.
-        (Some(of(0xa0, 1, 1)), false, update),
+        (Some(of(0xa0, 1, 1)), false, CONTENT),
         (Some(of(0xa0, 1, 9)), false, conflict),
     ] {
-        let mut world = in_step();
-        let value = &mut world.observed.target.as_mut().unwrap().value;
-        (value.copy_of, value.state.content) = (mark.clone(), 9);
-        world.observed.source_marks = marks(true, accepted);
-        assert_eq!(first(&world), expected, "{mark:?} {accepted}");
+        assert_eq!(first(&marked(mark.clone(), accepted)), expected, "{mark:?} {accepted}");
     }
 }
 
@@ -50,7 +54,7 @@ fn a_copy_does_not_go_back_to_where_it_came_from() {
         (uid(7), SyncAction::Done(None)),
     ] {
         let mut world = in_step();
-        world.observed.source.as_mut().unwrap().value.copied_from = Some(origin);
+        world.source().copied_from = Some(origin);
         assert_eq!(first(&world), expected);
     }
 }
@@ -60,7 +64,7 @@ fn nobodys_copy_is_marked_or_left_alone() {
     let conflict = SyncAction::Done(Some(Reason::NotOurs));
     let world = |content, policy, claims: bool| {
         let mut world = left_by_upstream();
-        world.observed.source.as_mut().unwrap().value.state.content = content;
+        world.source().state.content = content;
         world.rules.adopt = policy;
         if !claims {
             world.observed.source = Some(source(state(content, 1, 1)));
@@ -80,7 +84,7 @@ fn nobodys_copy_is_marked_or_left_alone() {
     ] {
         assert_eq!(first(&world(content, policy, claims)), expected, "{content} {policy:?}");
         let mut ends = world(content, policy, claims);
-        ends.observed.source = ends.observed.source.map(terminating);
+        ends.source().state.terminating = true;
         let passes = ends.run().concat();
         let adopts = content == 1 && claims;
         assert_eq!(passes.contains(&SyncAction::DeleteTarget), adopts, "{passes:?}");
@@ -94,7 +98,7 @@ fn a_takeover_marks_and_writes_no_content() {
     let mut world = left_by_upstream();
     assert_eq!(world.run(), [[MARK]]);
     let mut edited = left_by_upstream();
-    edited.observed.target.as_mut().unwrap().value.state.content = 9;
+    edited.target().state.content = 9;
     let conflict = Some(Some(Reason::NotOurs));
     assert_eq!(edited.attempt(usize::MAX), (vec![], conflict));
 }
@@ -102,11 +106,8 @@ fn a_takeover_marks_and_writes_no_content() {
 #[test]
 fn a_cluster_without_identity_keeps_only_its_very_objects() {
     let world = |cluster, uid| {
-        let mut world = in_step();
-        (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
-        let copy = crate::model::object::CopyOf { cluster, uid, ..copy() };
-        world.observed.target.as_mut().unwrap().value.copy_of = Some(copy);
-        world.observed.target.as_mut().unwrap().value.state.content = 9;
+        let mut world = marked(Some(CopyOf { cluster, uid, ..copy() }), false);
+        unidentified(&mut world);
         world
     };
     let unproven = SyncAction::Done(Some(Reason::Unidentified));
@@ -129,22 +130,21 @@ fn a_cluster_without_identity_keeps_only_its_very_objects() {
 #[test]
 fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
     let ours = copy();
-    let of = |cluster, place| crate::model::object::CopyOf { cluster, place, ..copy() };
+    let of = |cluster, place| CopyOf { cluster, place, ..copy() };
     for (mark, accepted) in [
         (of(0xb0, PLACE), false),
         (of(0xb1, PLACE), false),
         (of(0xa5, PLACE), true),
         (of(0xa0, 1), false),
     ] {
-        let mut world = in_step();
-        world.observed.target.as_mut().unwrap().value.copy_of = Some(mark.clone());
-        world.observed.source_marks = marks(true, accepted);
+        let mut world = marked(Some(mark.clone()), accepted);
+        world.target().state.content = 1;
         assert_eq!(world.run(), [[MARK]], "{mark:?}");
-        assert_eq!(world.observed.target.unwrap().value.copy_of.as_ref(), Some(&ours));
+        assert_eq!(world.target().copy_of.as_ref(), Some(&ours));
     }
     let mut unknown = in_step();
-    (unknown.observed.source_cluster, unknown.observed.source_marks) = (None, marks(false, false));
-    unknown.observed.target.as_mut().unwrap().value.copy_of = Some(of(0xb0, PLACE));
+    unidentified(&mut unknown);
+    unknown.target().copy_of = Some(of(0xb0, PLACE));
     assert_eq!(first(&unknown), SyncAction::Done(None), "its cluster is still unknown");
 }
 
@@ -167,7 +167,7 @@ fn a_confirmed_orphan_goes_after_proof_and_judgement() {
 #[test]
 fn an_existing_source_that_no_list_has_is_not_lost() {
     let mut world = orphan();
-    world.unlisted = Some(published(source(state(1, 1, 1))));
+    world.unlisted = in_step().observed.source;
     let (steps, status) = world.attempt(usize::MAX);
     assert_eq!((steps, status), (vec![SyncAction::ConfirmGone], Some(None)));
 }
@@ -189,7 +189,7 @@ fn an_orphan_that_is_kept_stays_unchanged() {
     world.rules.keeps_orphans = true;
     let kept = Some(Reason::OrphanKept);
     assert_eq!(world.attempt(usize::MAX), (vec![SyncAction::ConfirmGone], Some(kept)));
-    world.observed.source = Some(published(source(state(1, 1, 1))));
+    world.observed.source = in_step().observed.source;
     assert_eq!(first(&world), SyncAction::Done(None), "it has a source again");
 }
 
@@ -197,10 +197,10 @@ fn an_orphan_that_is_kept_stays_unchanged() {
 fn an_orphan_of_an_unknown_or_another_cluster_stays() {
     let nothing = SyncAction::Done(None);
     let mut world = orphan();
-    (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
+    unidentified(&mut world);
     assert_eq!(first(&world), nothing);
     let mut world = orphan();
-    world.observed.target.as_mut().unwrap().value.copy_of.as_mut().unwrap().cluster = 0xa5;
+    world.target().copy_of = Some(CopyOf { cluster: 0xa5, ..copy() });
     for accepted in [false, true] {
         world.observed.source_marks = marks(true, accepted);
         assert_eq!(first(&world), nothing, "also when it is accepted");

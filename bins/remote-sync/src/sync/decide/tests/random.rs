@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::{super::*, ObjectState, world::*};
 use crate::{
-    model::object::TargetObject,
+    model::object::{CopyOf, TargetObject},
     settings::{AdoptPolicy, Track},
 };
 
@@ -107,9 +107,9 @@ fn random_source(rng: &mut Rng) -> Cached<SourceObject> {
 
 fn random_target(rng: &mut Rng) -> Cached<TargetObject> {
     let mut target = target(random_state(rng));
-    let foreign = crate::model::object::CopyOf { cluster: 0xa5, ..copy() };
-    let elsewhere = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
-    let unidentified = crate::model::object::CopyOf { cluster: 0xb0, ..copy() };
+    let foreign = CopyOf { cluster: 0xa5, ..copy() };
+    let elsewhere = CopyOf { place: 1, uid: uid(6), ..copy() };
+    let unidentified = CopyOf { cluster: 0xb0, ..copy() };
     let others = [foreign, elsewhere, unidentified].map(Some);
     let marks = [&[None, Some(copy()), Some(copy())], &others[..]].concat();
     target.value.copy_of = one(rng, &marks);

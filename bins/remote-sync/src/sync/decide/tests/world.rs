@@ -5,7 +5,7 @@ use crate::{
     model::{
         annotations::Uid,
         known_clusters::SourceMarks,
-        object::{CopyOf, Generations, ObjectState, TargetObject},
+        object::{CopyOf, Generations, ObjectState, SourceObject, TargetObject},
     },
     settings::{AdoptPolicy, Track},
 };
@@ -136,6 +136,14 @@ impl World {
             refused: Vec::new(),
             made: 0x10,
         }
+    }
+
+    pub(super) fn source(&mut self) -> &mut SourceObject {
+        &mut self.observed.source.as_mut().unwrap().value
+    }
+
+    pub(super) fn target(&mut self) -> &mut TargetObject {
+        &mut self.observed.target.as_mut().unwrap().value
     }
 
     /// One attempt: its actions, at most `most` of them, and the pair's status.

@@ -170,17 +170,3 @@ fn what_was_written_reads_as_equal() {
         assert_eq!(copy.place, reader.place("team", "web-rs", FINALIZER));
     }
 }
-
-#[test]
-fn a_mark_says_whose_copy_it_is() {
-    let (reader, from) = (reader(), full_source());
-    let before = target(&json!({"labels": {"a": "1", "mine": "1"}, "annotations": {"note": "x"}}));
-    let after = updated(&from, &before, false);
-    let copy = reader.target(&after).unwrap().value.copy_of.unwrap();
-    assert_eq!(copy.place, reader.place("team", "web-rs", FINALIZER));
-    assert_eq!(after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|note");
-    assert_eq!(
-        (&after["metadata"]["labels"], &after["spec"]),
-        (&before["metadata"]["labels"], &before["spec"])
-    );
-}
