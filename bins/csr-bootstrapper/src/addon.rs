@@ -19,8 +19,10 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
-    next_attempt::NextAttempt, state::HubSession,
+    agent::{Agent, HubSession},
+    certificate::store::RequestStore,
+    managedcluster::accepted,
+    next_attempt::NextAttempt,
 };
 
 /// The readable add-ons, by name.

@@ -28,8 +28,8 @@ use kubeconfig::Hub;
 use log::Level::{self, Info, Warn};
 use serde_json::Value;
 
-pub(crate) use self::csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT};
 use self::{
+    csr::{CertificateRequest, CsrTemplate},
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     validate::{Need, NeedReason, Validation},

@@ -21,7 +21,6 @@ mod next_attempt;
 mod report;
 mod run;
 mod settings;
-mod state;
 
 use std::{env, process::ExitCode, sync::Arc};
 

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::secret::{SecretContext, TOKEN};
 use crate::{
     certificate::{
-        Certificate, CertificateContext, CertificateRequest, CsrTemplate, Io,
-        KUBE_API_SERVER_CLIENT, Requester,
+        Certificate, CertificateContext, Io, Requester,
+        csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT},
         store::{value, values_of},
         validate::{
             OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,

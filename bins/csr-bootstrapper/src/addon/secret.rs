@@ -27,7 +27,7 @@ use super::{
     token::TokenDriver,
 };
 use crate::{
-    agent::Agent,
+    agent::{Agent, HubSession},
     certificate::{
         Certificate,
         csr::{CertificateRequest, CsrTemplate},
@@ -37,7 +37,6 @@ use crate::{
     digest::sha256,
     identity::{AGENT_NAME, CLUSTER_NAME, said},
     next_attempt::NextAttempt,
-    state::HubSession,
 };
 
 /// Types of the conditions about a credential (ocm `pkg/registration/register/csr/csr.go`, `register/token/token.go`).

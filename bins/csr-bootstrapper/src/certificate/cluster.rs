@@ -15,18 +15,18 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    CertificateRequest, Io, Requester,
+    Io, Requester,
+    csr::CertificateRequest,
     csrs::CsrClient,
     manager::CertificateManager,
     store::{self, SecretValues, has_changed, value},
     validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::hub_client,
+    agent::{HubSession, hub_client},
     clocks::Clocks,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
-    state::HubSession,
 };
 
 /// Key of the selected one of several hubs, next to the request.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, next_attempt::NextAttempt,
-    state::CredentialState,
+    report::CredentialState,
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);

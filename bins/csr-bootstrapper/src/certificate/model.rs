@@ -23,7 +23,9 @@ use explorer::{Explored, Model, Step, explore};
 use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
-use super::{Certificate, CertificateContext, CertificateRequest, authority, validate::Validation};
+use super::{
+    Certificate, CertificateContext, authority, csr::CertificateRequest, validate::Validation,
+};
 use crate::identity::AgentNames;
 
 /// What is tried, and the rules that are put to the test.

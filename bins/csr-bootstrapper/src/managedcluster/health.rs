@@ -41,24 +41,16 @@ impl ApiServerHealth {
 
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
-    health: ApiServerHealth,
+    pub(super) health: ApiServerHealth,
     failing_since: Option<Instant>,
     /// Status code of the last answer; 0 stands for none.
     code: u16,
     probed: Option<Instant>,
-    version: Option<String>,
+    /// `gitVersion`, once the spoke has answered with it.
+    pub(super) version: Option<String>,
 }
 
 impl Probes {
-    pub(crate) fn health(&self) -> &ApiServerHealth {
-        &self.health
-    }
-
-    /// `gitVersion`, once the spoke has answered with it.
-    pub(crate) fn version(&self) -> Option<&str> {
-        self.version.as_deref()
-    }
-
     /// The time of the next probe, after `now` if it is not due: each `period`, sooner while the spoke fails.
     pub(crate) fn due(&self, period: Duration, now: Instant) -> Instant {
         let wait = self.failing_since.map_or(period, |_| period.min(RETRY_INTERVAL));
@@ -147,7 +139,7 @@ mod tests {
             (120, 500, "", failing("500, ")),
         ] {
             probes.record(code, text, start + seconds(second));
-            assert_eq!(*probes.health(), expected, "{second}");
+            assert_eq!(probes.health, expected, "{second}");
         }
     }
 

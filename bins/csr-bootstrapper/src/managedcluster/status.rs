@@ -25,12 +25,11 @@ use super::{
     wanted_by,
 };
 use crate::{
-    agent::Agent,
+    agent::{Agent, HubSession},
     capacity::Capacity,
     claim,
     conditions::{Condition, changed},
     managed_namespace::ManagedNamespaces,
-    state::HubSession,
 };
 
 const JOINED: &str = "ManagedClusterJoined";
@@ -125,14 +124,14 @@ impl<'a> StatusController<'a> {
 
     /// The change of the status, which is written whole so that no part waits for another one's pace.
     fn status(&mut self, cluster: &Value) -> Map<String, Value> {
-        let is_well = *self.probes.health() == ApiServerHealth::Ok;
+        let is_well = self.probes.health == ApiServerHealth::Ok;
         let claims = if is_well { self.claims() } else { None };
         self.add_up_nodes();
         let rotated = self.agent.read(|state| state.rotated.clone());
         let now = SystemTime::now();
         let spoke = SpokeStatus {
-            health: self.probes.health(),
-            version: self.probes.version(),
+            health: &self.probes.health,
+            version: self.probes.version.as_deref(),
             rotated: rotated.as_ref(),
             claims: claims.as_deref(),
             capacity: self.capacity.1.as_ref().filter(|_| is_well),

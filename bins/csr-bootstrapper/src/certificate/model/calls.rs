@@ -9,7 +9,7 @@ use super::{
     world::{Credential, Csr, CsrState, Pending, World},
 };
 use crate::{
-    certificate::{CertificateRequest, Io, Requester},
+    certificate::{Io, Requester, csr::CertificateRequest},
     clocks::Clocks,
 };
 

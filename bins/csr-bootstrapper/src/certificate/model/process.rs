@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, Certificate, CertificateContext, CertificateRequest, Requester,
+        self, Certificate, CertificateContext, Requester,
+        csr::CertificateRequest,
         validate::{self, Validation},
     },
     clocks::Clocks,
