@@ -76,11 +76,12 @@ const HALT: Duration = Duration::from_secs(60);
 const TOO_MANY: &str = "Stop creating csr since there are too many csr created already on hub";
 const NOT_CREATED: &str = "Failed to create CSR";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Requester {
-    /// The agent's own identity; the hub approves it without a human.
-    Agent,
-    Bootstrap,
+/// Who requests, and at which hub.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Requester {
+    /// The agent's own identity, which the hub approves without a human; or else the bootstrap identity.
+    pub(crate) is_agent: bool,
+    pub(crate) hub: Hub,
 }
 
 /// What is known at one moment, and the clusters.
@@ -92,7 +93,7 @@ pub(crate) struct CertificateContext<'a> {
     pub(crate) validation: &'a Validation,
     /// `tls.key` of the Secret.
     pub(crate) key: Option<&'a [u8]>,
-    pub(crate) requester: Option<(Requester, &'a Hub)>,
+    pub(crate) requester: Option<&'a Requester>,
     pub(crate) template: &'a CsrTemplate,
     /// The agent's own user.
     pub(crate) agent: &'a str,
@@ -110,7 +111,9 @@ impl CertificateContext<'_> {
     /// bootstrap identity.
     fn approve(&self, name: &str) -> String {
         match self.requester {
-            Some((Requester::Bootstrap, _)) => format!(": kubectl certificate approve {name}"),
+            Some(requester) if !requester.is_agent => {
+                format!(": kubectl certificate approve {name}")
+            }
             _ => String::new(),
         }
     }
@@ -123,7 +126,7 @@ pub(crate) struct Certificate {
     pub(crate) request: Option<String>,
     /// It ended without a certificate: the next one needs a key of its own.
     ended: bool,
-    requester: Option<(Requester, Hub)>,
+    requester: Option<Requester>,
     /// That hub has room for one more CSR.
     counted: bool,
     /// This process has seen its CSR there.
@@ -199,16 +202,16 @@ impl Certificate {
 
     /// Nothing seen by one requester counts for another one, or on another hub. A rest lasts for both requesters: where
     /// the hub refuses the agent now and then, they alternate.
-    fn see_requester(&mut self, requester: Option<(Requester, &Hub)>) {
-        let Some((requester, hub)) = requester else { return };
-        let known = self.requester.as_ref();
-        if known.is_none_or(|(_, known)| known != hub) {
-            self.pacing.end_rest();
-        } else if known.is_some_and(|(known, _)| *known == requester) {
+    fn see_requester(&mut self, requester: Option<&Requester>) {
+        let Some(requester) = requester else { return };
+        let known = self.requester.replace(requester.clone());
+        if known.as_ref() == Some(requester) {
             return;
         }
         (self.counted, self.posted) = (false, false);
-        self.requester = Some((requester, hub.clone()));
+        if known.is_none_or(|known| known.hub != requester.hub) {
+            self.pacing.end_rest();
+        }
     }
 
     /// Deletes the stored request once its certificate is saved.
@@ -247,7 +250,7 @@ impl Certificate {
         context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
         let CertificateContext { now, template, agent, requester, .. } = *context;
-        let Some((requester, _)) = requester else { return Ok(now + MAX_BACKOFF) };
+        let Some(requester) = requester else { return Ok(now + MAX_BACKOFF) };
         if let Some(until) = self.pacing.resting(now) {
             return Ok(until);
         }
@@ -256,7 +259,7 @@ impl Certificate {
         let Some(request) = stored.filter(is_open) else { return self.begin(why, context) };
         let Some(csr) = context.io.csr(&request.name)? else { return self.post(&request, context) };
         self.posted = true;
-        let (by_agent, clocks) = (requester == Requester::Agent, context.io.clocks());
+        let (by_agent, clocks) = (requester.is_agent, context.io.clocks());
         let judge = Judge { request: &request, template, agent, by_agent, clocks };
         match evaluate(&csr, &judge) {
             Ok(CsrStatus::Issued(pem)) => self.save(why, (&request, &pem), context),
@@ -426,15 +429,13 @@ mod tests {
     fn rest_lasts_until_another_hub_whoever_requests() {
         let (here, there) = (hub(), Hub { server: "https://other.example".into(), ..hub() });
         let (mut certificate, now) = (Certificate::default(), Instant::now());
-        certificate.see_requester(Some((Requester::Agent, &here)));
+        certificate.see_requester(Some(&Requester { is_agent: true, hub: here.clone() }));
         certificate.pacing.ended(MAX_BACKOFF, now, 0.0);
-        for (requester, hub, rests) in [
-            (Requester::Bootstrap, &here, true),
-            (Requester::Agent, &here, true),
-            (Requester::Agent, &there, false),
-        ] {
+        for (is_agent, hub, rests) in
+            [(false, here.clone(), true), (true, here, true), (true, there, false)]
+        {
             certificate.posted = true;
-            certificate.see_requester(Some((requester, hub)));
+            certificate.see_requester(Some(&Requester { is_agent, hub }));
             assert_eq!(
                 (certificate.pacing.resting(now).is_some(), certificate.posted),
                 (rests, false)

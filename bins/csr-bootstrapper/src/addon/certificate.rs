@@ -48,7 +48,7 @@ pub(super) fn sync(
         need: &need,
         validation: &validation,
         key: data.get("tls.key").map(|key| key.as_slice()),
-        requester: Some((Requester::Agent, &session.hub)),
+        requester: Some(&Requester { is_agent: true, hub: session.hub.clone() }),
         template: &template,
         agent: &session.names.user(),
         now,

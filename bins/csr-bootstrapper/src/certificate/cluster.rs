@@ -15,7 +15,7 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    Io, Requester,
+    Io,
     csr::CertificateRequest,
     csrs::CsrClient,
     manager::CertificateManager,
@@ -126,8 +126,7 @@ impl CertificateManager<'_> {
     /// Opens a client for the bootstrap identity while that requests a certificate, and closes it once none is needed.
     pub(super) fn connect_bootstrap(&self, need: &Need) -> Result<()> {
         let agent = self.agent;
-        let is_requester = matches!(self.requester, Some((Requester::Bootstrap, _)));
-        let is_needed = is_requester && matches!(need, Need::Certificate(_));
+        let is_needed = self.is_bootstrapping() && matches!(need, Need::Certificate(_));
         let wanted = self.bootstrap.as_ref().filter(|_| is_needed).map(|it| &it.config);
         let open = agent.read(|state| state.requester.clone());
         // Another config may lead to another hub: nothing observed with the last one counts.
@@ -146,11 +145,14 @@ impl CertificateManager<'_> {
         Ok(())
     }
 
+    fn is_bootstrapping(&self) -> bool {
+        self.requester.as_ref().is_some_and(|requester| !requester.is_agent)
+    }
+
     fn csrs(&self) -> Result<Arc<CsrClient>> {
-        let csrs = match self.requester {
-            Some((Requester::Agent, _)) => self.agent.session().map(|it| it.csrs.clone()),
-            Some((Requester::Bootstrap, _)) => self.agent.read(|state| state.requester.clone()),
-            None => None,
+        let csrs = match self.is_bootstrapping() {
+            true => self.agent.read(|state| state.requester.clone()),
+            false => self.agent.session().map(|it| it.csrs.clone()),
         };
         csrs.ok_or_else(|| Error::bad_config("no identity to use at the hub"))
     }
@@ -249,7 +251,7 @@ impl Io for CertificateManager<'_> {
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
         let csrs = self.csrs()?;
         let is_due = self.introduce_at.is_none_or(|at| Instant::now() >= at);
-        if matches!(self.requester, Some((Requester::Bootstrap, _))) && is_due {
+        if self.is_bootstrapping() && is_due {
             self.introduce(&csrs.client)?;
         }
         csrs.get(name)
@@ -271,8 +273,8 @@ impl Io for CertificateManager<'_> {
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
             values.insert(key.to_owned(), value(&**name));
         }
-        if let Some((_, hub)) = &self.requester {
-            values.insert("kubeconfig".to_owned(), value(hub.kubeconfig()));
+        if let Some(requester) = &self.requester {
+            values.insert("kubeconfig".to_owned(), value(requester.hub.kubeconfig()));
         }
         let written = self.write_credential(&values);
         self.report_refusal(written)

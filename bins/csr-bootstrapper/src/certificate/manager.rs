@@ -31,8 +31,7 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) store: RequestStore,
     certificate: Certificate,
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
-    /// Who requests now, and at which hub.
-    pub(super) requester: Option<(Requester, Hub)>,
+    pub(super) requester: Option<Requester>,
     /// Why the last write of a Secret was refused.
     pub(super) refusal: Option<(String, Instant)>,
     /// When the hub has to have the ManagedCluster, while bootstrapping.
@@ -109,15 +108,14 @@ impl<'a> CertificateManager<'a> {
         refused.is_some_and(|refused| refused.last >= refused.since + self.patience)
     }
 
-    fn requester(&self, is_refused: bool) -> Option<(Requester, Hub)> {
+    fn requester(&self, is_refused: bool) -> Option<Requester> {
         let Self { agent, bootstrap, .. } = self;
         let session = agent.session().filter(|session| {
             let end = session.client.certificate_expiry();
             !is_refused && end.is_some_and(|end| !agent.clocks().are_past(end))
         });
         let accepting = session.as_ref().map(|session| &session.hub);
-        let requester = requester(accepting, bootstrap.as_ref().map(|it| &it.hub));
-        requester.map(|(requester, hub)| (requester, hub.clone()))
+        requester(accepting, bootstrap.as_ref().map(|it| &it.hub))
     }
 
     fn sync(&mut self, need: Need, data: &Data, validation: &Validation) -> Result<Instant> {
@@ -132,7 +130,7 @@ impl<'a> CertificateManager<'a> {
             need: &need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
-            requester: requester.as_ref().map(|(requester, hub)| (*requester, hub)),
+            requester: requester.as_ref(),
             template: &template,
             agent: &user,
             now: Instant::now(),
@@ -188,16 +186,10 @@ impl<'a> CertificateManager<'a> {
 /// The requester of the next certificate, and its hub: the bootstrap kubeconfig's if there is one, because the
 /// certificate is saved next to a kubeconfig for that. The agent requests only where `accepting`, the hub that accepts
 /// its certificate, is the same.
-pub(super) fn requester<'a>(
-    accepting: Option<&'a Hub>,
-    bootstrap: Option<&'a Hub>,
-) -> Option<(Requester, &'a Hub)> {
+pub(super) fn requester(accepting: Option<&Hub>, bootstrap: Option<&Hub>) -> Option<Requester> {
     let is_same = |hub: &Hub| bootstrap.is_none_or(|to| hub.differs_from(to).is_none());
-    let requester = match accepting.is_some_and(is_same) {
-        true => Requester::Agent,
-        false => Requester::Bootstrap,
-    };
-    Some((requester, bootstrap.or(accepting)?))
+    let (is_agent, hub) = (accepting.is_some_and(is_same), bootstrap.or(accepting)?.clone());
+    Some(Requester { is_agent, hub })
 }
 
 #[cfg(test)]
@@ -212,12 +204,13 @@ mod tests {
         let there = Hub { server: "https://other.example:6443".into(), ..hub() };
         for (accepting, bootstrap, expected) in [
             (None, None, None),
-            (Some(&here), None, Some((Requester::Agent, &here))),
-            (Some(&here), Some(&same), Some((Requester::Agent, &same))),
-            (Some(&here), Some(&there), Some((Requester::Bootstrap, &there))),
-            (None, Some(&there), Some((Requester::Bootstrap, &there))),
+            (Some(&here), None, Some((true, &here))),
+            (Some(&here), Some(&same), Some((true, &same))),
+            (Some(&here), Some(&there), Some((false, &there))),
+            (None, Some(&there), Some((false, &there))),
         ] {
-            assert_eq!(requester(accepting, bootstrap), expected);
+            let found = requester(accepting, bootstrap);
+            assert_eq!(found.as_ref().map(|it| (it.is_agent, &it.hub)), expected);
         }
     }
 }

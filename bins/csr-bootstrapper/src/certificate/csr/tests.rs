@@ -5,8 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use apiclient::{certificate, resource::valid_name};
-use kubeconfig::check_pair;
+use apiclient::resource::valid_name;
 
 use self::authority::*;
 use super::*;
@@ -143,24 +142,4 @@ fn a_stored_request_comes_back_whole_and_for_the_same_names() {
         // The Secret has the other names, the request does not.
         assert!(CertificateRequest::of_secret(&kept(&request, &other), &other).is_none());
     }
-}
-
-#[test]
-fn openssl_verifies_the_endpoints_own_certificate() {
-    let (certificate, key) = self_signed().unwrap();
-    let pem = to_pem("CERTIFICATE", &certificate);
-    assert!(check_pair(pem.as_bytes(), to_pem(KEY, &key).as_bytes()).is_ok());
-    let chain = certificate::chain(pem.as_bytes()).unwrap();
-    assert!(chain[0].not_before < now() && now() < chain[0].not_after);
-    let directory = std::env::temp_dir().join(format!("own-{}.pem", std::process::id()));
-    std::fs::write(&directory, &pem).unwrap();
-    let path = directory.to_str().unwrap().to_owned();
-    let verified = openssl(&["verify", "-check_ss_sig", "-CAfile", &path], &pem);
-    std::fs::remove_file(directory).unwrap();
-    let Some(verified) = verified else { return };
-    assert!(verified.contains("OK"), "{verified}");
-    let text = openssl(&["x509", "-noout", "-text", "-subject"], &pem).unwrap();
-    assert!(text.contains("DNS:localhost") && text.contains("Version: 3"), "{text}");
-    let (other, _) = self_signed().unwrap();
-    assert_ne!(other, certificate, "a key of its own each time");
 }

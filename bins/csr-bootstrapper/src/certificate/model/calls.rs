@@ -9,7 +9,7 @@ use super::{
     world::{Credential, Csr, CsrState, Pending, World},
 };
 use crate::{
-    certificate::{Io, Requester, csr::CertificateRequest},
+    certificate::{Io, csr::CertificateRequest},
     clocks::Clocks,
 };
 
@@ -30,7 +30,7 @@ pub(super) enum Fault {
 pub(super) struct Calls<'a> {
     pub(super) model: &'a Registration,
     pub(super) world: &'a mut World,
-    pub(super) requester: Requester,
+    pub(super) by_agent: bool,
     /// The call that goes wrong, and how.
     pub(super) fault: Option<(usize, Fault)>,
     pub(super) names: Vec<&'static str>,
@@ -64,10 +64,6 @@ impl Calls<'_> {
         }
     }
 
-    fn by_agent(&self) -> bool {
-        self.requester == Requester::Agent
-    }
-
     fn names(&self) -> u8 {
         self.world.process.as_ref().unwrap().names
     }
@@ -92,7 +88,7 @@ impl Calls<'_> {
             return Ok(Err(Error::Conflict("another one".into())));
         }
         if let Some(given_up) = there {
-            let by_agent = self.by_agent();
+            let by_agent = self.by_agent;
             self.world.give_up(given_up.key, by_agent)?;
         }
         self.world.pending = key.map(|key| {
@@ -105,7 +101,7 @@ impl Calls<'_> {
 
     /// The request has ended without a certificate.
     pub(super) fn give_up_stored(&mut self) {
-        let (stored, by_agent) = (self.world.process.as_ref().unwrap().stored, self.by_agent());
+        let (stored, by_agent) = (self.world.process.as_ref().unwrap().stored, self.by_agent);
         let given_up = stored.map_or(Ok(()), |stored| self.world.give_up(stored.key, by_agent));
         if let Err(what) = given_up {
             self.violation.get_or_insert(what);
@@ -113,7 +109,7 @@ impl Calls<'_> {
     }
 
     fn post(&mut self, request: &CertificateRequest) -> std::result::Result<Result<()>, String> {
-        let (key, by_agent) = (self.model.key_of(request), self.by_agent());
+        let (key, by_agent) = (self.model.key_of(request), self.by_agent);
         if self.world.csrs.contains_key(&key) {
             return Ok(Err(Error::AlreadyExists("it exists".into())));
         }
@@ -188,7 +184,7 @@ impl Io for Calls<'_> {
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
         let answer = self.call("read the CSR", |calls| {
             calls.world.process.as_mut().unwrap().is_contacted = true;
-            if !calls.by_agent() {
+            if !calls.by_agent {
                 calls.world.hear(calls.names())?;
             }
             let key = calls.model.key_of_name(name);

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, Certificate, CertificateContext, Requester,
+        self, Certificate, CertificateContext,
         csr::CertificateRequest,
         validate::{self, Validation},
     },
@@ -41,8 +41,8 @@ pub(super) struct Process {
     /// A write of it failed that may have arrived all the same.
     pub(super) is_stale: bool,
     pub(super) session: Option<Credential>,
-    /// The end of the wait after a failure of this requester.
-    not_before: Option<(Duration, Requester)>,
+    /// The end of the wait after a failure, and whether it was the agent's.
+    not_before: Option<(Duration, bool)>,
     /// The hub has answered, so that its time is known.
     pub(super) is_contacted: bool,
 }
@@ -169,10 +169,10 @@ impl Registration {
         let is_valid = session.is_some_and(|it| !clocks.are_past(end(it)));
         let hub = hub();
         let accepting = Some(&hub).filter(|_| is_valid && !is_refused);
-        let (requester, hub) = certificate::manager::requester(accepting, Some(&hub)).unwrap();
+        let requester = certificate::manager::requester(accepting, Some(&hub)).unwrap();
         if let Some((until, of)) = process.not_before
             && before.now < until
-            && of == requester
+            && of == requester.is_agent
         {
             return Turn { world, calls: Vec::new(), until, violation: None };
         }
@@ -182,7 +182,7 @@ impl Registration {
         let mut calls = Calls {
             model: self,
             world: &mut world,
-            requester,
+            by_agent: requester.is_agent,
             fault,
             names: Vec::new(),
             is_killed: false,
@@ -195,7 +195,7 @@ impl Registration {
             need: &need,
             validation,
             key: data.get("tls.key").map(|key| key.as_slice()),
-            requester: Some((requester, hub)),
+            requester: Some(&requester),
             template: &names.csr_template(),
             agent: &names.user(),
             now,
@@ -213,7 +213,7 @@ impl Registration {
             world.kill();
         } else if let Some(process) = &mut world.process {
             process.certificate = certificate;
-            process.not_before = has_failed.then_some((not_before, requester));
+            process.not_before = has_failed.then_some((not_before, requester.is_agent));
             if world.credential != before.credential && names.contains(&"save the Secret") {
                 process.credential = Some(world.credential);
             }
