@@ -52,12 +52,8 @@ struct Rules {
     reads_stored: bool,
     /// A new process takes the names that the stored request has.
     reads_names: bool,
-    /// A CSR that cannot be read is not taken for absent.
-    tells_failure_from_absence: bool,
     /// A CSR that is gone is posted again.
     posts_again: bool,
-    /// A key is stored before its CSR is posted.
-    stores_first: bool,
 }
 
 const REAL: Rules = Rules {
@@ -65,9 +61,7 @@ const REAL: Rules = Rules {
     stores_with_care: true,
     reads_stored: true,
     reads_names: true,
-    tells_failure_from_absence: true,
     posts_again: true,
-    stores_first: true,
 };
 
 /// A validation depends on the credential, the names and the clocks.
@@ -156,7 +150,7 @@ fn impatient(
 
 #[test]
 fn every_broken_rule_is_found_out() {
-    let table: [(&str, Rules, u8, &[&str]); 7] = [
+    let table: [(&str, Rules, u8, &[&str]); 5] = [
         (
             "stores over a request",
             Rules { stores_with_care: false, reads_stored: false, ..REAL },
@@ -164,14 +158,7 @@ fn every_broken_rule_is_found_out() {
             &[TWO, LOST],
         ),
         ("makes up names again", Rules { reads_names: false, ..REAL }, 1, &["two names", LOST]),
-        (
-            "takes a failure for an absence",
-            Rules { tells_failure_from_absence: false, sync: gives_up_absent, ..REAL },
-            1,
-            &[TWO, LOST],
-        ),
         ("never posts again", Rules { posts_again: false, ..REAL }, 1, &[NONE]),
-        ("posts before it stores", Rules { stores_first: false, ..REAL }, 1, &[TWO, LOST]),
         ("gives up a CSR that waits", Rules { sync: impatient, ..REAL }, 0, &[TWO, LOST]),
         ("never deletes what has served", Rules { sync: untidy, ..REAL }, 0, &["has served"]),
     ];
@@ -181,17 +168,6 @@ fn every_broken_rule_is_found_out() {
         println!("{name}: {} in {} steps", violation.what, violation.trace.len());
         assert!(what.iter().any(|what| violation.what.contains(what)), "{name}: {violation}");
     }
-}
-
-/// Makes another key for a CSR that is not there.
-fn gives_up_absent(
-    certificate: &mut Certificate,
-    context: &mut CertificateContext<'_>,
-) -> SyncResult<Instant> {
-    let posted = certificate.is_waiting();
-    let result = certificate.sync(context);
-    certificate.ended |= posted && !certificate.is_waiting() && result.is_ok();
-    result
 }
 
 /// Ends once the certificate is saved.

@@ -167,9 +167,6 @@ impl Io for Calls<'_> {
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
         let key = request.map(|request| self.model.key_of(request));
-        if let (false, Some(request)) = (self.model.rules.stores_first, request) {
-            self.call("post the CSR", |calls| calls.post(request))?;
-        }
         let name = if key.is_some() { "store a request" } else { "delete the stored request" };
         self.call(name, |calls| calls.replace_stored(key))
     }
@@ -182,7 +179,7 @@ impl Io for Calls<'_> {
     }
 
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
-        let answer = self.call("read the CSR", |calls| {
+        self.call("read the CSR", |calls| {
             calls.world.process.as_mut().unwrap().is_contacted = true;
             if !calls.by_agent {
                 calls.world.hear(calls.names())?;
@@ -190,11 +187,7 @@ impl Io for Calls<'_> {
             let key = calls.model.key_of_name(name);
             let csr = calls.world.csrs.get(&key).copied();
             Ok(Ok(csr.map(|csr| calls.model.csr(key, csr))))
-        });
-        match answer {
-            Err(_) if !self.model.rules.tells_failure_from_absence && !self.is_killed => Ok(None),
-            answer => answer,
-        }
+        })
     }
 
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()> {
