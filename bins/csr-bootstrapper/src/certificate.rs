@@ -21,7 +21,7 @@ use std::{
 };
 
 use apiclient::{
-    certificate,
+    certificate::{self, X509Certificate},
     error::{Error, Result},
 };
 use kubeconfig::Hub;
@@ -222,7 +222,7 @@ impl Certificate {
     ) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
         if let Ok(usable) = context.validation {
-            self.rotated = Some(updated(deadline::rotated_message(&usable.chain)));
+            self.rotated = Some(updated(&usable.chain));
         }
         match stored.is_some_and(|request| context.is_saved(&request)) {
             true => context.io.store(None),
@@ -398,16 +398,15 @@ impl Certificate {
         let used = deadline::least_use(pem, &context.io.clocks());
         self.obtained = Some((pem.to_vec(), now + used));
         (self.posted, self.waiting) = (false, None);
-        let chain = certificate::chain(pem).unwrap_or_default();
-        self.rotated = Some(updated(deadline::rotated_message(&chain)));
+        self.rotated = Some(updated(&certificate::chain(pem).unwrap_or_default()));
         let message = format!("the certificate of CSR {} is in {secret}", request.name);
         context.io.notify(Info, SAVED, message);
         Ok(now)
     }
 }
 
-fn updated(message: String) -> Condition {
-    Condition::new("True", "ClientCertificateUpdated", message)
+fn updated(chain: &[X509Certificate]) -> Condition {
+    Condition::new("True", "ClientCertificateUpdated", deadline::rotated_message(chain))
 }
 
 fn not_updated(message: String) -> Condition {

@@ -141,12 +141,9 @@ impl CsrClient {
 
     /// The version of a CSR by the watch, which is opened if it is not.
     fn version(&self, awaited: &mut Awaited, name: &str) -> Result<Lookup<String>> {
-        let (versions, _) = match awaited.watch.take() {
-            Some(open) => awaited.watch.insert(open),
-            None => awaited.watch.insert(self.open()?),
-        };
-        let is_open = versions.last_error().is_none();
-        Ok(if is_open { versions.get(name) } else { Lookup::Unknown })
+        let watch = awaited.watch.take().map_or_else(|| self.open(), Ok)?;
+        let (versions, _) = awaited.watch.insert(watch);
+        Ok(if versions.last_error().is_none() { versions.get(name) } else { Lookup::Unknown })
     }
 
     fn open(&self) -> Result<(Store<String>, Stop)> {

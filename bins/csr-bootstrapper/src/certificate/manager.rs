@@ -41,7 +41,8 @@ pub(crate) struct CertificateManager<'a> {
     due: NextAttempt,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
-    announced: Option<String>,
+    /// The reason of the last Event about the need, and its sentence.
+    announced: Option<(&'static str, String)>,
 }
 
 impl<'a> CertificateManager<'a> {
@@ -145,7 +146,6 @@ impl<'a> CertificateManager<'a> {
     /// `accepted` by the hub is good for.
     fn announce(&mut self, need: &Need, accepted: Option<&Validation>) {
         let agent = self.agent;
-        let why = if let Need::Certificate(why) = need { Some(why) } else { None };
         let is_selecting =
             agent.settings.hub_connection_timeout.is_some() && agent.selected_hub().is_none();
         let without = match self.requester {
@@ -153,13 +153,16 @@ impl<'a> CertificateManager<'a> {
             None if is_selecting => ", and no hub is selected to request one from",
             None => ", and there is no bootstrap kubeconfig to request one with",
         };
-        let sentence = why.map(|why| format!("{}{without}", why.sentence));
-        if self.announced != sentence {
+        let why = match need {
+            Need::Certificate(why) => Some((why.event, format!("{}{without}", why.sentence))),
+            Need::Nothing(_) | Need::Repair => None,
+        };
+        if self.announced != why {
             agent.report(|status| status.detail = None);
-            if let (Some(why), Some(sentence)) = (why, &sentence) {
-                agent.record_event(why.event, false, sentence);
+            if let Some((event, sentence)) = &why {
+                agent.record_event(event, false, sentence);
             }
-            self.announced.clone_from(&sentence);
+            self.announced.clone_from(&why);
         }
         agent.report(|status| {
             status.credential = match accepted {
@@ -167,7 +170,7 @@ impl<'a> CertificateManager<'a> {
                     CredentialState::Stale
                 }
                 Some(Ok(UsableCredential { moved: None, .. })) => CredentialState::Good,
-                _ => CredentialState::Unusable(sentence.unwrap_or_default()),
+                _ => CredentialState::Unusable(why.map(|(_, why)| why).unwrap_or_default()),
             };
             if !self.certificate.is_waiting() {
                 status.pending = None;
