@@ -9,7 +9,6 @@ mod namespace;
 pub(crate) mod observed;
 pub(crate) mod outcome;
 pub(crate) mod pair;
-mod pair_object;
 pub(crate) mod patch;
 pub(crate) mod reconcile;
 pub(crate) mod remote;

@@ -20,9 +20,9 @@ use crate::{
     model::object::{Cached, SourceObject, TargetObject},
     sync::{
         decide::SyncAction,
+        memory::SideObject,
         observed::{Attempt, Observed},
-        pair::{PairContext, log_pair},
-        pair_object::{PairObject, SideObject},
+        pair::{PairContext, PairObject, log_pair},
         patch,
         status::{Next, Reason},
     },

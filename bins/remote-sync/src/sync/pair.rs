@@ -1,25 +1,33 @@
 //! A pair that a worker reconciles: what is observed of it, and the context of its requests.
 
+use std::cell::Cell;
+
 use apiclient::{
-    client::USUAL_OBJECT, error::Result, rate_limiter::Priority, resource::Resource,
+    client::{Client, Patch, USUAL_OBJECT},
+    error::{Error, Result},
+    rate_limiter::Priority,
+    resource::{Resource, Target},
     workqueue::WorkItem,
 };
 use serde_json::Value;
 
 use crate::{
-    cache::ApiResources,
+    cache::{
+        ApiResources,
+        store::{Answer, ObjectStore},
+    },
     connection::Connection,
     model::{
-        annotations::Origin,
+        annotations::{Origin, Uid},
         discovery::ResourceArg,
-        key::{self, Pair},
-        object::{Cached, SMALL, SourceObject, TargetObject},
+        key::{self, ObjectKey, Pair},
+        object::{Cached, ObjectReader, SMALL, SourceObject, TargetObject},
     },
     settings::Direction,
     sync::{
         SyncContext,
+        memory::{Answers, SideObject},
         observed::{Observed, SyncRules},
-        pair_object::{PairObject, Place},
         patch::Desired,
         remote::RemoteSync,
     },
@@ -68,29 +76,23 @@ impl<'a> PairContext<'a> {
         let id = &item.key;
         let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
         let (namespace, name) = key::split(&id.key);
-        let most = if item.large { USUAL_OBJECT } else { SMALL_RESPONSE };
-        let reader = &context.readers[id.kind];
-        let place = |cluster: &'a Connection, resource: &Resource| Place {
-            remote,
-            id,
-            cluster,
-            resource: resource.clone(),
-            reader,
-            most,
-        };
+        let (source, target) = (&*remote.source, &*remote.target);
+        let of = (context, remote, item);
         Some(Self {
             context,
             remote,
             id,
             source: PairObject::new(
-                place(&remote.source.cluster, &kinds.source.resource),
+                of,
+                (&source.cluster, &source.stores[id.kind]),
+                &kinds.source.resource,
                 remote.names.source(namespace, name),
-                &remote.source.stores[id.kind],
             ),
             target: PairObject::new(
-                place(&remote.target.cluster, &kinds.target.resource),
+                of,
+                (&target.cluster, &target.stores[id.kind]),
+                &kinds.target.resource,
                 remote.names.target(namespace, name),
-                &remote.target.stores[id.kind],
             ),
             kinds,
             source_mark: remote.source.cluster.mark(),
@@ -182,4 +184,159 @@ impl<'a> PairContext<'a> {
         }
         self.target.refresh(self.target.get(), uids.1)
     }
+}
+
+pub(crate) struct PairObject<'a, T> {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) key: ObjectKey,
+    remote: &'a RemoteSync,
+    id: &'a Pair,
+    cluster: &'a Connection,
+    resource: Resource,
+    reader: &'a ObjectReader,
+    store: &'a ObjectStore<T>,
+    /// Memory that a response may cost.
+    most: usize,
+    /// The store's lists before the next request.
+    lists: Cell<u64>,
+    /// A token of the rate limit for the next request.
+    token: Cell<bool>,
+}
+
+impl<'a, T: SideObject> PairObject<'a, T> {
+    fn new(
+        (context, remote, item): (&'a SyncContext, &'a RemoteSync, &'a WorkItem<Pair>),
+        (cluster, store): (&'a Connection, &'a ObjectStore<T>),
+        resource: &Resource,
+        (namespace, name): (String, String),
+    ) -> Self {
+        Self {
+            key: key::of(&namespace, &name),
+            namespace,
+            name,
+            remote,
+            id: &item.key,
+            cluster,
+            resource: resource.clone(),
+            reader: &context.readers[item.key.kind],
+            store,
+            most: if item.large { USUAL_OBJECT } else { SMALL_RESPONSE },
+            lists: Cell::default(),
+            token: Cell::default(),
+        }
+    }
+
+    /// Waits for the rate limit; `false` at the end.
+    fn begin(&self, priority: Priority) -> bool {
+        self.token.set(self.cluster.wait_for_token(priority, &self.remote.turns).is_ok());
+        self.token.get()
+    }
+
+    fn is_large(&self) -> bool {
+        self.store.get(&self.key).is_some_and(|object| object.large)
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.store.is_too_large(&self.key)
+    }
+
+    pub(crate) fn at(&self) -> Target<'_> {
+        self.resource.object_in(&self.namespace, &self.name)
+    }
+
+    pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
+        if !self.token.take() {
+            self.cluster.wait_for_token(Priority::Urgent, &self.remote.turns)?;
+        }
+        self.cluster.send(&mut |client| request(&client.limited_to(self.most)))
+    }
+
+    /// The object as the store or a response has it, whichever is newer.
+    pub(crate) fn observe(&self) -> Option<Cached<T>> {
+        self.lists.set(self.store.lists());
+        let newest = |answers: &mut Answers| self.store.newest(&self.key, T::answer(answers));
+        self.remote.with_answers(self.id, newest)
+    }
+
+    pub(crate) fn get(&self) -> Result<Value> {
+        self.ask(&|client| client.get(&self.at()))
+    }
+
+    /// Sends a patch; an object that is gone is a conflict.
+    pub(crate) fn patch(&self, kind: Patch, patch: &Value) -> Result<Cached<T>> {
+        let patched = self.ask(&|client| client.patch(&self.at(), kind, patch));
+        self.keep(&patched.map_err(stale)?)
+    }
+
+    /// Its document: kept from its event, or read.
+    pub(crate) fn document(&self, cached: &Cached<T>) -> Result<Value> {
+        if let Some(body) = self.store.take_document(&self.key, cached.version) {
+            return Ok(body);
+        }
+        let body = self.get().map_err(stale)?;
+        if self.read(&body)? == *cached {
+            return Ok(body);
+        }
+        self.keep(&body)?;
+        Err(Error::Conflict(format!("{} changed in the meantime", self.at())))
+    }
+
+    pub(crate) fn keep(&self, object: &Value) -> Result<Cached<T>> {
+        let cached = self.read(object)?;
+        self.store.keep_document(&self.key, &cached, object);
+        self.note(cached.clone());
+        Ok(cached)
+    }
+
+    /// Notes what a response means for it.
+    pub(crate) fn note(&self, cached: Cached<T>) {
+        self.answer(Answer::object(self.lists.get(), cached));
+    }
+
+    pub(crate) fn forget(&self, uid: Uid) {
+        self.answer(Answer::absent(self.lists.get(), uid));
+    }
+
+    /// Keeps what a request showed, also that the object that was `seen` is gone.
+    pub(crate) fn refresh(&self, shown: Result<Value>, seen: Option<Uid>) -> Result<()> {
+        match (shown, seen) {
+            (Ok(object), _) => self.keep(&object).map(drop),
+            (Err(Error::NotFound(_)), seen) => {
+                seen.into_iter().for_each(|uid| self.forget(uid));
+                Ok(())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    pub(crate) fn read(&self, object: &Value) -> Result<Cached<T>> {
+        T::read(self.reader, object).ok_or_else(|| odd(&self.at()))
+    }
+
+    fn answer(&self, answer: Answer<T>) {
+        let note = |answers: &mut Answers| *T::answer(answers) = Some(answer);
+        self.remote.with_answers(self.id, note);
+    }
+}
+
+impl<T> Drop for PairObject<'_, T> {
+    fn drop(&mut self) {
+        if self.token.get() {
+            self.cluster.limiter().put_back();
+        }
+    }
+}
+
+/// A 404 as a conflict: the decision was based on an older state.
+pub(crate) fn stale(error: Error) -> Error {
+    match error {
+        Error::NotFound(sentence) => Error::Conflict(sentence),
+        error => error,
+    }
+}
+
+/// The error for a response that cannot be read as an object.
+pub(crate) fn odd(place: &Target<'_>) -> Error {
+    Error::BadPeer(format!("{place}: the answer has no uid or resourceVersion of the usual form"))
 }

@@ -21,8 +21,7 @@ use crate::{
         decide::SyncAction,
         memory::PairMemory,
         observed::Attempt,
-        pair::{PairContext, log_pair},
-        pair_object::odd,
+        pair::{PairContext, log_pair, odd},
         status::Next,
     },
 };
