@@ -63,29 +63,12 @@ fn health(stage: &Stage, source: &Place, target: &Place) {
     stage.wrote_only_after(before, &[&status]);
 }
 
+/// Built in and custom, with and without spec and status, and of the whole cluster.
 #[test]
-fn a_built_in_kind_is_copied() {
-    life("life-budget", &BUDGETS);
-}
-
-#[test]
-fn a_custom_kind_is_copied() {
-    life("life-widget", &WIDGETS);
-}
-
-#[test]
-fn a_kind_without_status_and_spec_is_copied() {
-    life("life-setting", &SETTINGS);
-}
-
-#[test]
-fn a_built_in_kind_without_status_is_copied() {
-    life("life-config", &CONFIGS);
-}
-
-#[test]
-fn a_cluster_scoped_kind_is_copied() {
-    life("life-region", &REGIONS);
+fn each_sort_of_kind_is_copied() {
+    for kind in [&BUDGETS, &WIDGETS, &SETTINGS, &CONFIGS, &REGIONS] {
+        life(&format!("life-{}", kind.resource.plural), kind);
+    }
 }
 
 /// The hub serves widgets with a status of their own, or without.

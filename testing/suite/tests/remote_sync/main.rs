@@ -1,29 +1,15 @@
 //! Copies between clusters: remote-sync with two and more API servers, on either kind of server.
 
-mod crash;
-mod deletion;
-mod doubt;
-mod events;
 mod explain;
-mod failures;
+mod faults;
 mod fleet;
 mod identity;
 mod kinds;
-mod known_clusters;
-mod late;
-mod life;
-mod load;
 mod namespaces;
 mod operation;
-mod orphans;
 mod pauses;
 mod process;
-mod push;
-mod registry;
-mod scope;
-mod secrecy;
 mod secrets;
-mod silence;
 mod smoke;
 mod support;
 mod track;

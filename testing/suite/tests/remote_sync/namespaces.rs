@@ -42,18 +42,6 @@ fn a_made_namespace_goes_with_the_last_copy_in_it() {
     );
 }
 
-#[test]
-fn a_made_namespace_stays_by_default() {
-    let (stage, source, _target) = Stage::with_widget("stays");
-    let _sidecar = stage.start(&[]);
-    source.wait("a claim", |_| source.is_claimed());
-    stage.settled();
-    source.delete();
-    source.wait_until_gone();
-    stage.stays_quiet();
-    assert!(!stage.target_namespace().is_terminating());
-}
-
 /// What others put into it is theirs, of whatever kind.
 #[test]
 fn a_namespace_with_something_in_it_stays() {

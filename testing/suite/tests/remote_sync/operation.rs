@@ -1,8 +1,9 @@
-//! Other modes of operation: a dry run, one pass, cleanup.
+//! Other modes of operation: a dry run, one pass, cleanup, other names.
 
 use dev_apiserver::Action;
 use serde_json::Value;
 use suite::{
+    cluster::Cluster,
     eventually,
     needs::{Need, needs},
     pause,
@@ -10,7 +11,7 @@ use suite::{
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_sync, of_program, one};
+use crate::support::{UNSEEN, is_in_sync, of_program, one};
 
 // --- dry run ---
 
@@ -89,6 +90,29 @@ fn once_waits_for_a_hub_that_is_away_for_its_time() {
     is_in_sync(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
 }
 
+#[test]
+fn once_ends_an_orphan_whose_grace_fits_its_time() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("once-orphan", &WIDGETS, &[]);
+    sidecar.kill();
+    source.delete_by_force();
+    // The grace exceeds its time: it reports the orphan instead of waiting.
+    for times in [&["-wait-timeout", "2"][..], &[]] {
+        let (code, log) = stage.run(&[&["-once", "-orphan-grace", "5m"][..], times].concat());
+        assert_eq!(code, Some(0), "{log}");
+        let mut left = log.lines().filter(|line| line.contains("ended without syncing it"));
+        let left = left.next().unwrap_or_else(|| panic!("{log}"));
+        assert!(left.contains("name=one") && left.contains("state=held"), "{left}");
+        assert!(target.get().is_some());
+    }
+    let (code, log) = stage.run(&["-once", "-orphan-grace", "2s", "-wait-timeout", "20"]);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(target.get().is_none(), "{log}");
+    assert!(!log.contains("ended without syncing it"), "{log}");
+}
+
 // --- cleanup ---
 
 /// The annotations of an object that are the program's.
@@ -144,26 +168,75 @@ fn cleanup_ends_with_1_and_says_what_it_could_not_clean() {
     let key = format!("widgets.sync.example.com {}/{} (hub): ", stage.namespace, source.name);
     assert!(log.contains("1 not cleaned: ") && log.contains(&key), "{log}");
     hub.remove(rule);
+    // A hub may let its clusters see one namespace only; without being told of that it has seen nothing.
+    let all = of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets");
+    hub.add(all.namespace(""));
+    let (code, log) = stage.run(&["-cleanup"]);
+    assert_eq!((code, source.is_claimed()), (Some(1), true), "{log}");
     // Others are faster once.
     let stale = Action::Answer { code: 409, body: None, retry_after: None };
     hub.add(of_program(stage.remote(), stale).verb("patch").times(1));
-    let (code, log) = stage.run(&["-cleanup"]);
+    let (code, log) = stage.run(&["-cleanup", "-source-namespace", &stage.namespace]);
     assert_eq!((code, source.is_claimed()), (Some(0), false), "{log}");
     assert!(target.get().is_some());
 }
 
-/// A hub may let its clusters see one namespace only; without being told of that it has seen nothing.
+/// A remote of the registry: one that is gone, and a registry that cannot be read.
 #[test]
-fn cleanup_looks_into_the_namespaces_that_it_may_list() {
+fn cleanup_releases_sources_of_a_removed_remote() {
     if !needs(Need::Embedded, "a list can be refused") {
         return;
     }
-    let (stage, mut sidecar, source, _) = one("cleanup-narrow", &WIDGETS, &[]);
+    let own = Cluster::embedded("management");
+    let remotes = vec![("c1", Cluster::embedded("c1"))];
+    let setting = Setting { namespace_suffix: String::new(), ..Setting::push(&[&WIDGETS]) };
+    let stage = Stage::between(own, remotes, "cleanup-registry", setting);
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    stage.put_kubeconfig("c1", &stage.remote().kubeconfig());
+    let start = |more: &[&str]| {
+        stage.start_as(|command| {
+            command.args(["-remote-selector", "cluster.x-k8s.io/cluster-name"]).args(more);
+        })
+    };
+    let ends = |code: i32| {
+        let mut cleanup = start(&["-cleanup"]);
+        assert_eq!(cleanup.wait().code(), Some(code), "{}", cleanup.log());
+        cleanup.log()
+    };
+    let mut sidecar = start(&[]);
+    is_in_sync(&source, &target);
     sidecar.kill();
-    let all = of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets");
-    stage.remote().cluster.faults().add(all.namespace(""));
-    let (code, log) = stage.run(&["-cleanup"]);
-    assert_eq!((code, source.is_claimed()), (Some(1), true), "{log}");
-    let (code, log) = stage.run(&["-cleanup", "-source-namespace", &stage.namespace]);
-    assert_eq!((code, source.is_claimed()), (Some(0), false), "{log}");
+    let faults = stage.own.cluster.faults();
+    let rule = faults.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
+    let log = ends(1);
+    assert!(log.contains("not cleaned: registry: "), "{log}");
+    assert!(!source.is_claimed(), "what is known is cleaned");
+    faults.remove(rule);
+    let mut sidecar = start(&[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    stage.delete_kubeconfig("c1");
+    source.delete();
+    assert!(source.is_claimed());
+    ends(0);
+    source.wait_until_gone();
+}
+
+// --- names ---
+
+/// All names in the words of another organisation.
+#[test]
+fn another_finalizer_changes_all_names() {
+    let (stage, source, target) = Stage::with_widget("prefix");
+    let _sidecar = stage.start(&["-finalizer", "sync.example.org/sync-local"]);
+    target.wait_for_number(1);
+    source.wait_for_annotation("sync.example.org/sync-remote-generation", "1");
+    assert_eq!(source.finalizers(), ["sync.example.org/sync-local"]);
+    let all = format!("{}{}{}", source.read(), target.read(), stage.target_namespace().read());
+    assert!(!all.contains("teleport"), "{all}");
+    source.annotate("sync.example.org/paused", Some("true"));
+    stage.settled();
+    source.set_number(2);
+    stage.stays_quiet();
 }

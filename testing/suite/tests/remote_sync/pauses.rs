@@ -2,7 +2,7 @@
 
 use suite::sync::PAUSED;
 
-use crate::support::one_budget;
+use crate::support::{is_told_once, one_budget};
 
 #[test]
 fn a_pause_of_either_object_holds_everything() {
@@ -19,12 +19,13 @@ fn a_pause_of_either_object_holds_everything() {
     source.wait_for_health(4);
     target.wait_for_number(2);
 
-    target.annotate(PAUSED, Some("true"));
+    source.annotate(PAUSED, Some("true"));
     stage.settled();
     source.delete();
+    is_told_once(&source, "SyncHeld", "paused");
     stage.stays_quiet();
     assert!(target.get().is_some() && source.is_terminating());
-    target.annotate(PAUSED, None);
+    source.annotate(PAUSED, None);
     source.wait_until_gone();
     assert!(target.get().is_none());
 }

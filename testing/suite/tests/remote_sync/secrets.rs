@@ -12,10 +12,7 @@ use suite::{
     sync::{HASH, Place, Setting, Stage, WIDGETS},
 };
 
-use crate::{
-    events::events,
-    support::{HASHES, has_pairs, is_in_sync, of_program},
-};
+use crate::support::{HASHES, events, has_pairs, is_in_sync, is_ready, of_program};
 
 /// A widget in sync whose Secrets `token` and `extra` are uploaded, of which there is none.
 pub(crate) fn bare(name: &str, more: &[&str]) -> (Stage, Sidecar, Place, Place) {
@@ -48,23 +45,6 @@ fn wait_for_value(place: &Place, expected: &str) -> Value {
     place.wait(&format!("value {expected}"), |secret| value(secret).as_deref() == Some(expected))
 }
 
-const PUT: &str = "hub update secrets token-remote-rs";
-
-#[test]
-fn a_changed_secret_goes_up_by_itself() {
-    let (stage, _sidecar, _, target) = stage("changed");
-    let before = stage.settled();
-    stage.create_target_secret("token", "data1", Some(&target));
-    let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
-    assert_eq!(uploaded["metadata"]["annotations"], json!({HASH: HASHES[0]}));
-    stage.wrote_only_after(before, &[PUT]);
-    let before = stage.settled();
-    let data = json!({"data": {"data": BASE64_STANDARD.encode("data2")}});
-    stage.target_secret("token").merge(&data);
-    wait_for_value(&stage.source_secret("token"), "data2");
-    stage.wrote_only_after(before, &[PUT]);
-}
-
 #[test]
 fn a_refused_secret_holds_up_nothing_else() {
     if !needs(Need::Embedded, "a write can be refused") {
@@ -90,6 +70,42 @@ fn a_refused_secret_holds_up_nothing_else() {
         source.set_number(3);
         wait_for_value(&stage.source_secret("token"), "data1");
     }
+}
+
+#[test]
+fn secrets_that_may_not_be_listed_hold_up_nothing_else() {
+    if !needs(Need::Embedded, "a list can be refused") {
+        return;
+    }
+    let setting = Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]);
+    let stage = Stage::pull("secrets-unlisted", setting);
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    for name in ["token", "extra"] {
+        stage.source_secret(name).create(&json!({"type": "Opaque"}));
+    }
+    let faults = stage.own.cluster.faults();
+    let forbidden = of_program(&stage.own, Action::Forbid).verb("list").resource("secrets");
+    let rule = faults.add(forbidden.name("extra"));
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    for name in ["token", "extra"] {
+        stage.create_target_secret(name, name, Some(&target));
+    }
+    let uploaded = |name: &str| stage.source_secret(name).read()["data"]["data"].is_string();
+    eventually("the other goes up", || uploaded("token").then_some(()));
+    assert!(!uploaded("extra"));
+    let remarks = sidecar.ask("/readyz").1;
+    assert!(remarks.contains("secrets/extra (hub): "), "{remarks}");
+    assert!(!remarks.contains("secrets/token") && !remarks.contains("widgets"), "{remarks}");
+    let ready = |name: &str| is_ready(&sidecar, &format!("secrets/{name}"));
+    assert_eq!((ready("token"), ready("extra")), (true, false));
+    let (code, log) = stage.run(&["-once"]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("secrets/extra (hub): "), "{log}");
+    faults.remove(rule);
+    eventually("it goes up too", || uploaded("extra").then_some(()));
+    eventually("nothing is wrong", || ready("extra"));
 }
 
 // --- whose Secret it is, at the hub ---
@@ -193,15 +209,24 @@ fn an_upload_lost_at_the_hub_comes_again() {
     stage.create_target_secret("token", "data1", Some(&target));
     stage.create_target_secret("extra", "data2", Some(&target));
     let (token, extra) = (stage.source_secret("token"), stage.source_secret("extra"));
-    wait_for_value(&token, "data1");
+    let uploaded = wait_for_value(&token, "data1");
+    assert_eq!(uploaded["metadata"]["annotations"], json!({HASH: HASHES[0]}));
     wait_for_value(&extra, "data2");
+    // A change goes up by itself, with one write.
+    let before = stage.settled();
+    let change = |value| json!({"data": {"data": BASE64_STANDARD.encode(value)}});
+    stage.target_secret("token").merge(&change("data3"));
+    wait_for_value(&token, "data3");
+    stage.wrote_only_after(before, &["hub update secrets token-remote-rs"]);
+    stage.target_secret("token").merge(&change("data1"));
+    wait_for_value(&token, "data1");
     stage.settled();
     sidecar.kill();
     // One is recreated empty, the other is changed.
     token.delete();
     token.wait_until_gone();
     token.create(&json!({"type": "Opaque"}));
-    extra.merge(&json!({"data": {"data": BASE64_STANDARD.encode("other")}}));
+    extra.merge(&change("other"));
     let mut sidecar = stage.start(&["-resync", "2s"]);
     wait_for_value(&token, "data1");
     wait_for_value(&extra, "data2");

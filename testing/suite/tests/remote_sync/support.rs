@@ -3,8 +3,11 @@
 use dev_apiserver::{Action, Rule};
 use serde_json::{Map, Value, json};
 use suite::{
+    cluster::resource,
     eventually,
+    listing::list,
     sidecar::Sidecar,
+    stays,
     sync::{
         BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage, WIDGETS,
     },
@@ -138,6 +141,29 @@ pub(crate) fn many(
     }
     stage.settled();
     (stage, sidecar, pairs)
+}
+
+// --- Events ---
+
+/// The Events about this object.
+pub(crate) fn events(place: &Place) -> Vec<Value> {
+    let events = resource("", "events", "Event");
+    let namespace = place.namespace.clone().expect("a namespace");
+    let all = list(&place.cluster.client, &events.collection(&namespace), "").expect("a list");
+    all.into_iter().filter(|event| event["involvedObject"]["name"] == place.name.as_str()).collect()
+}
+
+/// Waits for an Event of this reason, and checks that it stays the only one.
+#[track_caller]
+pub(crate) fn is_told_once(place: &Place, reason: &str, part: &str) {
+    let found = eventually(&format!("an Event {reason}"), || {
+        events(place).into_iter().find(|event| event["reason"] == reason)
+    });
+    let message = found["message"].as_str().unwrap_or_default();
+    assert!(message.contains(part), "{message}");
+    assert_eq!(found["type"], "Warning");
+    assert_eq!(found["involvedObject"]["uid"], place.uid());
+    stays("it is told once", || events(place).len() == 1);
 }
 
 // --- objects ---

@@ -7,7 +7,6 @@ use suite::{
     needs::{Need, needs},
     stays,
     sync::{FINALIZER, Stage, WIDGETS},
-    throughout, within,
 };
 
 use crate::{
@@ -31,27 +30,6 @@ fn track_target_keeps_the_copies_of_a_deleted_namespace() {
     target.delete();
     target.wait_until_gone();
     is_held(&sidecar, 0.0);
-}
-
-/// The source comes back some time after its Namespace.
-#[test]
-fn track_target_grants_the_grace_again_once_the_namespace_is_back() {
-    let (stage, source, target) = one("track-back");
-    let sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "8s"]].concat());
-    target.wait_for_number(1);
-    let uid = target.uid();
-    let namespace = stage.source_namespace();
-    namespace.delete();
-    within(6, "it is told during the grace", || {
-        (sidecar.count("the source's Namespace or CustomResourceDefinition is being deleted") > 0)
-            .then_some(())
-    });
-    namespace.wait_until_gone();
-    namespace.create(&json!({}));
-    throughout(9000, "the copy is there", || target.uid() == uid);
-    source.create_number(2);
-    target.wait_for_number(2);
-    assert_eq!(target.uid(), uid);
 }
 
 #[test]

@@ -6,9 +6,7 @@ use suite::{
     eventually,
     identity::kubeconfig,
     needs::{Need, needs},
-    relay::Way,
     sidecar::Sidecar,
-    stays,
     sync::{BUDGETS, Kind, Setting, Stage, WIDGETS, definitions, ensure, words},
     within,
 };
@@ -138,17 +136,4 @@ fn is_of_no_use_to_wait(stage: &Stage, flags: &[&str]) {
         assert!(sidecar.log().contains("secrets is forbidden"), "{task}: {}", sidecar.log());
     }
     own.remove(rule);
-}
-
-#[test]
-fn clusters_that_are_away_at_the_start_are_waited_for() {
-    for own in [true, false] {
-        let (stage, source, target) = Stage::with_widget("away");
-        let side = if own { &stage.own } else { stage.remote() };
-        side.relay.set(Way::Closed);
-        let mut sidecar = stage.start_served(&[]);
-        stays("it waits", || sidecar.alive());
-        side.relay.set(Way::Open);
-        is_in_sync(&source, &target);
-    }
 }

@@ -2,9 +2,8 @@
 //! (`controller/controller_test.go:87-424`). `decide/tests.rs` has T2 to T7.
 
 use serde_json::{Value, json};
-use suite::{
-    eventually,
-    sync::{BUDGETS, FINALIZER, HASH, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage},
+use suite::sync::{
+    BUDGETS, FINALIZER, HASH, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage,
 };
 
 use crate::support::{HASHES, annotations, is_in_sync, labels, one_budget};
@@ -20,6 +19,7 @@ impl Case {
     fn new(name: &str) -> Self {
         let setting = Setting::safe(&[&BUDGETS]).secrets(&["secret1", "secret2"]);
         let stage = Stage::pull(name, setting);
+        stage.create_target_namespace(&json!({}));
         let (remote, local) = stage.pair(&BUDGETS, "test");
         Self { stage, remote, local }
     }
@@ -33,36 +33,10 @@ impl Case {
     }
 
     /// A Secret of the target, and the empty one at the source that upstream's test makes for each.
-    fn secret(&self, name: &str, value: &str, owned: bool) {
-        self.stage.create_target_secret(name, value, owned.then_some(&self.local));
+    fn secret(&self, name: &str, value: &str) {
+        self.stage.create_target_secret(name, value, Some(&self.local));
         self.stage.source_secret(name).create(&json!({"type": "Opaque"}));
     }
-
-    fn uploaded(&self, name: &str) -> Value {
-        self.stage.source_secret(name).read()
-    }
-
-    fn not_uploaded(&self, name: &str) {
-        let secret = self.uploaded(name);
-        assert_eq!(
-            (&secret["data"], &secret["metadata"]["ownerReferences"]),
-            (&Value::Null, &Value::Null)
-        );
-    }
-}
-
-// --- both ways ---
-
-fn pair(name: &str) -> Case {
-    let case = Case::new(name);
-    case.stage.create_target_namespace(&json!({}));
-    let metadata = |word: &str| json!({"labels": {word: "label"}, "annotations": {word: "anno"}});
-    Case::budget(&case.remote, 2, 1, metadata("remote"));
-    Case::budget(&case.local, 1, 2, metadata("local"));
-    for (name, value) in [("secret1", "data1"), ("secret2", "data2"), ("secret3", "data3")] {
-        case.secret(name, value, true);
-    }
-    case
 }
 
 fn both_ways_are_done(case: &Case) {
@@ -76,7 +50,7 @@ fn both_ways_are_done(case: &Case) {
     assert_eq!((case.remote.number(), case.remote.healthy()), (Some(2), Some(2)));
     assert_eq!((case.local.number(), case.local.healthy()), (Some(2), Some(2)));
     for (index, name) in ["secret1", "secret2"].into_iter().enumerate() {
-        let secret = case.uploaded(name);
+        let secret = case.stage.source_secret(name).read();
         let local = case.stage.target_secret(name).read();
         assert_eq!((&secret["type"], &secret["data"]), (&json!("Opaque"), &local["data"]));
         assert_eq!(annotations(&secret), json!({HASH: HASHES[index]}));
@@ -87,7 +61,8 @@ fn both_ways_are_done(case: &Case) {
         }]);
         assert_eq!(secret["metadata"]["ownerReferences"], owner);
     }
-    case.not_uploaded("secret3");
+    let secret = case.stage.source_secret("secret3").read();
+    assert!(secret["data"].is_null() && secret["metadata"]["ownerReferences"].is_null());
 }
 
 const WRITES: [&str; 6] = [
@@ -103,7 +78,13 @@ const WRITES: [&str; 6] = [
 /// T1.
 #[test]
 fn metadata_spec_status_and_secrets_are_copied() {
-    let case = pair("both-ways");
+    let case = Case::new("both-ways");
+    let metadata = |word: &str| json!({"labels": {word: "label"}, "annotations": {word: "anno"}});
+    Case::budget(&case.remote, 2, 1, metadata("remote"));
+    Case::budget(&case.local, 1, 2, metadata("local"));
+    for (name, value) in [("secret1", "data1"), ("secret2", "data2"), ("secret3", "data3")] {
+        case.secret(name, value);
+    }
     let _sidecar = case.stage.start(&["-adopt", "always"]);
     case.stage.wrote_only(&WRITES);
     both_ways_are_done(&case);
@@ -112,37 +93,25 @@ fn metadata_spec_status_and_secrets_are_copied() {
     assert_eq!(annotations(&local), json!({"remote": "anno", "local": "anno"}));
 }
 
-// --- deletion ---
-
-/// What was claimed once, and something of it copied.
-fn deleted(name: &str) -> Case {
-    let case = Case::new(name);
-    case.stage.create_target_namespace(&json!({}));
+/// T8: what was claimed once, and something of it copied.
+#[test]
+fn a_deleted_source_takes_its_copy_along() {
+    let case = Case::new("deleted");
     let marks = json!({LOCAL_GENERATION: "1", REMOTE_GENERATION: "1"});
     Case::budget(&case.remote, 2, 2, json!({"finalizers": [FINALIZER], "annotations": marks}));
     Case::budget(&case.local, 2, 2, json!({}));
-    case.secret("secret1", "data1", true);
+    case.secret("secret1", "data1");
     case.remote.delete();
     assert!(case.remote.is_terminating());
-    case
-}
-
-#[track_caller]
-fn deletion_is_done(case: &Case, before: &[&str]) {
-    let delete =
-        ["local delete poddisruptionbudgets test", "hub patch poddisruptionbudgets test-remote-rs"];
-    case.stage.wrote_only(&[before, &delete].concat());
-    eventually("the remote object is gone", || case.remote.get().is_none().then_some(()));
+    let _sidecar = case.stage.start(&[]);
+    case.stage.wrote_only(&[
+        "local patch poddisruptionbudgets test",
+        "local delete poddisruptionbudgets test",
+        "hub patch poddisruptionbudgets test-remote-rs",
+    ]);
+    case.remote.wait_until_gone();
     assert!(case.local.get().is_none());
     assert!(!case.stage.target_namespace().is_terminating());
-}
-
-/// T8.
-#[test]
-fn a_deleted_source_takes_its_copy_along() {
-    let case = deleted("deleted");
-    let _sidecar = case.stage.start(&[]);
-    deletion_is_done(&case, &["local patch poddisruptionbudgets test"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Deletion on purpose: what is deleted, in which order, and what may prevent it.
 
+use apiclient::error::Error;
 use dev_apiserver::Action;
 use serde_json::Value;
 use suite::{
@@ -10,7 +11,7 @@ use suite::{
     throughout,
 };
 
-use crate::support::{UNSEEN, of_program, one, one_budget};
+use crate::support::{UNSEEN, is_in_sync, of_program, one, one_budget};
 
 #[test]
 fn the_copy_goes_first_and_just_this_one() {
@@ -27,6 +28,7 @@ fn the_copy_goes_first_and_just_this_one() {
         assert_eq!(body["propagationPolicy"], "Background");
     }
     assert!(stage.target_secret("unrelated").get().is_some());
+    assert!(!stage.target_namespace().is_terminating(), "by default it stays");
 }
 
 /// Deleted while no program runs, and both sides changed meanwhile.
@@ -101,4 +103,47 @@ fn an_orphan_goes_after_its_grace() {
     throughout(2000, "it is there for its grace", || target.get().is_some());
     target.wait_until_gone();
     stage.wrote_only_after(before, &["local delete widgets one"]);
+}
+
+#[test]
+fn a_finalizer_of_another_on_the_copy_is_waited_for() {
+    let (stage, _sidecar, source, target) = one_budget("foreign");
+    target.set_finalizers(&["example.com/other"]);
+    let before = stage.settled();
+    source.delete();
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
+    assert!(source.is_claimed() && target.is_terminating());
+    target.set_finalizers(&[]);
+    source.wait_until_gone();
+    let removed = "hub patch poddisruptionbudgets one-remote-rs";
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one", removed]);
+}
+
+/// A copy that somebody deletes, and a source that is deleted and made again: the old copy goes, the new one stays.
+#[test]
+fn a_copy_and_a_source_that_are_made_again() {
+    let (stage, _sidecar, source, target) = one("again", &WIDGETS, &[]);
+    source.set_number(2);
+    is_in_sync(&source, &target);
+    let uid = target.uid();
+    target.delete();
+    target.wait("a new one", |object| object["metadata"]["uid"] != uid);
+    is_in_sync(&source, &target);
+    assert_eq!(target.number(), Some(2));
+    let old = target.uid();
+    source.delete();
+    eventually("it is made again", || {
+        let mut object = WIDGETS.content(5);
+        object["apiVersion"] = "sync.example.com/v1".into();
+        object["kind"] = "Widget".into();
+        object["metadata"]["name"] = source.name.clone().into();
+        match source.cluster.client.create(&source.target().siblings(), &object) {
+            Err(Error::AlreadyExists(_)) => None,
+            answer => Some(answer.unwrap_or_else(|error| panic!("{error}"))),
+        }
+    });
+    target.wait_for_number(5);
+    is_in_sync(&source, &target);
+    assert_ne!(target.uid(), old);
+    stage.stays_quiet();
 }

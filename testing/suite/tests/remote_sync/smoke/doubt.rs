@@ -25,22 +25,21 @@ pub(crate) fn outlives(stage: &Stage, source: &Place, target: &Place, heal: impl
     assert_eq!(target.uid(), uid);
 }
 
+/// While the program runs, and when it starts.
 #[test]
 fn a_hub_that_is_away_deletes_nothing() {
     for way in [Way::Closed, Way::Silent] {
-        let (stage, _sidecar, source, target) = one("away", &WIDGETS, &[]);
+        let (stage, mut sidecar, source, target) = one("away", &WIDGETS, &[]);
         stage.remote().relay.set(way);
         outlives(&stage, &source, &target, || stage.remote().relay.set(Way::Open));
+        source.set_number(1);
+        target.wait_for_number(1);
+        is_in_sync(&source, &target);
+        sidecar.kill();
+        stage.remote().relay.set(way);
+        let _sidecar = stage.start(&[]);
+        outlives(&stage, &source, &target, || stage.remote().relay.set(Way::Open));
     }
-}
-
-#[test]
-fn a_hub_that_is_away_at_the_start_deletes_nothing() {
-    let (stage, mut sidecar, source, target) = one("away-at-start", &WIDGETS, &[]);
-    sidecar.kill();
-    stage.remote().relay.set(Way::Closed);
-    let _sidecar = stage.start(&[]);
-    outlives(&stage, &source, &target, || stage.remote().relay.set(Way::Open));
 }
 
 /// The hub is who it was, and answers all else as ever: the list alone is one of nothing.

@@ -8,10 +8,7 @@ use suite::{
     sync::{Place, Setting, Stage, WIDGETS},
 };
 
-use crate::{
-    events::events,
-    support::{is_in_sync, many},
-};
+use crate::support::{events, is_in_sync, many};
 
 fn gone(pairs: &[(Place, Place)]) -> usize {
     pairs.iter().filter(|(_, target)| target.get().is_none()).count()
@@ -55,22 +52,6 @@ fn deletions_beyond_the_limit_wait_for_a_person() {
     }
 }
 
-#[test]
-fn a_restart_brings_one_more_deletion() {
-    let (stage, mut sidecar, pairs) = many("restart", 4, &["-max-deletions", "2/10m"]);
-    for (source, _) in &pairs[..2] {
-        source.delete();
-        source.wait_until_gone();
-    }
-    sidecar.kill();
-    let sidecar = stage.start_served(&["-max-deletions", "2/10m"]);
-    pairs[2].0.delete();
-    pairs[2].0.wait_until_gone();
-    pairs[3].0.delete();
-    is_held(&sidecar, 1.0);
-    stays("the fourth is there", || gone(&pairs) == 3);
-}
-
 /// A Namespace is deleted with all its content, by mistake or not, and cannot be restored.
 #[test]
 fn a_deleted_namespace_takes_no_copy_along() {
@@ -87,14 +68,22 @@ fn a_deleted_namespace_takes_no_copy_along() {
 
 // --- objects that are not copies ---
 
+/// Where it has the source's content, it becomes the copy.
 #[test]
 fn a_foreign_object_is_kept() {
     let stage = Stage::pull("nobodys", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "web");
+    let (equal, copy) = stage.pair(&WIDGETS, "equal");
+    let uid = copy.create_number(1)["metadata"]["uid"].clone();
+    equal.create_number(1);
     let before = target.create_number(42);
     source.create_number(1);
     let mut sidecar = stage.start_served(&[]);
+    is_in_sync(&equal, &copy);
+    equal.set_number(2);
+    copy.wait_for_number(2);
+    assert_eq!(copy.uid(), uid);
     sidecar.wait_for("the target exists and is not managed by remote-sync");
     stage.stays_quiet();
     assert_eq!(target.read(), before);
@@ -109,20 +98,6 @@ fn a_foreign_object_is_kept() {
     let _sidecar = stage.start(&["-adopt", "always"]);
     target.wait_for_number(1);
     told(&source, "Adopted");
-    assert_eq!(target.uid(), before["metadata"]["uid"]);
-}
-
-#[test]
-fn an_object_with_the_sources_content_becomes_its_copy() {
-    let stage = Stage::pull("equal", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({}));
-    let (source, target) = stage.pair(&WIDGETS, "web");
-    let before = target.create_number(1);
-    source.create_number(1);
-    let _sidecar = stage.start(&[]);
-    is_in_sync(&source, &target);
-    source.set_number(2);
-    target.wait_for_number(2);
     assert_eq!(target.uid(), before["metadata"]["uid"]);
 }
 

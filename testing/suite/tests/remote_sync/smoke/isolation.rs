@@ -7,7 +7,7 @@ use suite::{
     sync::{BUDGETS, Kind, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::{registry, support::is_in_sync};
+use crate::{faults::registry, support::is_in_sync};
 
 /// Three remotes with three kinds each: one flaps, one is a black hole.
 static KINDS: [&Kind; 3] = [&WIDGETS, &BUDGETS, &SETTINGS];

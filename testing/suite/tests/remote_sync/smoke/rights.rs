@@ -46,21 +46,6 @@ fn what_is_printed_suffices_for_the_life_of_a_pair() {
     }
 }
 
-/// Without a role nothing is copied, and nothing is lost when it is taken away.
-#[test]
-fn without_rights_nothing_is_copied() {
-    let (stage, source, target) = Stage::with_widget("rights-none");
-    stage.enforce_rbac();
-    let _sidecar = stage.start(&[]);
-    is_in_sync(&source, &target);
-    let give_back = stage.take_rights(stage.remote());
-    stage.remote().relay.cut();
-    source.set_number(2);
-    stays("it is there", || target.number() == Some(1));
-    give_back();
-    target.wait_for_number(2);
-}
-
 /// Orphans that go or stay, and the lead.
 #[test]
 fn printed_rights_suffice_for_orphans_and_the_lead() {

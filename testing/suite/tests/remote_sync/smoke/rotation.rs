@@ -28,48 +28,45 @@ fn is_taken(stage: &Stage, source: &Place, target: &Place, rotate: impl FnOnce(&
     assert_eq!(lists(), before, "listed again");
 }
 
-/// Makes a token worthless where that can be done.
-fn revoke(stage: &Stage, token: &str) {
-    if needs(Need::Embedded, "a token can be revoked") {
-        stage.remote().cluster.server().revoke(token);
-    }
-}
-
 fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
     stage.start_as(|command| {
         command.args([flag, value]);
     })
 }
 
-#[test]
-fn a_new_token_in_the_file_is_used() {
-    let (stage, source, target) = Stage::with_widget("rotate-file");
-    let first = stage.remote().kubeconfig();
-    let file = stage.write("hub.kubeconfig", &first);
-    let _sidecar = start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display()));
-    is_in_sync(&source, &target);
-    stage.settled();
-    is_taken(&stage, &source, &target, |next| {
-        stage.write("hub.kubeconfig", next);
-        // Files are read every 5 s, and a token that replaces another is issued before that ends.
-        pause(6000);
-        revoke(&stage, &token_in(&first));
-    });
+fn start_with_secret(stage: &Stage) -> Sidecar {
+    let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
+    start_with(stage, "-remote-kubeconfig-secret", &secret)
 }
 
 #[test]
-fn a_new_token_in_the_secret_is_used() {
-    let (stage, source, target) = Stage::with_widget("rotate-secret");
-    let first = stage.remote().kubeconfig();
-    stage.put_kubeconfig("hub", &first);
-    let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
-    let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);
-    is_in_sync(&source, &target);
-    stage.settled();
-    is_taken(&stage, &source, &target, |next| {
-        stage.put_kubeconfig("hub", next);
-        revoke(&stage, &token_in(&first));
-    });
+fn a_new_token_in_file_or_secret_is_used() {
+    for is_file in [true, false] {
+        let (stage, source, target) = Stage::with_widget("rotate");
+        let first = stage.remote().kubeconfig();
+        let put = |kubeconfig: &str| match is_file {
+            true => drop(stage.write("hub.kubeconfig", kubeconfig)),
+            false => stage.put_kubeconfig("hub", kubeconfig),
+        };
+        put(&first);
+        let file = stage.directory.path().join("hub.kubeconfig");
+        let _sidecar = match is_file {
+            true => start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display())),
+            false => start_with_secret(&stage),
+        };
+        is_in_sync(&source, &target);
+        stage.settled();
+        is_taken(&stage, &source, &target, |next| {
+            put(next);
+            if is_file {
+                // Files are read every 5 s, and a token that replaces another is issued before that ends.
+                pause(6000);
+            }
+            if needs(Need::Embedded, "a token can be revoked") {
+                stage.remote().cluster.server().revoke(&token_in(&first));
+            }
+        });
+    }
 }
 
 /// The kubeconfig's Secret goes: the hub is away, not gone.
@@ -77,8 +74,7 @@ fn a_new_token_in_the_secret_is_used() {
 fn a_kubeconfig_that_is_deleted_deletes_nothing() {
     let (stage, source, target) = Stage::with_widget("kubeconfig-gone");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
-    let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
-    let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);
+    let _sidecar = start_with_secret(&stage);
     is_in_sync(&source, &target);
     let uid = target.uid();
     stage.delete_kubeconfig("hub");

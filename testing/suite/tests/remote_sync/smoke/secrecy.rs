@@ -4,7 +4,6 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use suite::{
-    eventually,
     identity::token_in,
     pause,
     relay::Way,
@@ -69,17 +68,4 @@ fn no_secret_is_seen_anywhere() {
     source.set_number(2);
     target.wait_for_number(2);
     says_nothing(&sidecar, &[VALUE, &token]);
-}
-
-#[test]
-fn a_refused_upload_says_nothing_of_what_was_in_it() {
-    let stage = Stage::pull("secrecy-refused", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    // There is no Secret to update at the source: 404.
-    stage.create_target_secret("token", VALUE, Some(&target));
-    eventually("it was refused", || sidecar.log().contains("token-remote-rs").then_some(()));
-    says_nothing(&sidecar, &[VALUE]);
 }

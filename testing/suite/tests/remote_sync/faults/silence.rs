@@ -3,19 +3,14 @@
 use dev_apiserver::Action;
 use serde_json::{Value, json};
 use suite::{
-    eventually,
-    needs::{Need, needs},
-    pause,
+    eventually, pause,
     sidecar::Sidecar,
     stays,
     sync::{Setting, Stage, WIDGETS, any_content, reshape, words},
     within,
 };
 
-use crate::{
-    events::events,
-    support::{has_pairs, is_in_sync, is_ready, of_program, one, pairs},
-};
+use crate::support::{events, has_pairs, is_in_sync, is_ready, of_program, one, pairs};
 
 fn remark(sidecar: &Sidecar, part: &str) -> bool {
     let (code, text) = sidecar.ask("/readyz");
@@ -32,9 +27,6 @@ fn watches(stage: &Stage) -> usize {
 /// Which cluster it is cannot be read, and nothing else fails.
 #[test]
 fn a_hub_without_identity_is_reported_once() {
-    if !needs(Need::Embedded, "a read can fail") {
-        return;
-    }
     let (stage, sidecar, source, target) = one("unidentified", &WIDGETS, &[]);
     let hub = stage.remote().cluster.faults();
     let broken = of_program(stage.remote(), suite::faults::code(500));
@@ -62,9 +54,6 @@ fn a_hub_without_identity_is_reported_once() {
 /// A webhook, say, denies in the words of a conflict, or of a test that failed in a patch.
 #[test]
 fn a_lasting_conflict_is_reported_and_recovers() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
     for (code, reason) in [(422, "Invalid"), (409, "Conflict")] {
         let (stage, sidecar, source, target) = one("conflict", &WIDGETS, &[]);
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -92,9 +81,6 @@ fn a_lasting_conflict_is_reported_and_recovers() {
 /// A right is taken away while the program runs.
 #[test]
 fn an_unreadable_kind_is_reported_and_recovers() {
-    if !needs(Need::Embedded, "a right can be taken away from one kind") {
-        return;
-    }
     let (stage, sidecar, source, target) = one("unreadable", &WIDGETS, &[]);
     assert!(is_ready(&sidecar, &WIDGETS.flag()));
     let hub = stage.remote().cluster.faults();
@@ -124,9 +110,6 @@ fn knows(fields: Value) -> Value {
 
 #[test]
 fn a_dropped_field_is_reported_and_arrives_once_known() {
-    if !needs(Need::Embedded, "its kinds belong to one test") {
-        return;
-    }
     let stage = Stage::pull("dropped", Setting::safe(&[&WIDGETS]));
     let number = json!({"type": "integer"});
     reshape(&stage.own.cluster, &WIDGETS, &knows(json!({"size": number})));

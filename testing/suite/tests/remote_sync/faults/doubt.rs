@@ -2,24 +2,21 @@
 
 use dev_apiserver::Action;
 use suite::{
-    eventually,
-    needs::{Need, needs},
+    eventually, pause,
+    relay::Way,
     stays,
     sync::{Place, Stage, WIDGETS},
-    within,
+    throughout, within,
 };
 
 use crate::{
-    smoke::doubt::outlives,
+    smoke::{doubt::outlives, gate::is_held},
     support::{many, of_program, one},
 };
 
 /// What a balancer says that knows no server, and a server that is still starting.
 #[test]
 fn answers_of_another_server_delete_nothing() {
-    if !needs(Need::Embedded, "all answers can be wrong") {
-        return;
-    }
     let page =
         |code, body: &str| Action::Answer { code, body: Some(body.into()), retry_after: None };
     let bare = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}"#;
@@ -59,9 +56,6 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
 /// A proxy's page, or an authorizer that lags: who could read the Namespace before knows nothing of it now.
 #[test]
 fn an_unreadable_namespace_deletes_nothing() {
-    if !needs(Need::Embedded, "a read can be refused") {
-        return;
-    }
     let (stage, _sidecar, pairs) = many("unreadable", 3, &[]);
     pairs[0].0.delete();
     pairs[0].0.wait_until_gone();
@@ -82,9 +76,6 @@ fn an_unreadable_namespace_deletes_nothing() {
 /// Only the list is forbidden: a read would prove the source's end, but a missing list gives no reason to read.
 #[test]
 fn what_a_forbidden_list_lacks_is_not_gone() {
-    if !needs(Need::Embedded, "a verb can be refused") {
-        return;
-    }
     let (stage, mut sidecar, source, target) = one("list", &WIDGETS, &[]);
     sidecar.kill();
     let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
@@ -97,4 +88,24 @@ fn what_a_forbidden_list_lacks_is_not_gone() {
     hub.remove(rule);
     // What failed a few times is listed again after up to 30 s.
     within(45, "the orphan goes", || target.get().is_none());
+}
+
+/// A source may come back with its cluster: time without a connection does not count.
+#[test]
+fn an_outage_restarts_an_orphans_grace() {
+    let (stage, sidecar, source, target) = one("outage", &WIDGETS, &["-orphan-grace", "4s"]);
+    let is_connected = |wanted: f64| {
+        let sample = "remote_sync_cluster_connected{remote=\"hub\"}";
+        eventually("the hub comes or goes", || sidecar.metric(sample) == Some(wanted));
+    };
+    source.delete_by_force();
+    is_held(&sidecar, 1.0);
+    stage.remote().relay.set(Way::Closed);
+    is_connected(0.0);
+    // It would have been over long ago.
+    pause(5000);
+    stage.remote().relay.set(Way::Open);
+    is_connected(1.0);
+    throughout(3000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
 }

@@ -2,7 +2,6 @@
 
 use suite::{
     cluster::Cluster,
-    needs::{Need, needs},
     relay::Way,
     sidecar::Sidecar,
     stays,
@@ -42,9 +41,6 @@ fn in_sync(name: &str) -> (Stage, Vec<(Place, Place)>, Sidecar) {
 
 #[test]
 fn each_object_has_one_target_and_one_owner_of_its_status() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
     let (stage, pairs, _sidecar) = in_sync("push");
     let [(east, east_copy), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
     assert_eq!((east.name.as_str(), west.name.as_str()), ("one-east", "one-west"));
@@ -68,9 +64,6 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
 
 #[test]
 fn an_unreachable_target_keeps_its_copies_and_delays_no_other() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
     for way in [Way::Closed, Way::Silent] {
         let (stage, pairs, _sidecar) = in_sync("push-away");
         let [(east, east_copy), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };

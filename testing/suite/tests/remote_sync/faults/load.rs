@@ -2,7 +2,6 @@
 
 use suite::{
     eventually,
-    needs::{Need, needs},
     sync::{Setting, Stage, WIDGETS, load::nth},
 };
 
@@ -12,9 +11,6 @@ const UNDOUBTED: [&str; 2] = ["-timeout", "40s"];
 /// An edit at the end of a long start comes next, and the start goes on.
 #[test]
 fn an_edit_is_served_before_the_backlog_of_a_start() {
-    if !needs(Need::Embedded, "the sources are put there at once") {
-        return;
-    }
     const ALL: usize = 150;
     let stage = Stage::pull("backlog", Setting::safe(&[&WIDGETS]));
     stage.put_sources(0, 0..ALL);

@@ -4,16 +4,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually,
-    needs::{Need, needs},
-    pause,
+    eventually, pause,
     sync::{Setting, Stage, WIDGETS},
 };
 
 use crate::{
-    events::events,
     smoke::secrecy::{VALUE, says_nothing},
-    support::{is_in_sync, of_program},
+    support::{events, is_in_sync, of_program},
 };
 
 /// A refusal that repeats the value, plain and encoded, as validation and webhooks do.
@@ -33,9 +30,6 @@ fn repeating(code: u16) -> Action {
 
 #[test]
 fn a_server_that_repeats_what_it_was_sent_is_not_quoted() {
-    if !needs(Need::Embedded, "a server can say anything") {
-        return;
-    }
     for code in [422, 403, 500] {
         let stage = Stage::pull("secrecy-echo", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
         let (source, target) = stage.pair(&WIDGETS, "one");

@@ -5,9 +5,7 @@ use std::process::Command;
 use serde_json::json;
 use suite::{
     cluster::Cluster,
-    eventually,
-    needs::{Need, needs},
-    pause,
+    eventually, pause,
     sidecar::Sidecar,
     stays,
     sync::{Place, Setting, Stage, WIDGETS, secrets, words},
@@ -51,9 +49,6 @@ pub(crate) fn put(stage: &Stage, remote: usize) {
 
 #[test]
 fn remotes_come_and_go_and_come_back() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
     let (stage, pairs) = stage("registry");
     let sidecar = start(&stage);
     sidecar.wait_for_code("/readyz", 200);
@@ -68,8 +63,12 @@ fn remotes_come_and_go_and_come_back() {
     is_in_sync(&pairs[1].0, &pairs[1].1);
     let (uid, before) = (pairs[0].1.uid(), stage.settled());
     stage.delete_kubeconfig("c1");
-    pauses(&stage, &pairs[0], before);
+    pause(1000);
+    // What happens on a remote that is not there is not heard of, not even a deletion.
+    pairs[0].0.delete_by_force();
+    stage.writes_no_more_than(before);
     assert_eq!(pairs[0].1.uid(), uid, "nothing is deleted with a remote");
+    pairs[0].0.create_number(7);
     // The others are served on.
     pairs[1].0.set_number(9);
     pairs[1].1.wait_for_number(9);
@@ -79,38 +78,9 @@ fn remotes_come_and_go_and_come_back() {
     assert_eq!(pairs[0].1.uid(), uid);
 }
 
-/// What happens on a remote that is not there is not heard of, not even a deletion.
-fn pauses(stage: &Stage, (source, target): &(Place, Place), before: usize) {
-    pause(1000);
-    source.set_number(7);
-    stage.writes_no_more_than(before);
-    assert_ne!(target.number(), Some(7));
-}
-
-#[test]
-fn a_remote_that_went_with_its_objects_deletes_nothing() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
-    let (stage, pairs) = stage("registry-lost");
-    let _sidecar = start(&stage);
-    put(&stage, 0);
-    put(&stage, 1);
-    for (source, target) in &pairs {
-        is_in_sync(source, target);
-    }
-    stage.delete_kubeconfig("c1");
-    pause(500);
-    pairs[0].0.delete_by_force();
-    stays("the copy is there", || pairs[0].1.get().is_some());
-}
-
 /// A remote that a flag names is not the registry's to change.
 #[test]
 fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
     let (stage, pairs) = stage("registry-same");
     let (source, target) = &pairs[0];
     let file = stage.write("flag.kubeconfig", &stage.remotes[0].kubeconfig());
@@ -146,9 +116,6 @@ fn identity_refused(sidecar: &Sidecar, remote: &str) -> Option<f64> {
 /// Cluster API makes another cluster of the same name: the Secret goes, and another one comes.
 #[test]
 fn a_cluster_remade_under_its_name_is_a_new_one() {
-    if !needs(Need::Embedded, "there are three servers") {
-        return;
-    }
     let (stage, pairs) = stage("remade");
     let sidecar = start(&stage);
     put(&stage, 0);
