@@ -3,9 +3,7 @@
 
 pub(crate) mod certificate;
 mod conflict;
-mod crash;
 mod hosted;
 pub(crate) mod support;
 mod switched;
-mod takeover;
 mod token;

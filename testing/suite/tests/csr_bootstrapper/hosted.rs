@@ -16,7 +16,7 @@ use suite::{
 
 use crate::{
     addon::{ADDON, renew, seconds_ago, told},
-    capacity,
+    inventory,
     support::{account, beats_again, cluster},
 };
 
@@ -48,7 +48,7 @@ fn widgets(hosted: &Hosted) -> String {
 /// Makes a node with so many widgets.
 fn add_node(hosted: &Hosted, count: &str) {
     let name = format!("{}-a", hosted.stage.namespace);
-    capacity::create(&hosted.spoke, &name, &json!({widgets(hosted): count}));
+    inventory::create(&hosted.spoke, &name, &json!({widgets(hosted): count}));
 }
 
 #[track_caller]

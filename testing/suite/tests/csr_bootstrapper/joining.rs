@@ -3,8 +3,6 @@
 //! A comment above a test names the case of OCM's `test/integration/registration` that it proves. Where upstream
 //! ends the process, the program goes on; the tests check that it is the same one.
 
-mod moved;
-mod recovery;
 pub(crate) mod support;
 mod switch_hub;
 pub(crate) mod two_hubs;

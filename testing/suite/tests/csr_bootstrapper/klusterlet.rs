@@ -96,12 +96,16 @@ fn renders(spoke: &Spoke, more: &Value, flags: &[&str]) {
     assert!(output.status.success(), "{words:?}: {said}");
 }
 
+/// With all features, with several hubs, and in hosted mode, where the managed cluster is the management cluster, too.
 #[test]
-fn klusterlet_flags_of_mode_default_are_taken() {
+fn klusterlet_flags_are_taken() {
     if !possible() {
         return;
     }
     let feature = |name: &str| json!({"feature": name, "mode": "Enable"});
+    let put = |spoke: &Spoke, name: &str, kubeconfig: Vec<u8>| {
+        spoke.put_secret(name, &[("kubeconfig".to_owned(), kubeconfig)].into());
+    };
     let more = json!({
         "externalServerURLs": [{"url": "https://spoke.example:6443"}],
         "registrationConfiguration": {
@@ -118,22 +122,15 @@ fn klusterlet_flags_of_mode_default_are_taken() {
     });
     let flags = ["--client-cert-expiration-seconds=3600", "--max-custom-cluster-claims=30"];
     renders(&Spoke::for_klusterlet("default"), &more, &flags);
-}
 
-#[test]
-fn klusterlet_flags_of_several_hubs_are_taken() {
-    if !possible() {
-        return;
-    }
     let spoke = Spoke::for_klusterlet("hubs");
     for name in ["hub-a", "hub-b"] {
-        let data = [("kubeconfig".to_owned(), spoke.bootstrap_kubeconfig().into_bytes())].into();
-        spoke.put_secret(name, &data);
+        put(&spoke, name, spoke.bootstrap_kubeconfig().into_bytes());
     }
     let secrets = json!([{"name": "hub-a"}, {"name": "hub-b"}]);
     let local = json!({"kubeConfigSecrets": secrets, "hubConnectionTimeoutSeconds": 200});
     let more = json!({"registrationConfiguration": {
-        "featureGates": [{"feature": "MultipleHubs", "mode": "Enable"}],
+        "featureGates": [feature("MultipleHubs")],
         "bootstrapKubeConfigs": {"type": "LocalSecrets", "localSecretsConfig": local},
     }});
     let flags = [
@@ -143,18 +140,10 @@ fn klusterlet_flags_of_several_hubs_are_taken() {
         "--feature-gates=MultipleHubs=true",
     ];
     renders(&spoke, &more, &flags);
-}
 
-/// The managed cluster is the management cluster, too.
-#[test]
-fn klusterlet_flags_of_mode_hosted_are_taken() {
-    if !possible() {
-        return;
-    }
     let spoke = Spoke::for_klusterlet("hosted");
     let kubeconfig = fs::read(&spoke.managed.kubeconfig).expect("the kubeconfig");
-    let data = [("kubeconfig".to_owned(), kubeconfig)].into();
-    spoke.put_secret("external-managed-kubeconfig", &data);
+    put(&spoke, "external-managed-kubeconfig", kubeconfig);
     let namespace = spoke.managed.new_namespace("open-cluster-management-hosted-spoke");
     let more = json!({"namespace": namespace, "deployOption": {"mode": "Hosted"}});
     let flags = [

@@ -18,6 +18,9 @@ fn ends(spoke: &Spoke, more: &[&str], code: i32) -> String {
 #[test]
 fn once_ends_with_0_when_the_credential_is_there() {
     let spoke = Spoke::auto("once");
+    let last = ends(&spoke, &["-wait-timeout", "0"], 1);
+    assert!(last.contains("there is no credential: Secret "), "{last}");
+    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "without time, nobody is asked");
     ends(&spoke, &["-wait-timeout", "60"], 0);
     let certificate = spoke.wait_for_certificate();
     let keys: Vec<_> = spoke.credential().expect("the Secret").into_keys().collect();
@@ -62,15 +65,4 @@ fn once_leaves_its_request_to_the_next_start() {
     ends(&spoke, &["-wait-timeout", "60"], 0);
     assert!(spoke.credential().expect("the Secret")["tls.key"] == pending["tls.key"]);
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
-}
-
-#[test]
-fn once_says_last_why_there_is_no_credential() {
-    let spoke = Spoke::auto("why-once");
-    let last = ends(&spoke, &["-wait-timeout", "0"], 1);
-    assert!(last.contains("there is no credential: Secret "), "{last}");
-    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "without time, nobody is asked");
-    spoke.delete_secret(&spoke.bootstrap);
-    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
-    assert!(last.contains("no bootstrap kubeconfig"), "{last}");
 }

@@ -1,11 +1,9 @@
 //! What users would lose: one request per needed certificate, the credential, other people's objects, the
 //! heartbeat, the hub they moved to. `make test` and `make e2e-smoke` run these.
 
-mod addon;
 mod crash;
 mod deletion;
 mod election;
-mod hostile;
 mod join;
 mod moved;
 mod names;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use apiclient::resource::SECRETS;
-use dev_apiserver::SignerOptions;
 use serde_json::json;
 use suite::{
     eventually,
@@ -23,43 +22,6 @@ use crate::{
 
 pub(crate) fn keys(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
-}
-
-/// The namespace comes after the certificate.
-#[test]
-fn addon_registration_namespace_missing_at_first() {
-    let (spoke, agent, _) = stage("addon-late", &[]);
-    let namespace = format!("{}-late", spoke.namespace);
-    if !needs(Need::Embedded, "rights are in a namespace that does not exist yet") {
-        return;
-    }
-    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    spoke.hub.approve_next(&spoke.cluster);
-    agent.wait_for("the credential of an add-on is not kept");
-    spoke.managed.create_namespace(&namespace);
-    spoke.allow_addons(&spoke.managed, &namespace);
-    certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    assert_eq!(csrs(&spoke).len(), 1);
-}
-
-#[test]
-fn addon_registration_is_rotated() {
-    if !needs(Need::Embedded, "certificates are short") {
-        return;
-    }
-    let (spoke, _agent, namespace) = stage("addon-rotated", &[]);
-    let server = spoke.hub.cluster.server();
-    let short = Duration::from_secs(6);
-    server.set_signer(SignerOptions {
-        auto_approve: true,
-        lifetime: short,
-        backdate: Duration::ZERO,
-    });
-    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    let (first, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    let (next, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, Some(&first));
-    assert_ne!(first["tls.key"], next["tls.key"]);
-    assert_eq!(first["kubeconfig"], next["kubeconfig"]);
 }
 
 #[test]

@@ -56,17 +56,6 @@ pub(crate) fn gives_signs(spoke: &Spoke) {
     }
 }
 
-/// The program waits, lives, and says what for; nothing was asked.
-#[track_caller]
-pub(crate) fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
-    let (code, answer) = sidecar.ask("/readyz");
-    assert!(code == 503 && answer.contains(why), "{code} {answer}");
-    throughout(500, "it waits", || {
-        sidecar.alive() && sidecar.ask("/healthz").0 == 200 && sidecar.ask("/readyz").0 == 503
-    });
-    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "nothing was asked");
-}
-
 // --- requests ---
 
 /// Who asked for the cluster's certificates, sorted: the agent's own certificate, or the bootstrap identity.
@@ -89,20 +78,6 @@ pub(crate) fn wait_for_another(spoke: &Spoke, before: &Data) -> Data {
         let other = now.get("tls.crt")? != before.get("tls.crt")?;
         other.then_some(now)
     })
-}
-
-/// Waits until the kubeconfig in the Secret differs, next to the same certificate, without a request.
-#[track_caller]
-pub(crate) fn repaired(spoke: &Spoke, sidecar: &mut Sidecar, before: &Data) -> Data {
-    let now = eventually("another kubeconfig is written", || {
-        let now = spoke.credential()?;
-        (now["kubeconfig"] != before["kubeconfig"]).then_some(now)
-    });
-    assert_eq!((&now["tls.crt"], &now["tls.key"]), (&before["tls.crt"], &before["tls.key"]));
-    assert_eq!(roles(spoke), ["bootstrap"], "{}", sidecar.log());
-    settled(spoke, sidecar);
-    assert!(sidecar.alive(), "{}", sidecar.log());
-    now
 }
 
 // --- the Secret ---

@@ -1,15 +1,35 @@
-//! Credentials that no add-on needs any more are deleted, and no others; a cluster that was deleted on the hub
-//! is not made again.
+//! An add-on gets its credential. Credentials that no add-on needs any more are deleted, and no others; a cluster that
+//! was deleted on the hub is not made again.
 
 use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays, throughout};
+use suite::{eventually, ocm::addons, spoke::Spoke, stays, throughout};
 
 use crate::{
     addon_registration::{certificate::keys, support::*},
     support::{beats, beats_again, joins},
 };
+
+#[test]
+fn addon_gets_a_certificate_for_the_hubs_api_server() {
+    let (spoke, _agent, namespace) = stage("addon-client", &[]);
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    has_driver(&spoke, "csr");
+    let name = spoke.hub.approve_next(&spoke.cluster);
+    assert!(name.starts_with(&format!("addon-{}-{ADDON}-", spoke.cluster)), "{name}");
+    let (data, issued) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    assert_eq!(keys(&data), ["cluster-name", "kubeconfig", "tls.crt", "tls.key"]);
+    assert_eq!(data["cluster-name"], spoke.cluster.as_bytes());
+    assert_eq!(issued.bearer.common_name, user(&spoke));
+    assert_eq!(issued.bearer.organizations, [group(&spoke)]);
+    is_known(&data);
+    let rotated = told(&spoke, "ClusterCertificateRotated", "True");
+    assert_eq!(rotated["reason"], "ClientCertificateUpdated");
+    let message = rotated["message"].as_str().expect("a message");
+    assert!(message.starts_with("client certificate rotated starting from "), "{message}");
+    stays("one request is enough", || csrs(&spoke).len() == 1);
+}
 
 #[track_caller]
 fn store_is_gone(spoke: &Spoke) {
@@ -36,26 +56,24 @@ fn addon_credential_follows_signer_and_namespace_and_goes() {
     store_is_gone(&spoke);
 }
 
-/// Upstream forgets them.
+/// A hub that denies the cluster says nothing about its add-ons; an add-on that is being deleted may need the credential
+/// to clean up.
 #[test]
-fn addon_credential_goes_at_the_next_start() {
-    let (spoke, mut agent, namespace, _) = registered("addon-orphan");
-    agent.stops_as_asked();
-    spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    let _agent = spoke.start(&[]);
-    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    store_is_gone(&spoke);
-}
-
-/// Its agent may need the credential to clean up.
-#[test]
-fn addon_credential_stays_while_the_add_on_is_being_deleted() {
+fn addon_credential_stays_until_the_add_on_is_gone() {
     let (spoke, mut agent, namespace, _) = registered("addon-deleting");
+    let is_there = || {
+        data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some()
+            && spoke.read_secret(STORE).is_some()
+    };
+    spoke.hub.deny(&spoke.cluster);
+    agent.wait_for("goes stale: the hub does not accept the cluster");
+    stays("a denied cluster keeps it", is_there);
+    spoke.hub.accept(&spoke.cluster);
+    beats_again(&agent, 1);
     let target = addons();
     let target = target.object(&spoke.cluster, ADDON);
     spoke.hub.cluster.hold(&target);
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    let is_there = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
     stays("the credential stays", is_there);
     agent.stops_as_asked();
     let agent = spoke.start(&[]);
@@ -65,42 +83,27 @@ fn addon_credential_stays_while_the_add_on_is_being_deleted() {
     gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
 }
 
-/// Somebody took the name for something else.
+/// The add-on goes while no process runs, which upstream forgets. What somebody else put into the Secret stays; a Secret
+/// that is another cluster's by now stays whole.
 #[test]
 fn addon_secret_of_another_cluster_is_kept() {
-    let (spoke, agent, namespace, _) = registered("addon-foreign");
-    let other = BASE64_STANDARD.encode("another-cluster");
-    let mut agent = agent;
-    agent.stops_as_asked();
-    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
-    spoke.managed.merge(&secret, &json!({"data": {"cluster-name": other}}));
-    spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    let agent = spoke.start(&[]);
-    agent.wait_for("keeping the Secret: it is another cluster's");
-    store_is_gone(&spoke);
-    assert!(spoke.managed.get(&secret).is_some());
-}
-
-#[test]
-fn addon_secret_keeps_what_others_put_into_it() {
-    let (spoke, _agent, namespace, _) = registered("addon-more");
-    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
-    spoke.managed.merge(&secret, &json!({"data": {"theirs": "eA=="}}));
-    spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    store_is_gone(&spoke);
-    let data = data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).expect("the Secret");
-    assert_eq!(data, [("theirs".to_owned(), b"x".to_vec())].into());
-}
-
-/// A hub that no longer accepts the cluster says nothing about its add-ons.
-#[test]
-fn addon_credential_survives_a_denied_cluster() {
-    let (spoke, _agent, namespace, _) = registered("addon-kept");
-    spoke.hub.deny(&spoke.cluster);
-    pause(1500);
-    let is_there = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
-    stays("the credential stays", is_there);
-    eventually("so does the store", || spoke.read_secret(STORE));
+    let [other, word] = ["another-cluster", "x"].map(|text| BASE64_STANDARD.encode(text));
+    let cases = [
+        (json!({}), None),
+        (json!({"theirs": word}), Some(1)),
+        (json!({"cluster-name": other}), Some(4)),
+    ];
+    for (change, keys) in cases {
+        let (spoke, mut agent, namespace, _) = registered("addon-orphan");
+        agent.stops_as_asked();
+        let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+        spoke.managed.merge(&secret, &json!({"data": change}));
+        spoke.hub.delete_addon(&spoke.cluster, ADDON);
+        let _agent = spoke.start(&[]);
+        store_is_gone(&spoke);
+        let left = data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).map(|data| data.len());
+        assert_eq!(left, keys, "{change}");
+    }
 }
 
 #[test]

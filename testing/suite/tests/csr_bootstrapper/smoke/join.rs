@@ -19,11 +19,14 @@ const KEYS: [&str; 5] = ["agent-name", "cluster-name", "kubeconfig", "tls.crt", 
 // ocm spokecluster_joining_test.go:38
 #[test]
 fn cluster_joins_once_a_person_approves_and_accepts() {
-    let spoke = Spoke::new("join");
-    let sidecar = spoke.start(&[]);
-    let csr = spoke.hub.approve_next(&spoke.cluster);
+    let (spoke, sidecar, csr) = asking("join");
     assert!(csr.starts_with(&format!("{}-", spoke.cluster)), "{csr}");
     spoke.hub.accept(&spoke.cluster);
+    spoke.hub.wait_for_condition(&spoke.cluster, ocm::ACCEPTED, "True");
+    assert!(spoke.credential().is_none(), "nothing is saved while the request waits");
+    let (code, why) = sidecar.ask("/readyz");
+    assert!(code == 503 && why.contains(&spoke.secret), "{code} {why}");
+    spoke.hub.approve_csr(&csr);
     settled(&spoke, &sidecar);
     assert_eq!(roles(&spoke), ["bootstrap"]);
     for reason in ["CSRCreated", "ClientCertificateCreated", "HubClientConfigReady"] {
@@ -38,27 +41,6 @@ fn cluster_joins_once_a_person_approves_and_accepts() {
     if needs(Need::Embedded, "requests are logged") {
         secret_is_written_once_and_whole(&spoke);
     }
-}
-
-#[test]
-fn cluster_accepted_before_approval_joins() {
-    let (spoke, sidecar, csr) = asking("join-order");
-    spoke.hub.accept(&spoke.cluster);
-    spoke.hub.wait_for_condition(&spoke.cluster, "HubAcceptedManagedCluster", "True");
-    assert!(spoke.credential().is_none(), "nothing is saved while the request waits");
-    let (code, why) = sidecar.ask("/readyz");
-    assert!(code == 503 && why.contains(&spoke.secret), "{code} {why}");
-    spoke.hub.approve_csr(&csr);
-    settled(&spoke, &sidecar);
-}
-
-#[test]
-fn cluster_joins_with_a_bootstrap_kubeconfig_file() {
-    let spoke = Spoke::auto("join-file");
-    spoke.delete_secret(&spoke.bootstrap);
-    let sidecar = spoke.start_with_file(&[]);
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["bootstrap"]);
 }
 
 // ocm spokecluster_autoapproval_test.go:26; `pkg/registration/register/common.go:37-64` and

@@ -1,11 +1,12 @@
-//! A request that is denied, or answered with a wrong certificate.
+//! Requests that are denied, answered with a wrong certificate, or too many.
 
-use suite::needs::{Need, needs};
+use serde_json::json;
+use suite::{ocm, spoke::PENDING};
 
 use crate::{
     certificate::{
         forge,
-        support::{another, csr, ended, issue, joined_by, nothing_more, pem, said, subject},
+        support::{another, csr, ended, issue, joined_by, names, nothing_more, pem, said, subject},
     },
     support::asking,
 };
@@ -34,23 +35,6 @@ fn certificate_for_another_user_is_refused() {
     assert!(sidecar.alive());
 }
 
-/// Where the Go agent crashes.
-#[test]
-fn certificate_that_is_not_base64_is_refused() {
-    if !needs(Need::Embedded, "its validation refuses it") {
-        return;
-    }
-    let (spoke, mut sidecar, name) = asking("not-text");
-    let server = spoke.hub.cluster.server();
-    let all = ("certificates.k8s.io/v1", "certificatesigningrequests");
-    server.alter(all.0, all.1, "", &name, |csr| {
-        csr["status"]["certificate"] = "%%%".into();
-        true
-    });
-    assert!(said(&spoke, "CertificateRejected").contains("a certificate that is not base64"));
-    assert!(sidecar.alive());
-}
-
 /// Neither soon nor by another process, until somebody gives it another bootstrap kubeconfig.
 #[test]
 fn denied_request_is_reported_and_followed_by_no_other() {
@@ -73,4 +57,30 @@ fn denied_request_is_reported_and_followed_by_no_other() {
     let other = spoke.hub.approve_next(&spoke.cluster);
     assert_ne!(other, name, "a key that was denied is not shown again");
     joined_by(&spoke, &other);
+}
+
+#[test]
+fn ten_pending_requests_halt_it() {
+    let (spoke, mut sidecar, name) = asking("halted");
+    sidecar.kill();
+    spoke.delete_secret(PENDING);
+    let own = csr(&spoke, &name).expect("the request");
+    let copy = json!({
+        "apiVersion": own["apiVersion"], "kind": own["kind"],
+        "metadata": {
+            "generateName": format!("{}-", spoke.cluster),
+            "labels": own["metadata"]["labels"],
+        },
+        "spec": {
+            "request": own["spec"]["request"], "signerName": own["spec"]["signerName"],
+            "usages": own["spec"]["usages"],
+        },
+    });
+    let all = ocm::requests();
+    (1..10).for_each(|_| drop(spoke.hub.cluster.create(&all.everywhere(), &copy)));
+    let again = spoke.start(&[]);
+    let message = said(&spoke, "ClientCertificateCreationHalted");
+    assert_eq!(message, "Stop creating csr since there are too many csr created already on hub");
+    nothing_more(&spoke, 2000);
+    assert_eq!((names(&spoke).len(), spoke.pending()), (10, None), "{}", again.log());
 }

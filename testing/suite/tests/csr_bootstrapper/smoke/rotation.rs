@@ -1,24 +1,84 @@
-//! Rotation: at the start, after a restart, of a Secret that was deleted, and beside another writer.
+//! Rotation: in its time, at the start, after a restart, of a Secret that was deleted, and beside another writer.
+
+use std::{env, time::Duration};
 
 use apiclient::resource::SECRETS;
-use dev_apiserver::Rule;
-use serde_json::json;
+use dev_apiserver::{Rule, SignerOptions};
+use serde_json::{Value, json};
 use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
     ocm::{self, ACCEPTED},
-    spoke::Spoke,
-    throughout,
+    real,
+    sidecar::Sidecar,
+    spoke::{EXPIRED, Spoke},
+    throughout, within,
 };
 
 use crate::{
-    certificate::{
-        rotation::{joined, renewed_by_itself, start, wait_for},
-        support::{due, joined_by, name, names, rotated, said, saves, works},
-    },
-    support::account,
+    certificate::support::{due, joined_by, name, names, rotated, said, saves, works},
+    support::{account, beats},
 };
+
+/// A cluster that has joined, with a heartbeat each second.
+fn start(spoke: &Spoke) -> Sidecar {
+    let sidecar = spoke.start(&[]);
+    spoke.wait_for_certificate();
+    spoke.hub.wait_for_condition(&spoke.cluster, ACCEPTED, "True");
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    // The first heartbeat may come before the hub has made the Lease.
+    sidecar.wait_for("is renewed every");
+    sidecar
+}
+
+/// Waits for `count` requests that were all signed and saved.
+fn wait_for(spoke: &Spoke, count: usize, seconds: u64) -> Vec<Value> {
+    within(seconds, &format!("{count} certificates"), || {
+        let all = spoke.hub.csrs_of(&spoke.cluster);
+        let saved = spoke.credential()?.get("tls.crt")?.clone();
+        let current = all.iter().filter_map(ocm::certificate).any(|pem| pem.as_bytes() == saved);
+        let signed = all.iter().filter(|csr| ocm::certificate(csr).is_some()).count();
+        let settled = current && signed == count && spoke.pending().is_none();
+        settled.then_some(all)
+    })
+}
+
+/// All after the first were asked for by the agent itself and approved by the hub.
+#[track_caller]
+fn renewed_by_itself(spoke: &Spoke, all: &[Value]) {
+    let renewals = all.iter().filter(|csr| csr["spec"]["username"] == spoke.user());
+    let renewals: Vec<_> = renewals.collect();
+    assert_eq!(renewals.len(), all.len() - 1);
+    for csr in renewals {
+        assert_eq!(ocm::reasons(csr), ["AutoApprovedByHubCSRApprovingController"], "{}", name(csr));
+    }
+}
+
+/// Only with `CLUSTER_SIGNING_DURATION=2m`: of 420 s 120 are left at the beginning, of which half are used. About 70 s.
+#[test]
+fn rotation_by_the_real_hub() {
+    let is_brief = env::var("CLUSTER_SIGNING_DURATION").as_deref() == Ok("2m");
+    if !needs(Need::Found(real() && is_brief), "only with CLUSTER_SIGNING_DURATION=2m") {
+        return;
+    }
+    let spoke = Spoke::auto("real-rotation");
+    let mut sidecar = start(&spoke);
+    wait_for(&spoke, 1, 10);
+    let failed = || sidecar.metric("sidecar_lease_renewals_total{result=\"error\"}");
+    let before = failed();
+    throughout(5000, "no other request is posted", || names(&spoke).len() == 1);
+    let all = wait_for(&spoke, 2, 90);
+    renewed_by_itself(&spoke, &all);
+    works(&spoke);
+    assert_eq!(rotated(&spoke, "True").0, "ClientCertificateUpdated");
+    // Nobody noticed: one session, and each heartbeat arrived.
+    assert_eq!(failed(), before, "{}", sidecar.log());
+    assert!(beats(&sidecar) > 10.0);
+    assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
+    assert_eq!((sidecar.count(EXPIRED), sidecar.ask("/readyz").0), (0, 200));
+    assert!(sidecar.alive());
+}
 
 /// A certificate that is due when issued is rotated once after a restart, not in a loop.
 #[test]
@@ -26,7 +86,13 @@ fn rotation_after_a_restart_has_its_pace() {
     if !needs(Need::Embedded, "it signs for longer") {
         return;
     }
-    let (spoke, first) = joined("born-restart", 300, 20, &[]);
+    let spoke = Spoke::auto("born-restart");
+    spoke.hub.cluster.server().set_signer(SignerOptions {
+        lifetime: Duration::from_secs(20),
+        backdate: Duration::from_secs(300),
+        auto_approve: false,
+    });
+    let first = start(&spoke);
     wait_for(&spoke, 1, 10);
     drop(first);
     let _second = spoke.start(&[]);
@@ -59,7 +125,7 @@ fn rotation_at_the_start_is_saved_in_one_write() {
 #[test]
 fn rotation_brings_a_deleted_secret_back() {
     let spoke = Spoke::auto("secret-deleted");
-    let mut sidecar = start(&spoke, &[]);
+    let mut sidecar = start(&spoke);
     let all = wait_for(&spoke, 1, 10);
     spoke.delete_secret(&spoke.secret);
     let now = wait_for(&spoke, 2, 15);

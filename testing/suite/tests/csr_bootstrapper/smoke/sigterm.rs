@@ -1,8 +1,8 @@
 //! SIGTERM in every state: exit code 0 within a second.
 
-use suite::{eventually, pause, relay::Way, spoke::Spoke};
+use suite::{eventually, pause, spoke::Spoke};
 
-use crate::support::{asking, beating, beats, beats_again, joins};
+use crate::support::{asking, beats, joins};
 
 #[test]
 fn sigterm_while_the_request_is_pending_keeps_it() {
@@ -11,15 +11,6 @@ fn sigterm_while_the_request_is_pending_keeps_it() {
     agent.stops_as_asked();
     let stored = spoke.pending().expect("the request is stored");
     assert_eq!(stored["csr-name"], request.as_bytes(), "for the next start");
-}
-
-#[test]
-fn sigterm_during_a_heartbeat_ends_it() {
-    let (spoke, mut agent) = beating("beating", &[]);
-    beats_again(&agent, 1);
-    spoke.hub_relay.set(Way::Silent);
-    pause(1500);
-    agent.stops_as_asked();
 }
 
 const LEADS: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";

@@ -1,7 +1,7 @@
-//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, stored without an
-//! answer, or stored for a CSR that cannot be read.
+//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, or stored for a CSR that
+//! cannot be read.
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::Rule;
 use suite::{
     eventually,
     faults::code,
@@ -10,22 +10,11 @@ use suite::{
 };
 
 use crate::{
-    certificate::support::{another, joined_by, names, no_key_alone, nothing_more},
+    certificate::support::{another, joined_by, names, nothing_more},
     support::asking,
 };
 
 const CSRS: &str = "certificatesigningrequests";
-
-#[test]
-fn deleted_stored_request_is_not_missed() {
-    let (spoke, _sidecar, name) = asking("stored-deleted");
-    let key = eventually("the key is stored", || spoke.pending())["tls.key"].clone();
-    spoke.delete_secret(PENDING);
-    nothing_more(&spoke, 500);
-    spoke.hub.approve_csr(&name);
-    joined_by(&spoke, &name);
-    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
-}
 
 /// Spoiled while no process runs: the next start requests with another key.
 #[test]
@@ -40,6 +29,17 @@ fn stored_request_with_half_a_key_is_replaced() {
     spoke.hub.approve_csr(&after);
     joined_by(&spoke, &after);
     assert_eq!(names(&spoke).len(), 2, "{}", sidecar.log());
+}
+
+#[test]
+fn deleted_stored_request_is_not_missed() {
+    let (spoke, _sidecar, name) = asking("stored-deleted");
+    let key = eventually("the key is stored", || spoke.pending())["tls.key"].clone();
+    spoke.delete_secret(PENDING);
+    nothing_more(&spoke, 500);
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
+    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
 }
 
 /// Without an election, as while a Deployment is rolled out.
@@ -57,28 +57,6 @@ fn two_processes_share_one_request() {
         sidecar.wait_for_code("/readyz", 200);
     }
     assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
-}
-
-/// Each retry finds what the first write left.
-#[test]
-fn lost_answers_of_a_join_make_no_second_request() {
-    if !needs(Need::Embedded, "answers can be lost") {
-        return;
-    }
-    let spoke = Spoke::new("lost-answers");
-    let (here, there) = (spoke.managed.faults(), spoke.hub.cluster.faults());
-    let lost = |kind: &str| Rule::new(Action::ApplyThenDrop).verb("create").resource(kind).times(1);
-    let stored = here.add(lost("secrets"));
-    let posted = there.add(lost("certificatesigningrequests").user(&spoke.how.user()));
-    let _sidecar = spoke.start(&[]);
-    let name = spoke.hub.next_csr(&spoke.cluster);
-    assert_eq!(spoke.pending().expect("the stored request")["csr-name"], name.as_bytes());
-    let saved = here.add(lost("secrets"));
-    spoke.hub.approve_csr(&name);
-    joined_by(&spoke, &name);
-    assert_eq!([here.hits(stored), there.hits(posted), here.hits(saved)], [1, 1, 1]);
-    assert_eq!(names(&spoke), [name]);
-    no_key_alone(&spoke);
 }
 
 /// Every way to look at CSRs fails, for the program that runs and for the next one, which knows the request by its

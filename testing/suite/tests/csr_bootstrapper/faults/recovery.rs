@@ -2,43 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::{Action, Ca, Options, Rule};
 use suite::{
-    needs::{Need, needs},
-    spoke::Spoke,
+    cluster::Cluster,
+    eventually,
+    ocm::{Bootstrap, Hub},
+    spoke::{Spoke, UNKNOWN},
     within,
 };
 
 use crate::{
     joining::support::{
-        bootstrap_unknown, is_seen, joined, roles, settled, stays_unchanged, version,
-        wait_for_another,
+        is_seen, joined, roles, settled, stays_unchanged, version, wait_for_another,
     },
     support::make_cluster,
 };
 
-// Of upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`), a bootstrap kubeconfig alone
-// is in smoke/join.rs, both in restart.rs, an expired credential in certificate/clock.rs.
-#[test]
-fn good_credential_needs_no_bootstrap_kubeconfig() {
-    let (spoke, mut sidecar) = joined("start-3");
-    sidecar.terminate();
-    let before = spoke.credential();
-    for bad in [bootstrap_unknown(&spoke), "junk".to_owned(), String::new()] {
-        spoke.put_bootstrap(&bad);
-        let sidecar = spoke.start(&[]);
-        sidecar.wait_for_code("/readyz", 200);
-        settled(&spoke, &sidecar);
-        assert_eq!((spoke.credential(), roles(&spoke)), (before.clone(), vec!["bootstrap"]));
-    }
-}
-
 /// Neither list nor watch requests, which are looked up every 15 s; nor create the cluster, which somebody else does.
 #[test]
 fn bootstrap_identity_that_may_only_post_and_get_joins() {
-    if !needs(Need::Embedded, "rights can be taken away at once") {
-        return;
-    }
     let spoke = Spoke::new("only-get");
     let (faults, user) = (spoke.hub.cluster.faults(), spoke.how.user());
     let forbid = || Rule::new(Action::Forbid).user(&user);
@@ -59,9 +41,6 @@ fn bootstrap_identity_that_may_only_post_and_get_joins() {
 /// Longer than the others: 30 to 60 s tell a refusal from a hub that restarts, and the loop looks every 15 s.
 #[test]
 fn refused_certificate_is_replaced_after_its_patience() {
-    if !needs(Need::Embedded, "401 can be asked for") {
-        return;
-    }
     let (spoke, sidecar) = joined("refused");
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     let (before, written) = (spoke.credential().expect("the Secret"), version(&spoke));
@@ -84,4 +63,26 @@ fn refused_certificate_is_replaced_after_its_patience() {
     settled(&spoke, &sidecar);
     stays_unchanged(&spoke, &mut { sidecar });
     assert_eq!(roles(&spoke), ["bootstrap", "bootstrap"]);
+}
+
+/// A bootstrap kubeconfig that changes: the certificate is tried first, and a hub that does not know it is joined again.
+#[test]
+fn rebuilt_hub_with_the_old_authority_is_joined() {
+    let ca = Ca::new("shared");
+    let with = || Options { ca: Some(ca.clone()), ..Options::default() };
+    let old = Hub::on(Cluster::embedded_with("hub", with()));
+    let mut spoke = Spoke::joining(old, "moved-rebuilt", Bootstrap::Auto);
+    let mut sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    let new = Hub::on(Cluster::embedded_with("hub", with()));
+    // A real hub gives no rights to an agent that it does not know.
+    new.cluster.faults().add(Rule::new(Action::Forbid).user(&spoke.user()));
+    spoke.put_bootstrap(&new.bootstrap_kubeconfig(&new.cluster.address, Bootstrap::Auto));
+    sidecar.wait_for(UNKNOWN);
+    eventually("the cluster is there", || new.managed_cluster(&spoke.cluster));
+    new.cluster.faults().heal();
+    spoke.hub = new;
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap"]);
+    assert!(sidecar.alive(), "{}", sidecar.log());
 }

@@ -3,12 +3,13 @@
 use dev_apiserver::SignerOptions;
 use suite::{
     kill::{Moment, at_every_write, hold, killed},
-    needs::{Need, needs},
     pause,
 };
 
-use super::support::*;
-use crate::support::{account, eventually_by};
+use crate::{
+    addon_registration::support::*,
+    support::{account, eventually_by},
+};
 
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
 fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
@@ -43,9 +44,6 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
 /// Also where the write arrives after the next start.
 #[test]
 fn addon_registration_survives_a_kill_at_every_write() {
-    if !needs(Need::Embedded, "faults are asked for") {
-        return;
-    }
     for moment in [Moment::After, Moment::Late] {
         let killed = at_every_write(|on_hub, verb, nth| killed_at(on_hub, verb, nth, moment));
         println!("{moment:?}: killed at {killed:?} writes, the second on the hub");

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use suite::{
     cluster::{Cluster, resource},
     eventually,
-    needs::{Need, needs},
     ocm::{AVAILABLE, Bootstrap, Hub},
     sidecar::Sidecar,
     spoke::{PENDING, SECRET, Spoke, shipped_secrets},
@@ -42,9 +41,6 @@ fn uids(spoke: &Spoke) -> Vec<Value> {
 
 #[test]
 fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
-    if !needs(Need::Embedded, "the spoke has a server of its own") {
-        return;
-    }
     let spoke = stage("shipped", Bootstrap::Auto);
     let before = uids(&spoke);
     let mut agent = spoke.start(&[]);
@@ -92,9 +88,6 @@ fn ship_again(spoke: &Spoke, name: &str) {
 
 #[test]
 fn unwritable_secrets_are_reported_until_applied_again() {
-    if !needs(Need::Embedded, "the spoke has a server of its own") {
-        return;
-    }
     const AGAIN: &str =
         "is immutable: delete it, and apply manifests/csr-bootstrapper/secrets again";
     const MISSING: &str = "does not exist: apply manifests/csr-bootstrapper/secrets";

@@ -1,0 +1,149 @@
+//! What the spoke has, in the ManagedCluster's status: capacity of nodes, ClusterClaims and ClusterProperties.
+
+use apiclient::resource::Resource;
+use serde_json::{Value, json};
+use suite::{
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    ocm::{claims, properties, serve_claims, serve_properties},
+    spoke::Spoke,
+    stays, within,
+};
+
+use crate::{
+    managed_namespace,
+    support::{account, cluster, joins, sent},
+};
+
+static NODES: Resource = Resource::v1("", "nodes", "Node");
+
+/// Creates a node with this capacity, all of it allocatable.
+pub(crate) fn create(cluster: &Cluster, name: &str, resources: &Value) {
+    let target = NODES.cluster_object(name);
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    cluster.create(&target.siblings(), &node);
+    let status = json!({"capacity": resources, "allocatable": resources});
+    cluster.merge(&target.status(), &json!({"status": status}));
+}
+
+fn cpu(spoke: &Spoke) -> [Value; 2] {
+    ["capacity", "allocatable"].map(|list| cluster(spoke)["status"][list]["cpu"].clone())
+}
+
+/// Waits longer than elsewhere: one change after the other is written at growing intervals.
+#[track_caller]
+fn cpu_becomes(spoke: &Spoke, count: &str) {
+    within(60, &format!("{count} CPUs"), || cpu(spoke) == [count, count]);
+}
+
+fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
+    put_as(&claims(), spoke, name, value, labels);
+}
+
+fn put_as(kind: &Resource, spoke: &Spoke, name: &str, value: &str, labels: &Value) {
+    let target = kind.cluster_object(name);
+    let spec = json!({"value": value});
+    if spoke.managed.get(&target).is_some() {
+        spoke.managed.merge(&target, &json!({"spec": spec}));
+        return;
+    }
+    let claim = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind,
+        "metadata": {"name": name, "labels": labels}, "spec": spec,
+    });
+    spoke.managed.create(&target.siblings(), &claim);
+}
+
+/// What the hub has of a claim.
+fn claimed(spoke: &Spoke, name: &str) -> Option<String> {
+    let cluster = spoke.hub.managed_cluster(&spoke.cluster)?;
+    let mut all = cluster["status"]["clusterClaims"].as_array()?.iter();
+    Some(all.find(|claim| claim["name"] == name)?["value"].as_str()?.to_owned())
+}
+
+#[track_caller]
+fn claim_becomes(spoke: &Spoke, name: &str, value: Option<&str>) {
+    eventually(&format!("{name} is {value:?}"), || claimed(spoke, name).as_deref() == value);
+}
+
+#[test]
+fn claims_and_properties_are_reported_updated_and_removed() {
+    let spoke = Spoke::auto("claims");
+    serve_claims(&spoke.managed);
+    serve_properties(&spoke.managed);
+    // On real servers, others have claims too.
+    let [a, b, own] = ["a", "b", "own"].map(|name| format!("{name}.{}", spoke.namespace));
+    put(&spoke, &a, "1", &json!({}));
+    put(&spoke, &b, "claim", &json!({}));
+    put_as(&properties(), &spoke, &b, "property", &json!({}));
+    put(&spoke, &own, "1", &json!({"open-cluster-management.io/spoke-only": ""}));
+    let _agent = joins(&spoke, &["-feature-gates=ClusterProperty=true"]);
+    claim_becomes(&spoke, &a, Some("1"));
+    claim_becomes(&spoke, &b, Some("property"));
+    put(&spoke, &a, "2", &json!({}));
+    claim_becomes(&spoke, &a, Some("2"));
+    spoke.managed.delete(&properties().cluster_object(&b));
+    claim_becomes(&spoke, &b, Some("claim"));
+    for name in [&a, &b] {
+        spoke.managed.delete(&claims().cluster_object(name));
+        claim_becomes(&spoke, name, None);
+    }
+    assert_eq!(claimed(&spoke, &own), None);
+}
+
+/// What cannot be read now was there before.
+#[test]
+fn unreadable_resources_and_claims_stay() {
+    if !needs(Need::Embedded, "a right is taken away for a moment") {
+        return;
+    }
+    let spoke = Spoke::auto("capacity-refused");
+    serve_claims(&spoke.managed);
+    create(&spoke.managed, "a", &json!({"cpu": "4"}));
+    put(&spoke, "a", "1", &json!({}));
+    let mut agent = joins(&spoke, &[]);
+    cpu_becomes(&spoke, "4");
+    claim_becomes(&spoke, "a", Some("1"));
+    agent.kill();
+    let faults = spoke.managed.faults();
+    let kinds = ["nodes", "clusterclaims"];
+    let rules = kinds.map(|kind| faults.deny("list", kind, ""));
+    let more = json!({"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}});
+    spoke.managed.merge(&NODES.cluster_object("a").status(), &json!({"status": more}));
+    put(&spoke, "a", "2", &json!({}));
+    let agent = joins(&spoke, &[]);
+    kinds.iter().for_each(|kind| agent.wait_for(&format!("list {kind}")));
+    stays("nothing is said of them", || {
+        cpu(&spoke) == ["4", "4"] && claimed(&spoke, "a").as_deref() == Some("1")
+    });
+    let ready = agent.ask("/readyz");
+    assert!(kinds.iter().all(|kind| ready.1.contains(kind)), "{ready:?}");
+    rules.iter().for_each(|rule| faults.remove(*rule));
+    cpu_becomes(&spoke, "8");
+    claim_becomes(&spoke, "a", Some("2"));
+}
+
+/// What a flag turns off costs neither cluster a request.
+#[test]
+fn features_that_are_off_ask_and_tell_nothing() {
+    if !needs(Need::Embedded, "its log of requests is read") {
+        return;
+    }
+    let spoke = Spoke::auto("off");
+    serve_claims(&spoke.managed);
+    put(&spoke, "a", "1", &json!({}));
+    create(&spoke.managed, "a", &json!({"cpu": "4"}));
+    let gates = "-feature-gates=AddonManagement=false,ClusterClaim=false";
+    let _agent = joins(&spoke, &[gates, "-report-capacity=false", "-managed-namespaces=false"]);
+    spoke.hub.add_addon(&spoke.cluster, "addon1", "addons");
+    managed_namespace::manage(&spoke, &["never"]);
+    let off = ["managedclusteraddons", "clusterclaims", "nodes", "namespaces"];
+    stays("nothing is asked", || {
+        let requests = [spoke.managed.requests_of(&account(&spoke)), sent(&spoke)].concat();
+        !requests.iter().any(|request| off.contains(&&*request.resource))
+    });
+    for told in ["capacity", "clusterClaims"] {
+        assert!(cluster(&spoke)["status"][told].is_null(), "{told}");
+    }
+}
