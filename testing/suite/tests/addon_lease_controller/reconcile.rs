@@ -7,57 +7,37 @@ use suite::{eventually, identity::Data, pause, relay::Way, scene::Scene};
 use crate::support::{DELETED, renews, secret};
 
 #[test]
-fn unready_pod_is_waited_for() {
-    let scene = Scene::new("unreadypod");
-    scene.set_ready(false);
-    let sidecar = scene.start(&[]);
-    sidecar.wait_for("reason=\"it is not Ready\"");
-    scene.ages(1200);
-    assert!(scene.lease().is_none());
-    scene.set_ready(true);
-    eventually("the Lease is there", || scene.lease().is_some());
-}
-
-#[test]
 fn unusable_secret_is_waited_out() {
     let scene = Scene::new("unusablesecret");
     scene.put_secret(&Data::new());
-    let sidecar = scene.start(&[]);
+    let (pod, mut sidecar) = (scene.pod_uid(), scene.start(&[]));
     sidecar.wait_for("has no key \"kubeconfig\"");
     let mut broken = scene.new_credentials();
     broken.insert("kubeconfig".into(), b"junk: [".to_vec());
     scene.put_secret(&broken);
     sidecar.wait_for("no valid credentials yet");
+    scene.put_secret(&scene.token_secret("worthless"));
+    sidecar.wait_for(": 401: Unauthorized");
     scene.ages(1200);
     scene.put_secret(&scene.new_credentials());
-    eventually("the Lease is there", || scene.lease().is_some());
+    scene.wait_for_renewals(1);
+    assert!(sidecar.alive());
+    assert_eq!(scene.pod_uid(), pod, "no pod is ever deleted");
 }
 
+/// The next try does not wait for the period.
 #[test]
-fn hub_away_at_the_start_is_tried_again_within_the_period() {
-    let scene = Scene::new("hubawayatthestart");
+fn new_secret_and_late_hub_are_used_at_once_whatever_the_period() {
+    let scene = Scene::new("at-once");
+    scene.delete_secret();
     scene.hub_relay.set(Way::Closed);
-    // The next try does not wait for the period.
     let sidecar = scene.start(&["-lease-duration=3600"]);
+    sidecar.wait_for("waiting for the Secret");
+    scene.put_secret(&scene.new_credentials());
     sidecar.wait_for("lease renewal failed");
     scene.hub_relay.set(Way::Open);
     eventually("the Lease is there", || scene.lease().is_some());
     sidecar.wait_for("lease renewal recovered");
-}
-
-#[test]
-fn existing_lease_is_taken_over() {
-    let scene = Scene::new("existinglease");
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "my-addon", "namespace": scene.cluster},
-        "spec": {"leaseDurationSeconds": 60},
-    });
-    let before = scene.hub.create(&scene.hub_lease(), &lease);
-    let _sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    let after = scene.lease().expect("the Lease");
-    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
 }
 
 #[test]
@@ -91,19 +71,6 @@ fn terminating_secret_stops_renewals() {
     eventually("it is gone", || scene.managed.get(&secret(&scene)).is_none());
     scene.put_secret(&scene.new_credentials());
     scene.wait_for_renewals(1);
-}
-
-#[test]
-fn new_credentials_take_over_from_refused_ones() {
-    let scene = Scene::new("newcredentialstakeov");
-    scene.put_secret(&scene.token_secret("worthless"));
-    let (pod, mut sidecar) = (scene.pod_uid(), scene.start(&[]));
-    sidecar.wait_for(": 401: Unauthorized");
-    scene.put_secret(&scene.new_credentials());
-    eventually("the Lease is there", || scene.lease().is_some());
-    scene.wait_for_renewals(1);
-    assert!(sidecar.alive());
-    assert_eq!(scene.pod_uid(), pod, "no pod is ever deleted");
 }
 
 #[test]

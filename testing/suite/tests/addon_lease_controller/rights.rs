@@ -8,29 +8,19 @@ use crate::support::renews;
 /// The name of its Role on both clusters.
 pub(crate) const ROLE: &str = "addon-lease-controller:my-addon";
 
+/// What is not known is not called healthy.
 #[test]
-fn missing_right_to_list_the_secret_is_waited_out() {
-    let scene = Scene::new("revoked-secret");
-    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", "secrets");
-    let sidecar = scene.start(&[]);
-    sidecar.wait_for("list secrets");
-    stays("there is no Lease", || scene.lease().is_none());
-    assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
-    revoked.grant();
-    renews(&sidecar, "hub", 1);
-    sidecar.wait_for("readable again");
-}
-
-#[test]
-fn missing_right_to_list_the_pod_is_waited_out() {
-    let scene = Scene::new("revoked-pod");
-    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", "pods");
-    let sidecar = scene.start(&[]);
-    sidecar.wait_for("list pods");
-    stays("what is not known is not called healthy", || scene.lease().is_none());
-    assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
-    revoked.grant();
-    renews(&sidecar, "hub", 1);
+fn missing_right_to_list_secret_or_pod_is_waited_out() {
+    for kind in ["secrets", "pods"] {
+        let scene = Scene::new("revoked-list");
+        let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", kind);
+        let sidecar = scene.start(&[]);
+        sidecar.wait_for(&format!("list {kind}"));
+        stays("there is no Lease", || scene.lease().is_none());
+        assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
+        revoked.grant();
+        renews(&sidecar, "hub", 1);
+    }
 }
 
 #[test]

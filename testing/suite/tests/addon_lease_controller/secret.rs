@@ -47,13 +47,3 @@ fn secret_of_the_same_name_elsewhere_is_ignored() {
     assert_eq!(sidecar.count("credentials"), 1, "{}", sidecar.log());
     assert_eq!(sidecar.metric("certwatcher_read_certificate_total{target=\"hub\"}"), Some(1.0));
 }
-
-#[test]
-fn new_secret_is_used_at_once_whatever_the_period() {
-    let scene = Scene::new("at-once");
-    scene.delete_secret();
-    let sidecar = scene.start(&["-lease-duration", "3600"]);
-    sidecar.wait_for("waiting for the Secret");
-    scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for("period=3600.0");
-}

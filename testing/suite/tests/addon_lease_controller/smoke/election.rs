@@ -8,9 +8,9 @@ use crate::{
 };
 
 #[test]
-fn only_the_leader_renews() {
+fn only_the_leader_renews_and_the_next_one_follows() {
     let scene = Scene::new("onlyleader");
-    let (first, second) = two(&scene);
+    let (mut first, second) = two(&scene);
     renews(&first.sidecar, "hub", 3);
     assert_eq!(renewals(&second.sidecar, "hub"), 0.0);
     assert!(!holder(&scene).is_empty());
@@ -23,13 +23,6 @@ fn only_the_leader_renews() {
     for replica in [&first, &second] {
         assert_eq!(replica.sidecar.ask("/readyz"), (200, "ok\n".to_owned()));
     }
-}
-
-#[test]
-fn stopped_leader_is_replaced() {
-    let scene = Scene::new("letsgo");
-    let (mut first, second) = two(&scene);
-    renews(&first.sidecar, "hub", 1);
     let before = holder(&scene);
     first.sidecar.ends_at_once();
     eventually("the other one leads", || second.sidecar.count(LEADS) == 1);
