@@ -17,18 +17,6 @@ use suite::{
     sidecar::{Sidecar, bare, program},
 };
 
-// The row "no secret" of DumpSecret (spoke/registration/secret_controller_test.go of OCM).
-#[test]
-fn missing_secret_creates_no_directory() {
-    let stage = Stage::new("dump-none");
-    let sidecar = stage.start(&[]);
-    let reason = sidecar.wait_for_code("/readyz", 503);
-    assert!(reason.contains("hub-kubeconfig-secret: it"), "{reason}");
-    sidecar.wait_for("it does not exist");
-    assert!(!stage.path().exists(), "the directory is not made");
-    assert_eq!(sidecar.ask("/healthz").0, 200);
-}
-
 #[test]
 fn changes_in_a_row_are_combined() {
     let (stage, _) = Stage::with_secret("burst");

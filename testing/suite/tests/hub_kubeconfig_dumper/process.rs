@@ -9,15 +9,6 @@ use suite::{
     stays,
 };
 
-#[test]
-fn once_ends_with_0_when_the_files_are_there() {
-    let (stage, data) = Stage::with_secret("once");
-    let (code, log) = stage.once(&[]);
-    assert_eq!(code, Some(0), "{log}");
-    stage.shows(&data);
-    assert_eq!(stage.once(&[]).0, Some(0), "also when there is nothing to do");
-}
-
 /// Runs it with `-once`: the exit code, and `sentence` at the end of the log.
 #[track_caller]
 fn once_ends(stage: &Stage, more: &[&str], code: i32, sentence: &str) {
@@ -27,9 +18,13 @@ fn once_ends(stage: &Stage, more: &[&str], code: i32, sentence: &str) {
 }
 
 #[test]
-fn once_ends_with_3_when_there_is_no_secret() {
+fn once_ends_with_0_when_the_files_are_there_and_3_without_a_secret() {
     let (stage, data) = Stage::with_secret("once-absent");
-    assert_eq!(stage.once(&[]).0, Some(0));
+    for again in [false, true] {
+        let (code, log) = stage.once(&[]);
+        assert_eq!(code, Some(0), "again: {again}: {log}");
+        stage.shows(&data);
+    }
     stage.delete_secret();
     once_ends(&stage, &[], 3, "it does not exist");
     once_ends(&stage, &["-wait-timeout", "1"], 3, "it does not exist");

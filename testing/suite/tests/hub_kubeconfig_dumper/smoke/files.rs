@@ -11,10 +11,14 @@ use suite::{
 
 // DumpSecret of OCM's spoke/registration/secret_controller_test.go.
 #[test]
-fn created_secret_becomes_files() {
+fn secret_that_is_created_and_updated_becomes_files() {
     let stage = Stage::new("dump-created");
     let sidecar = stage.start(&[]);
+    let reason = sidecar.wait_for_code("/readyz", 503);
+    assert!(reason.contains("hub-kubeconfig-secret: it"), "{reason}");
     sidecar.wait_for("it does not exist");
+    assert!(!stage.path().exists(), "the directory is not made");
+    assert_eq!(sidecar.ask("/healthz").0, 200);
     let data = stage.credentials();
     stage.put_secret(&data);
     sidecar.wait_for_code("/readyz", 200);
@@ -23,13 +27,6 @@ fn created_secret_becomes_files() {
     assert!(expires > Some(0.0), "{expires:?}");
     assert!(sidecar.metric("sidecar_last_success_timestamp_seconds") > Some(0.0));
     assert_eq!(sidecar.metric("certwatcher_read_certificate_errors_total"), Some(0.0));
-}
-
-// DumpSecret of OCM's spoke/registration/secret_controller_test.go.
-#[test]
-fn updated_secret_replaces_the_files() {
-    let (stage, _) = Stage::with_secret("dump-updated");
-    let _sidecar = stage.start_ready(&[]);
     for _ in 0..3 {
         let data = stage.credentials();
         stage.put_secret(&data);
@@ -69,6 +66,7 @@ fn unusable_secret_changes_no_file_and_turns_readiness() {
     assert!(!sidecar.log().contains("PRIVATE"), "{}", sidecar.log());
 }
 
+/// Nor does an outage.
 #[test]
 fn deleted_secret_takes_no_file_with_it() {
     let (stage, data) = Stage::with_secret("deleted");
@@ -79,13 +77,6 @@ fn deleted_secret_takes_no_file_with_it() {
     let data = stage.credentials();
     stage.put_secret(&data);
     sidecar.wait_for_code("/readyz", 200);
-    stage.shows(&data);
-}
-
-#[test]
-fn outage_leaves_the_files_and_readiness() {
-    let (stage, data) = Stage::with_secret("away");
-    let sidecar = stage.start_ready(&[]);
     stage.relay.set(Way::Closed);
     throughout(1500, "alive and ready", || {
         sidecar.ask("/healthz").0 == 200 && sidecar.ask("/readyz").0 == 200
