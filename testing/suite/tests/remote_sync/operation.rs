@@ -1,4 +1,4 @@
-//! Other modes of operation: a dry run, one pass, cleanup, other names.
+//! Other modes of operation: a dry run, one pass, cleanup, pauses, other names.
 
 use dev_apiserver::Action;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use suite::{
     needs::{Need, needs},
     pause,
     relay::Way,
-    sync::{BUDGETS, Setting, Stage, WIDGETS, words},
+    sync::{BUDGETS, PAUSED, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{UNSEEN, is_in_sync, of_program, one};
+use crate::support::{UNSEEN, is_in_sync, is_told_once, of_program, one, one_budget};
 
 // --- dry run ---
 
@@ -221,6 +221,34 @@ fn cleanup_releases_sources_of_a_removed_remote() {
     assert!(source.is_claimed());
     ends(0);
     source.wait_until_gone();
+}
+
+// --- pauses ---
+
+#[test]
+fn a_pause_of_either_object_holds_everything() {
+    let (stage, _sidecar, source, target) = one_budget("pause");
+    source.annotate(PAUSED, Some("true"));
+    stage.settled();
+    target.set_health(4);
+    source.set_number(2);
+    stage.stays_quiet();
+    target.annotate(PAUSED, Some("true"));
+    source.annotate(PAUSED, None);
+    stage.stays_quiet();
+    target.annotate(PAUSED, None);
+    source.wait_for_health(4);
+    target.wait_for_number(2);
+
+    source.annotate(PAUSED, Some("true"));
+    stage.settled();
+    source.delete();
+    is_told_once(&source, "SyncHeld", "paused");
+    stage.stays_quiet();
+    assert!(target.get().is_some() && source.is_terminating());
+    source.annotate(PAUSED, None);
+    source.wait_until_gone();
+    assert!(target.get().is_none());
 }
 
 // --- names ---

@@ -11,6 +11,5 @@ mod outage;
 mod rights;
 mod rotation;
 pub(crate) mod secrecy;
-mod sigterm;
 mod takeover;
 pub(crate) mod track;

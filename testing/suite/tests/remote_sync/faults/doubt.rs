@@ -1,17 +1,20 @@
-//! More of `smoke/doubt.rs`: answers of other servers, forbidden lists, objects of others.
+//! More of `smoke/doubt.rs`: answers of other servers and of other clusters, forbidden lists.
 
-use dev_apiserver::Action;
+use dev_apiserver::{Action, Options};
+use serde_json::json;
 use suite::{
+    cluster::Cluster,
     eventually, pause,
     relay::Way,
+    sidecar::Sidecar,
     stays,
-    sync::{Place, Stage, WIDGETS},
+    sync::{Place, Side, Stage, WIDGETS},
     throughout, within,
 };
 
 use crate::{
-    smoke::{doubt::outlives, gate::is_held},
-    support::{many, of_program, one},
+    smoke::{clones::is_another, doubt::outlives, gate::is_held},
+    support::{is_in_sync, many, of_program, one},
 };
 
 /// What a balancer says that knows no server, and a server that is still starting.
@@ -107,5 +110,64 @@ fn an_outage_restarts_an_orphans_grace() {
     stage.remote().relay.set(Way::Open);
     is_connected(1.0);
     throughout(3000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+}
+
+// --- another cluster than before ---
+
+fn start_by_certificate(stage: &Stage) -> Sidecar {
+    let file = stage.write("hub.kubeconfig", &stage.remote().kubeconfig_by_certificate());
+    stage.start_as(|command| {
+        command.args(["-remote-kubeconfig", &format!("hub={}", file.display())]);
+    })
+}
+
+/// A server of the same authority, with nothing on it.
+fn impostor(stage: &Stage) -> Side {
+    let ca = stage.remote().cluster.server().ca().clone();
+    let other = Cluster::embedded_with("other", Options { ca: Some(ca), ..Options::default() });
+    Side::new("other", other)
+}
+
+#[test]
+fn another_cluster_at_the_hubs_address_deletes_nothing() {
+    let (stage, source, target) = Stage::with_widget("same-address");
+    let mut sidecar = start_by_certificate(&stage);
+    is_in_sync(&source, &target);
+    let (uid, before) = (target.uid(), stage.settled());
+    let other = impostor(&stage);
+    stage.remote().relay.redirect(&other.cluster.address);
+    is_another(&sidecar);
+    stage.writes_no_more_than(before);
+    // Nor does a start that sees only this one.
+    sidecar.kill();
+    let _sidecar = start_by_certificate(&stage);
+    stays("the copy is there", || target.uid() == uid);
+}
+
+/// The cluster is asked who it is once more after it said that a source is gone: what answers by then may be
+/// another one.
+#[test]
+fn a_sources_end_is_believed_of_its_own_cluster_alone() {
+    let (stage, sidecar, source, target) = one("gone", &WIDGETS, &[]);
+    let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "kube-system", "uid": "0d6ff0b4-3b39-4b5b-9f5c-000000000002", "resourceVersion": "1",
+    }});
+    let body = Some(other.to_string());
+    let answer = Action::Answer { code: 200, body, retry_after: None };
+    let answer = of_program(stage.remote(), answer);
+    let rule = hub.add(answer.verb("get").resource("namespaces").name("kube-system"));
+    source.delete_by_force();
+    let changed = "remote_sync_cluster_identity_refused{remote=\"hub\"}";
+    eventually("it is another cluster", || {
+        assert!(target.get().is_some(), "another cluster's word proves nothing");
+        sidecar.metric(changed) > Some(0.0)
+    });
+    stage.writes_no_more_than(before);
+    assert!(target.get().is_some());
+    hub.remove(rule);
+    // The identity is read again and again, on the same connection.
+    eventually("it is itself", || sidecar.metric(changed) == Some(0.0));
     target.wait_until_gone();
 }
