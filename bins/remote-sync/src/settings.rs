@@ -1,6 +1,7 @@
 //! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
 //! written.
 
+mod remotes;
 mod table;
 mod values;
 
@@ -13,17 +14,20 @@ use apiclient::{
 use kubeconfig::{Env, own_namespace};
 use sidecar::flags::{Flags, object_name};
 
-use self::values::one_of;
+use self::{remotes::Registry, values::one_of};
 pub(crate) use self::{
+    remotes::{CLUSTER_LABEL, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
-    values::{CLUSTER_LABEL, Registry, Remote, RemoteSource, SECRET_SUFFIX},
+    values::{
+        AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanSettings, Track,
+    },
 };
 use crate::{
     connection::schedule::ProbeTiming,
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
-        key::{CLUSTER, KindIndex, NameMapping},
+        key::{CLUSTER, NameMapping},
         rules::FieldRules,
     },
 };
@@ -63,73 +67,6 @@ pub(crate) struct Settings {
     pub(crate) election: Option<(String, String)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Run,
-    /// Until everything is in sync, but no longer than this.
-    Once(Duration),
-    Cleanup,
-    Explain(Explained),
-}
-
-/// An object to explain: a source, or a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Explained {
-    pub(crate) kind: KindIndex,
-    /// Empty for a cluster-scoped object.
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-/// The side that the specs come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From the remotes to the local cluster.
-    Pull,
-    /// From the local cluster to the remotes.
-    Push,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OrphanSettings {
-    /// How long one must have been without a source; `None` keeps it.
-    pub(crate) grace: Option<Duration>,
-    /// The most of them that are deleted on a cluster within `within`.
-    pub(crate) most: u32,
-    pub(crate) within: Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AdoptPolicy {
-    /// Those that have the source's content become its copies.
-    Equal,
-    Always,
-}
-
-/// The bookkeeping: what a source is given beside its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Track {
-    /// A finalizer, and annotations that say what of it was copied.
-    Source,
-    /// Nothing: all that is recorded is on the target.
-    Target,
-}
-
-impl Track {
-    /// Returns whether a source in use carries our finalizer and says which generations belong together.
-    pub(crate) fn marks_sources(self) -> bool {
-        self == Self::Source
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum NamespacePolicy {
-    /// They stay.
-    Never,
-    /// They are deleted once nothing is in them.
-    Empty,
-}
-
 impl Settings {
     pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
@@ -164,8 +101,8 @@ impl Settings {
             adopt: one_of(flags, "adopt", values::ADOPT)?,
             namespaces: one_of(flags, "namespace-policy", values::NAMESPACES)?,
             known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
-            remotes: values::remotes(flags)?,
-            registry: values::registry(flags, namespace.as_deref())?,
+            remotes: remotes::remotes(flags)?,
+            registry: remotes::registry(flags, namespace.as_deref())?,
             // At the defaults clustercache's: a lost cluster is tried again after three intervals.
             probes: ProbeTiming { retry: 3 * interval, interval, timeout: timeout / 2 },
             max_objects: number("max-objects", 10_000_000)?,

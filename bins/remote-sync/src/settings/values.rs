@@ -1,6 +1,6 @@
 //! Values of single flags.
 
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use apiclient::{
     client::Propagation,
@@ -8,44 +8,79 @@ use apiclient::{
 };
 use sidecar::flags::{Flags, duration};
 
-use super::{AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanSettings, Track};
 use crate::model::{
     annotations::AnnotationKeys,
     discovery::ResourceArg,
-    key::NameMapping,
-    known_clusters::OWN,
+    key::{KindIndex, NameMapping},
     rules::{FieldPath, FieldRules},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remote {
-    pub(crate) name: String,
-    pub(crate) source: RemoteSource,
+pub(crate) enum Operation {
+    Run,
+    /// Until everything is in sync, but no longer than this.
+    Once(Duration),
+    Cleanup,
+    Explain(Explained),
 }
 
+/// An object to explain: a source, or a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RemoteSource {
-    File(PathBuf),
-    /// On the local cluster; without a key one of the usual ones is used.
-    Secret {
-        namespace: String,
-        name: String,
-        key: Option<String>,
-    },
-}
-
-/// The Secrets of remotes that come and go at run time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registry {
+pub(crate) struct Explained {
+    pub(crate) kind: KindIndex,
+    /// Empty for a cluster-scoped object.
     pub(crate) namespace: String,
-    /// A label selector that includes [`CLUSTER_LABEL`].
-    pub(crate) selector: String,
+    pub(crate) name: String,
 }
 
-/// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
-pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
-/// The label of such a Secret, with the cluster's name.
-pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+/// The side that the specs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the remotes to the local cluster.
+    Pull,
+    /// From the local cluster to the remotes.
+    Push,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OrphanSettings {
+    /// How long one must have been without a source; `None` keeps it.
+    pub(crate) grace: Option<Duration>,
+    /// The most of them that are deleted on a cluster within `within`.
+    pub(crate) most: u32,
+    pub(crate) within: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AdoptPolicy {
+    /// Those that have the source's content become its copies.
+    Equal,
+    Always,
+}
+
+/// The bookkeeping: what a source is given beside its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Track {
+    /// A finalizer, and annotations that say what of it was copied.
+    Source,
+    /// Nothing: all that is recorded is on the target.
+    Target,
+}
+
+impl Track {
+    /// Returns whether a source in use carries our finalizer and says which generations belong together.
+    pub(crate) fn marks_sources(self) -> bool {
+        self == Self::Source
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NamespacePolicy {
+    /// They stay.
+    Never,
+    /// They are deleted once nothing is in them.
+    Empty,
+}
 
 /// The words of a flag, each with its value.
 type Words<T> = &'static [(&'static str, T)];
@@ -73,7 +108,7 @@ pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Res
 }
 
 /// All values of a list, each in the form that `parse` reads and `form` describes.
-fn list<T>(
+pub(super) fn list<T>(
     flags: &Flags,
     name: &str,
     form: &str,
@@ -211,75 +246,4 @@ pub(super) fn orphans(flags: &Flags) -> Result<OrphanSettings, String> {
     let (most, within) = rate
         .ok_or_else(|| format!("-max-deletions must be N/TIME, both above zero, got {given:?}"))?;
     Ok(OrphanSettings { grace, most, within })
-}
-
-pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
-    let mut remotes = list(flags, "remote-kubeconfig", "[NAME=]FILE", file)?;
-    let form = "[NAME=]NAMESPACE/SECRET[:KEY]";
-    remotes.extend(list(flags, "remote-kubeconfig-secret", form, secret)?);
-    for (index, Remote { name, .. }) in remotes.iter().enumerate() {
-        let why = if !valid_label(name) {
-            format!("the name of the remote {name:?} is not a DNS label")
-        } else if name == OWN {
-            format!("a remote cannot be named {OWN}")
-        } else if remotes[..index].iter().any(|other| other.name == *name) {
-            format!("two remotes are named {name}")
-        } else {
-            continue;
-        };
-        return Err(format!("{why}: set another one with NAME= before its kubeconfig"));
-    }
-    Ok(remotes)
-}
-
-fn file(text: &str) -> Option<Remote> {
-    let (name, path) = named(text);
-    let stem = || Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let name = name.map_or_else(stem, str::to_owned);
-    (!path.is_empty()).then(|| Remote { name, source: RemoteSource::File(path.into()) })
-}
-
-fn secret(text: &str) -> Option<Remote> {
-    let (name, place) = named(text);
-    let (place, key) = match place.split_once(':') {
-        Some((place, key)) => (place, Some(key)),
-        None => (place, None),
-    };
-    let (namespace, secret) = place.split_once('/')?;
-    if !valid_label(namespace) || !valid_name(secret) || key == Some("") {
-        return None;
-    }
-    let name = name.unwrap_or_else(|| secret.strip_suffix(SECRET_SUFFIX).unwrap_or(secret));
-    let source = RemoteSource::Secret {
-        namespace: namespace.to_owned(),
-        name: secret.to_owned(),
-        key: key.map(str::to_owned),
-    };
-    Some(Remote { name: name.to_owned(), source })
-}
-
-/// The name before the `=`, if there is one; a path may contain that too.
-fn named(text: &str) -> (Option<&str>, &str) {
-    match text.split_once('=') {
-        Some((name, rest)) if !name.contains('/') => (Some(name), rest),
-        _ => (None, text),
-    }
-}
-
-pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Registry>, String> {
-    if !flags.is_given("remote-selector") {
-        return Ok(None);
-    }
-    let given = flags.text("remote-selector");
-    let (namespace, selector) = match given.split_once(':') {
-        Some((namespace, selector)) => (Some(namespace), selector.trim()),
-        None => (own, given.trim()),
-    };
-    let namespace = namespace
-        .ok_or("-remote-selector needs a namespace: set one in it, -namespace or POD_NAMESPACE")?;
-    if selector.is_empty() || !valid_label(namespace) {
-        return Err(format!("-remote-selector must be [NAMESPACE:]SELECTOR, got {given:?}"));
-    }
-    let selector = format!("{selector},{CLUSTER_LABEL}");
-    Ok(Some(Registry { namespace: namespace.to_owned(), selector }))
 }
