@@ -67,7 +67,8 @@ impl Controller {
         let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
         let readers = vec![stop.clone(), credentials.clone()];
         let cluster = connect(&settings, &records, OWN, readers, stop)?;
-        records.set_local(cluster.clone());
+        let local = cluster.clone();
+        records.set_local(move || local.client());
         let documents = Arc::<DocumentCache>::default();
         let local = match settings.direction {
             Direction::Pull => {

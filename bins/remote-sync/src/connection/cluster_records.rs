@@ -19,7 +19,6 @@ use apiclient::{
 };
 use serde_json::{Value, json};
 
-use super::Connection;
 use crate::{
     model::{
         annotations::Uid,
@@ -39,7 +38,8 @@ pub(crate) struct ClusterRecords {
     /// The ConfigMap cannot be used, and the log says so.
     unusable: AtomicBool,
     dry_run: bool,
-    local: OnceLock<Arc<Connection>>,
+    /// The client of the local cluster, while that is connected.
+    local: OnceLock<Box<dyn Fn() -> Result<Client> + Send + Sync>>,
     loaded: AtomicBool,
     /// When the process before this one started, if one did.
     previous_start: OnceLock<Option<SystemTime>>,
@@ -55,9 +55,9 @@ impl ClusterRecords {
         Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
     }
 
-    pub(crate) fn set_local(&self, local: Arc<Connection>) {
+    pub(crate) fn set_local(&self, client: impl Fn() -> Result<Client> + Send + Sync + 'static) {
         // There is one local cluster.
-        let _ = self.local.set(local);
+        let _ = self.local.set(Box::new(client));
     }
 
     /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is
@@ -197,7 +197,7 @@ impl ClusterRecords {
 
     fn client(&self) -> Result<Client> {
         let down = || Error::Unreachable("the local cluster is not connected".into());
-        self.local.get().ok_or_else(down)?.client()
+        self.local.get().ok_or_else(down)?()
     }
 
     fn sentence(&self, remote: &str, RefusedCluster { why, accept }: RefusedCluster) -> String {
