@@ -40,9 +40,6 @@ const RELIST_INTERVAL: Duration = Duration::from_secs(300);
 pub(crate) trait Watched: Send + 'static {
     type Object: Clone + PartialEq + Send;
 
-    /// The kind in log lines.
-    fn kind_name(&self) -> String;
-
     /// Finds the kind as a cluster serves it; `NotServed` if it does not (yet).
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource>;
 
@@ -69,6 +66,8 @@ pub(crate) trait Watched: Send + 'static {
 pub(crate) struct Reflector<W: Watched> {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) store: Arc<ObjectStore<W::Object>>,
+    /// The kind in log lines.
+    pub(crate) kind: String,
     /// Only objects in this namespace, if the kind is namespaced.
     pub(crate) namespace: Option<String>,
     /// Only the object of this name.
@@ -124,7 +123,7 @@ impl<W: Watched> Reflector<W> {
         let before = self.store.set_kind(Some(kind.clone()));
         if before.as_ref() != Some(&kind) {
             if before.is_some() {
-                log_changed(self.cluster.name(), &self.watched.kind_name());
+                log_changed(self.cluster.name(), &self.kind);
             }
             progress.watcher.reset();
             self.supervisor.wake();
@@ -143,7 +142,7 @@ impl<W: Watched> Reflector<W> {
             _ => retry.wait,
         };
         if retry.should_log {
-            log_unavailable(self.cluster.name(), &self.watched.kind_name(), &error, wait);
+            log_unavailable(self.cluster.name(), &self.kind, &error, wait);
         }
         if let Error::NotServed(_) = error {
             // What comes back may be another definition, with other objects. Until then they stay.
@@ -266,7 +265,7 @@ impl<W: Watched> Reflector<W> {
                 }
             }
             _ if was_too_large => {}
-            _ => log_too_large(self.cluster.name(), &self.watched.kind_name(), &key),
+            _ => log_too_large(self.cluster.name(), &self.kind, &key),
         }
         self.watched.changed(&key, object, !listed && object.is_some());
         Ok(())

@@ -1,7 +1,7 @@
 //! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects,
 //! and a complete list all pairs of its kind.
 
-use std::{sync::Arc, time::Instant};
+use std::{fmt::Display, sync::Arc, time::Instant};
 
 use apiclient::{
     discovery::ApiResource,
@@ -48,11 +48,12 @@ pub(super) fn watch_sources(
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let cluster = WatchedCluster::new(controller, remote);
-    let namespace = &controller.context.settings.mapping.source_namespace;
+    let (cluster, settings) =
+        (WatchedCluster::new(controller, remote), &controller.context.settings);
+    let namespace = &settings.mapping.source_namespace;
     side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let watched = SourceWatch(cluster.clone(), kind);
-        cluster.reflector(&side.cluster, store, (namespace, None), watched).start(stop)
+        let (name, watched) = (&settings.resources[kind], SourceWatch(cluster.clone(), kind));
+        cluster.reflector(&side.cluster, store, name, (namespace, None), watched).start(stop)
     })
 }
 
@@ -67,13 +68,13 @@ pub(super) fn watch_targets(
         (WatchedCluster::new(controller, remote), &controller.context.settings);
     let namespace = &settings.mapping.target_namespace;
     side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let watched = TargetWatch(cluster.clone(), kind);
-        cluster.reflector(&side.cluster, store, (namespace, None), watched).start(stop)
+        let (name, watched) = (&settings.resources[kind], TargetWatch(cluster.clone(), kind));
+        cluster.reflector(&side.cluster, store, name, (namespace, None), watched).start(stop)
     })?;
     // By name, so that no right to others is needed.
     side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
-        let watched = SecretWatch(cluster.clone());
-        cluster.reflector(&side.cluster, store, (namespace, Some(name)), watched).start(stop)
+        let (only, watched) = ((namespace, Some(name)), SecretWatch(cluster.clone()));
+        cluster.reflector(&side.cluster, store, &SECRETS, only, watched).start(stop)
     })
 }
 
@@ -89,12 +90,14 @@ impl WatchedCluster {
         &self,
         cluster: &Arc<Connection>,
         store: &Arc<ObjectStore<W::Object>>,
+        kind: &dyn Display,
         (namespace, name): (&Option<String>, Option<&String>),
         watched: W,
     ) -> Reflector<W> {
         Reflector {
             cluster: cluster.clone(),
             store: store.clone(),
+            kind: kind.to_string(),
             namespace: namespace.clone(),
             name: name.cloned(),
             supervisor: self.controller.stop.clone(),
@@ -110,10 +113,6 @@ impl WatchedCluster {
 
     fn is_target(&self, namespace: &str, name: &str) -> bool {
         self.names.canonical_of_target(namespace, name).is_some()
-    }
-
-    fn kind_name(&self, kind: KindIndex) -> String {
-        self.controller.context.settings.resources[kind].to_string()
     }
 
     /// Finds a kind on the cluster; the local cluster decides the version for both sides.
@@ -143,10 +142,6 @@ impl WatchedCluster {
 
 impl Watched for SourceWatch {
     type Object = SourceObject;
-
-    fn kind_name(&self) -> String {
-        self.0.kind_name(self.1)
-    }
 
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
         self.0.find(self.1, session)
@@ -180,10 +175,6 @@ impl Watched for SourceWatch {
 impl Watched for TargetWatch {
     type Object = TargetObject;
 
-    fn kind_name(&self) -> String {
-        self.0.kind_name(self.1)
-    }
-
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
         self.0.find(self.1, session)
     }
@@ -212,10 +203,6 @@ impl Watched for TargetWatch {
 
 impl Watched for SecretWatch {
     type Object = TargetSecret;
-
-    fn kind_name(&self) -> String {
-        SECRETS.plural.to_string()
-    }
 
     /// Every cluster serves Secrets.
     fn find_kind(&self, _session: &ClusterSession) -> Result<ApiResource> {

@@ -22,10 +22,6 @@ struct Versions(Arc<AtomicU64>);
 impl Watched for Versions {
     type Object = ();
 
-    fn kind_name(&self) -> String {
-        "configmaps".into()
-    }
-
     fn find_kind(&self, _session: &ClusterSession) -> Result<ApiResource> {
         self.0.fetch_add(1, Relaxed);
         Ok(kind())
@@ -56,6 +52,7 @@ fn reflector(
     Reflector {
         cluster: cluster.clone(),
         store: store.clone(),
+        kind: "configmaps".into(),
         namespace: Some("default".into()),
         name: None,
         supervisor: Stop::default(),
