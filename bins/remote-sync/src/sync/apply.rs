@@ -49,7 +49,7 @@ impl PairContext<'_> {
                 return self.sync_secret(index, source, target, attempt);
             }
             (SyncAction::Create, Some(source), _) => return self.create(source, attempt),
-            (SyncAction::Update { content, .. }, Some(source), Some(target)) => {
+            (SyncAction::Update { content }, Some(source), Some(target)) => {
                 self.update(source, target, content, attempt)?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {

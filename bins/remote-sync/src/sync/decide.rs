@@ -20,10 +20,9 @@ pub(crate) enum SyncAction {
     SyncSecret(usize),
     /// Creates the target, and its namespace if that is missing.
     Create,
-    /// Writes the target's mark, which may adopt it, and what else of the source differs.
+    /// Writes the target's metadata with its mark, which may adopt it, and its content if that differs.
     Update {
         content: bool,
-        metadata: bool,
     },
     /// Records on the source which generations belong together.
     RecordGenerations,
@@ -76,8 +75,8 @@ impl SyncAction {
             Self::UploadStatus => "the source has another status than the target",
             Self::SyncSecret(_) => "it is not known to be uploaded",
             Self::Create => "there is no target",
-            Self::Update { content: true, .. } => "the contents differ",
-            Self::Update { metadata: true, .. } => "labels or annotations differ",
+            Self::Update { content: true } => "the contents differ",
+            Self::Update { .. } if observed.is_marked() => "labels or annotations differ",
             Self::Update { .. } => "the target has no mark of this source, cluster and instance",
             Self::RecordGenerations => "the source does not say what was copied of it",
             Self::ConfirmGone if is_gone => "the source is in no list",
@@ -183,7 +182,7 @@ fn download(
     let content = !settled && from.content != to.content;
     let metadata = !settled && from.metadata != to.metadata;
     if content || metadata || !observed.is_marked() {
-        return SyncAction::Update { content, metadata };
+        return SyncAction::Update { content };
     }
     let published = &source.value.generations;
     let other = published.uid.is_some_and(|uid| uid != target.uid);
@@ -215,7 +214,7 @@ fn with_terminating_source(
         _ if !has_finalizer => SyncAction::Done(None),
         // Nothing unmarked is deleted.
         (Some(_), Ownership::Unmarked) if observed.may_adopt(rules) => {
-            SyncAction::Update { content: false, metadata: false }
+            SyncAction::Update { content: false }
         }
         (None, _) if attempt.gone != Some(observed.subjects()) => SyncAction::ConfirmGone,
         (None, _) if deletes_namespace(attempt, rules) => SyncAction::DeleteNamespace,

@@ -11,9 +11,8 @@ use crate::{
 };
 use world::*;
 
-const MARK: SyncAction = SyncAction::Update { content: false, metadata: false };
-const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };
-const CONTENT: SyncAction = SyncAction::Update { content: true, metadata: false };
+const MARK: SyncAction = SyncAction::Update { content: false };
+const CONTENT: SyncAction = SyncAction::Update { content: true };
 
 type Change = fn(&mut World);
 
@@ -68,7 +67,7 @@ fn the_words_of_writes_stay_as_they_are() {
         (SyncAction::UploadStatus, "update_status"),
         (SyncAction::SyncSecret(0), "upload_secret"),
         (SyncAction::Create, "create_target"),
-        (ALL, "update_target"),
+        (CONTENT, "update_target"),
         (SyncAction::RecordGenerations, "record_generations"),
         (SyncAction::DeleteNamespace, "delete_namespace"),
         (SyncAction::DeleteTarget, "delete_target"),
@@ -206,7 +205,7 @@ fn metadata_spec_status_and_secrets_are_copied() {
     world.rules.adopt = AdoptPolicy::Always;
     let whole = [
         SyncAction::AddFinalizer,
-        ALL,
+        CONTENT,
         SyncAction::UploadStatus,
         SyncAction::SyncSecret(0),
         SyncAction::SyncSecret(1),
@@ -299,7 +298,7 @@ fn contents_that_a_server_alters_are_written_once() {
     assert_eq!(world.attempt(usize::MAX), (vec![CONTENT], Some(None)));
     assert_eq!(first(&world), SyncAction::Done(None));
     let changes: [(Change, SyncAction); 3] = [
-        (|it| it.target().state.metadata = 7, ALL),
+        (|it| it.target().state.metadata = 7, CONTENT),
         (|it| (it.source().state.content, it.source().state.generation) = (3, 2), CONTENT),
         (|it| (it.target().state.content, it.target().state.generation) = (10, 7), CONTENT),
     ];

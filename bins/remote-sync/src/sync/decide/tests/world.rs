@@ -304,12 +304,11 @@ impl World {
                 made.value.copy_of = mark;
                 *target = Some(made);
             }
-            (SyncAction::Update { content: whole, metadata }, Some(target)) => {
+            (SyncAction::Update { content: whole }, Some(target)) => {
                 update(
                     &mut target.value.state,
                     whole.then_some(content),
-                    &source.value.state,
-                    metadata,
+                    source.value.state.metadata,
                 );
                 let became = target.value.state.written();
                 *updated = Some((source.value.state.written(), became));
@@ -330,13 +329,11 @@ impl World {
     }
 }
 
-/// The target after it was written with this content, and with the source's metadata if that differs.
-fn update(target: &mut ObjectState, content: Option<u64>, source: &ObjectState, metadata: bool) {
+/// The target after it was written with this content and metadata.
+fn update(target: &mut ObjectState, content: Option<u64>, metadata: u64) {
     if let Some(content) = content.filter(|content| target.content != *content) {
         target.content = content;
         target.generation += 1;
     }
-    if metadata {
-        target.metadata = source.metadata;
-    }
+    target.metadata = metadata;
 }
