@@ -215,19 +215,15 @@ fn without_marks(
     reader: &ObjectReader,
     sources: &[SourceMarks],
 ) -> Option<Value> {
-    let (keys, here) = (&reader.keys, object["metadata"]["annotations"].as_object());
-    let without = |names: &[&String]| {
-        let here = names.iter().filter(|name| here.is_some_and(|here| here.contains_key(**name)));
-        here.map(|name| patch::without_annotation(name)).collect::<Vec<_>>()
-    };
-    let patch = match role {
+    match role {
         Role::Source => {
             let source = reader.source(object)?;
             let is_ours = matches!(source.value.finalizers, Finalizers::Ours(_));
-            return is_ours.then(|| patch::release(&source, reader));
+            is_ours.then(|| patch::release(&source, reader))
         }
         Role::Target => {
-            let origin = Origin::parse(here?.get(&keys.source)?.as_str()?)?;
+            let (keys, here) = (&reader.keys, object["metadata"]["annotations"].as_object()?);
+            let origin = Origin::parse(here.get(&keys.source)?.as_str()?)?;
             let cluster = digest::of_text(origin.cluster);
             if origin.finalizer != reader.finalizer
                 || !sources.iter().any(|marks| marks.contains(cluster))
@@ -235,11 +231,12 @@ fn without_marks(
                 return None;
             }
             let mut patch = patch::guarded(&reader.target(object)?);
-            patch.extend(without(&[&keys.source, &keys.managed_keys]));
-            patch
+            let ours = [&keys.source, &keys.managed_keys].into_iter();
+            let ours = ours.filter(|key| here.contains_key(*key));
+            patch.extend(ours.map(|key| patch::without_annotation(key)));
+            Some(patch.into())
         }
-    };
-    Some(patch.into())
+    }
 }
 
 #[cfg(test)]
