@@ -11,6 +11,7 @@ use crate::{
 };
 use world::*;
 
+/// The mark, labels and annotations alone.
 const MARK: SyncAction = SyncAction::Update { content: false };
 const CONTENT: SyncAction = SyncAction::Update { content: true };
 
@@ -151,6 +152,8 @@ fn the_first_action_follows_from_what_is_observed() {
             },
             SyncAction::UploadStatus,
         ),
+        ("the contents differ", |it| it.target().state.content = 7, CONTENT),
+        ("labels or annotations differ", |it| it.target().state.metadata = 7, MARK),
         (
             "another uid of the target",
             |it| it.source().generations.uid = Some(uid(8)),
