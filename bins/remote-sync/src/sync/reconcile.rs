@@ -6,7 +6,7 @@ use std::{
 };
 
 use apiclient::{
-    error::{Error, Result},
+    error::Error,
     lock::lock,
     workqueue::{ReconcileResult, WorkItem},
 };
@@ -99,11 +99,15 @@ impl<'a> Reconciler<'a> {
                 // Not done: -once must not end here.
                 Some(wait) => return Some(ReconcileResult::Failed(wait)),
             }
-            match self.perform(action, &observed) {
+            match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(Next::Continue(())) => {}
                 Ok(Next::Break(reason)) => return Some(self.end(&observed, reason)),
                 // It has grown, or its size was not known.
                 Err(Error::TooLarge(_)) if !self.pair.item.large => return None,
+                Err(error) if is_skipped(action, &error) => {
+                    self.attempt.status_tried |= action == SyncAction::UploadStatus;
+                    self.failed_upload.get_or_insert(error);
+                }
                 Err(error) => return Some(failed(&self.pair, &error)),
             }
         }
@@ -122,19 +126,6 @@ impl<'a> Reconciler<'a> {
         }
         self.large = self.pair.item.large.then(|| lock(&context.large));
         !self.pair.remote.stop.raised()
-    }
-
-    /// Performs an action.
-    fn perform(&mut self, action: SyncAction, observed: &Observed) -> Result<Next> {
-        match self.pair.apply(action, observed, &mut self.attempt) {
-            Err(error @ Error::TooLarge(_)) if !self.pair.item.large => Err(error),
-            Err(error) if is_skipped(action, &error) => {
-                self.attempt.status_tried |= action == SyncAction::UploadStatus;
-                self.failed_upload.get_or_insert(error);
-                Ok(Next::Continue(()))
-            }
-            next => next,
-        }
     }
 
     /// The time until a write may be repeated that something undoes.
