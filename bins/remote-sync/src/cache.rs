@@ -155,10 +155,6 @@ impl RetryClass {
             Self::Down => "down",
         }
     }
-
-    pub(crate) const fn needs_people(self) -> bool {
-        matches!(self, Self::Refused)
-    }
 }
 
 pub(crate) fn classify(error: &Error) -> RetryClass {

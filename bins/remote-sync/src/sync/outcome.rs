@@ -63,7 +63,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if class == RetryClass::Stale {
         log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
     } else {
-        let refused = class.needs_people() || is_conflict && failures + 1 >= REFUSING_STALE;
+        let refused = class == RetryClass::Refused || is_conflict && failures + 1 >= REFUSING_STALE;
         let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
         report(pair, &pair.observe(), Some(condition));
     }
@@ -78,7 +78,8 @@ pub(crate) fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult
     lock(&pair.remote.deletions).forget(pair.id);
     let observed = pair.observe();
     let exists = observed.source.is_some() || observed.target.is_some() || pair.is_too_large();
-    report(pair, &observed, exists.then(|| PairCondition::refused(sentence)));
+    let condition = PairCondition::new(PairState::Failing, true, sentence);
+    report(pair, &observed, Some(condition).filter(|_| exists));
     ReconcileResult::Done
 }
 

@@ -45,14 +45,10 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) fn state(self) -> PairState {
-        self.row().0
-    }
-
     pub(crate) fn condition(self) -> PairCondition {
-        let (state, _, sentence) = self.row();
+        let (state, needs_people, _, sentence) = self.row();
         let ends = matches!(self, Self::GracePeriod(_) | Self::NextToken(_));
-        PairCondition { ends, ..PairCondition::new(state, self.needs_people(), sentence) }
+        PairCondition { ends, ..PairCondition::new(state, needs_people, sentence) }
     }
 
     /// The next attempt without an event; `grace` is that of orphans, `None` if they stay.
@@ -62,18 +58,9 @@ impl Reason {
                 let grace = grace.unwrap_or(HELD_INTERVAL);
                 Some(grace.clamp(Duration::from_secs(1), HELD_INTERVAL))
             }
-            reason => reason.row().1,
+            reason => reason.row().2,
         };
         wait.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
-    }
-
-    /// Returns whether a person should look at the pair: it gets an Event.
-    pub(crate) fn needs_people(self) -> bool {
-        match self.state() {
-            PairState::Paused => false,
-            PairState::Waiting => self == Self::NoNamespace,
-            _ => !matches!(self, Self::NextToken(_)),
-        }
     }
 
     /// Returns whether the deletion counts as waiting for the limit.
@@ -81,39 +68,40 @@ impl Reason {
         matches!(self, Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept)
     }
 
-    /// The state, the wait before the next attempt without an event, and the sentence.
+    /// The state, whether a person should look at the pair and gets an Event, the wait before the next attempt without
+    /// an event, and the sentence.
     #[rustfmt::skip]
-    fn row(self) -> (PairState, Option<Duration>, &'static str) {
+    fn row(self) -> (PairState, bool, Option<Duration>, &'static str) {
         use PairState::{Conflict, Held, Paused, Waiting};
         let (held, waiting) = (Some(HELD_INTERVAL), Some(WAITING_INTERVAL));
         match self {
-            Self::Paused => (Paused, None,
+            Self::Paused => (Paused, false, None,
                 "paused by an annotation"),
-            Self::TargetTerminating => (Waiting, waiting,
+            Self::TargetTerminating => (Waiting, false, waiting,
                 "the target is being deleted; if that takes long, check its finalizers"),
-            Self::NamespaceTerminating => (Waiting, waiting,
+            Self::NamespaceTerminating => (Waiting, false, waiting,
                 "the target's namespace is being deleted"),
-            Self::NoNamespace => (Waiting, waiting,
+            Self::NoNamespace => (Waiting, true, waiting,
                 "the target's namespace does not exist, and none is created"),
-            Self::PausedDeletion => (Held, held,
+            Self::PausedDeletion => (Held, true, held,
                 "it is being deleted but paused"),
-            Self::GracePeriod(left) => (Held, Some(left),
+            Self::GracePeriod(left) => (Held, true, Some(left),
                 "the source is gone, the target stays for the grace period"),
-            Self::OrphanKept => (Held, held,
+            Self::OrphanKept => (Held, true, held,
                 "the source is gone, the target is kept"),
-            Self::NextToken(left) => (Held, Some(left),
+            Self::NextToken(left) => (Held, false, Some(left),
                 "-max-deletions allows the deletion later"),
-            Self::TooMany => (Held, held,
+            Self::TooMany => (Held, true, held,
                 "more is to be deleted at once than -max-deletions allows, all of it is kept until that is raised"),
-            Self::Swept => (Held, held,
+            Self::Swept => (Held, true, held,
                 "the source's Namespace or CustomResourceDefinition is being deleted or gone, the target stays until it is back, or you delete it"),
-            Self::Unidentified => (Held, held,
+            Self::Unidentified => (Held, true, held,
                 "nothing proves that the target is a copy from this cluster: its mark has no uid of kube-system, or is an earlier version's"),
-            Self::OtherSource => (Conflict, None,
+            Self::OtherSource => (Conflict, true, None,
                 "the target is the copy of another object"),
-            Self::NotOurs => (Conflict, None,
+            Self::NotOurs => (Conflict, true, None,
                 "the target exists and is not managed by remote-sync, and -adopt does not allow adopting it"),
-            Self::Loop => (Conflict, None,
+            Self::Loop => (Conflict, true, None,
                 "it is itself a copy from the cluster that it would be copied to"),
         }
     }
@@ -158,11 +146,6 @@ impl PairCondition {
     /// `reason` may quote a server.
     pub(crate) fn new(state: PairState, needs_people: bool, reason: &str) -> Self {
         Self { state, reason: printable(reason, MAX_REASON), needs_people, ends: false }
-    }
-
-    /// What people have to change before another attempt is of use.
-    pub(crate) fn refused(reason: &str) -> Self {
-        Self::new(PairState::Failing, true, reason)
     }
 }
 

@@ -260,7 +260,7 @@ impl Sync {
 /// The state of a pair that ended so and is not in sync.
 pub(super) fn state(end: Option<Option<Reason>>) -> Option<PairState> {
     match end {
-        Some(Some(reason)) => Some(reason.state()),
+        Some(Some(reason)) => Some(reason.condition().state),
         _ => None,
     }
 }
