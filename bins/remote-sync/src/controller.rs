@@ -171,7 +171,6 @@ impl Controller {
         remote.queue.close();
         remote.stop.raise();
         self.stop.wake();
-        self.context.metrics.forget(name);
     }
 
     /// A kind as the local cluster serves it, once it was found: its version is used everywhere.

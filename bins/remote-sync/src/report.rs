@@ -123,7 +123,6 @@ impl Report for Reporter {
         for remote in self.controller.remotes().iter() {
             self.add_remote(remote, &mut metrics);
         }
-        self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
     }
 
@@ -175,6 +174,7 @@ impl Reporter {
             metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
         metrics.add(DELETIONS_HELD, &[label], lock(&remote.deletions).waiting());
+        remote.metrics.add_to(&remote.name, metrics);
     }
 
     fn state_of(&self, remote: &RemoteSync) -> Value {

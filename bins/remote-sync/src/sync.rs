@@ -36,7 +36,6 @@ pub(crate) struct SyncContext {
     pub(crate) reader: ObjectReader,
     /// For objects of each kind.
     pub(crate) readers: Vec<ObjectReader>,
-    pub(crate) metrics: SyncMetrics,
     /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
     pub(crate) large: Mutex<()>,
     pub(crate) records: Arc<ClusterRecords>,
@@ -51,8 +50,7 @@ impl SyncContext {
         };
         let of_kind = |rules: &FieldRules| ObjectReader { rules: rules.clone(), ..reader.clone() };
         let readers = settings.rules.iter().map(of_kind).collect();
-        let (metrics, large) = (SyncMetrics::default(), Mutex::default());
-        Self { settings, reader, readers, metrics, large, records }
+        Self { settings, reader, readers, large: Mutex::default(), records }
     }
 }
 
@@ -63,31 +61,27 @@ const WRITES: Family = Family::counter(
 const FAILURES: Family =
     Family::counter("remote_sync_failures_total", "Failed passes over a pair, by reason.");
 
-/// Counters by remote, family, and the value of the family's other label.
+/// Counters of one remote, by family and the value of the family's other label.
 #[derive(Debug, Default)]
-pub(crate) struct SyncMetrics(Mutex<BTreeMap<(String, Family, Label), u64>>);
+pub(crate) struct SyncMetrics(Mutex<BTreeMap<(Family, Label), u64>>);
 
 type Label = (&'static str, &'static str);
 
 impl SyncMetrics {
-    pub(crate) fn wrote(&self, remote: &str, operation: &'static str) {
-        self.count(remote, WRITES, ("operation", operation));
+    pub(crate) fn wrote(&self, operation: &'static str) {
+        self.count(WRITES, ("operation", operation));
     }
 
-    pub(crate) fn failed(&self, remote: &str, reason: &'static str) {
-        self.count(remote, FAILURES, ("reason", reason));
+    pub(crate) fn failed(&self, reason: &'static str) {
+        self.count(FAILURES, ("reason", reason));
     }
 
-    fn count(&self, remote: &str, family: Family, label: Label) {
-        *lock(&self.0).entry((remote.to_owned(), family, label)).or_default() += 1;
+    fn count(&self, family: Family, label: Label) {
+        *lock(&self.0).entry((family, label)).or_default() += 1;
     }
 
-    pub(crate) fn forget(&self, remote: &str) {
-        lock(&self.0).retain(|(name, ..), _| name != remote);
-    }
-
-    pub(crate) fn add_to(&self, metrics: &mut Metrics) {
-        for ((remote, family, label), count) in &*lock(&self.0) {
+    pub(crate) fn add_to(&self, remote: &str, metrics: &mut Metrics) {
+        for ((family, label), count) in &*lock(&self.0) {
             metrics.add(*family, &[("remote", remote), *label], count);
         }
     }

@@ -73,7 +73,7 @@ impl PairContext<'_> {
         if dry_run {
             log_pair!(Level::Info, self, "dry run, nothing written", action = action.as_str());
         } else {
-            self.context.metrics.wrote(&self.remote.name, action.as_str());
+            self.remote.metrics.wrote(action.as_str());
         }
         !dry_run
     }

@@ -50,7 +50,7 @@ impl PairContext<'_> {
             return Ok(self.wait_for_namespace(Reason::NoNamespace));
         }
         attempt.namespace_created = true;
-        self.context.metrics.wrote(&self.remote.name, "create_namespace");
+        self.remote.metrics.wrote("create_namespace");
         let origin = rules.deletes_namespaces.then(|| self.origin(source));
         let (name, keys) = (&self.target.namespace, &self.context.reader.keys);
         let body = patch::namespace(name, origin.as_ref(), keys);

@@ -67,7 +67,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
         let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
         report(pair, &pair.observe(), Some(condition));
     }
-    pair.context.metrics.failed(&pair.remote.name, class.name());
+    pair.remote.metrics.failed(class.name());
     // Pairs that failed together do not come back together.
     let wait = backoff(class, failures).mul_f64(0.5 + fastrand::f64() / 2.0);
     ReconcileResult::Failed(wait.max(requested_delay(error)))

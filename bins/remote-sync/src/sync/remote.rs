@@ -15,6 +15,7 @@ use crate::{
     model::key::{self, KindIndex, NameMapping, Pair},
     settings::Settings,
     sync::{
+        SyncMetrics,
         deletion_limit::DeletionLimit,
         memory::{Answers, Memory},
         status::Reason,
@@ -40,6 +41,7 @@ pub(crate) struct RemoteSync {
     /// them.
     open: Mutex<Vec<Option<(u64, ApiResources)>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
+    pub(crate) metrics: SyncMetrics,
     /// A Namespace of sources was read.
     pub(crate) has_read_namespace: AtomicBool,
     pub(crate) stop: Stop,
@@ -67,6 +69,7 @@ impl RemoteSync {
             queue: Workqueue::new(settings.workers),
             open: Mutex::new(vec![None; settings.resources.len()]),
             deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
+            metrics: SyncMetrics::default(),
             has_read_namespace: AtomicBool::new(false),
             turns: stop.child(),
             stop,
