@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::model::{
     annotations::{AnnotationKeys, ManagedKeys, Origin, Uid, uid_of_mark},
     digest,
-    rules::FieldRules,
+    rules::{FieldRules, is_content},
 };
 
 /// Memory that an object may cost, in bytes, before its pair waits for its turn among large ones: a worker holds
@@ -186,11 +186,6 @@ impl ObjectReader {
         digest::of_text(&format!("{namespace}/{name}/{finalizer}"))
     }
 
-    /// Returns whether the top-level field `key` is copied from source to target.
-    pub fn is_content(&self, key: &str) -> bool {
-        !matches!(key, "apiVersion" | "kind" | "metadata" | "status")
-    }
-
     /// Returns whether the annotation `key` of a source is copied to its target.
     pub fn copies_annotation(&self, key: &str) -> bool {
         // kubectl's record of the last apply is about the source.
@@ -202,19 +197,12 @@ impl ObjectReader {
         !is_tracking(key)
     }
 
-    pub fn content<'a>(
-        &'a self,
-        object: &'a Value,
-    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
-        object.as_object().into_iter().flatten().filter(|(key, _)| self.is_content(key))
-    }
-
     /// The digest of the content without ignored fields.
     fn digest_content(&self, object: &Value) -> u64 {
         if self.rules.ignored.is_empty() {
-            return digest::of_members(object.as_object(), |key| self.is_content(key));
+            return digest::of_members(object.as_object(), is_content);
         }
-        let content = members(object.as_object(), &|key| self.is_content(key));
+        let content = members(object.as_object(), &is_content);
         digest::of_members(Some(&self.rules.without_ignored(content)), |_| true)
     }
 

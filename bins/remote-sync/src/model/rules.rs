@@ -2,6 +2,11 @@
 
 use serde_json::{Map, Value};
 
+/// Returns whether the top-level field `key` is copied from source to target.
+pub fn is_content(key: &str) -> bool {
+    !matches!(key, "apiVersion" | "kind" | "metadata" | "status")
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldRules {
     /// Fields that the target's own controllers set (`-ignore-field`): part of a new target, and neither written
@@ -73,8 +78,7 @@ impl FieldPath {
         let keys: Vec<_> =
             text.strip_prefix('/')?.split('/').map(unescaped).collect::<Option<_>>()?;
         let first: &str = keys.first()?;
-        let content = !matches!(first, "apiVersion" | "kind" | "metadata" | "status");
-        (content && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
+        (is_content(first) && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
     }
 }
 

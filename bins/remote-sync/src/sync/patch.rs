@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::model::{
     annotations::{AnnotationKeys, ManagedKeys, Origin},
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject, members},
+    rules::is_content,
 };
 
 pub(crate) struct Desired<'a> {
@@ -70,8 +71,8 @@ impl Desired<'_> {
                 patch.push(add(&pointer(&[key]), value.clone()));
             }
         }
-        for (key, _) in self.reader.content(body) {
-            if !content.contains_key(key) {
+        for key in body.as_object().into_iter().flatten().map(|(key, _)| key) {
+            if is_content(key) && !content.contains_key(key) {
                 patch.push(remove(&pointer(&[key])));
             }
         }
@@ -83,7 +84,7 @@ impl Desired<'_> {
     }
 
     fn content(&self) -> Map<String, Value> {
-        members(self.source.as_object(), &|key| self.reader.is_content(key))
+        members(self.source.as_object(), &is_content)
     }
 
     fn labels(&self) -> Map<String, Value> {
