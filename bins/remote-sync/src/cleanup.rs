@@ -25,7 +25,7 @@ use crate::{
         discovery::{self, ResourceArg},
         key::{self, ObjectKey},
         known_clusters::SourceMarks,
-        object::{Finalizers, ObjectReader},
+        object::ObjectReader,
     },
     once,
     sync::patch,
@@ -218,8 +218,7 @@ fn without_marks(
     match role {
         Role::Source => {
             let source = reader.source(object)?;
-            let is_ours = matches!(source.value.finalizers, Finalizers::Ours(_));
-            is_ours.then(|| patch::release(&source, reader))
+            source.value.has_finalizer().then(|| patch::release(&source, reader))
         }
         Role::Target => {
             let (keys, here) = (&reader.keys, object["metadata"]["annotations"].as_object()?);

@@ -57,10 +57,14 @@ pub struct SourceObject {
 }
 
 impl SourceObject {
+    pub fn has_finalizer(&self) -> bool {
+        matches!(self.finalizers, Finalizers::Ours(_))
+    }
+
     /// Returns whether its content has been copied, according to its own annotations.
     pub fn seems_synced(&self) -> bool {
         let published = self.generations.remote.unwrap_or_default();
-        matches!(self.finalizers, Finalizers::Ours(_)) && published == self.state.generation
+        self.has_finalizer() && published == self.state.generation
     }
 }
 

@@ -3,7 +3,7 @@
 //! process continues from what it observes.
 
 use crate::{
-    model::object::{Cached, Finalizers, SourceObject},
+    model::object::{Cached, SourceObject},
     sync::{
         observed::{Attempt, Observed, Ownership, SyncRules},
         status::Reason,
@@ -135,7 +135,7 @@ fn with_source(
         }
         (ownership, target) => ownership == Ownership::Unmarked && target.is_some(),
     };
-    if rules.track.marks_sources() && !has_finalizer(source) {
+    if rules.track.marks_sources() && !source.value.has_finalizer() {
         return SyncAction::AddFinalizer;
     }
     let uploaded = if adopts { None } else { upload(observed, source, attempt, rules) };
@@ -192,7 +192,7 @@ fn download(
         if outdated {
             return SyncAction::RecordGenerations;
         }
-    } else if has_finalizer(source) || published.records().contains(&true) {
+    } else if source.value.has_finalizer() || published.records().contains(&true) {
         return SyncAction::Release;
     }
     SyncAction::Done(None)
@@ -205,13 +205,12 @@ fn with_terminating_source(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    let has_finalizer = has_finalizer(source);
     match (&observed.target, observed.ownership()) {
         (Some(target), Ownership::Ours) if target.value.state.terminating => {
             wait(Reason::TargetTerminating)
         }
         (Some(_), Ownership::Ours) => SyncAction::DeleteTarget,
-        _ if !has_finalizer => SyncAction::Done(None),
+        _ if !source.value.has_finalizer() => SyncAction::Done(None),
         // Nothing unmarked is deleted.
         (Some(_), Ownership::Unmarked) if observed.may_adopt(rules) => {
             SyncAction::Update { content: false }
@@ -241,10 +240,6 @@ fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> 
 
 fn deletes_namespace(attempt: &Attempt, rules: &SyncRules) -> bool {
     rules.deletes_namespaces && !attempt.namespace_done
-}
-
-pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {
-    matches!(source.value.finalizers, Finalizers::Ours(_))
 }
 
 #[cfg(test)]

@@ -342,7 +342,7 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
             let object = object(&json!({"metadata": {field: value}, "spec": value,
                 "status": value, "data": value, "type": value}));
             let source = reader.source(&object).unwrap().value;
-            assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
+            assert!(!source.has_finalizer());
             assert_eq!((source.generations, source.state.paused), (Generations::default(), false));
             assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
             assert_eq!(reader.created_for(&object), None);

@@ -6,7 +6,7 @@ mod world;
 
 use super::*;
 use crate::{
-    model::object::{CopyOf, Generations, ObjectState},
+    model::object::{CopyOf, Finalizers, Generations, ObjectState},
     settings::{AdoptPolicy, Track},
 };
 use world::*;

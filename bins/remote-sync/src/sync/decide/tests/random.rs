@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::{super::*, ObjectState, world::*};
 use crate::{
-    model::object::{CopyOf, TargetObject},
+    model::object::{CopyOf, Finalizers, TargetObject},
     settings::{AdoptPolicy, Track},
 };
 
@@ -19,8 +19,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         fail("it is paused");
     }
     let source = observed.source.as_ref().map(|source| &source.value);
-    let finalizer_added =
-        source.is_some_and(|source| matches!(source.finalizers, Finalizers::Ours(_)));
+    let finalizer_added = source.is_some_and(|source| source.has_finalizer());
     let ending = source.is_some_and(|source| source.state.terminating);
     let relation = observed.ownership();
     let ours = relation == Ownership::Ours;

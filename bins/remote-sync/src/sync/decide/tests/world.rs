@@ -5,7 +5,7 @@ use crate::{
     model::{
         annotations::Uid,
         known_clusters::SourceMarks,
-        object::{CopyOf, Generations, ObjectState, SourceObject, TargetObject},
+        object::{CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject},
     },
     settings::{AdoptPolicy, Track},
 };
