@@ -11,7 +11,7 @@ use std::{
 
 use apiclient::{
     client::{Client, Patch},
-    error::{Error, Result},
+    error::{Error, Result, optional},
     lock::lock,
     resource::{CONFIGMAPS, Target},
     stop::Stop,
@@ -114,10 +114,7 @@ impl ClusterRecords {
     fn read(&self) -> Result<()> {
         let Some(place) = self.place() else { return Ok(()) };
         let saves = lock(&self.known).saves();
-        let map = match self.client()?.get(&place) {
-            Err(Error::NotFound(_)) => Ok(Value::Null),
-            result => result,
-        };
+        let map = optional(self.client()?.get(&place)).map(Option::unwrap_or_default);
         let Some(map) = self.usable(map)? else { return Ok(()) };
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));

@@ -282,7 +282,7 @@ pub fn controller_of(object: &Value) -> Option<&Value> {
     owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }
 
-fn terminating(object: &Value) -> bool {
+pub fn terminating(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 

@@ -17,7 +17,7 @@ use log::Level;
 
 use crate::{
     connection::Connection,
-    model::object::{Cached, SourceObject, TargetObject},
+    model::object::{Cached, SourceObject, TargetObject, terminating},
     sync::{
         decide::SyncAction,
         memory::SideObject,
@@ -143,7 +143,7 @@ impl PairContext<'_> {
     /// Reads an object on the source's cluster; `None` if it is absent.
     fn is_terminating(&self, place: &Target<'_>) -> Result<Option<bool>> {
         let object = optional(self.source.ask(&|client| client.get(place)))?;
-        Ok(object.map(|object| object["metadata"]["deletionTimestamp"].is_string()))
+        Ok(object.as_ref().map(terminating))
     }
 }
 

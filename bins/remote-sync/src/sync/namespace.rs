@@ -9,7 +9,7 @@ use std::{
 use apiclient::{
     client::{Client, Preconditions, Propagation},
     discovery::ApiResource,
-    error::{Error, Result},
+    error::{Error, Result, optional},
     resource::{NAMESPACES, Resource},
 };
 use log::Level;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::{
     model::{
         discovery, key,
-        object::{Cached, SourceObject},
+        object::{Cached, SourceObject, terminating},
     },
     sync::{
         decide::SyncAction,
@@ -87,11 +87,10 @@ impl PairContext<'_> {
             Err(error @ Error::Forbidden(_)) => return keep(&error.to_string()),
             found => found?,
         };
-        let is_terminating = namespace["metadata"]["deletionTimestamp"].is_string();
         let created_for = self.context.reader.created_for(&namespace);
         let is_ours = created_for.is_some_and(|origin| origin.cluster == self.source_mark);
         // Of an unverified cluster nothing proves that it is this one.
-        if is_terminating || !is_ours || self.remote.source.cluster.uid().is_none() {
+        if terminating(&namespace) || !is_ours || self.remote.source.cluster.uid().is_none() {
             return Ok(Continue(()));
         }
         let is_shared = || self.known_in_namespace() || self.remote.shares_namespace(self.id);
@@ -112,10 +111,7 @@ impl PairContext<'_> {
         }
         let seen = |field: &str| namespace["metadata"][field].as_str().map(str::to_owned);
         let exactly = Preconditions { uid: seen("uid"), resource_version: seen("resourceVersion") };
-        match self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)) {
-            Err(Error::NotFound(_)) => {}
-            deleted => deleted?,
-        }
+        optional(self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)))?;
         log_pair!(Level::Info, self, "namespace deleted", target = name);
         Ok(Continue(()))
     }
