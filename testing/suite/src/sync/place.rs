@@ -124,7 +124,7 @@ impl Place {
     #[track_caller]
     pub fn wait_until_gone(&self) {
         let what = format!("{} is gone", self.target());
-        eventually(&what, || self.get().is_none().then_some(()));
+        eventually(&what, || self.get().is_none());
     }
 
     // --- changing ---

@@ -51,9 +51,7 @@ impl Follower {
 
     #[track_caller]
     fn wait_for(&self, word: &str) {
-        eventually(word, || {
-            self.told.lock().unwrap().iter().any(|told| told == word).then_some(())
-        });
+        eventually(word, || self.told.lock().unwrap().iter().any(|told| told == word));
     }
 
     fn count(&self, prefix: &str) -> usize {
@@ -198,9 +196,7 @@ fn refused_watch_is_replaced_by_lists() {
     remove(&admin, "a");
     follower.wait_for("=");
     admin.create(&lease("b"), &body("b")).unwrap();
-    within(60, "the watch is back", || {
-        (follower.count("+b") == 1 || follower.count("=b") > 0).then_some(())
-    });
+    within(60, "the watch is back", || follower.count("+b") == 1 || follower.count("=b") > 0);
 }
 
 #[test]
@@ -213,7 +209,7 @@ fn junk_in_a_watch_ends_only_that_watch() {
     admin.create(&lease("a"), &body("a")).unwrap();
     // By the list that follows, if it is not too early.
     let is_seen = || follower.count("=a") + follower.count("+a") > 0;
-    eventually("the object", || is_seen().then_some(()));
+    eventually("the object", is_seen);
     let before = follower.count("+a");
     admin
         .patch(

@@ -39,9 +39,7 @@ impl Stage for Scene {
         self.put_secret(&self.new_credentials());
         within(seconds, "the Secret is read", || read() > before);
         let before = renew_time(self.lease().as_ref());
-        within(seconds, "the Lease is renewed", || {
-            (renew_time(self.lease().as_ref()) != before).then_some(())
-        });
+        within(seconds, "the Lease is renewed", || renew_time(self.lease().as_ref()) != before);
     }
 
     /// Nothing is written but the one Lease.

@@ -26,9 +26,7 @@ fn csrs_of_any_shape_keep_it_from_no_certificate() {
     let agent = subject.start();
     pause(8000);
     faults.clear();
-    within(80, &format!("it joins\n{}", agent.log()), || {
-        (agent.ask("/readyz").0 == 200).then_some(())
-    });
+    within(80, &format!("it joins\n{}", agent.log()), || agent.ask("/readyz").0 == 200);
     subject.container.fits(&agent);
 }
 
@@ -58,9 +56,7 @@ fn csrs_are_counted_page_by_page() {
         );
     }
     let agent = subject.start();
-    within(60, &format!("it joins\n{}", agent.log()), || {
-        (agent.ask("/readyz").0 == 200).then_some(())
-    });
+    within(60, &format!("it joins\n{}", agent.log()), || agent.ask("/readyz").0 == 200);
     let lists: Vec<String> = subject
         .hub()
         .requests()

@@ -54,9 +54,7 @@ fn date_of_a_new_hub_does_not_judge_the_old_one() {
     new.cluster.server().clear_requests();
     new.cluster.faults().add(Rule::new(unknown));
     subject.spoke.put_bootstrap(&kubeconfig);
-    within(40, "the new hub is asked", || {
-        (!new.cluster.server().requests().is_empty()).then_some(())
-    });
+    within(40, "the new hub is asked", || !new.cluster.server().requests().is_empty());
     for _ in 0..3 {
         subject.gives_signs(&agent);
     }
@@ -102,9 +100,7 @@ fn list_from_before_the_secret_makes_no_new_name() {
     let before = subject.spoke.credential().expect("the Secret");
     first.kill();
     let second = subject.start();
-    within(40, &format!("it is ready\n{}", second.log()), || {
-        (second.ask("/readyz").0 == 200).then_some(())
-    });
+    within(40, &format!("it is ready\n{}", second.log()), || second.ask("/readyz").0 == 200);
     subject.gives_signs(&second);
     let after = subject.spoke.credential().expect("the Secret");
     assert_eq!(after["agent-name"], before["agent-name"], "{}", second.log());

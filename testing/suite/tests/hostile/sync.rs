@@ -47,7 +47,7 @@ fn object_of_any_shape_stops_itself_alone() {
     let all = f64::from(u32::try_from(values.len()).expect("few"));
     // Two are texts that fit.
     within(60, &format!("all are named\n{}", sidecar.log()), || {
-        (too_large(&sidecar).unwrap_or(0.0) >= all - 2.0).then_some(())
+        too_large(&sidecar).unwrap_or(0.0) >= all - 2.0
     });
     subject.copies(&sidecar, "after");
     let apart = state(&sidecar)["remotes"]["hub"]["notInStep"].clone();
@@ -67,7 +67,7 @@ fn object_of_any_shape_stops_itself_alone() {
     let noted = || {
         let state = state(&sidecar);
         let apart = state["remotes"]["hub"]["notInStep"].as_array().cloned().unwrap_or_default();
-        apart.iter().any(of_before).then_some(())
+        apart.iter().any(of_before)
     };
     within(20, "it is too large", noted);
     stays("the copy is there", || subject.stage.target(&WIDGETS, "before").number() == Some(1));
@@ -75,9 +75,7 @@ fn object_of_any_shape_stops_itself_alone() {
         "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
         "metadata": metadata, "spec": {"size": 3},
     }));
-    within(20, "it goes on", || {
-        (subject.stage.target(&WIDGETS, "before").number() == Some(3)).then_some(())
-    });
+    within(20, "it goes on", || subject.stage.target(&WIDGETS, "before").number() == Some(3));
     subject.container.fits(&sidecar);
 }
 
@@ -112,7 +110,7 @@ fn too_many_objects_hold_their_kind() {
         }));
     }
     within(60, &format!("it is told\n{}", sidecar.log()), || {
-        (sidecar.count("there are more than 20000 widgets on cluster hub") > 0).then_some(())
+        sidecar.count("there are more than 20000 widgets on cluster hub") > 0
     });
     let ready = sidecar.ask("/readyz");
     assert!(ready.0 == 200 && ready.1.contains("see -max-objects"), "{ready:?}");

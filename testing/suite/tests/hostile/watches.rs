@@ -27,9 +27,7 @@ fn asks(server: &dev_apiserver::Server, verb: &str, resource: &str, sidecar: &Si
         all.iter().filter(|it| it.verb == verb && it.resource == resource).count()
     };
     let before = count();
-    within(60, &format!("another {verb} of {resource}\n{}", sidecar.log()), || {
-        (count() > before).then_some(())
-    });
+    within(60, &format!("another {verb} of {resource}\n{}", sidecar.log()), || count() > before);
 }
 
 #[test]
@@ -51,7 +49,7 @@ fn odd_version_does_not_end_a_watch_for_good() {
             .managed
             .delete(&apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
         within(60, &format!("the end of the pod is seen\n{}", sidecar.log()), || {
-            sidecar.ask("/readyz").1.contains("pod").then_some(())
+            sidecar.ask("/readyz").1.contains("pod")
         });
         subject.put_pod(&json!({}));
         subject.renews(&sidecar);
@@ -76,7 +74,7 @@ fn missing_right_to_watch_is_reported_and_lists_stand_in() {
     within(90, &format!("the pod is seen\n{}", sidecar.log()), || subject.scene.lease());
     subject.scene.put_secret(&subject.scene.new_credentials());
     within(90, &format!("a rotation is seen\n{}", sidecar.log()), || {
-        (sidecar.count("credentials rotated server=\"the hub\"") > 0).then_some(())
+        sidecar.count("credentials rotated server=\"the hub\"") > 0
     });
     let ready = sidecar.ask("/readyz");
     assert!(
@@ -132,7 +130,7 @@ fn error_in_each_watch_hurries_and_blinds_nobody() {
         let pod = apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD);
         subject.scene.managed.delete(&pod);
         within(60, &format!("{name}: its end is seen\n{}", sidecar.log()), || {
-            sidecar.ask("/readyz").1.contains("pod").then_some(())
+            sidecar.ask("/readyz").1.contains("pod")
         });
     }
 }

@@ -67,7 +67,7 @@ fn names_are_written_before_there_is_a_kubeconfig() {
     let names = names.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).into();
     stage.put_secret(&names);
     let sidecar = stage.start(&[]);
-    eventually("the names are there", || stage.path().join("agent-name").exists().then_some(()));
+    eventually("the names are there", || stage.path().join("agent-name").exists());
     stage.shows(&names);
     assert_eq!(sidecar.ask("/readyz").0, 503);
     let data = stage.credentials();

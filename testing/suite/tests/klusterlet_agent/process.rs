@@ -24,7 +24,7 @@ fn kubeconfig_of_the_hub_may_come_later() {
     let stage = Stage::without_hub_kubeconfig();
     let mut agent = stage.start(&[]);
     let why = "the hub's kubeconfig cannot be used";
-    eventually(why, || agent.ask("/readyz").1.contains(why).then_some(()));
+    eventually(why, || agent.ask("/readyz").1.contains(why));
     stage.write_hub_kubeconfig();
     agent.wait_for_code("/readyz", 200);
     stage.apply(&[config_map("a", "1")]);

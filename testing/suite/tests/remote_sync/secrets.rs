@@ -64,7 +64,7 @@ fn a_refused_secret_holds_up_nothing_else() {
         // Each Secret has a watch of its own, of which either may be the first.
         eventually("it is refused", || hub.hits(rule) > 0);
         assert!(hub.hits(rule) < 30, "{} tries", hub.hits(rule));
-        eventually("the log names it", || sidecar.log().contains("token-remote-rs").then_some(()));
+        eventually("the log names it", || sidecar.log().contains("token-remote-rs"));
         hub.remove(rule);
         // What was refused for good is tried again when the object changes.
         source.set_number(3);
@@ -93,7 +93,7 @@ fn secrets_that_may_not_be_listed_hold_up_nothing_else() {
         stage.create_target_secret(name, name, Some(&target));
     }
     let uploaded = |name: &str| stage.source_secret(name).read()["data"]["data"].is_string();
-    eventually("the other goes up", || uploaded("token").then_some(()));
+    eventually("the other goes up", || uploaded("token"));
     assert!(!uploaded("extra"));
     let remarks = sidecar.ask("/readyz").1;
     assert!(remarks.contains("secrets/extra (hub): "), "{remarks}");
@@ -104,7 +104,7 @@ fn secrets_that_may_not_be_listed_hold_up_nothing_else() {
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("secrets/extra (hub): "), "{log}");
     faults.remove(rule);
-    eventually("it goes up too", || uploaded("extra").then_some(()));
+    eventually("it goes up too", || uploaded("extra"));
     eventually("nothing is wrong", || ready("extra"));
 }
 
@@ -125,7 +125,7 @@ const REFUSED: &str = "next to the source is not managed by remote-sync";
 fn says_refused(sidecar: &Sidecar, name: &str) {
     eventually("the refusal is told", || {
         let state = sidecar.ask("/debug/state").1;
-        (state.contains(REFUSED) && state.contains(name)).then_some(())
+        state.contains(REFUSED) && state.contains(name)
     });
 }
 
@@ -156,7 +156,7 @@ fn foreign_secret_is_not_overwritten() {
         source.set_number(3);
         wait_for_value(&secret, "data1");
         eventually("nothing is left to be told", || {
-            (!sidecar.ask("/debug/state").1.contains(REFUSED)).then_some(())
+            !sidecar.ask("/debug/state").1.contains(REFUSED)
         });
     }
 }

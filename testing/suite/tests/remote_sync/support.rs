@@ -55,7 +55,7 @@ pub(crate) fn is_ready(sidecar: &Sidecar, resource: &str) -> bool {
 pub(crate) fn is_refused(sidecar: &Sidecar, remote: &str, refused: bool) {
     let metric = format!("remote_sync_cluster_identity_refused{{remote=\"{remote}\"}}");
     eventually("it is refused, or not", || {
-        (sidecar.metric(&metric) == Some(f64::from(u8::from(refused)))).then_some(())
+        sidecar.metric(&metric) == Some(f64::from(u8::from(refused)))
     });
 }
 

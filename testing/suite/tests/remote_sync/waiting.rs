@@ -23,9 +23,7 @@ fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
 #[track_caller]
 fn is_told_of(sidecar: &Sidecar, part: &str) {
     eventually(&format!("a warning has {part}"), || sidecar.warnings(part) > 0);
-    eventually(&format!("/readyz has {part}"), || {
-        sidecar.ask("/readyz").1.contains(part).then_some(())
-    });
+    eventually(&format!("/readyz has {part}"), || sidecar.ask("/readyz").1.contains(part));
     assert!(!is_ready(sidecar, &WIDGETS.flag()));
 }
 

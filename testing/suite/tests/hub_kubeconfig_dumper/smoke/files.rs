@@ -54,7 +54,7 @@ fn unusable_secret_changes_no_file_and_turns_readiness() {
         (Default::default(), "it has no kubeconfig"),
     ] {
         stage.put_secret(&data);
-        eventually(reason, || sidecar.ask("/readyz").1.contains(reason).then_some(()));
+        eventually(reason, || sidecar.ask("/readyz").1.contains(reason));
         stage.shows(&good);
     }
     assert_eq!(sidecar.ask("/healthz").0, 200);

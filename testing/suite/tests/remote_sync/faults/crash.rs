@@ -21,7 +21,7 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
     if held {
         let what = format!("{work:?}, {moment:?} {verb} {nth}, on the hub: {on_hub}");
         let _again = scene.stage.start(&[EMPTY]);
-        let done = || scene.is_done().then_some(());
+        let done = || scene.is_done();
         eventually(&format!("the next start does the rest: {what}"), done);
         if matches!(moment, Moment::Late) {
             pause(300);

@@ -115,7 +115,7 @@ fn kills_at_any_time_leave_what_one_run_would() {
             round += 1;
         }
         let _last = scene.stage.start(&[EMPTY]);
-        eventually("it is done", || scene.is_done().then_some(()));
+        eventually("it is done", || scene.is_done());
         scene.check_end(&format!("{work:?}"));
         let writes = scene.stage.writes();
         assert!(writes.len() < 60, "{:?}", words(&writes));

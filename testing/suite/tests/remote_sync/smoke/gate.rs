@@ -23,7 +23,7 @@ pub(crate) fn is_held(sidecar: &Sidecar, number: f64) {
 #[track_caller]
 fn told(place: &Place, reason: &str) {
     eventually(&format!("an Event {reason}"), || {
-        events(place).iter().any(|event| event["reason"] == reason).then_some(())
+        events(place).iter().any(|event| event["reason"] == reason)
     });
 }
 
