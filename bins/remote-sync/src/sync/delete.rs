@@ -3,7 +3,7 @@
 
 use std::{
     ops::ControlFlow::{Break, Continue},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::atomic::Ordering::Relaxed,
     time::Instant,
 };
 
@@ -16,7 +16,6 @@ use apiclient::{
 use log::Level;
 
 use crate::{
-    connection::Connection,
     model::object::{Cached, SourceObject, TargetObject, terminating},
     sync::{
         decide::SyncAction,
@@ -40,8 +39,8 @@ impl PairContext<'_> {
     /// A list may be stale or incomplete; only this read confirms that the object is gone.
     pub(crate) fn confirm_gone(&self, observed: &Observed, attempt: &mut Attempt) -> Result<()> {
         let is_gone = match observed.source {
-            None => is_gone(&self.source, &self.remote.source.cluster)?,
-            Some(_) => is_gone(&self.target, &self.remote.target.cluster)?,
+            None => is_gone(&self.source)?,
+            Some(_) => is_gone(&self.target)?,
         };
         attempt.gone = is_gone.then(|| observed.subjects());
         Ok(())
@@ -148,11 +147,11 @@ impl PairContext<'_> {
 }
 
 /// Reads an object, and returns whether it is gone.
-fn is_gone<T: SideObject>(object: &PairObject<'_, T>, cluster: &Arc<Connection>) -> Result<bool> {
+fn is_gone<T: SideObject>(object: &PairObject<'_, T>) -> Result<bool> {
     match object.get() {
         Err(Error::NotFound(_)) => {
             // What said so may be another cluster by now.
-            cluster.check(&cluster.session()?)?;
+            object.cluster.check(&object.cluster.session()?)?;
             Ok(true)
         }
         found => object.keep(&found?).map(|_| false),

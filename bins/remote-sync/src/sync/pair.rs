@@ -192,7 +192,7 @@ pub(crate) struct PairObject<'a, T> {
     pub(crate) key: ObjectKey,
     remote: &'a RemoteSync,
     id: &'a Pair,
-    cluster: &'a Connection,
+    pub(super) cluster: &'a Connection,
     resource: Resource,
     reader: &'a ObjectReader,
     store: &'a ObjectStore<T>,
