@@ -35,8 +35,8 @@ pub(crate) struct SourceSide {
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) stores: Vec<Arc<ObjectStore<TargetObject>>>,
-    /// In the order of `-target-secret-name`.
-    pub(crate) secrets: Vec<Arc<ObjectStore<TargetSecret>>>,
+    /// By name, in the order of `-target-secret-name`.
+    pub(crate) secrets: Vec<(String, Arc<ObjectStore<TargetSecret>>)>,
 }
 
 impl Connection {
@@ -93,17 +93,16 @@ impl TargetSide {
         documents: &Arc<DocumentCache>,
     ) -> Arc<Self> {
         let most = settings.max_objects;
-        Arc::new(Self {
-            cluster,
-            stores: settings.resources.iter().map(|_| ObjectStore::new(documents, most)).collect(),
-            secrets: settings.secrets.iter().map(|_| ObjectStore::new(documents, most)).collect(),
-        })
+        let stores = settings.resources.iter().map(|_| ObjectStore::new(documents, most)).collect();
+        let secrets = settings.secrets.iter();
+        let secrets = secrets.map(|name| (name.clone(), ObjectStore::new(documents, most)));
+        Arc::new(Self { cluster, stores, secrets: secrets.collect() })
     }
 
     /// Returns whether Secrets were listed completely in this session. A name whose Secrets may not be listed stops
     /// nothing else.
     pub(crate) fn has_secrets(&self, session: u64) -> bool {
-        self.secrets.iter().all(|secrets| secrets.is_complete(session) || secrets.is_refused())
+        self.secrets.iter().all(|(_, it)| it.is_complete(session) || it.is_refused())
     }
 }
 

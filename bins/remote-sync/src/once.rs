@@ -122,7 +122,7 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
     });
     left.extend(first);
     // Secrets that cannot be listed and so were not uploaded.
-    for (secrets, why) in remote.secret_troubles(&settings.secrets) {
+    for (secrets, why) in remote.secret_troubles() {
         left.extend(why.map(|why| (format!("{secrets} ({name}): {why}"), false)));
     }
     if depth.failing > 0 {

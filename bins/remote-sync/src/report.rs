@@ -102,8 +102,7 @@ impl Report for Reporter {
             for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
                 add(format!("{wanted} ({})", remote.name), remote.hindrance(kind));
             }
-            for (secrets, why) in remote.secret_troubles(&self.controller.context.settings.secrets)
-            {
+            for (secrets, why) in remote.secret_troubles() {
                 add(format!("{secrets} ({})", remote.name), why);
             }
             add(remote.name.clone(), held_pairs(remote));
@@ -167,7 +166,7 @@ impl Reporter {
             }
             metrics.add(RESOURCE_READY, &[label, resource], u8::from(!hindered));
         }
-        for (secrets, why) in remote.secret_troubles(&self.controller.context.settings.secrets) {
+        for (secrets, why) in remote.secret_troubles() {
             metrics.add(RESOURCE_READY, &[label, ("resource", &secrets)], u8::from(why.is_none()));
         }
         for (state, count) in remote.queue.depth().by_state() {

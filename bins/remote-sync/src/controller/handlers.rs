@@ -72,7 +72,7 @@ pub(super) fn watch_targets(
         cluster.reflector(&side.cluster, store, name, (namespace, None), watched).start(stop)
     })?;
     // By name, so that no right to others is needed.
-    side.secrets.iter().zip(&settings.secrets).try_for_each(|(store, name)| {
+    side.secrets.iter().try_for_each(|(name, store)| {
         let (only, watched) = ((namespace, Some(name)), SecretWatch(cluster.clone()));
         cluster.reflector(&side.cluster, store, &SECRETS, only, watched).start(stop)
     })

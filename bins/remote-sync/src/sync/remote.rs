@@ -194,8 +194,8 @@ impl RemoteSync {
         if complete {
             return Ok(());
         }
-        let mut secrets = self.target.secrets.iter().filter(|secrets| !secrets.is_refused());
-        Err(listing(self.trouble(kind).or_else(|| secrets.find_map(|it| it.trouble()))))
+        let mut secrets = self.target.secrets.iter().filter(|(_, it)| !it.is_refused());
+        Err(listing(self.trouble(kind).or_else(|| secrets.find_map(|(_, it)| it.trouble()))))
     }
 
     /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
@@ -209,13 +209,9 @@ impl RemoteSync {
         source.trouble().or_else(|| target.trouble())
     }
 
-    /// The Secrets of these names, as metrics name them, with the reason why their changes may go unnoticed at present.
-    pub(crate) fn secret_troubles(
-        &self,
-        names: &[String],
-    ) -> impl Iterator<Item = (String, Option<String>)> {
-        let troubles = self.target.secrets.iter().map(|secrets| secrets.trouble());
-        names.iter().map(|name| format!("secrets/{name}")).zip(troubles)
+    /// The Secrets that are uploaded, as metrics name them, with the reason why their changes may go unnoticed at present.
+    pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = (String, Option<String>)> {
+        self.target.secrets.iter().map(|(name, it)| (format!("secrets/{name}"), it.trouble()))
     }
 }
 

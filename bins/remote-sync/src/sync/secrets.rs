@@ -33,8 +33,8 @@ impl PairContext<'_> {
         source: Option<Uid>,
         memory: &PairMemory,
     ) -> Vec<Option<Uid>> {
-        let (stores, names) = (&self.remote.target.secrets, &self.context.settings.secrets);
-        let observed = stores.iter().zip(names).enumerate().map(|(index, (store, name))| {
+        let secrets = self.remote.target.secrets.iter().enumerate();
+        let observed = secrets.map(|(index, (name, store))| {
             let secret = store.get(&key::of(&self.target.namespace, name))?;
             let is_uploaded = |source| memory.uploads.contains(&(index, source, secret.version));
             secret.value.controller.filter(|_| source.is_some_and(|source| !is_uploaded(source)))
