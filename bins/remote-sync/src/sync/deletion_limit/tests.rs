@@ -45,8 +45,11 @@ fn a_target_without_a_source_stays_for_its_grace() {
     assert_eq!(ask(&mut limit, "a", GONE, later(300)), Ok(()));
     limit.forget(&pair("a"));
     assert_eq!(ask(&mut limit, "a", GONE, later(301)), grace(300), "it was back");
+    let other = Pair { kind: 1, ..pair("a") };
+    assert_eq!(ask_for(&mut limit, &other, GONE, later(600)), grace(300));
     limit.restart_grace(0, later(900));
-    assert_eq!(ask(&mut limit, "a", GONE, later(900)), grace(300), "the cluster was away");
+    assert_eq!(ask(&mut limit, "a", GONE, later(900)), grace(300), "its list was away");
+    assert_eq!(ask_for(&mut limit, &other, GONE, later(900)), Ok(()), "the other's was not");
     assert_eq!(ask(&mut limit, "b", WANTED, later(900)), Ok(()));
 }
 
@@ -148,15 +151,4 @@ fn namespace_that_is_back_starts_the_grace_over() {
         assert_eq!(ask(&mut limit, "a", GONE, later + MINUTE), left(GRACE - MINUTE));
         assert_eq!(ask(&mut limit, "a", GONE, later + GRACE), Ok(()));
     }
-}
-
-#[test]
-fn kind_that_is_back_starts_its_grace_over() {
-    let (mut limit, now) = (limit(10), Instant::now());
-    let other = Pair { kind: 1, ..pair("a") };
-    let asked = [pair("a"), other];
-    assert!(asked.iter().all(|pair| ask_for(&mut limit, pair, GONE, now).is_err()));
-    limit.restart_grace(0, now + GRACE);
-    let verdicts = asked.map(|pair| ask_for(&mut limit, &pair, GONE, now + GRACE));
-    assert_eq!(verdicts, [Err(Reason::GracePeriod(GRACE)), Ok(())]);
 }
