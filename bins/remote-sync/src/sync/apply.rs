@@ -122,7 +122,6 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
-        self.remote.note_namespace(namespace, None);
         self.keep_written(source, &desired, &created, attempt)?;
         log_pair!(Level::Info, self, "target created", target = self.target.key);
         Ok(Continue(()))

@@ -68,7 +68,7 @@ impl PairContext<'_> {
 
     /// Has all pairs in the namespace wait, as each write would be refused.
     pub(super) fn wait_for_namespace(&self, reason: Reason) -> Next {
-        self.remote.note_namespace(&self.target.namespace, Some((reason, Instant::now())));
+        self.remote.note_missing(&self.target.namespace, reason, Instant::now());
         Break(Some(reason))
     }
 

@@ -113,14 +113,11 @@ impl RemoteSync {
         (now.saturating_duration_since(since) < TRY_NAMESPACE).then_some(reason)
     }
 
-    /// Records that a namespace cannot be written to, or that it can.
-    pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<(Reason, Instant)>) {
+    /// Records that a namespace cannot be written to.
+    pub(crate) fn note_missing(&self, namespace: &str, reason: Reason, now: Instant) {
         let mut all = lock(&self.missing);
-        all.remove(namespace);
-        if let Some((_, now)) = missing {
-            all.retain(|_, (_, then)| now.saturating_duration_since(*then) < TRY_NAMESPACE);
-            all.extend(missing.map(|missing| (namespace.to_owned(), missing)));
-        }
+        all.retain(|_, (_, then)| now.saturating_duration_since(*then) < TRY_NAMESPACE);
+        all.insert(namespace.to_owned(), (reason, now));
     }
 
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
