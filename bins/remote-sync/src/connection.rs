@@ -193,6 +193,12 @@ impl Connection {
         self.state().cluster.as_ref()?.uid
     }
 
+    /// The uid of the cluster of the last session, if known, and how the marks of copies name it: of one moment.
+    pub(crate) fn identity(&self) -> (Option<Uid>, SourceMarks) {
+        let state = self.state();
+        (state.cluster.as_ref().and_then(|cluster| cluster.uid), state.marks.clone())
+    }
+
     /// How the marks of copies name the cluster of the last session.
     pub(crate) fn marks(&self) -> SourceMarks {
         self.state().marks.clone()

@@ -132,13 +132,14 @@ impl<'a> PairContext<'a> {
         let (remote, reader) = (self.remote, &self.context.reader);
         let (source, target) = (self.source.observe(), self.target.observe());
         let memory = remote.memory().get(self.id).cloned().unwrap_or_default();
+        let (source_cluster, source_marks) = remote.source.cluster.identity();
         Observed {
             uploads: self.observe_secrets(source.as_ref().map(|it| it.uid), &memory),
             updated: memory.updated.settled(),
             uploaded: memory.uploaded.settled(),
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
-            source_cluster: remote.source.cluster.uid(),
-            source_marks: remote.source.cluster.marks(),
+            source_cluster,
+            source_marks,
             target_cluster: remote.target.cluster.uid(),
             source,
             target,
