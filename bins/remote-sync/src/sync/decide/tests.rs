@@ -81,8 +81,8 @@ fn the_words_of_writes_stay_as_they_are() {
 fn the_first_action_follows_from_what_is_observed() {
     let cases: &[(&str, Change, SyncAction)] = &[
         ("in sync", |_| {}, SyncAction::Done(None)),
-        ("the source is paused", |it| it.source().state.paused = true, wait(Reason::Paused)),
-        ("the target is paused", |it| it.target().state.paused = true, wait(Reason::Paused)),
+        ("the source is paused (T2)", |it| it.source().state.paused = true, wait(Reason::Paused)),
+        ("the target is paused (T3)", |it| it.target().state.paused = true, wait(Reason::Paused)),
         (
             "a paused target without a source",
             |it| {
