@@ -4,6 +4,7 @@ use std::{
     fs,
     time::{Duration, Instant},
 };
+use suite::faults::answer;
 
 use apiclient::{
     client::{Client, Patch, Reload, Timeouts},
@@ -207,8 +208,7 @@ fn gateway_clock_is_not_taken_for_the_servers() {
     let clock = client.clock();
     server.faults().set_date_offset(400 * 86_400);
     for body in ["<html>bad gateway</html>", "", "{}"] {
-        let body = Some(body.to_owned());
-        let rule = Rule::new(Action::Answer { code: 502, body, retry_after: None });
+        let rule = Rule::new(answer(502, body));
         server.faults().add(rule.times(1));
         assert!(matches!(client.get(&lease("x")), Err(Error::Unavailable { .. })));
     }

@@ -1,6 +1,7 @@
 //! One stream of a watch: lists in pages, and the events when one breaks off.
 
 use std::ops::ControlFlow;
+use suite::faults::answer;
 
 use apiclient::{
     client::{Client, Patch, Reload, Timeouts},
@@ -154,7 +155,7 @@ fn list_after_silence_finds_a_server_that_went_back() {
     let status = json!({"kind": "Status", "status": "Failure", "reason": "Timeout", "code": 504,
         "message": "Too large resource version", "details": {"causes": [
             {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}});
-    let future = Action::Answer { code: 504, body: Some(status.to_string()), retry_after: None };
+    let future = answer(504, status);
     server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
     server.faults().add(Rule::new(future).verb("list").times(1));
     let told = run(&mut stream, &client, &all, ")", &|_| {});

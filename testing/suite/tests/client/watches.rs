@@ -14,7 +14,7 @@ use apiclient::{
 };
 use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::json;
-use suite::{eventually, within};
+use suite::{eventually, faults::code, within};
 
 use crate::{access, body, client, lease, server};
 
@@ -171,11 +171,7 @@ fn failure_is_never_reported_as_an_absence() {
     let (server, admin) = server();
     client(admin).create(&lease("a"), &body("a")).unwrap();
     let faults = server.faults();
-    faults.add(
-        Rule::new(Action::Answer { code: 500, body: None, retry_after: None })
-            .verb("list")
-            .times(2),
-    );
+    faults.add(Rule::new(code(500)).verb("list").times(2));
     faults.deny("watch", "leases", "default");
     let follower = Follower::start(&server, LEASES.collection("default"));
     follower.wait_for("=a");

@@ -1,7 +1,7 @@
 //! Answers that are broken, huge, or something else than was asked for.
 
 use dev_apiserver::Action;
-use suite::cluster::Cluster;
+use suite::{cluster::Cluster, faults::answer};
 
 use crate::strike::{Subject, answered, answered_once, strike};
 
@@ -32,8 +32,7 @@ pub(crate) fn huge_answers(subject: &Subject) {
 fn html_of_a_balancer_is_a_failure_and_not_logged() {
     strike("html", |subject| {
         for code in [500, 502, 503, 504] {
-            let body = Some("<html>upstream connect error</html>".to_owned());
-            answered_once(subject, &Action::Answer { code, body, retry_after: None });
+            answered_once(subject, &answer(code, "<html>upstream connect error</html>"));
         }
         // The health of the local cluster is reported to the hub in the words of the registration agent.
         let log = subject.process.log();

@@ -8,11 +8,11 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::Action;
 use rcgen::{CertificateParams, date_time_ymd};
 use serde_json::json;
 use suite::{
     eventually,
+    faults::code,
     files::Mount,
     pause,
     rogue::{Authority, Rogue},
@@ -84,8 +84,7 @@ fn half_of_a_rotated_pair_leaves_the_old_pair_in_use() {
         let (certificate, key) = files.get().expect("the files");
         let reads_again = || {
             // The first answer to each kind of request makes it look at the files.
-            let unknown = Action::Answer { code: 401, body: None, retry_after: None };
-            let rule = own.add(unknown);
+            let rule = own.add(code(401));
             own.relay.cut();
             // Answers from before may be lost with their connections.
             let before = own.faults().hits(rule);

@@ -1,11 +1,11 @@
 //! csr-bootstrapper and a hub whose objects and errors are of any shape.
 
 use serde_json::{Value, json};
-use suite::{ocm::AUTO, pause, within};
+use suite::{faults::answer, ocm::AUTO, pause, within};
 
 use crate::{
     shapes,
-    subjects::{Agent, about, answer},
+    subjects::{Agent, about},
 };
 
 #[test]

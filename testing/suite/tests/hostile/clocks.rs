@@ -1,7 +1,8 @@
 //! csr-bootstrapper and wrong clocks: the hub's, and that of another hub.
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::Rule;
 use suite::{
+    faults::code,
     ocm::Hub,
     spoke::{BOOTSTRAP, EXPIRED},
     throughout, within,
@@ -50,9 +51,8 @@ fn date_of_a_new_hub_does_not_judge_the_old_one() {
     let new = Hub::on(suite::cluster::Cluster::embedded("new"));
     new.cluster.faults().set_date_offset(YEARS);
     let kubeconfig = new.bootstrap_kubeconfig(&new.cluster.address, subject.spoke.how);
-    let unknown = Action::Answer { code: 401, body: None, retry_after: None };
     new.cluster.server().clear_requests();
-    new.cluster.faults().add(Rule::new(unknown));
+    new.cluster.faults().add(Rule::new(code(401)));
     subject.spoke.put_bootstrap(&kubeconfig);
     within(40, "the new hub is asked", || !new.cluster.server().requests().is_empty());
     for _ in 0..3 {
@@ -78,9 +78,8 @@ fn date_that_stays_wrong_makes_no_loop_of_requests() {
 fn seconds_of_401_bring_no_fleet_back() {
     let subject = Agent::new("clock-401");
     let agent = subject.joined(&[]);
-    let refused = Action::Answer { code: 401, body: None, retry_after: None };
     let (faults, user) = (subject.hub().faults(), subject.user());
-    let rule = faults.add(Rule::new(refused).user(&user));
+    let rule = faults.add(Rule::new(code(401)).user(&user));
     // It comes back by its bootstrap identity after 30.
     throughout(20_000, "it lives", || agent.ask("/healthz").0 == 200);
     assert!(faults.hits(rule) > 1);

@@ -4,11 +4,11 @@ use apiclient::time::micro_time;
 use dev_apiserver::Action;
 use serde_json::json;
 use std::time::SystemTime;
-use suite::{pause, scene::ADDON, within};
+use suite::{faults::answer, pause, scene::ADDON, within};
 
 use crate::{
     shapes,
-    subjects::{Lease, about, answer},
+    subjects::{Lease, about},
 };
 
 /// A Lease of the right name that says this beside.
@@ -30,7 +30,7 @@ fn lease_of_any_shape_costs_that_answer_alone() {
     for (name, value) in shapes::values() {
         let before = sidecar.count("needs more than 64 KiB of memory");
         let rules = ["update", "get"].map(|verb| {
-            faults.add(about("leases", verb, answer(200, &lease(&subject, &value))).times(2))
+            faults.add(about("leases", verb, answer(200, lease(&subject, &value))).times(2))
         });
         within(20, &format!("{name} is asked for"), || {
             rules.iter().any(|rule| faults.hits(*rule) > 0)

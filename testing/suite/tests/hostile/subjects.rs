@@ -22,11 +22,6 @@ use suite::{
     within,
 };
 
-/// An answer with this body.
-pub(crate) fn answer(code: u16, body: &Value) -> Action {
-    Action::Answer { code, body: Some(body.to_string()), retry_after: None }
-}
-
 /// A hub and a cluster, both at this address.
 fn servers(ip: IpAddr) -> (Arc<Cluster>, Arc<Cluster>) {
     let start = |name| Cluster::embedded_with(name, Options { ip, ..Options::default() });

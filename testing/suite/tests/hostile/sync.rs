@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use suite::{
+    faults::answer,
     sidecar::Sidecar,
     stays,
     sync::{Place, WIDGETS},
@@ -10,7 +11,7 @@ use suite::{
 
 use crate::{
     shapes,
-    subjects::{Remote, about, answer},
+    subjects::{Remote, about},
 };
 
 /// A widget of the hub with this content.

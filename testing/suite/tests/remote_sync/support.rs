@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use suite::{
     cluster::resource,
     eventually,
+    faults::answer,
     listing::list,
     sidecar::Sidecar,
     stays,
@@ -23,7 +24,7 @@ pub(crate) fn immutable() -> Action {
             "reason": "FieldValueInvalid", "message": "Invalid value: field is immutable", "field": "spec.size",
         }]},
     });
-    Action::Answer { code: 422, body: Some(body.to_string()), retry_after: None }
+    answer(422, body)
 }
 
 /// A fault for the program's requests only.

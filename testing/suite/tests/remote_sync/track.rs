@@ -1,9 +1,10 @@
 //! More of `smoke/track.rs`: changes of `-track`, deleted namespaces.
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::Rule;
 use serde_json::json;
 use suite::{
     eventually,
+    faults::answer,
     needs::{Need, needs},
     stays,
     sync::{FINALIZER, Stage, WIDGETS},
@@ -60,8 +61,7 @@ fn absent(stage: &Stage, resource: &str, name: &str) -> Rule {
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
         "reason": "NotFound", "details": {"kind": resource, "name": name},
     });
-    let action = Action::Answer { code: 404, body: Some(status.to_string()), retry_after: None };
-    of_program(stage.remote(), action).verb("get").resource(resource).name(name)
+    of_program(stage.remote(), answer(404, status)).verb("get").resource(resource).name(name)
 }
 
 /// People let the source go after its deletion was seen, and its kind or namespace goes with it: neither is being
@@ -103,9 +103,8 @@ fn track_target_keeps_a_copy_whose_kind_goes_after_the_proof() {
     let (faults, plural) = (stage.remote().cluster.faults(), &*WIDGETS.resource.plural);
     faults.add(absent(&stage, "customresourcedefinitions", &WIDGETS.flag()));
     faults.add(absent(&stage, plural, &source.name).times(1));
-    let body = Some("404 page not found".into());
-    let page = Action::Answer { code: 404, body, retry_after: None };
-    let unserved = faults.add(of_program(stage.remote(), page).verb("get").resource(plural));
+    let page = of_program(stage.remote(), answer(404, "404 page not found"));
+    let unserved = faults.add(page.verb("get").resource(plural));
     source.delete();
     eventually("it is asked for again", || faults.hits(unserved) > 0);
     stays("the copy is there", || target.get().is_some());

@@ -6,6 +6,7 @@ use dev_apiserver::{Action, Ca, Options, Rule};
 use suite::{
     cluster::Cluster,
     eventually,
+    faults::code,
     ocm::{Bootstrap, Hub},
     spoke::{Spoke, UNKNOWN},
     within,
@@ -45,8 +46,7 @@ fn refused_certificate_is_replaced_after_its_patience() {
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     let (before, written) = (spoke.credential().expect("the Secret"), version(&spoke));
     let faults = spoke.hub.cluster.faults();
-    let unauthorized = Action::Answer { code: 401, body: None, retry_after: None };
-    let rule = faults.add(Rule::new(unauthorized).user(&spoke.user()));
+    let rule = faults.add(Rule::new(code(401)).user(&spoke.user()));
     spoke.hub_relay.cut();
     let start = Instant::now();
     within(100, "the bootstrap identity asks", || {

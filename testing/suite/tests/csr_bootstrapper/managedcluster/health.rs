@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use apiclient::resource::Resource;
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::Rule;
 use serde_json::Value;
 use suite::{
-    eventually, listing::list, ocm::AVAILABLE, relay::Way, spoke::Spoke, throughout, within,
+    eventually, faults::answer, listing::list, ocm::AVAILABLE, relay::Way, spoke::Spoke,
+    throughout, within,
 };
 
 use crate::support::{cluster, joined};
@@ -44,7 +45,9 @@ fn slow_failing_api_server_is_reported_after_20_s() {
     let since = Instant::now();
     match &spoke.managed.embedded {
         Some(server) => {
-            server.faults().add(Rule::new(ill()).resource("/livez"));
+            server.faults().add(
+                Rule::new(answer(500, "[-]etcd failed: reason withheld\n")).resource("/livez"),
+            );
         }
         None => spoke.managed_relay.set(Way::Closed),
     }
@@ -74,10 +77,4 @@ fn slow_failing_api_server_is_reported_after_20_s() {
     let down = ("Unavailable".to_owned(), "Warning".to_owned());
     let expected = [up(), down, up()];
     eventually("the people of the hub are told", || events(&spoke) == expected);
-}
-
-/// What a server with a failing check says.
-fn ill() -> Action {
-    let body = Some("[-]etcd failed: reason withheld\n".to_owned());
-    Action::Answer { code: 500, body, retry_after: None }
 }

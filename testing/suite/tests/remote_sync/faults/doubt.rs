@@ -4,7 +4,9 @@ use dev_apiserver::{Action, Options};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
-    eventually, pause,
+    eventually,
+    faults::answer,
+    pause,
     relay::Way,
     sidecar::Sidecar,
     stays,
@@ -20,15 +22,13 @@ use crate::{
 /// What a balancer says that knows no server, and a server that is still starting.
 #[test]
 fn answers_of_another_server_delete_nothing() {
-    let page =
-        |code, body: &str| Action::Answer { code, body: Some(body.into()), retry_after: None };
     let bare = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}"#;
     let empty = r#"{"kind": "WidgetList", "apiVersion": "sync.example.com/v1", "metadata": {}, "items": []}"#;
     for action in [
-        page(404, "<html>default backend - 404</html>"),
-        page(404, bare),
-        page(503, "<html>no backend</html>"),
-        page(200, empty),
+        answer(404, "<html>default backend - 404</html>"),
+        answer(404, bare),
+        answer(503, "<html>no backend</html>"),
+        answer(200, empty),
         Action::NotJson,
         Action::WrongKind,
         Action::Forbid,
@@ -63,8 +63,7 @@ fn an_unreadable_namespace_deletes_nothing() {
     pairs[0].0.delete();
     pairs[0].0.wait_until_gone();
     let hub = stage.remote().cluster.faults();
-    let page = Some("<html>default backend - 404</html>".into());
-    let page = Action::Answer { code: 404, body: page, retry_after: None };
+    let page = answer(404, "<html>default backend - 404</html>");
     for ((source, target), action) in pairs[1..].iter().zip([page, Action::Forbid]) {
         let rule = of_program(stage.remote(), action).verb("get").resource("namespaces");
         let rule = hub.add(rule.name(source.namespace.as_deref().unwrap()));
@@ -154,9 +153,7 @@ fn a_sources_end_is_believed_of_its_own_cluster_alone() {
     let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "kube-system", "uid": "0d6ff0b4-3b39-4b5b-9f5c-000000000002", "resourceVersion": "1",
     }});
-    let body = Some(other.to_string());
-    let answer = Action::Answer { code: 200, body, retry_after: None };
-    let answer = of_program(stage.remote(), answer);
+    let answer = of_program(stage.remote(), answer(200, other));
     let rule = hub.add(answer.verb("get").resource("namespaces").name("kube-system"));
     source.delete_by_force();
     let changed = "remote_sync_cluster_identity_refused{remote=\"hub\"}";

@@ -6,6 +6,7 @@ use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
+    faults::answer,
     relay::Way,
     sidecar::Sidecar,
     stays,
@@ -63,8 +64,7 @@ pub(crate) fn uid(side: &Side) -> String {
 pub(crate) fn shows(side: &Side, uid: &str) -> u64 {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "kube-system", "uid": uid, "resourceVersion": "1"}});
-    let body = Some(namespace.to_string());
-    answers(side, Action::Answer { code: 200, body, retry_after: None })
+    answers(side, answer(200, namespace))
 }
 
 /// One remote does not let the program read its kube-system.
@@ -272,13 +272,8 @@ fn lost_target_of_another_cluster_releases_no_source() {
     let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
         "message": "widgets \"one\" not found", "details": {"name": "one", "group": "sync.example.com", "kind": "widgets"}});
     for verb in ["get", "delete"] {
-        let body = Some(missing.to_string());
-        let missing = Action::Answer { code: 404, body, retry_after: None };
-        stage
-            .own
-            .cluster
-            .faults()
-            .add(of_program(&stage.own, missing).verb(verb).resource("widgets"));
+        let missing = of_program(&stage.own, answer(404, &missing));
+        stage.own.cluster.faults().add(missing.verb(verb).resource("widgets"));
     }
     source.delete();
     stays("the source keeps its finalizer", || source.get().is_some());

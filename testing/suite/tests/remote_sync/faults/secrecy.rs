@@ -4,7 +4,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually, pause,
+    eventually,
+    faults::answer,
+    pause,
     sync::{Setting, Stage, WIDGETS},
 };
 
@@ -25,7 +27,7 @@ fn repeating(code: u16) -> Action {
         "message": message, "reason": if code == 422 { "Invalid" } else { "Forbidden" },
         "details": {"name": "token", "kind": "Secret", "causes": [{"message": message}]},
     });
-    Action::Answer { code, body: Some(body.to_string()), retry_after: None }
+    answer(code, body)
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use dev_apiserver::Action;
 use serde_json::{Value, json};
 use suite::{
-    eventually, pause,
+    eventually,
+    faults::answer,
+    pause,
     sidecar::Sidecar,
     stays,
     sync::{Setting, Stage, WIDGETS, any_content, reshape, words},
@@ -58,7 +60,7 @@ fn a_lasting_conflict_is_reported_and_recovers() {
         let (stage, sidecar, source, target) = one("conflict", &WIDGETS, &[]);
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "code": code, "reason": reason, "message": "the webhook says no"});
-        let no = Action::Answer { code, body: Some(status.to_string()), retry_after: None };
+        let no = answer(code, status);
         let own = stage.own.cluster.faults();
         let rule = own.add(of_program(&stage.own, no).verb("patch").resource("widgets"));
         source.set_number(2);

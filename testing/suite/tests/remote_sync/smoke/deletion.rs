@@ -5,6 +5,7 @@ use dev_apiserver::Action;
 use serde_json::Value;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     stays,
     sync::{WIDGETS, words},
@@ -50,9 +51,8 @@ fn a_source_waits_while_its_copy_is_unreadable() {
         return;
     }
     let (stage, _sidecar, source, target) = one("not-asked", &WIDGETS, &[]);
-    let busy = Action::Answer { code: 503, body: None, retry_after: None };
     let own = stage.own.cluster.faults();
-    let rule = own.add(of_program(&stage.own, busy).verb("get").resource("widgets"));
+    let rule = own.add(of_program(&stage.own, code(503)).verb("get").resource("widgets"));
     source.delete();
     target.wait_until_gone();
     stays("the source waits", || source.is_claimed());

@@ -4,7 +4,7 @@ use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     eventually,
-    faults::code,
+    faults::{answer, code},
     needs::{Need, needs},
     relay::Way,
     stays,
@@ -51,7 +51,7 @@ fn a_list_that_is_empty_by_mistake_deletes_nothing() {
     let (stage, mut sidecar, source, target) = one("empty", &WIDGETS, &[]);
     let hub = stage.remote().cluster.faults();
     let empty = r#"{"kind": "WidgetList", "apiVersion": "sync.example.com/v1", "metadata": {"resourceVersion": "1"}, "items": []}"#;
-    let empty = Action::Answer { code: 200, body: Some(empty.into()), retry_after: None };
+    let empty = answer(200, empty);
     let ours = |verb, action| of_program(stage.remote(), action).verb(verb).resource("widgets");
     for start in [false, true] {
         let rule = hub.add(ours("list", empty.clone()));
