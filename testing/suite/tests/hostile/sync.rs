@@ -29,8 +29,8 @@ fn state(sidecar: &Sidecar) -> Value {
     serde_json::from_str(&sidecar.ask("/debug/state").1).expect("JSON")
 }
 
-/// How many pairs are too large, by the metric.
-fn too_large(sidecar: &Sidecar) -> Option<f64> {
+/// How many pairs are too large, or refused, by the metric.
+fn failing(sidecar: &Sidecar) -> Option<f64> {
     sidecar.metric(
         "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}",
     )
@@ -48,7 +48,7 @@ fn object_of_any_shape_stops_itself_alone() {
     let all = f64::from(u32::try_from(values.len()).expect("few"));
     // Two are texts that fit.
     within(60, &format!("all are named\n{}", sidecar.log()), || {
-        too_large(&sidecar).unwrap_or(0.0) >= all - 2.0
+        failing(&sidecar).unwrap_or(0.0) >= all - 2.0
     });
     subject.copies(&sidecar, "after");
     let apart = state(&sidecar)["remotes"]["hub"]["notInStep"].clone();
@@ -135,8 +135,6 @@ fn refused_objects_are_noted_in_bounded_room() {
         widget(&subject, &format!("{name}-{index}"), &json!(0));
     }
     let sidecar = subject.start_with(&["-qps=0"]);
-    let refused =
-        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"failing\"}";
-    within(120, "all were tried", || sidecar.metric(refused) >= Some(3000.0));
+    within(120, "all were tried", || failing(&sidecar) >= Some(3000.0));
     subject.container.fits(&sidecar);
 }

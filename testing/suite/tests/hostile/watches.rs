@@ -44,10 +44,7 @@ fn odd_version_does_not_end_a_watch_for_good() {
         within(40, "it is said", || managed.faults().hits(says) > 0);
         managed.restart();
         // What happens from now on is seen.
-        subject
-            .scene
-            .managed
-            .delete(&apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
+        subject.scene.delete_pod();
         within(60, &format!("the end of the pod is seen\n{}", sidecar.log()), || {
             sidecar.ask("/readyz").1.contains("pod")
         });
@@ -64,10 +61,7 @@ fn missing_right_to_watch_is_reported_and_lists_stand_in() {
     managed.faults().deny("watch", "pods", "");
     managed.faults().deny("watch", "secrets", "");
     // Not Ready when the sidecar starts, as ever.
-    subject
-        .scene
-        .managed
-        .delete(&apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD));
+    subject.scene.delete_pod();
     let sidecar = subject.start();
     asks(managed, "list", "pods", &sidecar);
     subject.put_pod(&json!({}));
@@ -127,8 +121,7 @@ fn error_in_each_watch_hurries_and_blinds_nobody() {
         assert!(asked <= 16, "{name}: {asked} requests in 10 s");
         assert!(sidecar.log().lines().count() < 60, "{}", sidecar.log());
         subject.renews(&sidecar);
-        let pod = apiclient::resource::PODS.object(&subject.scene.namespace, suite::scene::POD);
-        subject.scene.managed.delete(&pod);
+        subject.scene.delete_pod();
         within(60, &format!("{name}: its end is seen\n{}", sidecar.log()), || {
             sidecar.ask("/readyz").1.contains("pod")
         });
