@@ -65,6 +65,7 @@ fn addon_credential_stays_until_the_add_on_is_gone() {
         data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some()
             && spoke.read_secret(STORE).is_some()
     };
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
     spoke.hub.deny(&spoke.cluster);
     agent.wait_for("goes stale: the hub does not accept the cluster");
     stays("a denied cluster keeps it", is_there);

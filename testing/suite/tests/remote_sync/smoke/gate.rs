@@ -83,8 +83,10 @@ fn a_foreign_object_is_kept() {
     is_in_sync(&equal, &copy);
     equal.set_number(2);
     copy.wait_for_number(2);
+    is_in_sync(&equal, &copy);
     assert_eq!(copy.uid(), uid);
     sidecar.wait_for("the target exists and is not managed by remote-sync");
+    stage.settled();
     stage.stays_quiet();
     assert_eq!(target.read(), before);
     assert!(!source.is_claimed());
