@@ -6,4 +6,5 @@ mod conflict;
 mod hosted;
 pub(crate) mod support;
 mod switched;
+mod takeover;
 mod token;
