@@ -17,7 +17,9 @@ use suite::{
 };
 
 use crate::{
-    certificate::support::{due, joined_by, name, names, rotated, said, saves, works},
+    certificate::support::{
+        due, joined_by, name, names, no_key_alone, rotated, said, saves, works,
+    },
     support::{account, beats},
 };
 
@@ -55,6 +57,43 @@ fn renewed_by_itself(spoke: &Spoke, all: &[Value]) {
     }
 }
 
+/// Rotates once within `seconds`, by itself; one session, and each heartbeat arrives.
+#[track_caller]
+fn rotates_unnoticed(spoke: &Spoke, sidecar: &mut Sidecar, seconds: u64) {
+    let failed =
+        |sidecar: &Sidecar| sidecar.metric("sidecar_lease_renewals_total{result=\"error\"}");
+    let before = failed(sidecar);
+    let all = wait_for(spoke, 2, seconds);
+    renewed_by_itself(spoke, &all);
+    works(spoke);
+    assert_eq!(rotated(spoke, "True").0, "ClientCertificateUpdated");
+    assert_eq!(failed(sidecar), before, "{}", sidecar.log());
+    assert!(beats(sidecar) > 10.0);
+    assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
+    assert_eq!((sidecar.count(EXPIRED), sidecar.ask("/readyz").0), (0, 200));
+    assert!(sidecar.alive());
+}
+
+/// Of 20 s at most a quarter is left.
+#[test]
+fn rotation_comes_in_its_time() {
+    if !needs(Need::Embedded, "it signs for longer") {
+        return;
+    }
+    let spoke = Spoke::auto("rotation");
+    spoke.hub.cluster.server().set_signer(SignerOptions {
+        lifetime: Duration::from_secs(20),
+        backdate: Duration::ZERO,
+        auto_approve: false,
+    });
+    let mut sidecar = start(&spoke);
+    let first = spoke.wait_for_certificate();
+    rotates_unnoticed(&spoke, &mut sidecar, 25);
+    let used = spoke.wait_for_certificate().not_before.duration_since(first.not_before);
+    assert!(used.is_ok_and(|used| used.as_secs() >= 14), "{}", sidecar.log());
+    no_key_alone(&spoke);
+}
+
 /// Only with `CLUSTER_SIGNING_DURATION=2m`: of 420 s 120 are left at the beginning, of which half are used. About 70 s.
 #[test]
 fn rotation_by_the_real_hub() {
@@ -65,19 +104,8 @@ fn rotation_by_the_real_hub() {
     let spoke = Spoke::auto("real-rotation");
     let mut sidecar = start(&spoke);
     wait_for(&spoke, 1, 10);
-    let failed = || sidecar.metric("sidecar_lease_renewals_total{result=\"error\"}");
-    let before = failed();
     throughout(5000, "no other request is posted", || names(&spoke).len() == 1);
-    let all = wait_for(&spoke, 2, 90);
-    renewed_by_itself(&spoke, &all);
-    works(&spoke);
-    assert_eq!(rotated(&spoke, "True").0, "ClientCertificateUpdated");
-    // Nobody noticed: one session, and each heartbeat arrived.
-    assert_eq!(failed(), before, "{}", sidecar.log());
-    assert!(beats(&sidecar) > 10.0);
-    assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
-    assert_eq!((sidecar.count(EXPIRED), sidecar.ask("/readyz").0), (0, 200));
-    assert!(sidecar.alive());
+    rotates_unnoticed(&spoke, &mut sidecar, 90);
 }
 
 /// A certificate that is due when issued is rotated once after a restart, not in a loop.
