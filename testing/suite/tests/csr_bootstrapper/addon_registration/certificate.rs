@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use apiclient::resource::SECRETS;
+use dev_apiserver::SignerOptions;
 use serde_json::json;
 use suite::{
     eventually,
@@ -22,6 +23,26 @@ use crate::{
 
 pub(crate) fn keys(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn addon_registration_is_rotated() {
+    if !needs(Need::Embedded, "certificates are short") {
+        return;
+    }
+    let (spoke, _agent, namespace) = stage("addon-rotated", &[]);
+    let server = spoke.hub.cluster.server();
+    let short = Duration::from_secs(6);
+    server.set_signer(SignerOptions {
+        auto_approve: true,
+        lifetime: short,
+        backdate: Duration::ZERO,
+    });
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    let (first, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    let (next, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, Some(&first));
+    assert_ne!(first["tls.key"], next["tls.key"]);
+    assert_eq!(first["kubeconfig"], next["kubeconfig"]);
 }
 
 #[test]
