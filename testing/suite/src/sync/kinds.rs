@@ -1,19 +1,9 @@
 //! Kinds of all sorts: built in or not, with a status of its own or not, inside of namespaces or not.
 
-use std::sync::OnceLock;
-
-use apiclient::{
-    error::Error,
-    resource::{Resource, SECRETS},
-};
+use apiclient::{error::Error, resource::Resource};
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::{Cluster, resource},
-    eventually,
-    listing::list,
-    pause, real,
-};
+use crate::{cluster::Cluster, eventually, listing::list, pause, real};
 
 /// A kind and what its objects look like.
 #[derive(Debug)]
@@ -75,23 +65,34 @@ pub static REGIONS: Kind = Kind {
 
 /// Secrets as the harness handles them.
 pub fn secrets() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| plain(SECRETS.clone(), true))
+    static KIND: Kind = plain("", "secrets", "Secret", true);
+    &KIND
 }
 
 /// CustomResourceDefinitions.
 pub fn definitions() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    let all = ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition");
-    KIND.get_or_init(|| plain(resource(all.0, all.1, all.2), false))
+    static KIND: Kind = plain(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        false,
+    );
+    &KIND
 }
 
 pub fn namespaces() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| plain(resource("", "namespaces", "Namespace"), false))
+    static KIND: Kind = plain("", "namespaces", "Namespace", false);
+    &KIND
 }
 
-pub(super) fn plain(resource: Resource, namespaced: bool) -> Kind {
+/// A kind of the servers' own.
+pub(super) const fn plain(
+    group: &'static str,
+    plural: &'static str,
+    name: &'static str,
+    namespaced: bool,
+) -> Kind {
+    let resource = Resource::v1(group, plural, name);
     Kind { resource, namespaced, status: false, field: "data", member: "data", health: "" }
 }
 

@@ -117,11 +117,6 @@ impl Place {
     }
 
     #[track_caller]
-    pub fn wait_for_annotation(&self, key: &str, value: &str) -> Value {
-        self.wait(&format!("{key} is {value}"), |it| it["metadata"]["annotations"][key] == value)
-    }
-
-    #[track_caller]
     pub fn wait_until_gone(&self) {
         let what = format!("{} is gone", self.target());
         eventually(&what, || self.get().is_none());
@@ -202,23 +197,19 @@ impl Place {
     /// Takes it away whatever it waits for, so that nobody sees it going: at once where the server is ours,
     /// else as a person does who is quick.
     pub fn delete_by_force(&self) {
-        let plural = &self.kind.resource.plural;
-        let gone = |object: &mut Value| {
-            object["metadata"]["finalizers"] = json!([]);
-            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-            true
-        };
-        match (&self.cluster.embedded, self.namespace.as_deref()) {
-            (Some(server), namespace) => {
-                let version = self.kind.resource.api_version();
-                server.alter(&version, plural, namespace.unwrap_or_default(), &self.name, gone);
-            }
-            (None, _) => {
-                let freed = json!({"metadata": {"finalizers": null}});
-                match self.cluster.client.patch(&self.target(), Patch::Merge, &freed) {
-                    Ok(_) | Err(Error::NotFound(_)) => self.delete(),
-                    Err(error) => panic!("{error}"),
-                }
+        if let Some(server) = &self.cluster.embedded {
+            let version = self.kind.resource.api_version();
+            let namespace = self.namespace.as_deref().unwrap_or_default();
+            server.alter(&version, &self.kind.resource.plural, namespace, &self.name, |object| {
+                object["metadata"]["finalizers"] = json!([]);
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                true
+            });
+        } else {
+            let freed = json!({"metadata": {"finalizers": null}});
+            match self.cluster.client.patch(&self.target(), Patch::Merge, &freed) {
+                Ok(_) | Err(Error::NotFound(_)) => self.delete(),
+                Err(error) => panic!("{error}"),
             }
         }
         self.wait_until_gone();

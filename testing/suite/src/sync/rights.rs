@@ -1,44 +1,25 @@
 //! The program's rights on servers that heed them: what `-print-rbac` prints for its flags, and nothing more.
 
-use std::{process::Command, sync::OnceLock};
+use std::process::Command;
 
 use apiclient::error::Error;
 use serde_json::{Value, json};
 
-use super::{ACCOUNT, Kind, Place, Side, Stage, kinds};
-use crate::{cluster::resource, outputs, sidecar::bare};
+use super::{ACCOUNT, Kind, Place, Side, Stage, kinds::plain};
+use crate::{outputs, sidecar::bare};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-fn kind(plural: &'static str, name: &'static str, namespaced: bool) -> Kind {
-    kinds::plain(resource(GROUP, plural, name), namespaced)
-}
-
-fn cluster_roles() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| kind("clusterroles", "ClusterRole", false))
-}
-
-fn cluster_bindings() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| kind("clusterrolebindings", "ClusterRoleBinding", false))
-}
-
-fn roles() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| kind("roles", "Role", true))
-}
-
-fn bindings() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| kind("rolebindings", "RoleBinding", true))
-}
+static CLUSTER_ROLES: Kind = plain(GROUP, "clusterroles", "ClusterRole", false);
+static CLUSTER_BINDINGS: Kind = plain(GROUP, "clusterrolebindings", "ClusterRoleBinding", false);
+static ROLES: Kind = plain(GROUP, "roles", "Role", true);
+static BINDINGS: Kind = plain(GROUP, "rolebindings", "RoleBinding", true);
 
 /// The binding that gives the program's account its rights on this cluster, and where it belongs.
 pub(super) fn binding(side: &Side) -> (Place, Value) {
     let name = format!("{}-{ACCOUNT}", side.home);
     let body = bound(side, "ClusterRole", &name);
-    (Place::new(&side.cluster, cluster_bindings(), "", &name), body)
+    (Place::new(&side.cluster, &CLUSTER_BINDINGS, "", &name), body)
 }
 
 fn bound(side: &Side, kind: &str, role: &str) -> Value {
@@ -95,14 +76,14 @@ fn printed(command: &Command) -> Vec<Value> {
 
 fn grant_all(side: &Side, rules: &Value) {
     let (binding, body) = binding(side);
-    put(&Place::new(&side.cluster, cluster_roles(), "", &binding.name), rules);
+    put(&Place::new(&side.cluster, &CLUSTER_ROLES, "", &binding.name), rules);
     put(&binding, &body);
 }
 
 fn grant_in(side: &Side, role: &str, namespace: &str, rules: &Value) {
     let name = format!("{}-{role}", side.home);
-    put(&Place::new(&side.cluster, roles(), namespace, &name), rules);
-    let binding = Place::new(&side.cluster, bindings(), namespace, &name);
+    put(&Place::new(&side.cluster, &ROLES, namespace, &name), rules);
+    let binding = Place::new(&side.cluster, &BINDINGS, namespace, &name);
     put(&binding, &bound(side, "Role", &name));
 }
 
@@ -113,11 +94,8 @@ fn put(place: &Place, body: &Value) {
     object["kind"] = json!(place.kind.resource.kind);
     object["metadata"] = json!({"name": place.name});
     match place.cluster.client.create(&place.target().siblings(), &object) {
-        Err(Error::AlreadyExists(_)) => {
-            place.merge(body);
-        }
-        answer => {
-            answer.unwrap_or_else(|error| panic!("{error}"));
-        }
+        Ok(_) => {}
+        Err(Error::AlreadyExists(_)) => drop(place.merge(body)),
+        Err(error) => panic!("{error}"),
     }
 }
