@@ -1,11 +1,15 @@
-//! What only the embedded servers can do: faults on request, three and more servers, a record of all requests.
+//! What only the embedded server can do: faults of single requests, and more than two clusters.
 
+mod cleanup;
 mod crash;
 mod doubt;
 mod failures;
+mod kinds;
 pub(crate) mod known_clusters;
-mod load;
+mod orphans;
 mod push;
 pub(crate) mod registry;
 mod secrecy;
-mod silence;
+mod secrets;
+mod track;
+mod waiting;

@@ -2,14 +2,14 @@
 
 mod explain;
 mod faults;
-mod fleet;
 mod identity;
 mod kinds;
+mod modes;
 mod namespaces;
-mod operation;
+mod pauses;
 mod process;
+mod scope;
 mod secrets;
 mod smoke;
 mod support;
-mod track;
 mod waiting;

@@ -1,35 +1,26 @@
-//! The process: leader election, the endpoint.
+//! Leader election.
 
 use apiclient::resource::LEASES;
+use serde_json::json;
 use suite::{
     eventually,
-    needs::{Need, needs},
-    sidecar::Sidecar,
-    stays,
-    sync::{Stage, WIDGETS, words},
+    sync::{Stage, words},
 };
 
-use crate::support::{is_in_sync, one};
-
-// --- election ---
-
-const ELECT: [&str; 1] = ["-leader-election"];
-
-fn replica(stage: &Stage) -> Sidecar {
-    stage.start_served(&ELECT)
-}
+use crate::support::is_in_sync;
 
 fn holder(stage: &Stage) -> Option<String> {
     stage.own.cluster.leader(&stage.own.home, "remote-sync")
 }
 
 #[test]
-fn one_of_two_replicas_works_and_the_other_takes_over() {
+fn one_of_two_replicas_works_and_who_loses_the_lead_stops_writing() {
     let (stage, source, target) = Stage::with_widget("elect");
-    let mut first = replica(&stage);
+    let replica = || stage.start_served(&["-leader-election"]);
+    let mut first = replica();
     is_in_sync(&source, &target);
     let leader = eventually("there is a leader", || holder(&stage));
-    let mut second = replica(&stage);
+    let mut second = replica();
     // A standby is well.
     second.wait_for_code("/readyz", 200);
     let before = stage.settled();
@@ -47,43 +38,22 @@ fn one_of_two_replicas_works_and_the_other_takes_over() {
     target.wait_for_number(3);
     is_in_sync(&source, &target);
     assert_ne!(holder(&stage), Some(leader));
+    assert!(second.alive());
 
-    // Who loses the lead stops writing; its kubelet starts it again, as a standby.
-    stage.settled();
-    let another = serde_json::json!({"spec": {
+    let another = json!({"spec": {
         "holderIdentity": "another", "leaseDurationSeconds": 3600,
         "renewTime": apiclient::time::micro_time(std::time::SystemTime::now()),
     }});
+    stage.settled();
     stage.own.cluster.merge(&LEASES.object(&stage.own.home, "remote-sync"), &another);
     let before = stage.settled();
+    // Its kubelet starts it again, as a standby.
     assert_eq!(second.wait().code(), Some(1), "{}", second.log());
-    let standby = replica(&stage);
+    let mut standby = replica();
     standby.wait_for_code("/readyz", 200);
     source.set_number(4);
     stage.writes_no_more_than(before);
     assert_eq!(target.number(), Some(3));
+    assert!(standby.alive());
     assert_eq!(holder(&stage).as_deref(), Some("another"));
-}
-
-// --- the endpoint ---
-
-/// Events that change nothing cost no request.
-#[test]
-fn idle_it_asks_for_nothing() {
-    if !needs(Need::Embedded, "the log has all requests") {
-        return;
-    }
-    let (stage, _sidecar, _, target) = one("idle", &WIDGETS, &["-probe-interval", "60s"]);
-    stage.settled();
-    let count = || -> usize {
-        let all = stage.sides().map(|side| {
-            let user = side.user();
-            side.cluster.server().requests().iter().filter(|it| it.user == user).count()
-        });
-        all.sum()
-    };
-    let before = count();
-    target.annotate("mine", Some("1"));
-    target.annotate("mine", Some("2"));
-    stays("it is not looked at", || count() == before);
 }

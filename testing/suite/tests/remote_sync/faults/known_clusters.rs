@@ -14,7 +14,7 @@ use suite::{
     throughout,
 };
 
-use crate::support::{has_pairs, is_in_sync, is_refused, of_program};
+use crate::support::{absent, has_pairs, is_in_sync, is_refused, of_program, one};
 
 /// Two remotes whose objects have the same places in the local cluster; the first has one object.
 pub(crate) fn stage(name: &str) -> (Stage, Place, Place) {
@@ -29,20 +29,22 @@ pub(crate) fn stage(name: &str) -> (Stage, Place, Place) {
 }
 
 /// The same with a copy of that object, made by a process that is gone.
-fn copied(name: &str) -> (Stage, Place, Place) {
+pub(crate) fn copied(name: &str) -> (Stage, Place, Place) {
     let (stage, source, target) = stage(name);
-    copy(&stage, &source, &target);
+    let _sidecar = start_west(&stage, &[]);
+    is_in_sync(&source, &target);
     (stage, source, target)
 }
 
-pub(crate) fn copy(stage: &Stage, source: &Place, target: &Place) {
-    let _sidecar = start_west(stage, 0, &[]);
-    is_in_sync(source, target);
+/// Starts it with the first remote alone.
+fn start_west(stage: &Stage, more: &[&str]) -> Sidecar {
+    stage.write("west.kubeconfig", &stage.remote().kubeconfig());
+    start_at(stage, more)
 }
 
-/// Starts it with this remote as "west": another one is there where west was rebuilt, with the same objects.
-fn start_west(stage: &Stage, remote: usize, more: &[&str]) -> Sidecar {
-    let file = stage.write("west.kubeconfig", &stage.remotes[remote].kubeconfig());
+/// The same with the kubeconfig that there is for it.
+fn start_at(stage: &Stage, more: &[&str]) -> Sidecar {
+    let file = stage.directory.path().join("west.kubeconfig");
     stage.start_as(|command| {
         command.args(["-remote-kubeconfig", &format!("west={}", file.display())]).args(more);
     })
@@ -59,6 +61,9 @@ pub(crate) fn uid(side: &Side) -> String {
     let kube_system = Place::new(&side.cluster, namespaces(), "", "kube-system").uid();
     kube_system.as_str().expect("a uid").to_owned()
 }
+
+/// The uid of a cluster that nobody knows.
+const ANOTHER: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000002";
 
 /// One remote shows the program this uid.
 pub(crate) fn shows(side: &Side, uid: &str) -> u64 {
@@ -151,29 +156,42 @@ fn accepted_cluster_takes_no_copy_of_a_remote_in_doubt() {
 /// The uid that earlier versions made up for a remote "west" without one; a hostile cluster can compute it.
 const STAND_IN: &str = "9ed6eb90-f2bd-4f52-20dc-ee024d3d3d99";
 
-#[test]
-fn unverified_remote_loses_no_copy_to_another() {
-    for has_rival in [false, true] {
-        let (stage, source, target) = copied_unverified("known-unverified");
-        shows(&stage.remotes[1], STAND_IN);
-        if has_rival {
-            rival(&stage);
-        }
-        let sidecar = stage.start_served(&["-orphan-grace", "1s"]);
-        if has_rival {
-            has_pairs(&sidecar, "east", "conflict", 1.0);
-        }
-        stays_unchanged(&target);
-        source.set_number(2);
-        target.wait_for_number(2);
-    }
+/// A copy of a remote that does not let anybody read its kube-system.
+fn copied_unverified(name: &str) -> (Stage, Place, Place) {
+    let (stage, source, target) = stage(name);
+    hides(stage.remote());
+    let _sidecar = start_west(&stage, &[]);
+    is_in_sync(&source, &target);
+    assert_eq!(record(&stage, "west").as_deref(), Some("unverified"));
+    let mark = target.annotation(SOURCE).unwrap_or_default();
+    assert!(mark.starts_with("west=unverified/"), "{mark}");
+    (stage, source, target)
 }
 
 #[test]
-fn unverified_remotes_orphan_is_kept_and_said_once() {
+fn unverified_remote_loses_no_copy_to_another() {
+    let (stage, source, target) = copied_unverified("known-unverified");
+    shows(&stage.remotes[1], STAND_IN);
+    let sidecar = stage.start_served(&["-orphan-grace", "1s"]);
+    stays_unchanged(&target);
+    rival(&stage);
+    has_pairs(&sidecar, "east", "conflict", 1.0);
+    stays_unchanged(&target);
+    source.set_number(2);
+    target.wait_for_number(2);
+}
+
+#[test]
+fn unverified_remotes_deletion_is_obeyed_and_its_orphan_kept() {
     let (stage, source, target) = copied_unverified("known-unproven");
-    let sidecar = start_west(&stage, 0, &["-orphan-grace", "0s"]);
-    has_pairs(&sidecar, "west", "insync", 1.0);
+    let sidecar = start_west(&stage, &["-orphan-grace", "0s"]);
+    let (second, copy) = stage.pair(&WIDGETS, "two");
+    second.create_number(2);
+    is_in_sync(&second, &copy);
+    has_pairs(&sidecar, "west", "insync", 2.0);
+    second.delete();
+    second.wait_until_gone();
+    assert!(copy.get().is_none());
     source.delete_by_force();
     has_pairs(&sidecar, "west", "held", 1.0);
     stays_unchanged(&target);
@@ -182,41 +200,42 @@ fn unverified_remotes_orphan_is_kept_and_said_once() {
     assert!(ready.contains("identity (west): "), "{ready}");
 }
 
+/// Its address leads to another cluster with the same object. Without its record, or without the right to read that,
+/// the copy is another cluster's; with it the cluster is refused until a person edits the record.
 #[test]
-fn unverified_remotes_deletion_is_obeyed() {
-    let (stage, source, target) = copied_unverified("known-deleted");
-    let _sidecar = start_west(&stage, 0, &[]);
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
-}
-
-/// A copy of a remote that does not let anybody read its kube-system.
-fn copied_unverified(name: &str) -> (Stage, Place, Place) {
-    let (stage, source, target) = stage(name);
-    hides(&stage.remotes[0]);
-    copy(&stage, &source, &target);
-    assert_eq!(record(&stage, "west").as_deref(), Some("unverified"));
-    let mark = target.annotation(SOURCE).unwrap_or_default();
-    assert!(mark.starts_with("west=unverified/"), "{mark}");
-    (stage, source, target)
-}
-
-#[test]
-fn edited_record_accepts_a_cluster_while_the_program_runs() {
+fn rebuilt_cluster_gets_the_copies_when_a_person_accepts_it() {
     let (stage, _, target) = copied("known-edited");
     let (old, new, copy) = (uid(&stage.remotes[0]), uid(&stage.remotes[1]), target.uid());
-    rival(&stage);
-    let sidecar = start_west(&stage, 1, &[]);
+    stage.source_in(1, &WIDGETS, &stage.namespace, "one").create_number(5);
+    stage.write("west.kubeconfig", &stage.remotes[1].kubeconfig());
+
+    let own = stage.own.cluster.faults();
+    let get = of_program(&stage.own, Action::Forbid).verb("get").resource("configmaps");
+    let unread = own.add(get);
+    let mut sidecar = start_at(&stage, &[]);
+    sidecar.wait_for("known clusters are not recorded across restarts");
+    has_pairs(&sidecar, "west", "conflict", 1.0);
+    stays_unchanged(&target);
+    assert_eq!(record(&stage, "west").as_ref(), Some(&old), "it is not replaced");
+    sidecar.kill();
+    own.remove(unread);
+
+    stage.known_clusters().delete();
+    sidecar = start_at(&stage, &[]);
+    has_pairs(&sidecar, "west", "conflict", 1.0);
+    stays_unchanged(&target);
+    sidecar.kill();
+
+    accept(&stage, "west", &old);
+    sidecar = start_at(&stage, &[]);
     is_refused(&sidecar, "west", true);
     let (_, ready) = sidecar.ask("/readyz");
     assert!(ready.contains(&format!("{{\"data\":{{\"west\":\"{new} {old}\"}}}}")), "{ready}");
     stays_unchanged(&target);
     accept(&stage, "west", "what");
-    let told = || sidecar.ask("/readyz").1.contains("its record must be");
-    eventually("it is not a record", told);
+    eventually("it is not a record", || sidecar.ask("/readyz").1.contains("its record must be"));
     accept(&stage, "west", &format!("{new} {old}"));
-    target.wait_for_number(666);
+    target.wait_for_number(5);
     is_refused(&sidecar, "west", false);
     assert_eq!(target.uid(), copy);
 }
@@ -236,45 +255,33 @@ fn records_live_in_memory_without_rights_to_the_configmap() {
     target.wait_for_number(2);
 }
 
-/// A cluster without a record leaves the copies of another; a record that cannot be read is not replaced.
-#[test]
-fn cluster_whose_record_is_lost_or_unreadable_takes_no_copy() {
-    for is_lost in [true, false] {
-        let (stage, _, target) = copied("known-unread");
-        let recorded = record(&stage, "west");
-        rival(&stage);
-        if is_lost {
-            stage.known_clusters().delete();
-        } else {
-            let forbid = Rule::new(Action::Forbid).user(&stage.own.user());
-            stage.own.cluster.faults().add(forbid.verb("get").resource("configmaps"));
-        }
-        let sidecar = start_west(&stage, 1, &[]);
-        has_pairs(&sidecar, "west", "conflict", 1.0);
-        stays_unchanged(&target);
-        if !is_lost {
-            assert_eq!(sidecar.warnings("known clusters are not recorded across restarts"), 1);
-            assert_eq!(record(&stage, "west"), recorded);
-        }
-    }
-}
-
 /// Which cluster answers is asked once more after the target was not found: another one has none of the copies.
 #[test]
 fn lost_target_of_another_cluster_releases_no_source() {
-    let (stage, source, target) = stage("known-target");
-    let mut sidecar = start_west(&stage, 0, &[]);
-    is_in_sync(&source, &target);
-    sidecar.kill();
-    let sidecar = start_west(&stage, 0, &["-probe-interval", "1h"]);
+    let (stage, source, _) = copied("known-target");
+    let sidecar = start_west(&stage, &["-probe-interval", "1h"]);
     has_pairs(&sidecar, "west", "insync", 1.0);
-    shows(&stage.own, "0d6ff0b4-3b39-4b5b-9f5c-000000000002");
-    let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
-        "message": "widgets \"one\" not found", "details": {"name": "one", "group": "sync.example.com", "kind": "widgets"}});
+    shows(&stage.own, ANOTHER);
     for verb in ["get", "delete"] {
-        let missing = of_program(&stage.own, answer(404, &missing));
-        stage.own.cluster.faults().add(missing.verb(verb).resource("widgets"));
+        let rule = of_program(&stage.own, absent("widgets", "one")).verb(verb).resource("widgets");
+        stage.own.cluster.faults().add(rule);
     }
     source.delete();
     stays("the source keeps its finalizer", || source.get().is_some());
+}
+
+/// The same of a source: another cluster has none of them.
+#[test]
+fn lost_source_of_another_cluster_deletes_no_copy() {
+    let (stage, sidecar, source, target) = one("gone", &[]);
+    let before = stage.settled();
+    let rule = shows(stage.remote(), ANOTHER);
+    source.delete_by_force();
+    is_refused(&sidecar, "hub", true);
+    stage.writes_no_more_than(before);
+    assert!(target.get().is_some(), "another cluster's word proves nothing");
+    stage.remote().cluster.faults().remove(rule);
+    // The identity is read again and again, on the same connection.
+    is_refused(&sidecar, "hub", false);
+    target.wait_until_gone();
 }

@@ -4,41 +4,31 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually,
-    faults::answer,
-    pause,
-    sync::{Setting, Stage, WIDGETS},
+    eventually, pause,
+    sync::{Setting, WIDGETS},
 };
 
 use crate::{
     smoke::secrecy::{VALUE, says_nothing},
-    support::{events, is_in_sync, of_program},
+    support::{events, in_sync, of_program, refusal},
 };
 
 /// A refusal that repeats the value, plain and encoded, as validation and webhooks do.
 fn repeating(code: u16) -> Action {
-    let before = match code {
-        422 => "Secret is invalid: data[data]: Invalid value",
-        _ => "admission webhook \"check.example.com\" denied the request",
+    let (reason, before) = match code {
+        422 => ("Invalid", "Secret is invalid: data[data]: Invalid value"),
+        _ => ("Forbidden", "admission webhook \"check.example.com\" denied the request"),
     };
     let message = format!("{before}: {VALUE:?} ({})", BASE64_STANDARD.encode(VALUE));
-    let body = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
-        "message": message, "reason": if code == 422 { "Invalid" } else { "Forbidden" },
-        "details": {"name": "token", "kind": "Secret", "causes": [{"message": message}]},
-    });
-    answer(code, body)
+    refusal(code, reason, &message, &json!([{"message": message}]))
 }
 
 #[test]
 fn a_server_that_repeats_what_it_was_sent_is_not_quoted() {
     for code in [422, 403, 500] {
-        let stage = Stage::pull("secrecy-echo", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-        let (source, target) = stage.pair(&WIDGETS, "one");
-        source.create_number(1);
+        let setting = Setting::safe(&[&WIDGETS]).secrets(&["token"]);
+        let (stage, sidecar, source, target) = in_sync("secrecy-echo", setting, &[]);
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
-        let sidecar = stage.start_served(&[]);
-        is_in_sync(&source, &target);
         let hub = stage.remote().cluster.faults();
         let refused = of_program(stage.remote(), repeating(code)).verb("update");
         let rule = hub.add(refused.resource("secrets"));

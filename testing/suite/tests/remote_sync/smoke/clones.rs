@@ -8,7 +8,7 @@ use suite::{
 };
 
 use crate::{
-    faults::known_clusters::{accept, copy, rival, shows, stage, uid},
+    faults::known_clusters::{accept, copied, rival, shows, uid},
     support::{has_pairs, is_in_sync, is_refused, one},
 };
 
@@ -18,8 +18,7 @@ fn an_accepted_identity_takes_no_copy_from_another_cluster() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
-    let (stage, source, target) = stage("taken");
-    copy(&stage, &source, &target);
+    let (stage, source, target) = copied("taken");
     let copy = target.uid();
     rival(&stage);
     accept(&stage, "east", &uid(&stage.remotes[1]));
@@ -30,45 +29,42 @@ fn an_accepted_identity_takes_no_copy_from_another_cluster() {
     stays("it stays that", || (target.uid(), target.number()) == (copy.clone(), Some(2)));
 }
 
-/// Without a name of its own the clone has none of the other one's sources: its copies would be orphans.
+/// Without a name of its own the clone has none of the other one's sources: its copies would be orphans. It is refused
+/// alone, from its start or when it begins to lie.
 #[test]
 fn remotes_with_one_identity_delete_no_copies() {
     if !needs(Need::Embedded, "a remote can lie") {
         return;
     }
-    let (stage, source, target) = stage("twins");
-    copy(&stage, &source, &target);
+    let (stage, source, target) = copied("twins");
     let copy = target.uid();
-    let lie = shows(&stage.remotes[1], &uid(stage.remote()));
+    let west = uid(stage.remote());
+    let mut lie = shows(&stage.remotes[1], &west);
     let sidecar = stage.start_served(&[]);
-    is_refused(&sidecar, "east", true);
-    is_refused(&sidecar, "west", false);
-    let (code, ready) = sidecar.ask("/readyz");
-    assert!(code == 200 && ready.contains("cluster east is not connected"), "{code} {ready}");
-    let state = sidecar.ask("/debug/state").1;
-    assert!(state.contains("IdentityRefused"), "{state}");
-    source.set_number(2);
-    target.wait_for_number(2);
-    stays("it is west's copy", || (target.uid(), target.number()) == (copy.clone(), Some(2)));
-    // East no longer shows the other one's identity.
-    stage.remotes[1].cluster.faults().remove(lie);
-    is_refused(&sidecar, "east", false);
-    stage.source_in(1, &WIDGETS, &stage.namespace, "two").create_number(7);
-    stage.target(&WIDGETS, "two").wait_for_number(7);
-    assert_eq!((target.uid(), target.number()), (copy, Some(2)));
-    // While the program runs it is another cluster by that, and the first one is not refused for it.
-    let lie = shows(&stage.remotes[1], &uid(stage.remote()));
-    is_refused(&sidecar, "east", true);
-    is_refused(&sidecar, "west", false);
-    source.set_number(3);
-    target.wait_for_number(3);
-    stage.remotes[1].cluster.faults().remove(lie);
-    is_refused(&sidecar, "east", false);
+    for (number, name) in [(2, "two"), (3, "three")] {
+        is_refused(&sidecar, "east", true);
+        is_refused(&sidecar, "west", false);
+        let (code, ready) = sidecar.ask("/readyz");
+        assert!(code == 200 && ready.contains("cluster east is not connected"), "{code} {ready}");
+        let state = sidecar.ask("/debug/state").1;
+        assert!(state.contains("IdentityRefused"), "{state}");
+        source.set_number(number);
+        target.wait_for_number(number);
+        let is = (copy.clone(), Some(number));
+        stays("it is west's copy", || (target.uid(), target.number()) == is);
+        // The end of the lie is noticed on the same connection.
+        stage.remotes[1].cluster.faults().remove(lie);
+        is_refused(&sidecar, "east", false);
+        stage.source_in(1, &WIDGETS, &stage.namespace, name).create_number(7);
+        stage.target(&WIDGETS, name).wait_for_number(7);
+        assert_eq!((target.uid(), target.number()), is);
+        lie = shows(&stage.remotes[1], &west);
+    }
 }
 
 #[test]
 fn a_kubeconfig_of_another_cluster_deletes_nothing() {
-    let (stage, sidecar, source, target) = one("another", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("another", &[]);
     let (uid, before) = (target.uid(), stage.settled());
     // The one other cluster that there is on either kind of stage, with all rights on it.
     let other = std::fs::read_to_string(&stage.own.cluster.kubeconfig).expect("the file");

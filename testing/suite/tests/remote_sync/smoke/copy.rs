@@ -6,63 +6,29 @@ use suite::sync::{
     BUDGETS, FINALIZER, HASH, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage,
 };
 
-use crate::support::{HASHES, annotations, is_in_sync, labels, one_budget};
+use crate::support::{HASHES, in_sync, is_in_sync, map};
 
-/// Upstream's stage: both Secrets exist at the source, empty, as its operator made them.
-struct Case {
-    stage: Stage,
-    remote: Place,
-    local: Place,
+/// Upstream's stage.
+fn stage(name: &str) -> (Stage, Place, Place) {
+    let setting = Setting::safe(&[&BUDGETS]).secrets(&["secret1", "secret2"]);
+    let stage = Stage::pull(name, setting);
+    stage.create_target_namespace(&json!({}));
+    let (source, target) = stage.pair(&BUDGETS, "test");
+    (stage, source, target)
 }
 
-impl Case {
-    fn new(name: &str) -> Self {
-        let setting = Setting::safe(&[&BUDGETS]).secrets(&["secret1", "secret2"]);
-        let stage = Stage::pull(name, setting);
-        stage.create_target_namespace(&json!({}));
-        let (remote, local) = stage.pair(&BUDGETS, "test");
-        Self { stage, remote, local }
-    }
-
-    /// Creates a budget with these numbers in spec and status, and `metadata`.
-    fn budget(place: &Place, available: u64, healthy: u64, metadata: Value) {
-        let mut object = BUDGETS.content(available);
-        object["metadata"] = metadata;
-        place.create(&object);
-        place.set_health(healthy);
-    }
-
-    /// A Secret of the target, and the empty one at the source that upstream's test makes for each.
-    fn secret(&self, name: &str, value: &str) {
-        self.stage.create_target_secret(name, value, Some(&self.local));
-        self.stage.source_secret(name).create(&json!({"type": "Opaque"}));
-    }
+/// Creates a budget with these numbers in spec and status, and `metadata`.
+fn budget(place: &Place, available: u64, healthy: u64, metadata: Value) {
+    let mut object = BUDGETS.content(available);
+    object["metadata"] = metadata;
+    place.create(&object);
+    place.set_health(healthy);
 }
 
-fn both_ways_are_done(case: &Case) {
-    let remote = case.remote.read();
-    assert_eq!(labels(&remote), json!({"remote": "label"}));
-    assert_eq!(
-        annotations(&remote),
-        json!({"remote": "anno", LOCAL_GENERATION: "2", REMOTE_GENERATION: "1"})
-    );
-    assert_eq!(case.remote.finalizers(), [FINALIZER]);
-    assert_eq!((case.remote.number(), case.remote.healthy()), (Some(2), Some(2)));
-    assert_eq!((case.local.number(), case.local.healthy()), (Some(2), Some(2)));
-    for (index, name) in ["secret1", "secret2"].into_iter().enumerate() {
-        let secret = case.stage.source_secret(name).read();
-        let local = case.stage.target_secret(name).read();
-        assert_eq!((&secret["type"], &secret["data"]), (&json!("Opaque"), &local["data"]));
-        assert_eq!(annotations(&secret), json!({HASH: HASHES[index]}));
-        assert_eq!(annotations(&local), json!({}));
-        let owner = json!([{
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "name": case.remote.name,
-            "uid": case.remote.uid(), "controller": true, "blockOwnerDeletion": true,
-        }]);
-        assert_eq!(secret["metadata"]["ownerReferences"], owner);
-    }
-    let secret = case.stage.source_secret("secret3").read();
-    assert!(secret["data"].is_null() && secret["metadata"]["ownerReferences"].is_null());
+/// A Secret of the target, and the empty one at the source that its operator made.
+fn secret(stage: &Stage, target: &Place, name: &str, value: &str) {
+    stage.create_target_secret(name, value, Some(target));
+    stage.source_secret(name).create(&json!({"type": "Opaque"}));
 }
 
 const WRITES: [&str; 6] = [
@@ -78,45 +44,68 @@ const WRITES: [&str; 6] = [
 /// T1.
 #[test]
 fn metadata_spec_status_and_secrets_are_copied() {
-    let case = Case::new("both-ways");
+    let (stage, source, target) = stage("both-ways");
     let metadata = |word: &str| json!({"labels": {word: "label"}, "annotations": {word: "anno"}});
-    Case::budget(&case.remote, 2, 1, metadata("remote"));
-    Case::budget(&case.local, 1, 2, metadata("local"));
+    budget(&source, 2, 1, metadata("remote"));
+    budget(&target, 1, 2, metadata("local"));
     for (name, value) in [("secret1", "data1"), ("secret2", "data2"), ("secret3", "data3")] {
-        case.secret(name, value);
+        secret(&stage, &target, name, value);
     }
-    let _sidecar = case.stage.start(&["-adopt", "always"]);
-    case.stage.wrote_only(&WRITES);
-    both_ways_are_done(&case);
-    let local = case.local.read();
-    assert_eq!(labels(&local), json!({"remote": "label", "local": "label"}));
-    assert_eq!(annotations(&local), json!({"remote": "anno", "local": "anno"}));
+    let _sidecar = stage.start(&["-adopt", "always"]);
+    stage.wrote_only(&WRITES);
+
+    let (remote, local) = (source.read(), target.read());
+    assert_eq!(map(&remote, "labels"), json!({"remote": "label"}));
+    let marks = json!({"remote": "anno", LOCAL_GENERATION: "2", REMOTE_GENERATION: "1"});
+    assert_eq!(map(&remote, "annotations"), marks);
+    assert_eq!(map(&local, "labels"), json!({"remote": "label", "local": "label"}));
+    assert_eq!(map(&local, "annotations"), json!({"remote": "anno", "local": "anno"}));
+    assert_eq!(source.finalizers(), [FINALIZER]);
+    for place in [&source, &target] {
+        assert_eq!((place.number(), place.healthy()), (Some(2), Some(2)), "{}", place.target());
+    }
+    let owner = json!([{
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "name": source.name,
+        "uid": source.uid(), "controller": true, "blockOwnerDeletion": true,
+    }]);
+    for (name, hash) in ["secret1", "secret2"].into_iter().zip(HASHES) {
+        let (secret, local) = (stage.source_secret(name).read(), stage.target_secret(name).read());
+        assert_eq!((&secret["type"], &secret["data"]), (&json!("Opaque"), &local["data"]));
+        assert_eq!(map(&secret, "annotations"), json!({HASH: hash}));
+        assert_eq!(map(&local, "annotations"), json!({}));
+        assert_eq!(secret["metadata"]["ownerReferences"], owner);
+    }
+    let other = stage.source_secret("secret3").read();
+    assert_eq!(
+        (&other["data"], &other["metadata"]["ownerReferences"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 /// T8: what was claimed once, and something of it copied.
 #[test]
 fn a_deleted_source_takes_its_copy_along() {
-    let case = Case::new("deleted");
+    let (stage, source, target) = stage("deleted");
     let marks = json!({LOCAL_GENERATION: "1", REMOTE_GENERATION: "1"});
-    Case::budget(&case.remote, 2, 2, json!({"finalizers": [FINALIZER], "annotations": marks}));
-    Case::budget(&case.local, 2, 2, json!({}));
-    case.secret("secret1", "data1");
-    case.remote.delete();
-    assert!(case.remote.is_terminating());
-    let _sidecar = case.stage.start(&[]);
-    case.stage.wrote_only(&[
+    budget(&source, 2, 2, json!({"finalizers": [FINALIZER], "annotations": marks}));
+    budget(&target, 2, 2, json!({}));
+    secret(&stage, &target, "secret1", "data1");
+    source.delete();
+    assert!(source.is_terminating());
+    let _sidecar = stage.start(&[]);
+    stage.wrote_only(&[
         "local patch poddisruptionbudgets test",
         "local delete poddisruptionbudgets test",
         "hub patch poddisruptionbudgets test-remote-rs",
     ]);
-    case.remote.wait_until_gone();
-    assert!(case.local.get().is_none());
-    assert!(!case.stage.target_namespace().is_terminating());
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+    assert!(!stage.target_namespace().is_terminating());
 }
 
 #[test]
-fn edits_of_the_copys_spec_and_the_sources_status_are_undone() {
-    let (stage, _sidecar, source, target) = one_budget("edited");
+fn what_others_do_to_the_copy_and_the_sources_status_is_undone() {
+    let (stage, _sidecar, source, target) = in_sync("edited", Setting::safe(&[&BUDGETS]), &[]);
     target.set_number(9);
     target.wait_for_number(1);
     target.set_health(3);
@@ -124,6 +113,11 @@ fn edits_of_the_copys_spec_and_the_sources_status_are_undone() {
     source.set_health(9);
     source.wait_for_health(3);
     assert_eq!(target.healthy(), Some(3));
+    is_in_sync(&source, &target);
+    stage.stays_quiet();
+    let uid = target.uid();
+    target.delete();
+    target.wait("a new one", |object| object["metadata"]["uid"] != uid);
     is_in_sync(&source, &target);
     stage.stays_quiet();
 }

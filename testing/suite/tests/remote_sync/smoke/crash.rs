@@ -7,7 +7,7 @@ use suite::{
     sync::{FINALIZER, HASH, Place, SOURCE, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{EMPTY, HASHES, is_in_sync};
+use crate::support::{EMPTY, HASHES, is_in_sync, published};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +61,7 @@ impl Scene {
         let (Some(source), Some(target)) = (&source, &target) else {
             return matches!(self.work, Work::Delete) && source.or(target).is_none();
         };
-        let annotation = |key: &str| source["metadata"]["annotations"][key].as_str();
-        let generations = annotation(suite::sync::REMOTE_GENERATION)
-            == Some(&source["metadata"]["generation"].to_string())
-            && annotation(suite::sync::LOCAL_GENERATION)
-                == Some(&target["metadata"]["generation"].to_string());
+        let generations = published(source, target);
         let (number, health) = (WIDGETS.number(target), WIDGETS.healthy(source));
         match self.work {
             Work::Create => generations && (number, health) == (Some(1), None),

@@ -2,29 +2,14 @@
 
 use serde_json::{Value, json};
 use suite::{
-    eventually,
-    sidecar::Sidecar,
-    stays,
+    eventually, stays,
     sync::{Place, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{events, is_in_sync, many};
+use crate::support::{is_held, is_in_sync, is_told, many};
 
 fn gone(pairs: &[(Place, Place)]) -> usize {
     pairs.iter().filter(|(_, target)| target.get().is_none()).count()
-}
-
-pub(crate) fn is_held(sidecar: &Sidecar, number: f64) {
-    eventually("deletions are held", || {
-        (sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}")? == number).then_some(())
-    });
-}
-
-#[track_caller]
-fn told(place: &Place, reason: &str) {
-    eventually(&format!("an Event {reason}"), || {
-        events(place).iter().any(|event| event["reason"] == reason)
-    });
 }
 
 #[test]
@@ -68,29 +53,28 @@ fn a_deleted_namespace_takes_no_copy_along() {
 
 // --- objects that are not copies ---
 
-/// Where it has the source's content, it becomes the copy.
 #[test]
 fn a_foreign_object_is_kept() {
     let stage = Stage::pull("nobodys", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "web");
-    let (equal, copy) = stage.pair(&WIDGETS, "equal");
-    let uid = copy.create_number(1)["metadata"]["uid"].clone();
-    equal.create_number(1);
     let before = target.create_number(42);
     source.create_number(1);
+    // What has the source's content becomes its copy.
+    let (equal, equal_copy) = stage.pair(&WIDGETS, "equal");
+    let uid = equal_copy.create_number(1)["metadata"]["uid"].clone();
+    equal.create_number(1);
     let mut sidecar = stage.start_served(&[]);
-    is_in_sync(&equal, &copy);
+    is_in_sync(&equal, &equal_copy);
     equal.set_number(2);
-    copy.wait_for_number(2);
-    is_in_sync(&equal, &copy);
-    assert_eq!(copy.uid(), uid);
+    equal_copy.wait_for_number(2);
+    is_in_sync(&equal, &equal_copy);
+    assert_eq!(equal_copy.uid(), uid);
     sidecar.wait_for("the target exists and is not managed by remote-sync");
-    stage.settled();
     stage.stays_quiet();
     assert_eq!(target.read(), before);
     assert!(!source.is_claimed());
-    told(&source, "SyncHeld");
+    is_told(&source, "SyncHeld", "");
     source.delete();
     source.wait_until_gone();
     stays("it stays", || target.read() == before);
@@ -99,7 +83,7 @@ fn a_foreign_object_is_kept() {
     source.create_number(1);
     let _sidecar = stage.start(&["-adopt", "always"]);
     target.wait_for_number(1);
-    told(&source, "Adopted");
+    is_told(&source, "Adopted", "");
     assert_eq!(target.uid(), before["metadata"]["uid"]);
 }
 

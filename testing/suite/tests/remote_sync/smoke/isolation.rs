@@ -80,7 +80,7 @@ fn a_bad_kubeconfig_harms_no_other_remote() {
     let (stage, pairs) = registry::stage("registry-bad");
     stage.put_kubeconfig("c1", "not a kubeconfig");
     registry::put(&stage, 1);
-    let sidecar = registry::start(&stage);
+    let sidecar = registry::start(&stage, &[]);
     is_in_sync(&pairs[1].0, &pairs[1].1);
     sidecar.wait_for("cannot connect remote=c1 error=");
     assert!(!sidecar.log().contains("not a kubeconfig"), "what is in it stays there");

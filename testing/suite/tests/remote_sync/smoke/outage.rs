@@ -1,12 +1,12 @@
 //! An unreachable hub does not restart the program.
 
-use suite::{relay::Way, sync::WIDGETS, throughout};
+use suite::{relay::Way, throughout};
 
 use crate::support::one;
 
 #[test]
 fn only_an_outage_of_the_own_cluster_ends_readiness() {
-    let (stage, mut sidecar, ..) = one("ready", &WIDGETS, &[]);
+    let (stage, mut sidecar, ..) = one("ready", &[]);
     sidecar.wait_for_code("/readyz", 200);
     stage.remote().relay.set(Way::Closed);
     sidecar.wait_for("disconnected remote=hub");

@@ -4,7 +4,7 @@ use dev_apiserver::Request;
 use suite::{
     needs::{Need, needs},
     real, stays,
-    sync::{REGIONS, SETTINGS, Setting, Stage, WIDGETS},
+    sync::{REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS},
 };
 
 use crate::support::{EMPTY, UNSEEN, is_in_sync};
@@ -14,7 +14,7 @@ fn refused(stage: &Stage) -> Vec<String> {
     if real() {
         return Vec::new();
     }
-    let told = |side: &suite::sync::Side| {
+    let told = |side: &Side| {
         let requests = side.cluster.requests_of(&side.user());
         let refused = requests.into_iter().filter(|request| request.code == 403);
         refused.map(|Request { method, path, .. }| format!("{method} {path}")).collect::<Vec<_>>()
