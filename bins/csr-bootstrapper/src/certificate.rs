@@ -1,7 +1,7 @@
 //! Certificate of the cluster or of an add-on, from the need for one to the Secret that holds it.
 //!
 //! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`, and reaches both clusters through
-//! the trait [`Io`] alone. `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io`
+//! the trait [`Io`](io::Io) alone. `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io`
 //! too.
 
 pub(crate) mod cluster;
@@ -9,6 +9,7 @@ pub mod csr;
 pub mod csr_status;
 pub(crate) mod csrs;
 pub(crate) mod deadline;
+pub(crate) mod io;
 pub(crate) mod manager;
 pub(crate) mod pacing;
 pub mod pkcs10;
@@ -24,40 +25,16 @@ use apiclient::{
     certificate::{self, X509Certificate},
     error::{Error, Result},
 };
-use kubeconfig::Hub;
-use log::Level::{self, Info, Warn};
-use serde_json::Value;
+use log::Level::{Info, Warn};
 
 use self::{
-    csr::{CertificateRequest, CsrTemplate},
+    csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
+    io::{CertificateContext, Requester},
     pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     validate::{Need, NeedReason, Validation},
 };
 use crate::{clocks::Clocks, conditions::Condition};
-
-/// The requester's view of both clusters.
-pub(crate) trait Io {
-    /// Makes a request; `why` is a sentence.
-    fn new_request(&mut self, why: &str) -> Result<CertificateRequest>;
-    /// The stored request, which is read again if it may have changed.
-    fn stored(&mut self) -> Result<Option<CertificateRequest>>;
-    /// Stores `request`, or nothing. Where another writer was faster this fails, and [`Self::stored`] has its request.
-    fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()>;
-    /// The number of the requester's pending CSRs, up to the limit.
-    fn pending(&mut self) -> Result<usize>;
-    fn csr(&mut self, name: &str) -> Result<Option<Value>>;
-    /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
-    fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
-    /// Stops awaiting the CSR of this name.
-    fn forget(&mut self, name: &str);
-    /// Saves a certificate with its key, and in any case what belongs next to them.
-    fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
-    /// The clocks of the requester's hub, which its last answer has set.
-    fn clocks(&self) -> Clocks;
-    /// Reports a step, for Events, logs and metrics; `reason` is the Event's.
-    fn notify(&mut self, level: Level, reason: &'static str, message: String);
-}
 
 const HALTED: &str = "ClientCertificateCreationHalted";
 const CREATED: &str = "CSRCreated";
@@ -75,49 +52,6 @@ const HALT: Duration = Duration::from_secs(60);
 /// Messages of condition ClusterCertificateRotated, in upstream's words.
 const TOO_MANY: &str = "Stop creating csr since there are too many csr created already on hub";
 const NOT_CREATED: &str = "Failed to create CSR";
-
-/// Who requests, and at which hub.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Requester {
-    /// The agent's own identity, which the hub approves without a human; or else the bootstrap identity.
-    pub(crate) is_agent: bool,
-    pub(crate) hub: Hub,
-}
-
-/// What is known at one moment, and the clusters.
-pub(crate) struct CertificateContext<'a> {
-    pub(crate) io: &'a mut dyn Io,
-    /// `Secret ns/name`, for sentences.
-    pub(crate) secret: &'a str,
-    pub(crate) need: &'a Need,
-    pub(crate) validation: &'a Validation,
-    /// `tls.key` of the Secret.
-    pub(crate) key: Option<&'a [u8]>,
-    pub(crate) requester: Option<&'a Requester>,
-    pub(crate) template: &'a CsrTemplate,
-    /// The agent's own user.
-    pub(crate) agent: &'a str,
-    pub(crate) now: Instant,
-    /// Uniform in [0, 1).
-    pub(crate) random: f64,
-}
-
-impl CertificateContext<'_> {
-    fn is_saved(&self, request: &CertificateRequest) -> bool {
-        self.key == Some(request.key.as_bytes())
-    }
-
-    /// The command that approves the CSR, at the end of a sentence: the hub does that for the agent, but not for the
-    /// bootstrap identity.
-    fn approve(&self, name: &str) -> String {
-        match self.requester {
-            Some(requester) if !requester.is_agent => {
-                format!(": kubectl certificate approve {name}")
-            }
-            _ => String::new(),
-        }
-    }
-}
 
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -421,8 +355,9 @@ mod model;
 
 #[cfg(test)]
 mod tests {
-    use super::model::fixtures::hub;
-    use super::*;
+    use kubeconfig::Hub;
+
+    use super::{model::fixtures::hub, *};
 
     #[test]
     fn rest_lasts_until_another_hub_whoever_requests() {

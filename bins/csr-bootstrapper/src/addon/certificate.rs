@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::secret::{SecretContext, TOKEN};
 use crate::{
     certificate::{
-        Certificate, CertificateContext, Io, Requester,
+        Certificate,
         csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT},
+        io::{CertificateContext, Io, Requester},
         store::{value, values_of},
         validate::{
             OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,

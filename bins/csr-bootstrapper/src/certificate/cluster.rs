@@ -15,9 +15,9 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    Io,
     csr::CertificateRequest,
     csrs::CsrClient,
+    io::Io,
     manager::CertificateManager,
     store::{self, SecretValues, has_changed, value},
     validate::{self, Need, UsableCredential, Validation},

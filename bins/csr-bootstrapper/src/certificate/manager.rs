@@ -9,7 +9,8 @@ use apiclient::{backoff::Backoff, controller, error::Result, stop::Stop};
 use kubeconfig::{Hub, secret::Data};
 
 use super::{
-    Certificate, CertificateContext, Requester,
+    Certificate,
+    io::{CertificateContext, Requester},
     store::RequestStore,
     validate::{Need, UsableCredential, Validation},
 };

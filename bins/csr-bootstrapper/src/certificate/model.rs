@@ -24,7 +24,7 @@ use kubeconfig::secret::Data;
 
 use self::world::{Credential, Csr, World};
 use super::{
-    Certificate, CertificateContext, authority, csr::CertificateRequest, validate::Validation,
+    Certificate, authority, csr::CertificateRequest, io::CertificateContext, validate::Validation,
 };
 use crate::identity::AgentNames;
 

@@ -9,7 +9,7 @@ use super::{
     world::{Credential, Csr, CsrState, Pending, World},
 };
 use crate::{
-    certificate::{Io, csr::CertificateRequest},
+    certificate::{csr::CertificateRequest, io::Io},
     clocks::Clocks,
 };
 

@@ -18,8 +18,9 @@ use super::{
 };
 use crate::{
     certificate::{
-        self, Certificate, CertificateContext,
+        self, Certificate,
         csr::CertificateRequest,
+        io::CertificateContext,
         validate::{self, Validation},
     },
     clocks::Clocks,

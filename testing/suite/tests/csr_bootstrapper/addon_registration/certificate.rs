@@ -9,7 +9,7 @@ use suite::{
     eventually,
     identity::Data,
     needs::{Need, needs},
-    ocm::SYNCED,
+    ocm::{AVAILABLE, SYNCED},
     pause,
     spoke::AGENT,
     stays,
@@ -103,7 +103,9 @@ fn steady_state_sends_only_the_heartbeat() {
     renew(&spoke.managed, &namespace, &seconds_ago(0));
     told(&spoke, "ClusterCertificateRotated", "True");
     told(&spoke, "Available", "True");
-    spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
+    for kind in [AVAILABLE, SYNCED] {
+        spoke.hub.wait_for_condition(&spoke.cluster, kind, "True");
+    }
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     beats_again(&agent, 1);
     eventually("the store is settled", || has_no_request(&spoke));
