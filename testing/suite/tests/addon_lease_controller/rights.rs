@@ -7,13 +7,15 @@ use crate::support::renews;
 
 /// The name of its Role on both clusters.
 pub(crate) const ROLE: &str = "addon-lease-controller:my-addon";
+/// The one for the Secret with the hub's kubeconfig.
+const SECRET_ROLE: &str = "addon-lease-controller-hub-secret:my-addon";
 
 /// What is not known is not called healthy.
 #[test]
 fn missing_right_to_list_secret_or_pod_is_waited_out() {
-    for kind in ["secrets", "pods"] {
+    for (kind, role) in [("secrets", SECRET_ROLE), ("pods", ROLE)] {
         let scene = Scene::new("revoked-list");
-        let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", kind);
+        let revoked = revoke(&scene.managed, &scene.namespace, role, "list", kind);
         let sidecar = scene.start(&[]);
         sidecar.wait_for(&format!("list {kind}"));
         stays("there is no Lease", || scene.lease().is_none());

@@ -298,11 +298,10 @@ fn from_sync_controller_and_back() {
     let ours = Sidecar::spawn(command, port);
     eventually("the widget is copied", || managed.get(&kind().object(&target, "blue")));
     let here = [("localhost:8387", &*format!("localhost:{port}"))];
-    let printed = eventually("the pair is in sync", || {
+    eventually("it is ready, and the pair in sync", || {
         let printed = run_with("sync check", &managed, "managed", &here);
-        printed.contains("state=\"insync\"} 1").then_some(printed)
+        printed.starts_with("ok\n") && printed.contains("state=\"insync\"} 1")
     });
-    assert!(printed.ends_with("ok\n"), "{printed}");
     drop(ours);
     run("sync back", &managed, "managed", "cluster1");
     assert_eq!(deployment(&managed, NAMESPACE, "remote-sync"), None);
