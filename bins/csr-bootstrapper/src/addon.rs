@@ -2,6 +2,7 @@
 //! credentials that the agent needs on the hub.
 
 mod certificate;
+mod context;
 pub(crate) mod managed_cluster_addon;
 mod secret;
 mod status;
@@ -14,15 +15,14 @@ use serde_json::Value;
 use sidecar::runtime;
 
 use self::{
+    context::SecretContext,
     managed_cluster_addon::{AddOn, MANAGED_CLUSTER_ADDONS, Registration, RegistrationSecret},
-    secret::{SecretContext, SecretController},
+    secret::SecretController,
     status::AddOnReporter,
 };
 use crate::{
-    agent::{Agent, HubSession},
-    certificate::store::RequestStore,
-    managedcluster::accepted,
-    next_attempt::NextAttempt,
+    agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
+    next_attempt::NextAttempt, state::HubSession,
 };
 
 /// The readable add-ons, by name.
@@ -109,7 +109,7 @@ impl AddOnController<'_> {
             return until;
         }
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
-        let mut desired = desired(addons, &secret::all(self.registrations.data()), is_gone);
+        let mut desired = desired(addons, &context::all(self.registrations.data()), is_gone);
         desired.retain(|secret, _| secret.hosted == hosted);
         self.secrets.retain(|secret, controller| {
             let is_kept = desired.contains_key(secret);

@@ -18,7 +18,7 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use kubeconfig::{Hub, config::ClusterConfig};
+use kubeconfig::config::ClusterConfig;
 use log::Level;
 use serde_json::Value;
 use sidecar::{
@@ -29,17 +29,12 @@ use sidecar::{
 
 use crate::{
     Program,
-    addon::managed_cluster_addon::{self, AddOn},
-    bootstrap::SourceResult,
     capacity::{self, NodeResources},
-    certificate::{csrs::CsrClient, store::RequestStore},
+    certificate::store::RequestStore,
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
-    conditions::Condition,
-    identity::AgentNames,
-    managed_namespace::MAX_NAMESPACES,
-    report::CertificateStatus,
     settings::Settings,
+    state::{CertificateStatus, HubSession, SharedState, SourceResult},
 };
 
 /// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
@@ -65,40 +60,6 @@ pub(crate) struct Agent {
     pub(crate) other_requests: RequestMetrics,
     pub(crate) heartbeat: Mutex<RenewalStatus>,
     state: Mutex<SharedState>,
-}
-
-/// The state that all threads share, under one lock.
-#[derive(Default)]
-pub(crate) struct SharedState {
-    /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
-    pub(crate) selected_hub: Option<(usize, String)>,
-    /// The reason why the last selection found none.
-    pub(crate) selection_error: Option<String>,
-    /// Condition ClusterCertificateRotated, once there has been a rotation.
-    pub(crate) rotated: Option<Condition>,
-    /// The client that requests a certificate, unless it is the session's.
-    pub(crate) requester: Option<Arc<CsrClient>>,
-    /// The credential's Secret as the files have it.
-    pub(crate) published: Option<Arc<Value>>,
-    pub(crate) status: CertificateStatus,
-    pub(crate) session: Option<Arc<HubSession>>,
-}
-
-/// A span of time in which one valid credential follows another.
-pub(crate) struct HubSession {
-    /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
-    pub(crate) client: Client,
-    /// The hub that it leads to.
-    pub(crate) hub: Hub,
-    pub(crate) names: AgentNames,
-    pub(crate) started: Instant,
-    /// Raised when no credential is valid any more, or at the end.
-    pub(crate) stop: Stop,
-    pub(crate) managed_cluster: Store<Arc<Value>>,
-    /// The spoke's namespaces with the hub's label.
-    pub(crate) namespaces: Store<()>,
-    pub(crate) addons: Store<Arc<AddOn>>,
-    pub(crate) csrs: Arc<CsrClient>,
 }
 
 impl Agent {
@@ -273,30 +234,6 @@ impl Agent {
                 "the Event is not written"
             );
         }
-    }
-}
-
-impl HubSession {
-    /// `wakes` is woken when a CSR changes, and ends the session.
-    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, wakes: &Stop) -> Self {
-        let csrs = CsrClient::new(client.clone(), &names.cluster, wakes);
-        Self {
-            client,
-            hub,
-            names,
-            started: Instant::now(),
-            stop: wakes.child(),
-            managed_cluster: Store::new(1),
-            // The hub may have managed as many before as it manages.
-            namespaces: Store::new(2 * MAX_NAMESPACES).warning(),
-            addons: managed_cluster_addon::store(),
-            csrs: Arc::new(csrs),
-        }
-    }
-
-    pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
-        let cluster = self.managed_cluster.get(&self.names.cluster);
-        if let Lookup::Object(cluster) = cluster { Some(cluster) } else { None }
     }
 }
 

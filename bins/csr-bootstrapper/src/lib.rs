@@ -21,6 +21,7 @@ mod next_attempt;
 mod report;
 mod run;
 mod settings;
+mod state;
 
 use std::{env, process::ExitCode, sync::Arc};
 

@@ -20,13 +20,12 @@ use log::Level;
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     conditions::{Condition, changed},
     digest::sha256,
+    state::{HubSession, MAX_NAMESPACES},
 };
 
-/// More namespaces than this are ignored: each costs memory, and a request.
-pub(crate) const MAX_NAMESPACES: usize = 500;
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.

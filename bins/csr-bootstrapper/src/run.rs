@@ -37,8 +37,9 @@ use crate::{
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
     next_attempt::NextAttempt,
-    report::{CredentialState, Reporter, ready},
+    report::{Reporter, ready},
     settings::Settings,
+    state::CredentialState,
 };
 
 /// A single check has time for one request to fail and another to succeed.

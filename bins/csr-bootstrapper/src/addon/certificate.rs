@@ -7,7 +7,7 @@ use kubeconfig::{Hub, secret::Data};
 use log::Level;
 use serde_json::Value;
 
-use super::secret::{SecretContext, TOKEN};
+use super::context::{SecretContext, TOKEN};
 use crate::{
     certificate::{
         Certificate,

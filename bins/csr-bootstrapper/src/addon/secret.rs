@@ -1,42 +1,23 @@
 //! Controller of one registration's Secret: OCM's secretController (ocm
 //! `pkg/registration/register/secret_controller.go`). It stores the Secret's name first, then writes the Secret, and
 //! removes the name last.
-//!
-//! The store has each Secret with its add-on and its pending request. It outlives the process: each request is made
-//! once, and no Secret is forgotten when its add-on goes meanwhile.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use apiclient::{
-    client::{Client, Preconditions, Propagation},
-    error::{Error, Result, optional},
-    log_object,
-    resource::{valid_label, valid_name},
-    stop::Stop,
-};
-use kubeconfig::secret::{self, Data};
-use log::Level;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use apiclient::{error::Result, stop::Stop};
+use serde_json::Value;
 
 use super::{
     certificate,
-    managed_cluster_addon::{
-        Credential, READ_INTERVAL, Registration, RegistrationSecret, service_account,
-    },
+    context::SecretContext,
+    managed_cluster_addon::{Credential, READ_INTERVAL, Registration, service_account},
     token::TokenDriver,
 };
 use crate::{
-    agent::{Agent, HubSession},
-    certificate::{
-        Certificate,
-        csr::{CertificateRequest, CsrTemplate},
-        store::{RequestStore, SecretValues, save, value},
-    },
+    certificate::Certificate,
     conditions::{Condition, TypedCondition},
-    digest::sha256,
-    identity::{AGENT_NAME, CLUSTER_NAME, said},
     next_attempt::NextAttempt,
+    state::HubSession,
 };
 
 /// Types of the conditions about a credential (ocm `pkg/registration/register/csr/csr.go`, `register/token/token.go`).
@@ -44,12 +25,6 @@ const ROTATED: &str = "ClusterCertificateRotated";
 const TOKEN_REFRESHED: &str = "TokenRefreshed";
 /// The reason of the condition, and of the Event, about a Secret that must not be written.
 const CONFLICT: &str = "SecretConflict";
-/// The type of a Secret with any content.
-const OPAQUE: &str = "Opaque";
-/// Key of a token in the Secret, and its file next to the kubeconfig.
-pub(super) const TOKEN: &str = "token";
-const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
-
 #[derive(Default)]
 pub(super) struct SecretController {
     desired: Option<Arc<Registration>>,
@@ -150,184 +125,3 @@ impl SecretController {
         }
     }
 }
-
-/// The Secret of one registration, in one step: its name, and the parts of the program that the step needs.
-pub(super) struct SecretContext<'a> {
-    pub(super) agent: &'a Agent,
-    pub(super) session: &'a HubSession,
-    /// What is stored about the Secrets of all registrations.
-    pub(super) registrations: &'a mut RequestStore,
-    pub(super) name: &'a RegistrationSecret,
-}
-
-impl SecretContext<'_> {
-    fn client(&self) -> &Client {
-        self.agent.cluster_of_addons(self.name.hosted)
-    }
-
-    fn read(&self) -> Result<Option<Value>> {
-        optional(self.client().get(&self.name.target()))
-    }
-
-    /// Saves `values` and the cluster's name with a single write. The server refuses it if the Secret has changed since
-    /// it was `seen`: it may belong to somebody else by now. The next step reads it again.
-    pub(super) fn save(&self, seen: Option<&Value>, mut values: SecretValues) -> Result<()> {
-        values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
-        save(self.client(), &self.name.target(), seen, &values).map(drop)
-    }
-
-    /// Deletes the Secret, which no add-on needs any more, and then its name from the store.
-    fn remove(&mut self) -> Result<()> {
-        let (secret, target) = (self.read()?, self.name.target());
-        // Nothing in an empty one is ours.
-        let is_empty = |secret: &Value| secret::data(secret).is_ok_and(|data| data.is_empty());
-        if let Some(secret) = secret.filter(|secret| !is_empty(secret)) {
-            match self.conflict(Some(&secret)) {
-                Some(why) => log_object!(Level::Warn, target; "keeping the Secret: it {why}"),
-                None => {
-                    self.delete(&secret)?;
-                    log_object!(Level::Info, target; "the credential of an add-on was deleted");
-                }
-            }
-        }
-        self.registrations.refresh()?;
-        self.store(None)
-    }
-
-    /// Deletes the Secret if it has not changed since it was read, or only the credential in it if somebody put more
-    /// there.
-    fn delete(&self, secret: &Value) -> Result<()> {
-        let (client, target) = (self.client(), self.name.target());
-        let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
-        if keys.any(|key| !KEYS.contains(&key.as_str())) {
-            let removed = KEYS.map(|key| (key.to_owned(), None)).into();
-            return save(client, &target, Some(secret), &removed).map(drop);
-        }
-        let text = |field: &str| secret["metadata"][field].as_str().map(str::to_owned);
-        let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
-        match client.delete(&target, Propagation::Background, &guard) {
-            Err(Error::NotFound(_)) => Ok(()),
-            deleted => deleted,
-        }
-    }
-
-    /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: a Secret with
-    /// data must name this cluster in `cluster-name`.
-    fn conflict(&self, secret: Option<&Value>) -> Option<&'static str> {
-        let Self { agent, session, name, .. } = self;
-        let is_managements = name.hosted || agent.other_spoke().is_none();
-        let is_near = is_managements && name.namespace == agent.settings.namespace;
-        if is_near && agent.settings.has_own_secret(&name.name) {
-            return Some("is one of csr-bootstrapper's own");
-        }
-        conflict_of(secret?, &session.names.cluster)
-    }
-
-    /// What is stored about the Secret, which is read again if it may have changed.
-    fn stored(&mut self) -> Result<Option<StoredRegistration>> {
-        self.registrations.refresh()?;
-        Ok(stored(self.registrations.data(), &key(self.name)))
-    }
-
-    /// The pending request for the Secret, if it is one of `template`.
-    pub(super) fn request(&mut self, template: &CsrTemplate) -> Result<Option<CertificateRequest>> {
-        self.registrations.refresh()?;
-        Ok(request(self.registrations.data(), self.name, template))
-    }
-
-    /// Stores the Secret with its add-on and its pending request, or removes both.
-    pub(super) fn store(
-        &mut self,
-        registration: Option<(&str, Option<&CertificateRequest>)>,
-    ) -> Result<()> {
-        let values = values(self.name, registration);
-        match self.registrations.write(&values) {
-            // The loop of the other cluster has written its own entries.
-            Err(Error::Conflict(_) | Error::AlreadyExists(_)) => {
-                self.registrations.refresh()?;
-                self.registrations.write(&values)
-            }
-            written => written,
-        }
-    }
-}
-
-/// The reason of [`SecretContext::conflict`] about a Secret that is not the program's own.
-fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
-    if secret["type"].as_str().is_some_and(|kind| kind != OPAQUE) {
-        return Some("is not Opaque");
-    }
-    if secret["immutable"] == true {
-        return Some("is immutable");
-    }
-    let Ok(data) = secret::data(secret) else { return Some("cannot be read") };
-    if data.is_empty() || said(&data, CLUSTER_NAME, cluster) {
-        return None;
-    }
-    Some(match data.contains_key(CLUSTER_NAME) {
-        true => "is another cluster's, by its cluster-name",
-        false => "has data and no cluster-name",
-    })
-}
-
-/// What is stored of a registration; the key of its pending request is a value of its own.
-#[derive(Serialize, Deserialize)]
-struct StoredRegistration {
-    addon: String,
-    #[serde(flatten)]
-    secret: RegistrationSecret,
-    /// The name of the pending request.
-    csr: Option<String>,
-}
-
-/// The Secrets that are kept, each with the name of its add-on. Unreadable entries are left out.
-pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
-    let stored = data.keys().filter_map(|key| stored(data, key));
-    stored.map(|stored| (stored.secret, stored.addon)).collect()
-}
-
-/// The pending request for this Secret, if it is one of `template`.
-fn request(
-    data: &Data,
-    secret: &RegistrationSecret,
-    template: &CsrTemplate,
-) -> Option<CertificateRequest> {
-    let name = stored(data, &key(secret))?.csr?;
-    let pem = str::from_utf8(data.get(&private_key(secret))?).ok()?.to_owned();
-    CertificateRequest::of_key(pem.into(), template).filter(|request| request.name == name)
-}
-
-fn values(
-    secret: &RegistrationSecret,
-    registration: Option<(&str, Option<&CertificateRequest>)>,
-) -> SecretValues {
-    let request = registration.and_then(|(_, request)| request);
-    let stored = registration.and_then(|(addon, _)| {
-        let csr = request.map(|request| request.name.clone());
-        let stored = StoredRegistration { addon: addon.to_owned(), secret: secret.clone(), csr };
-        value(serde_json::to_vec(&stored).unwrap_or_default())
-    });
-    let private = request.and_then(|request| value(request.key.as_bytes()));
-    [(key(secret), stored), (private_key(secret), private)].into()
-}
-
-/// Keys of a Secret have at most 253 letters, which is not enough for the names.
-fn key(secret: &RegistrationSecret) -> String {
-    let RegistrationSecret { hosted, namespace, name } = secret;
-    sha256(format!("{hosted}/{namespace}/{name}").as_bytes())[..32].to_owned()
-}
-
-/// The key under which the private key of the pending request is stored.
-fn private_key(secret: &RegistrationSecret) -> String {
-    format!("{}.tls.key", key(secret))
-}
-
-fn stored(data: &Data, key: &str) -> Option<StoredRegistration> {
-    let stored: StoredRegistration = serde_json::from_slice(data.get(key)?).ok()?;
-    let RegistrationSecret { namespace, name, .. } = &stored.secret;
-    let is_valid = valid_label(namespace) && valid_name(name) && self::key(&stored.secret) == key;
-    is_valid.then_some(stored)
-}
-
-#[cfg(test)]
-mod tests;

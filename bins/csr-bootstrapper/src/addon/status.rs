@@ -22,11 +22,12 @@ use super::managed_cluster_addon::{
     AddOn, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, service_account_user,
 };
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     certificate::csr::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed},
     next_attempt::NextAttempt,
     settings::KubeClientDriver,
+    state::HubSession,
 };
 
 const AVAILABLE: &str = "Available";

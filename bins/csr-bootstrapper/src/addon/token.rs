@@ -14,7 +14,7 @@ use log::Level;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::secret::{SecretContext, TOKEN};
+use super::context::{SecretContext, TOKEN};
 use crate::{
     certificate::{
         pacing::Pacing,

@@ -23,10 +23,11 @@ use super::{
     validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::{HubSession, hub_client},
+    agent::hub_client,
     clocks::Clocks,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
+    state::HubSession,
 };
 
 /// Key of the selected one of several hubs, next to the request.

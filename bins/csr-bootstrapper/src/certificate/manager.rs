@@ -15,8 +15,10 @@ use super::{
     validate::{Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, next_attempt::NextAttempt,
-    report::CredentialState,
+    agent::Agent,
+    identity::AgentNames,
+    next_attempt::NextAttempt,
+    state::{BootstrapKubeconfig, CredentialState},
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);

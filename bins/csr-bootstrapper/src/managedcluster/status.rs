@@ -25,11 +25,12 @@ use super::{
     wanted_by,
 };
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     capacity::Capacity,
     claim,
     conditions::{Condition, changed},
     managed_namespace::ManagedNamespaces,
+    state::HubSession,
 };
 
 const JOINED: &str = "ManagedClusterJoined";
