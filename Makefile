@@ -116,7 +116,7 @@ manifests: controlplane
 	testing/controlplane/run.sh testing/manifests.sh
 
 upstream: controlplane ## OCM's own tests of its agents against ours; SUITE=registration or work, PROGRAM= runs OCM's agents
-	cargo build --locked --workspace
+	$(if $(SUITE),,$(if $(PROGRAM),$(error PROGRAM needs SUITE: each suite has a program of its own)))cargo build --locked --workspace
 	set -e; for suite in $(or $(SUITE),registration work); do testing/upstream/run.sh $$suite; done
 
 chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG

@@ -1,8 +1,8 @@
 //! Certificate of the cluster or of an add-on, from the need for one to the Secret that holds it.
 //!
 //! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`, and reaches both clusters through
-//! the trait [`Io`](io::Io) alone. `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`; the model implements `Io`
-//! too.
+//! the trait [`Io`](io::Io) alone. `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`. The model
+//! implements `Io`, too.
 
 pub(crate) mod cluster;
 pub mod csr;

@@ -195,14 +195,19 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
     let mut stored = agent.request_store(agent.settings.pending_secret());
     let mut due = NextAttempt::default();
-    controller::run(&agent.stop, || {
+    loop {
         agent.beat();
         let read = stored.refresh().map(|()| Instant::now());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
         let at = due.set(read, &stored.target(), "the stored request cannot be read");
-        due.is_failing().then_some(at)
-    });
-    (!due.is_failing()).then_some(stored)
+        if !due.is_failing() {
+            return Some(stored);
+        }
+        // A wake changes nothing for the server that failed.
+        if agent.stop.wait(at.saturating_duration_since(Instant::now())) {
+            return None;
+        }
+    }
 }
 
 /// Waits until the credential's Secret was read, or its absence; `false` at the end of the process.

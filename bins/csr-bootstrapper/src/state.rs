@@ -63,15 +63,15 @@ pub(crate) struct HubSession {
 }
 
 impl HubSession {
-    /// `wakes` is woken when a CSR changes, and ends the session.
-    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, wakes: &Stop) -> Self {
-        let csrs = CsrClient::new(client.clone(), &names.cluster, wakes);
+    /// Wakes `process` when a CSR changes, and ends with it.
+    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, process: &Stop) -> Self {
+        let csrs = CsrClient::new(client.clone(), &names.cluster, process);
         Self {
             client,
             hub,
             names,
             started: Instant::now(),
-            stop: wakes.child(),
+            stop: process.child(),
             managed_cluster: Store::new(1),
             // The hub may have managed as many before as it manages.
             namespaces: Store::new(2 * MAX_NAMESPACES).warning(),

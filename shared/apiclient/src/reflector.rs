@@ -161,8 +161,9 @@ impl<T: Clone + PartialEq> Store<T> {
                 if (content.revision, content.last_error()) != before {
                     let omitted = content.omitted();
                     drop(content);
-                    if !mem::replace(&mut was_omitted, omitted.is_some()) {
-                        log_omitted(selection, omitted);
+                    let began = !mem::replace(&mut was_omitted, omitted.is_some());
+                    if let Some(invalid) = omitted.filter(|_| began) {
+                        log_omitted(selection, &invalid);
                     }
                     on_change();
                 }
@@ -292,13 +293,11 @@ impl<T: PartialEq> Content<T> {
     }
 }
 
-fn log_omitted(selection: &Selection<'_>, omitted: Option<String>) {
-    if let Some(invalid) = omitted {
-        log_object!(
-            Level::Warn, selection.target, invalid = invalid;
-            "ignoring some objects: too many, too large or invalid"
-        );
-    }
+fn log_omitted(selection: &Selection<'_>, invalid: &str) {
+    log_object!(
+        Level::Warn, selection.target, invalid = invalid;
+        "ignoring some objects: too many, too large or invalid"
+    );
 }
 
 impl<T> Clone for Store<T> {

@@ -66,7 +66,7 @@ fn taken(rules: &Value, verb: &str, plural: &str) -> Value {
     })
 }
 
-/// The user who has the Role, whose RoleBinding has its name.
+/// The user bound to the Role by the RoleBinding of the same name.
 fn subject(cluster: &Cluster, namespace: &str, role: &str) -> String {
     let binding = cluster.get(&ROLE_BINDINGS.object(namespace, role)).expect("the RoleBinding");
     let subject = &binding["subjects"][0];

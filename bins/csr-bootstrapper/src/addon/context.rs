@@ -1,4 +1,5 @@
-//! A registration's Secret in one step: reads and writes that keep what is not ours, and the store of all registrations.
+//! A registration's Secret in one step: reads and writes that keep what others own, and the store of all
+//! registrations.
 //!
 //! The store has each Secret with its add-on and its pending request. It outlives the process: each request is made
 //! once, and no Secret is forgotten when its add-on goes meanwhile.
@@ -88,10 +89,7 @@ impl SecretContext<'_> {
         }
         let text = |field: &str| secret["metadata"][field].as_str().map(str::to_owned);
         let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
-        match client.delete(&target, Propagation::Background, &guard) {
-            Err(Error::NotFound(_)) => Ok(()),
-            deleted => deleted,
-        }
+        optional(client.delete(&target, Propagation::Background, &guard)).map(drop)
     }
 
     /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: a Secret with

@@ -151,10 +151,10 @@ impl CertificateManager<'_> {
     }
 
     fn csrs(&self) -> Result<Arc<CsrClient>> {
-        let csrs = match self.is_bootstrapping() {
-            true => self.agent.read(|state| state.requester.clone()),
-            false => self.agent.session().map(|it| it.csrs.clone()),
-        };
+        let csrs = self.requester.as_ref().and_then(|requester| match requester.is_agent {
+            true => self.agent.session().map(|it| it.csrs.clone()),
+            false => self.agent.read(|state| state.requester.clone()),
+        });
         csrs.ok_or_else(|| Error::bad_config("no identity to use at the hub"))
     }
 

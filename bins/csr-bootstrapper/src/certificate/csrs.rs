@@ -37,7 +37,7 @@ pub(crate) struct CsrClient {
     pub(crate) client: Client,
     labels: String,
     stop: Stop,
-    wakes: Stop,
+    process: Stop,
     awaited: Mutex<Awaited>,
 }
 
@@ -56,11 +56,11 @@ struct Read {
 }
 
 impl CsrClient {
-    /// `wakes` is woken when a CSR has changed, and ends everything.
-    pub(crate) fn new(client: Client, cluster: &str, wakes: &Stop) -> Self {
-        let (stop, wakes) = (wakes.child(), wakes.clone());
+    /// Wakes `process` when a CSR has changed; ends with it, or when it is [closed](Self::close).
+    pub(crate) fn new(client: Client, cluster: &str, process: &Stop) -> Self {
+        let (stop, process) = (process.child(), process.clone());
         let labels = format!("{CLUSTER_LABEL}={cluster}");
-        Self { client, labels, stop, wakes, awaited: Mutex::default() }
+        Self { client, labels, stop, process, awaited: Mutex::default() }
     }
 
     /// The CSR `name`, or `None` if it does not exist. It is read again only after a change, or from time to time while
@@ -150,7 +150,7 @@ impl CsrClient {
         let (versions, stop) = (Store::new(MAX_CSRS), self.stop.child());
         let watch = (versions.clone(), stop.clone());
         let (client, labels) = (self.client.clone(), self.labels.clone());
-        let wakes = self.wakes.clone();
+        let process = self.process.clone();
         runtime::spawn("csrs", move || {
             let all = Selection::all(CSRS.everywhere());
             let selection = Selection { labels: &labels, metadata_only: true, ..all };
@@ -158,7 +158,7 @@ impl CsrClient {
                 let version = csr["metadata"]["resourceVersion"].as_str()?;
                 (version.len() <= MAX_VERSION).then(|| version.to_owned())
             };
-            versions.run(&client, &selection, &stop, &mut { version }, &mut || wakes.wake());
+            versions.run(&client, &selection, &stop, &mut { version }, &mut || process.wake());
         })?;
         Ok(watch)
     }

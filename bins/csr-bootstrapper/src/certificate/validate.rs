@@ -42,6 +42,7 @@ pub(crate) fn of_secret(
     }
 }
 
+/// A usable credential may still be one for another hub, see [`UsableCredential::moved`].
 pub type Validation = Result<UsableCredential, UnusableCredential>;
 
 /// A valid certificate of this agent, with its key.

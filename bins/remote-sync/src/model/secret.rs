@@ -84,7 +84,7 @@ impl SecretStanding {
     }
 }
 
-/// The body of the Secret next to the source, in place of exactly `there`. Finalizers are not the
+/// The body of the Secret next to the source, which replaces `there` alone. Finalizers are not the
 /// upload's to remove, nor are labels and annotations, unless they are from sync-controller's upload.
 pub fn body(
     secret: &Value,

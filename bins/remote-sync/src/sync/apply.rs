@@ -122,6 +122,7 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.remote.note_present(namespace);
         self.keep_written(source, &desired, &created, attempt)?;
         log_pair!(Level::Info, self, "target created", target = self.target.key);
         Ok(Continue(()))

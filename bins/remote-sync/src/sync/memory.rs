@@ -109,7 +109,7 @@ impl Memory {
         });
     }
 
-    /// Changes the memory of all pairs, and forgets each pair of which nothing is left.
+    /// Changes the memory of all pairs, and forgets each pair with nothing to remember.
     fn change_all(&mut self, change: &mut dyn FnMut(&mut PairMemory)) {
         self.0.retain(|_, memory| {
             change(memory);

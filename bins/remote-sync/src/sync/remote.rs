@@ -120,6 +120,11 @@ impl RemoteSync {
         all.insert(namespace.to_owned(), (reason, now));
     }
 
+    /// Records that a namespace was written to.
+    pub(crate) fn note_present(&self, namespace: &str) {
+        lock(&self.missing).remove(namespace);
+    }
+
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
         let (namespace, name) = key::split(&pair.key);
         let (namespace, name) = self.names.source(namespace, name);

@@ -4,7 +4,6 @@ use std::{
     fs,
     time::{Duration, Instant},
 };
-use suite::faults::answer;
 
 use apiclient::{
     client::{Client, Patch, Reload, Timeouts},
@@ -13,6 +12,7 @@ use apiclient::{
 use dev_apiserver::{Action, Rule, State};
 use kubeconfig::config::Trust;
 use serde_json::json;
+use suite::faults::answer;
 
 use crate::{body, client, lease, server};
 

@@ -1,7 +1,6 @@
 //! One stream of a watch: lists in pages, and the events when one breaks off.
 
 use std::ops::ControlFlow;
-use suite::faults::answer;
 
 use apiclient::{
     client::{Client, Patch, Reload, Timeouts},
@@ -13,6 +12,7 @@ use apiclient::{
 };
 use dev_apiserver::{Action, Rule, Server};
 use serde_json::json;
+use suite::faults::answer;
 
 use crate::{access, body, client, lease, server};
 

@@ -48,7 +48,7 @@ fn widgets(hosted: &Hosted) -> String {
 /// Makes a node with so many widgets.
 fn add_node(hosted: &Hosted, count: &str) {
     let name = format!("{}-a", hosted.stage.namespace);
-    inventory::create(&hosted.spoke, &name, &json!({widgets(hosted): count}));
+    inventory::create_node(&hosted.spoke, &name, &json!({widgets(hosted): count}));
 }
 
 #[track_caller]

@@ -19,7 +19,7 @@ use crate::{
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
 /// Creates a node with this capacity, all of it allocatable.
-pub(crate) fn create(cluster: &Cluster, name: &str, resources: &Value) {
+pub(crate) fn create_node(cluster: &Cluster, name: &str, resources: &Value) {
     let target = NODES.cluster_object(name);
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     cluster.create(&target.siblings(), &node);
@@ -100,7 +100,7 @@ fn unreadable_resources_and_claims_stay() {
     }
     let spoke = Spoke::auto("capacity-refused");
     serve_claims(&spoke.managed);
-    create(&spoke.managed, "a", &json!({"cpu": "4"}));
+    create_node(&spoke.managed, "a", &json!({"cpu": "4"}));
     put(&spoke, "a", "1", &json!({}));
     let mut agent = joins(&spoke, &[]);
     cpu_becomes(&spoke, "4");
@@ -133,7 +133,7 @@ fn features_that_are_off_ask_and_tell_nothing() {
     let spoke = Spoke::auto("off");
     serve_claims(&spoke.managed);
     put(&spoke, "a", "1", &json!({}));
-    create(&spoke.managed, "a", &json!({"cpu": "4"}));
+    create_node(&spoke.managed, "a", &json!({"cpu": "4"}));
     let gates = "-feature-gates=AddonManagement=false,ClusterClaim=false";
     let _agent = joins(&spoke, &[gates, "-report-capacity=false", "-managed-namespaces=false"]);
     spoke.hub.add_addon(&spoke.cluster, "addon1", "addons");

@@ -4,8 +4,8 @@ use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     needs::{Need, needs},
-    stays,
-    sync::WIDGETS,
+    pause, stays,
+    sync::{CONFIGS, WIDGETS},
 };
 
 use crate::{
@@ -74,4 +74,20 @@ fn track_target_keeps_the_copies_of_a_deleted_namespace() {
     target.delete();
     target.wait_until_gone();
     is_held(&sidecar, 0.0);
+}
+
+#[test]
+fn a_namespace_that_is_going_is_waited_for() {
+    let (stage, _sidecar, source, target) = one("going", &[EMPTY]);
+    let namespace = stage.target_namespace();
+    let keeper = target.sibling(&CONFIGS, "keeper");
+    keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
+    namespace.delete();
+    target.wait_until_gone();
+    pause(1500);
+    let writes = stage.writes();
+    let tries = writes.iter().filter(|one| one.words.starts_with("local create")).count();
+    assert!(tries < 6, "no hot loop: {tries}");
+    keeper.set_finalizers(&[]);
+    is_in_sync(&source, &target);
 }

@@ -22,7 +22,7 @@ fn replica(spoke: &Spoke) -> Sidecar {
     spoke.start(&flags)
 }
 
-/// And ends once another one leads.
+/// The process ends once another replica leads.
 #[test]
 fn second_replica_takes_over_the_request_of_a_crashed_one() {
     let spoke = Spoke::new("elect-crash");

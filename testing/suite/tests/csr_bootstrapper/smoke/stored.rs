@@ -32,7 +32,7 @@ fn stored_request_with_half_a_key_is_replaced() {
 }
 
 #[test]
-fn deleted_stored_request_is_not_missed() {
+fn deleted_stored_request_does_no_harm() {
     let (spoke, _sidecar, name) = asking("stored-deleted");
     let key = eventually("the key is stored", || spoke.pending())["tls.key"].clone();
     spoke.delete_secret(PENDING);

@@ -66,7 +66,7 @@ fn unusable_secret_changes_no_file_and_turns_readiness() {
     assert!(!sidecar.log().contains("PRIVATE"), "{}", sidecar.log());
 }
 
-/// Nor does an outage.
+/// An outage removes no file either.
 #[test]
 fn deleted_secret_takes_no_file_with_it() {
     let (stage, data) = Stage::with_secret("deleted");

@@ -262,11 +262,12 @@ fn lost_target_of_another_cluster_releases_no_source() {
     let sidecar = start_west(&stage, &["-probe-interval", "1h"]);
     has_pairs(&sidecar, "west", "insync", 1.0);
     shows(&stage.own, ANOTHER);
-    for verb in ["get", "delete"] {
-        let rule = of_program(&stage.own, absent("widgets", "one")).verb(verb).resource("widgets");
-        stage.own.cluster.faults().add(rule);
-    }
+    let faults = stage.own.cluster.faults();
+    let asked = ["get", "delete"].map(|verb| {
+        faults.add(of_program(&stage.own, absent("widgets", "one")).verb(verb).resource("widgets"))
+    });
     source.delete();
+    eventually("the target is asked for", || asked.iter().any(|rule| faults.hits(*rule) > 0));
     stays("the source keeps its finalizer", || source.get().is_some());
 }
 

@@ -47,14 +47,12 @@ fn track_target_keeps_a_copy_swept_while_it_is_judged() {
         stage.settled();
         let faults = stage.remote().cluster.faults();
         let namespace = source.namespace.clone().expect("a namespace");
-        for (resource, name) in [
-            (resource, if name.is_empty() { &*namespace } else { name }),
-            (&*WIDGETS.resource.plural, &*source.name),
-        ] {
-            faults.add(is_absent(&stage, resource, name));
-        }
+        let name = if name.is_empty() { &*namespace } else { name };
+        let looked = faults.add(is_absent(&stage, resource, name));
+        faults.add(is_absent(&stage, &WIDGETS.resource.plural, &source.name));
         source.set_finalizers(&["example.com/hold"]);
         source.delete();
+        eventually("it is judged", || faults.hits(looked) > 0);
         stays("the copy is there", || target.get().is_some());
     }
 }
