@@ -15,8 +15,8 @@ use crate::clocks::Clocks;
 const LEAST_LEFT: f64 = 0.20;
 const SPREAD: f64 = 0.05;
 /// The least part of the remaining lifetime, as of its issue, for which a certificate is used. The signer of
-/// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`): a certificate
-/// for 30 seconds is issued within its last quarter.
+/// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`): a
+/// certificate for 30 seconds is issued within its last quarter.
 const MIN_USED_SHARE: f64 = 0.5;
 /// The upper limit of that, because the time that a machine sleeps does not count. It bounds the rate of
 /// certificates even if a clock is wrong.

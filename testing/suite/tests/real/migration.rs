@@ -154,7 +154,8 @@ fn from_the_registration_agent_and_back() {
 
     run("registration start", &managed, "managed", &name);
     assert_eq!(replicas(&managed, NAMESPACE, "csr-bootstrapper"), Some(1));
-    let mut ours = spoke.start(&[]);
+    // As in the manifest, which grants no right to namespaces.
+    let mut ours = spoke.start(&["-managed-namespaces=false"]);
     ours.wait_for_code("/readyz", 200);
     let before = renew_time(spoke.hub.heartbeat(&name).as_ref());
     eventually("the heartbeat is renewed", || {
