@@ -1,9 +1,15 @@
-//! Rights that are taken away and given back, on either server.
+//! Rights: what a user may do, and how a test takes a right away and gives it back, on either server.
+
+use std::slice;
 
 use apiclient::resource::Resource;
 use serde_json::{Value, json};
 
-use crate::{cluster::Cluster, eventually, real};
+use crate::{
+    audit::{Right, granted},
+    cluster::Cluster,
+    eventually, real,
+};
 
 static ROLES: Resource = Resource::v1("rbac.authorization.k8s.io", "roles", "Role");
 static ROLE_BINDINGS: Resource =
@@ -37,7 +43,9 @@ pub fn revoke<'a>(
     let target = ROLES.object(namespace, role);
     let mut object = cluster.get(&target).expect("the Role");
     let rules = object["rules"].clone();
-    let taken = taken(&rules, verb, plural);
+    let mut taken = granted(slice::from_ref(&object));
+    taken.retain(|right| right.verb == verb && right.resource == plural);
+    assert!(!taken.is_empty(), "the Role {role} does not grant {verb} {plural}");
     for rule in object["rules"].as_array_mut().expect("rules") {
         let named = rule["resources"].as_array().is_some_and(|all| all.contains(&plural.into()));
         if let Some(verbs) = rule["verbs"].as_array_mut().filter(|_| named) {
@@ -49,21 +57,10 @@ pub fn revoke<'a>(
     cluster.client.replace(&target, &object).expect("the Role is replaced");
     // The authorizer has a watch of its own, which may lag behind.
     let subject = subject(cluster, namespace, role);
-    eventually("the right is gone", || !is_allowed(cluster, namespace, &subject, &taken));
+    eventually("the right is gone", || {
+        taken.iter().all(|right| !may(cluster, &subject, namespace, right))
+    });
     Revoked { cluster, namespace, role, rule: 0, rules }
-}
-
-/// The first rule with this right, as the attributes of a review without a namespace.
-fn taken(rules: &Value, verb: &str, plural: &str) -> Value {
-    let has =
-        |list: &Value, item: &str| list.as_array().is_some_and(|all| all.contains(&item.into()));
-    let mut rules = rules.as_array().expect("rules").iter();
-    let rule = rules.find(|rule| has(&rule["resources"], plural) && has(&rule["verbs"], verb));
-    let rule = rule.expect("a rule with the right");
-    json!({
-        "verb": verb, "resource": plural,
-        "group": rule["apiGroups"][0], "name": rule["resourceNames"][0],
-    })
 }
 
 /// The user bound to the Role by the RoleBinding of the same name.
@@ -77,15 +74,18 @@ fn subject(cluster: &Cluster, namespace: &str, role: &str) -> String {
     }
 }
 
-fn is_allowed(cluster: &Cluster, namespace: &str, user: &str, right: &Value) -> bool {
-    let mut attributes = right.clone();
-    attributes["namespace"] = namespace.into();
+/// Whether the user may do this, in any namespace if none is given.
+pub fn may(cluster: &Cluster, user: &str, namespace: &str, right: &Right) -> bool {
+    let (resource, subresource) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
+    let attributes = json!({
+        "namespace": namespace, "verb": right.verb, "group": right.group, "version": "*",
+        "resource": resource, "subresource": subresource, "name": right.name,
+    });
     let review = json!({
         "apiVersion": REVIEWS.api_version(), "kind": REVIEWS.kind,
         "spec": {"user": user, "resourceAttributes": attributes},
     });
-    let review = cluster.client.create(&REVIEWS.everywhere(), &review).expect("a review");
-    review["status"]["allowed"] == true
+    cluster.create(&REVIEWS.everywhere(), &review)["status"]["allowed"] == true
 }
 
 impl Revoked<'_> {

@@ -3,12 +3,11 @@
 
 use std::fs;
 
-use apiclient::resource::Target;
 use serde_json::{Value, json};
 use suite::{
     audit::{Right, granted},
-    cluster::resource,
     needs::{Need, needs},
+    rights::may,
     sidecar::{bare, program},
     spoke::{Spoke, addon_rights, cluster_rights, rights},
     within,
@@ -29,22 +28,6 @@ fn command_line(pod: &Value) -> Vec<&str> {
     let container = &pod["containers"][0];
     let lists = ["command", "args"].map(|list| container[list].as_array());
     lists.into_iter().flatten().flatten().map(|word| word.as_str().expect("a text")).collect()
-}
-
-/// Whether a service account may do this, in any namespace if none is given.
-fn may(spoke: &Spoke, user: &str, namespace: &str, right: &Right) -> bool {
-    let reviews = resource("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview");
-    let (resource, subresource) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
-    let attributes = json!({
-        "namespace": namespace, "verb": right.verb, "group": right.group, "version": "*",
-        "resource": resource, "subresource": subresource, "name": right.name,
-    });
-    let review = json!({
-        "apiVersion": reviews.api_version(), "kind": reviews.kind,
-        "spec": {"user": user, "resourceAttributes": attributes},
-    });
-    let all = Target { resource: &reviews, namespace: None, name: None, subresource: None };
-    spoke.managed.create(&all, &review)["status"]["allowed"] == true
 }
 
 /// The operator grants all that the manifests grant, and more than that, as the program's REFERENCE.md says.
@@ -69,7 +52,7 @@ fn klusterlet_rights_are_all_that_the_program_needs() {
         // The operator grants some of them after it has made the Deployment.
         for right in granted(&manifests) {
             within(30, &format!("{right:?} in {namespace:?}"), || {
-                may(&spoke, &user, namespace, &right)
+                may(&spoke.managed, &user, namespace, &right)
             });
         }
     }
@@ -79,7 +62,7 @@ fn klusterlet_rights_are_all_that_the_program_needs() {
     {
         let right =
             Right { verb: verb.into(), group: group.into(), resource: kind.into(), name: None };
-        assert!(may(&spoke, &user, "kube-system", &right), "{right:?}");
+        assert!(may(&spoke.managed, &user, "kube-system", &right), "{right:?}");
     }
 }
 
