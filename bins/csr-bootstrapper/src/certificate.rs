@@ -231,7 +231,7 @@ impl Certificate {
         // Without an error each step would make another key.
         if context.io.stored()?.as_ref() != Some(&request) {
             return Err(Error::BadPeer(
-                "the stored request is not the one that was written".into(),
+                "the request read back differs from the request stored".into(),
             ));
         }
         Ok(context.now)

@@ -25,6 +25,7 @@ const ROTATED: &str = "ClusterCertificateRotated";
 const TOKEN_REFRESHED: &str = "TokenRefreshed";
 /// The reason of the condition, and of the Event, about a Secret that must not be written.
 const CONFLICT: &str = "SecretConflict";
+
 #[derive(Default)]
 pub(super) struct SecretController {
     desired: Option<Arc<Registration>>,

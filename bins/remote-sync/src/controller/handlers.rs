@@ -85,7 +85,7 @@ impl WatchedCluster {
         Self { controller: controller.clone(), remote: remote.cloned(), names }
     }
 
-    /// The reflector of `store` for all objects, or those of a namespace or a name.
+    /// A reflector that fills `store`: with all objects, or with a namespace's, or with a single object.
     fn reflector<W: Watched>(
         &self,
         cluster: &Arc<Connection>,

@@ -1,5 +1,5 @@
-//! Content digests of 64 bits: equal for equal content, whatever the order of members and the notation of whole numbers.
-//! They live in memory alone, so that another version may compute others.
+//! Content digests of 64 bits: equal for equal content, whatever the order of members and the notation of whole
+//! numbers. They live in memory alone, so that another version may compute others.
 //!
 //! They are the first half of a SHA-256. Two contents that share a digest take 2^32 attempts to find, and harm
 //! nobody but their author: the change from one to the other is not copied. Content with the digest of somebody

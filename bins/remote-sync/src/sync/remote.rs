@@ -211,7 +211,7 @@ impl RemoteSync {
         source.trouble().or_else(|| target.trouble())
     }
 
-    /// The Secrets that are uploaded, as metrics name them, with the reason why their changes may go unnoticed at present.
+    /// The Secrets to upload, as metrics name them, each with the reason why its changes may go unnoticed at present.
     pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = (String, Option<String>)> {
         self.target.secrets.iter().map(|(name, it)| (format!("secrets/{name}"), it.trouble()))
     }

@@ -57,7 +57,7 @@ fn managed_namespace_is_created_labelled_reported_and_released() {
     manage(&spoke, &[&new, &old]);
     for name in [&new, &old] {
         becomes(&spoke, name, "true");
-        eventually(&format!("the hub is told of {name}"), || {
+        eventually(&format!("the status names {name}"), || {
             let told = cluster(&spoke)["status"]["managedNamespaces"].clone();
             let told = told.as_array()?.iter().find(|told| told["name"] == **name)?.clone();
             told["conditions"]

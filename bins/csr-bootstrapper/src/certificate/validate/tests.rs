@@ -168,7 +168,7 @@ fn what_our_own_kubeconfig_gives_is_never_stale() {
     }
 }
 
-/// With a bootstrap kubeconfig, and without one that could take the place of a bad kubeconfig.
+/// Each row expects one result with a bootstrap kubeconfig and one without.
 #[test]
 fn what_is_next_to_the_certificate_is_repaired() {
     let fixture = Fixture::new();

@@ -121,7 +121,7 @@ fn the_first_action_follows_from_what_is_observed() {
             SyncAction::ConfirmGone,
         ),
         (
-            "a source that is being deleted, without our finalizer, and nobody's copy",
+            "a terminating source without our finalizer, an unmarked target",
             |it| {
                 (it.source().state.terminating, it.source().finalizers) = (true, Finalizers::None);
                 it.target().copy_of = None;
@@ -137,7 +137,7 @@ fn the_first_action_follows_from_what_is_observed() {
             SyncAction::Release,
         ),
         (
-            "nobody's copy without a source (T6, T7)",
+            "no source, an unmarked target (T6, T7)",
             |it| {
                 it.observed.source = None;
                 it.target().copy_of = None;

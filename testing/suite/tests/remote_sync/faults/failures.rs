@@ -33,7 +33,7 @@ fn an_immutable_copy_is_neither_hammered_nor_recreated() {
         (&event["type"], &event["involvedObject"]["uid"]),
         (&"Warning".into(), &source.uid())
     );
-    stays("it is told once", || events(&source).len() == 1);
+    stays("the source has a single event", || events(&source).len() == 1);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
     // Another change is another try.
@@ -116,7 +116,7 @@ fn a_hub_without_identity_is_reported_once() {
         let (code, text) = sidecar.ask("/readyz");
         code == 200 && text.contains("identity (hub)")
     };
-    eventually("it is told", is_remarked);
+    eventually("/readyz names the hub's identity", is_remarked);
     assert!(is_ready(&sidecar, &WIDGETS.flag()), "the watches go on");
     stage.remote().relay.cut();
     source.set_number(2);

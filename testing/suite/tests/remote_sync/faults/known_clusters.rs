@@ -62,7 +62,7 @@ pub(crate) fn uid(side: &Side) -> String {
     kube_system.as_str().expect("a uid").to_owned()
 }
 
-/// The uid of a cluster that nobody knows.
+/// The uid of an unknown cluster.
 const ANOTHER: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000002";
 
 /// One remote shows the program this uid.
