@@ -111,13 +111,7 @@ impl AddOnController<'_> {
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
         let mut desired = desired(addons, &context::all(self.registrations.data()), is_gone);
         desired.retain(|secret, _| secret.hosted == hosted);
-        self.secrets.retain(|secret, controller| {
-            let is_kept = desired.contains_key(secret);
-            if !is_kept {
-                controller.close(session);
-            }
-            is_kept
-        });
+        self.secrets.retain(|secret, _| desired.contains_key(secret));
         let mut until = Instant::now() + Stop::SLICE;
         for (secret, registration) in desired {
             if session.stop.raised() {

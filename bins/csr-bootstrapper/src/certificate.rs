@@ -56,8 +56,8 @@ const NOT_CREATED: &str = "Failed to create CSR";
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Certificate {
-    /// The name of the stored request, as of the last step: its CSR may be awaited.
-    pub(crate) request: Option<String>,
+    /// The name of the stored request, as of the last step.
+    request: Option<String>,
     /// It ended without a certificate: the next one needs a key of its own.
     ended: bool,
     requester: Option<Requester>,
@@ -105,14 +105,11 @@ impl Certificate {
     pub(crate) fn sync(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         self.see_requester(context.requester);
         let stored = context.io.stored()?;
-        self.see_request(stored.as_ref(), context);
+        self.see_request(stored.as_ref());
         if let Need::Certificate(why) = context.need {
             return self.obtain(why, stored, context);
         }
         (self.counted, self.waiting) = (false, None);
-        if let Some(request) = &stored {
-            context.io.forget(&request.name);
-        }
         match context.need {
             Need::Nothing(left) => self.finish(stored, context).map(|()| context.now + *left),
             _ => self.repair(context),
@@ -120,16 +117,10 @@ impl Certificate {
     }
 
     /// Nothing seen of one request counts for another one.
-    fn see_request(
-        &mut self,
-        stored: Option<&CertificateRequest>,
-        context: &mut CertificateContext<'_>,
-    ) {
+    fn see_request(&mut self, stored: Option<&CertificateRequest>) {
         let stored = stored.map(|request| request.name.clone());
         if self.request != stored {
-            if let Some(name) = mem::replace(&mut self.request, stored) {
-                context.io.forget(&name);
-            }
+            self.request = stored;
             (self.ended, self.counted, self.posted, self.waiting) = (false, false, false, None);
         }
     }
@@ -212,7 +203,6 @@ impl Certificate {
         let sentence = format!("CSR {name} {}", failure.sentence);
         let message = format!("Failed to rotated client certificate {sentence}");
         self.rotated = Some(not_updated(message));
-        context.io.forget(name);
         let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
         context.io.notify(Warn, failure.reason, message);
     }

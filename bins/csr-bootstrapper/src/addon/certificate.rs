@@ -118,10 +118,6 @@ impl Io for AddOnIo<'_, '_> {
         self.context.session.csrs.create(request, self.template, expiration)
     }
 
-    fn forget(&mut self, name: &str) {
-        self.context.session.csrs.forget(name);
-    }
-
     /// Upstream writes no `agent-name` either.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = values_of(issued);

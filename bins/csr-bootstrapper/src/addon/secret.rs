@@ -17,7 +17,6 @@ use crate::{
     certificate::Certificate,
     conditions::{Condition, TypedCondition},
     next_attempt::NextAttempt,
-    state::HubSession,
 };
 
 /// Types of the conditions about a credential (ocm `pkg/registration/register/csr/csr.go`, `register/token/token.go`).
@@ -66,10 +65,7 @@ impl SecretController {
         self.desired.clone_from(&desired);
         let (result, what) = match &desired {
             Some(registration) => (self.keep(registration, is_due, &mut context), "kept"),
-            None => {
-                self.close(context.session);
-                (context.remove().map(|()| Instant::now() + Stop::SLICE), "deleted")
-            }
+            None => (context.remove().map(|()| Instant::now() + Stop::SLICE), "deleted"),
         };
         let what = format!("the credential of an add-on is not {what}");
         self.due.set(result, &context.name.target(), &what)
@@ -82,18 +78,16 @@ impl SecretController {
         reads: bool,
         context: &mut SecretContext<'_>,
     ) -> Result<Instant> {
-        let SecretContext { agent, session, name, .. } = *context;
         let mut next_read = self.due.at;
         if reads {
             self.secret = context.read()?;
             next_read = Instant::now() + READ_INTERVAL;
         }
         let conflict = context.conflict(self.secret.as_ref());
-        let conflict =
-            conflict.map(|why| format!("{} {why}: it is not written", name.sentence_name()));
+        let conflict = conflict
+            .map(|why| format!("{} {why}: it is not written", context.name.sentence_name()));
         if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
-            agent.record_event(CONFLICT, true, why);
-            self.close(session);
+            context.agent.record_event(CONFLICT, true, why);
         }
         self.conflict = conflict;
         if self.conflict.is_some() {
@@ -117,12 +111,5 @@ impl SecretController {
             }
         };
         Ok(due.min(next_read))
-    }
-
-    /// Awaits no CSR any more.
-    pub(super) fn close(&self, session: &HubSession) {
-        if let Some(name) = &self.certificate.request {
-            session.csrs.forget(name);
-        }
     }
 }

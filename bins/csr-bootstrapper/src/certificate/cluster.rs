@@ -263,12 +263,6 @@ impl Io for CertificateManager<'_> {
         self.csrs()?.create(request, &self.names.csr_template(), expiration)
     }
 
-    fn forget(&mut self, name: &str) {
-        let session = self.agent.session().map(|session| session.csrs.clone());
-        let bootstrap = self.agent.read(|state| state.requester.clone());
-        session.iter().chain(&bootstrap).for_each(|csrs| csrs.forget(name));
-    }
-
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = store::values_of(issued);
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {

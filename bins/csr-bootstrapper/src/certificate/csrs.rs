@@ -31,21 +31,17 @@ const REREAD_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_CSRS: usize = 1000;
 /// Digits of a resourceVersion, a number of 64 bits.
 const MAX_VERSION: usize = 20;
+/// Nobody waits for an older read: a step reads again.
+const MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// The CSRs of one cluster, through one client; the watch is open while a CSR is awaited.
+/// The CSRs of one cluster, through one client; the watch is open from the first read on.
 pub(crate) struct CsrClient {
     pub(crate) client: Client,
     labels: String,
     stop: Stop,
     process: Stop,
-    awaited: Mutex<Awaited>,
-}
-
-#[derive(Default)]
-struct Awaited {
-    reads: BTreeMap<String, Read>,
-    /// The versions that the open watch has, and its end.
-    watch: Option<(Store<String>, Stop)>,
+    versions: Mutex<Option<Store<String>>>,
+    reads: Mutex<BTreeMap<String, Read>>,
 }
 
 struct Read {
@@ -60,25 +56,21 @@ impl CsrClient {
     pub(crate) fn new(client: Client, cluster: &str, process: &Stop) -> Self {
         let (stop, process) = (process.child(), process.clone());
         let labels = format!("{CLUSTER_LABEL}={cluster}");
-        Self { client, labels, stop, process, awaited: Mutex::default() }
+        let (versions, reads) = (Mutex::default(), Mutex::default());
+        Self { client, labels, stop, process, versions, reads }
     }
 
     /// The CSR `name`, or `None` if it does not exist. It is read again only after a change, or from time to time while
     /// no watch is open.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Value>> {
-        let now = Instant::now();
-        let version = {
-            let mut awaited = lock(&self.awaited);
-            let version = self.version(&mut awaited, name)?;
-            let read = awaited.reads.get(name);
-            if let Some(read) = read.filter(|read| read.is_fresh(&version, now)) {
-                return Ok(read.csr.clone());
-            }
-            version
-        };
+        let (version, now) = (self.version(name)?, Instant::now());
+        if let Some(read) = lock(&self.reads).get(name).filter(|it| it.is_fresh(&version, now)) {
+            return Ok(read.csr.clone());
+        }
         let csr = optional(self.client.get(&CSRS.cluster_object(name)))?;
-        let read = Read { csr: csr.clone(), version, at: now };
-        lock(&self.awaited).reads.insert(name.to_owned(), read);
+        let mut reads = lock(&self.reads);
+        reads.retain(|_, read| now < read.at + MAX_AGE);
+        reads.insert(name.to_owned(), Read { csr: csr.clone(), version, at: now });
         Ok(csr)
     }
 
@@ -89,20 +81,9 @@ impl CsrClient {
         template: &CsrTemplate,
         expiration: Option<u32>,
     ) -> Result<()> {
-        lock(&self.awaited).reads.remove(&request.name);
+        lock(&self.reads).remove(&request.name);
         let object = request.object(template, expiration)?;
         self.client.create(&CSRS.cluster_object(&request.name), &object).map(|_| ())
-    }
-
-    /// Stops awaiting the CSR `name`; the watch ends with the last one.
-    pub(crate) fn forget(&self, name: &str) {
-        let mut awaited = lock(&self.awaited);
-        awaited.reads.remove(name);
-        if awaited.reads.is_empty()
-            && let Some((_, stop)) = awaited.watch.take()
-        {
-            stop.raise();
-        }
     }
 
     /// The number of pending CSRs of `template`, up to the limit; none without the right to list them, as one may still
@@ -134,23 +115,24 @@ impl CsrClient {
         self.client.close();
     }
 
-    /// Why the awaited CSRs may have changed unseen, for `/readyz`.
+    /// Why CSRs may have changed unseen, for `/readyz`.
     pub(crate) fn last_error(&self) -> Option<String> {
-        lock(&self.awaited).watch.as_ref()?.0.last_error()
+        lock(&self.versions).as_ref()?.last_error()
     }
 
     /// The version of a CSR by the watch, which is opened if it is not.
-    fn version(&self, awaited: &mut Awaited, name: &str) -> Result<Lookup<String>> {
-        let watch = awaited.watch.take().map_or_else(|| self.open(), Ok)?;
-        let (versions, _) = awaited.watch.insert(watch);
+    fn version(&self, name: &str) -> Result<Lookup<String>> {
+        let mut open = lock(&self.versions);
+        let versions = open.take().map_or_else(|| self.watch(), Ok)?;
+        let versions = open.insert(versions);
         Ok(if versions.last_error().is_none() { versions.get(name) } else { Lookup::Unknown })
     }
 
-    fn open(&self) -> Result<(Store<String>, Stop)> {
-        let (versions, stop) = (Store::new(MAX_CSRS), self.stop.child());
-        let watch = (versions.clone(), stop.clone());
+    fn watch(&self) -> Result<Store<String>> {
+        let versions = Store::new(MAX_CSRS);
+        let watched = versions.clone();
         let (client, labels) = (self.client.clone(), self.labels.clone());
-        let process = self.process.clone();
+        let (stop, process) = (self.stop.clone(), self.process.clone());
         runtime::spawn("csrs", move || {
             let all = Selection::all(CSRS.everywhere());
             let selection = Selection { labels: &labels, metadata_only: true, ..all };
@@ -158,9 +140,9 @@ impl CsrClient {
                 let version = csr["metadata"]["resourceVersion"].as_str()?;
                 (version.len() <= MAX_VERSION).then(|| version.to_owned())
             };
-            versions.run(&client, &selection, &stop, &mut { version }, &mut || process.wake());
+            watched.run(&client, &selection, &stop, &mut { version }, &mut || process.wake());
         })?;
-        Ok(watch)
+        Ok(versions)
     }
 }
 

@@ -26,8 +26,6 @@ pub(crate) trait Io {
     fn csr(&mut self, name: &str) -> Result<Option<Value>>;
     /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
-    /// Stops awaiting the CSR of this name.
-    fn forget(&mut self, name: &str);
     /// Saves a certificate with its key, and in any case what belongs next to them.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
     /// The clocks of the requester's hub, which its last answer has set.

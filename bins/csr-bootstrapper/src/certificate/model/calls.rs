@@ -205,7 +205,5 @@ impl Io for Calls<'_> {
         self.model.clocks(self.world, self.world.process.as_ref().unwrap())
     }
 
-    fn forget(&mut self, _: &str) {}
-
     fn notify(&mut self, _: Level, _: &'static str, _: String) {}
 }
