@@ -104,13 +104,15 @@ impl SecretContext<'_> {
         conflict_of(secret?, &session.names.cluster)
     }
 
-    /// What is stored about the Secret, which is read again if it may have changed.
-    pub(super) fn stored(&mut self) -> Result<Option<StoredRegistration>> {
+    /// Returns whether the Secret is stored for `addon`, and has a pending request only if it `may` have one.
+    pub(super) fn is_stored(&mut self, addon: &str, may: bool) -> Result<bool> {
         self.registrations.refresh()?;
-        Ok(stored(self.registrations.data(), &key(self.name)))
+        let data = self.registrations.data();
+        let is_of_addon = stored(data, &key(self.name)).is_some_and(|it| it.addon == addon);
+        Ok(is_of_addon && (may || !data.contains_key(&private_key(self.name))))
     }
 
-    /// The pending request for the Secret, if it is one of `template`.
+    /// The pending request for the Secret: its stored key, for `template`.
     pub(super) fn request(&mut self, template: &CsrTemplate) -> Result<Option<CertificateRequest>> {
         self.registrations.refresh()?;
         Ok(request(self.registrations.data(), self.name, template))
@@ -153,12 +155,10 @@ fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
 
 /// What is stored of a registration; the key of its pending request is a value of its own.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredRegistration {
-    pub(super) addon: String,
+struct StoredRegistration {
+    addon: String,
     #[serde(flatten)]
     secret: RegistrationSecret,
-    /// The name of the pending request.
-    pub(super) csr: Option<String>,
 }
 
 /// The Secrets that are kept, each with the name of its add-on. Unreadable entries are left out.
@@ -167,27 +167,24 @@ pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
     stored.map(|stored| (stored.secret, stored.addon)).collect()
 }
 
-/// The pending request for this Secret, if it is one of `template`.
 fn request(
     data: &Data,
     secret: &RegistrationSecret,
     template: &CsrTemplate,
 ) -> Option<CertificateRequest> {
-    let name = stored(data, &key(secret))?.csr?;
     let pem = str::from_utf8(data.get(&private_key(secret))?).ok()?.to_owned();
-    CertificateRequest::of_key(pem.into(), template).filter(|request| request.name == name)
+    CertificateRequest::of_key(pem.into(), template)
 }
 
 fn values(
     secret: &RegistrationSecret,
     registration: Option<(&str, Option<&CertificateRequest>)>,
 ) -> SecretValues {
-    let request = registration.and_then(|(_, request)| request);
     let stored = registration.and_then(|(addon, _)| {
-        let csr = request.map(|request| request.name.clone());
-        let stored = StoredRegistration { addon: addon.to_owned(), secret: secret.clone(), csr };
+        let stored = StoredRegistration { addon: addon.to_owned(), secret: secret.clone() };
         value(serde_json::to_vec(&stored).unwrap_or_default())
     });
+    let request = registration.and_then(|(_, request)| request);
     let private = request.and_then(|request| value(request.key.as_bytes()));
     [(key(secret), stored), (private_key(secret), private)].into()
 }

@@ -95,8 +95,7 @@ impl SecretController {
         }
         // Without the name, no later process would delete the Secret. A token leaves no request behind.
         let is_certificate = matches!(credential, Credential::Certificate { .. });
-        let stored = context.stored()?.filter(|stored| stored.addon == *addon);
-        if stored.is_none_or(|stored| stored.csr.is_some() && !is_certificate) {
+        if !context.is_stored(addon, is_certificate)? {
             context.store(Some((addon, None)))?;
         }
         let secret = self.secret.as_ref();
