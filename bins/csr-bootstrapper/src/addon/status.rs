@@ -90,8 +90,8 @@ pub(super) struct AddOnReporter {
     /// The condition by the Lease as it was last read.
     available: Option<Condition>,
     lease: NextAttempt,
-    /// The last status, the version of the add-on that was known then, and the version that has the status.
-    reported: Option<(AddOnStatus, [String; 2])>,
+    /// The last status, and the version of the add-on that has it.
+    reported: Option<(AddOnStatus, String)>,
     pace: WritePace,
 }
 
@@ -130,10 +130,8 @@ impl AddOnReporter {
     /// Reports `wanted` if it or the add-on changed; returns when to come again.
     fn report(&mut self, session: &HubSession, addon: &AddOn, wanted: AddOnStatus) -> Instant {
         let (now, known) = (Instant::now(), self.reported.as_ref());
-        // The watch may lag behind the write.
-        let is_needed = known.is_none_or(|(status, versions)| {
-            *status != wanted || !versions.contains(&addon.version)
-        });
+        let is_needed =
+            known.is_none_or(|(status, version)| *status != wanted || *version != addon.version);
         let due = self.pace.due(is_needed, now).unwrap_or(now + Stop::SLICE);
         if due > now {
             return due;
@@ -141,9 +139,8 @@ impl AddOnReporter {
         let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, &addon.name);
         match write(&wanted, &session.client, &target) {
             Ok(version) => {
-                let seen = addon.version.clone();
-                let written = version.unwrap_or_else(|| seen.clone());
-                self.reported = Some((wanted, [seen, written]));
+                let version = version.unwrap_or_else(|| addon.version.clone());
+                self.reported = Some((wanted, version));
                 self.pace.wrote(now);
             }
             Err(error) => {
