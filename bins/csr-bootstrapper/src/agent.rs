@@ -9,7 +9,7 @@ use std::{
 use apiclient::{
     client::{Client, Reload, RequestMetrics, ServerClock, Timeouts},
     controller,
-    error::Result,
+    error::{Result, optional},
     event::CoreEvent,
     lock::lock,
     log_object,
@@ -191,7 +191,15 @@ impl Agent {
         if let Lookup::Object(secret) = secret { Some(secret) } else { None }
     }
 
-    /// Takes over the answer about the credential's Secret: the watch may lag behind.
+    /// Reads the credential's Secret: the watch may lag behind.
+    pub(crate) fn read_credential(&self) -> Result<()> {
+        let revision = self.credential.revision();
+        let secret = optional(self.management.get(&self.credential()))?;
+        self.set_credential(revision, secret);
+        Ok(())
+    }
+
+    /// Takes over the answer about the credential's Secret, unless an event has arrived since `revision`.
     pub(crate) fn set_credential(&self, revision: u64, secret: Option<Value>) {
         self.credential.put(revision, &self.settings.hub_secret, secret.map(Arc::new));
         self.stop.wake();

@@ -11,10 +11,8 @@ use std::{
 
 use apiclient::{
     client::Timeouts,
-    controller,
     error::{Error, Result},
     log_object,
-    reflector::Lookup,
     stop::Stop,
 };
 use kubeconfig::secret;
@@ -127,12 +125,8 @@ fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<()>>> {
 
 /// Resolves the names, starts all other threads, and manages the certificate until the end of the process.
 fn work(agent: &Arc<Agent>) -> Result<()> {
-    let Some(stored) = wait_for_request(agent) else { return Ok(()) };
-    // In this order: a credential that is saved meanwhile has the names of its request.
+    let Some(stored) = read_secrets(agent) else { return Ok(()) };
     runtime::spawn_with("secret", agent, agent::follow_credential)?;
-    if !wait_for_credential(agent) {
-        return Ok(());
-    }
     let names = resolve_names(agent, &stored)?;
     if let Some(timeout) = agent.settings.hub_connection_timeout {
         let server = stored.data().get(HUB_SERVER).map(|value| String::from_utf8(value.to_vec()));
@@ -191,15 +185,20 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
     duty.run(names, &agent.session_requests);
 }
 
-/// Reads the Secret of the stored request; `None` at the end of the process.
-fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
+/// Reads the Secrets of the stored request and of the credential; `None` at the end of the process.
+fn read_secrets(agent: &Agent) -> Option<RequestStore> {
     let mut stored = agent.request_store(agent.settings.pending_secret());
     let mut due = NextAttempt::default();
     loop {
         agent.beat();
-        let read = stored.refresh().map(|()| Instant::now());
+        // In this order: a credential that is saved meanwhile has the names of its request.
+        let read = stored.refresh().and_then(|()| agent.read_credential());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
-        let at = due.set(read, &stored.target(), "the stored request cannot be read");
+        let at = due.set(
+            read.map(|()| Instant::now()),
+            &agent.credential(),
+            "the Secrets of the agent cannot be read",
+        );
         if !due.is_failing() {
             return Some(stored);
         }
@@ -208,18 +207,6 @@ fn wait_for_request(agent: &Agent) -> Option<RequestStore> {
             return None;
         }
     }
-}
-
-/// Waits until the credential's Secret was read, or its absence; `false` at the end of the process.
-fn wait_for_credential(agent: &Agent) -> bool {
-    let name = &agent.settings.hub_secret;
-    // A Secret that is too large may hold another name.
-    let is_known = || matches!(agent.credential.get(name), Lookup::Object(_) | Lookup::Absent);
-    controller::run(&agent.stop, || {
-        agent.beat();
-        (!is_known()).then(|| Instant::now() + Stop::SLICE)
-    });
-    is_known()
 }
 
 /// Resolves the names from what is stored: with another name this would be another cluster for the hub.

@@ -7,7 +7,7 @@ use std::{
 
 use apiclient::{
     client::Client,
-    error::{Error, Result, optional},
+    error::{Error, Result},
     log_object,
 };
 use kubeconfig::{Hub, config::ClusterConfig, secret::Data};
@@ -35,8 +35,6 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 /// Between two checks of the ManagedCluster while bootstrapping, up to twice as long (ocm
 /// `pkg/registration/spoke/registration/creating_controller.go:46` takes an hour).
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
-/// Events are kept for an hour: a refusal that lasts is told again.
-const REFUSAL_INTERVAL: Duration = Duration::from_secs(600);
 
 impl CertificateManager<'_> {
     pub(super) fn validated(&self) -> (Data, Validation) {
@@ -202,25 +200,22 @@ impl CertificateManager<'_> {
             Err(error) => {
                 // The watch lags behind, or another writer was faster.
                 if has_changed(&error) {
-                    agent.set_credential(revision, optional(agent.management.get(&target))?);
+                    agent.read_credential()?;
                 }
                 Err(store::with_remedy(&target, seen.is_some(), error))
             }
         }
     }
 
-    /// Records an Event for each new reason why a Secret cannot be written, and again every 10 minutes.
+    /// Records an Event for each new reason why a Secret cannot be written.
     fn report_refusal(&mut self, written: Result<()>) -> Result<()> {
         match &written {
             Ok(()) => self.refusal = None,
             Err(error @ (Error::Immutable(_) | Error::Forbidden(_))) => {
-                let (message, now) = (error.message(), Instant::now());
-                let is_known = |(known, at): &(String, Instant)| {
-                    known == message && now.duration_since(*at) < REFUSAL_INTERVAL
-                };
-                if !self.refusal.as_ref().is_some_and(is_known) {
+                let message = error.message();
+                if self.refusal.as_deref() != Some(message) {
                     self.agent.record_event("SecretSaveFailed", true, message);
-                    self.refusal = Some((message.to_owned(), now));
+                    self.refusal = Some(message.to_owned());
                 }
             }
             Err(_) => {}

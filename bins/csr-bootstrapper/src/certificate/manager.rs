@@ -36,7 +36,7 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) bootstrap: Option<Arc<BootstrapKubeconfig>>,
     pub(super) requester: Option<Requester>,
     /// Why the last write of a Secret was refused.
-    pub(super) refusal: Option<(String, Instant)>,
+    pub(super) refusal: Option<String>,
     /// When the hub has to have the ManagedCluster, while bootstrapping.
     pub(super) introduce_at: Option<Instant>,
     /// The answer of the hub to which the credential has to move.
