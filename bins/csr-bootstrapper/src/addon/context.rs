@@ -14,7 +14,6 @@ use apiclient::{
 };
 use kubeconfig::secret::{self, Data};
 use log::Level;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::managed_cluster_addon::RegistrationSecret;
@@ -24,7 +23,6 @@ use crate::{
         csr::{CertificateRequest, CsrTemplate},
         store::{RequestStore, SecretValues, save, value},
     },
-    digest::sha256,
     identity::{AGENT_NAME, CLUSTER_NAME, said},
     state::HubSession,
 };
@@ -33,6 +31,9 @@ use crate::{
 const OPAQUE: &str = "Opaque";
 /// Key of a token in the Secret, and its file next to the kubeconfig.
 pub(super) const TOKEN: &str = "token";
+/// The places of Secrets, in the keys of the store.
+const HOSTED: &str = "hosted";
+const SPOKE: &str = "spoke";
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
 /// The Secret of one registration, in one step: its name, and the parts of the program that the step needs.
@@ -108,7 +109,7 @@ impl SecretContext<'_> {
     pub(super) fn is_stored(&mut self, addon: &str, may: bool) -> Result<bool> {
         self.registrations.refresh()?;
         let data = self.registrations.data();
-        let is_of_addon = stored(data, &key(self.name)).is_some_and(|it| it.addon == addon);
+        let is_of_addon = data.get(&key(self.name)).is_some_and(|it| **it == *addon.as_bytes());
         Ok(is_of_addon && (may || !data.contains_key(&private_key(self.name))))
     }
 
@@ -153,18 +154,12 @@ fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
     })
 }
 
-/// What is stored of a registration; the key of its pending request is a value of its own.
-#[derive(Serialize, Deserialize)]
-struct StoredRegistration {
-    addon: String,
-    #[serde(flatten)]
-    secret: RegistrationSecret,
-}
-
 /// The Secrets that are kept, each with the name of its add-on. Unreadable entries are left out.
 pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
-    let stored = data.keys().filter_map(|key| stored(data, key));
-    stored.map(|stored| (stored.secret, stored.addon)).collect()
+    let stored = data.iter().filter_map(|(key, addon)| {
+        Some((secret_of(key)?, str::from_utf8(addon).ok().filter(|it| valid_name(it))?.to_owned()))
+    });
+    stored.collect()
 }
 
 fn request(
@@ -180,31 +175,31 @@ fn values(
     secret: &RegistrationSecret,
     registration: Option<(&str, Option<&CertificateRequest>)>,
 ) -> SecretValues {
-    let stored = registration.and_then(|(addon, _)| {
-        let stored = StoredRegistration { addon: addon.to_owned(), secret: secret.clone() };
-        value(serde_json::to_vec(&stored).unwrap_or_default())
-    });
-    let request = registration.and_then(|(_, request)| request);
-    let private = request.and_then(|request| value(request.key.as_bytes()));
-    [(key(secret), stored), (private_key(secret), private)].into()
+    let (addon, request) = registration.unzip();
+    let private = request.flatten().and_then(|request| value(request.key.as_bytes()));
+    [(key(secret), addon.and_then(value)), (private_key(secret), private)].into()
 }
 
-/// Keys of a Secret have at most 253 letters, which is not enough for the names.
+/// The key of a Secret in the store, whose value is the add-on: no name has a `_`.
 fn key(secret: &RegistrationSecret) -> String {
-    let RegistrationSecret { hosted, namespace, name } = secret;
-    sha256(format!("{hosted}/{namespace}/{name}").as_bytes())[..32].to_owned()
+    let place = if secret.hosted { HOSTED } else { SPOKE };
+    format!("{place}_{}_{}", secret.namespace, secret.name)
 }
 
 /// The key under which the private key of the pending request is stored.
 fn private_key(secret: &RegistrationSecret) -> String {
-    format!("{}.tls.key", key(secret))
+    key(secret) + "_tls.key"
 }
 
-fn stored(data: &Data, key: &str) -> Option<StoredRegistration> {
-    let stored: StoredRegistration = serde_json::from_slice(data.get(key)?).ok()?;
-    let RegistrationSecret { namespace, name, .. } = &stored.secret;
-    let is_valid = valid_label(namespace) && valid_name(name) && self::key(&stored.secret) == key;
-    is_valid.then_some(stored)
+fn secret_of(key: &str) -> Option<RegistrationSecret> {
+    let parts: Vec<_> = key.split('_').collect();
+    let [place @ (HOSTED | SPOKE), namespace, name] = parts[..] else { return None };
+    let secret = RegistrationSecret {
+        hosted: place == HOSTED,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    (valid_label(namespace) && valid_name(name)).then_some(secret)
 }
 
 #[cfg(test)]

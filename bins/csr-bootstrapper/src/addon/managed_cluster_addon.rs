@@ -6,7 +6,6 @@ use apiclient::{
     reflector::Store,
     resource::{Resource, SECRETS, Target, valid_label, valid_name},
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -39,6 +38,8 @@ const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-
 const REGISTRATION_LENGTH: usize = 400;
 /// No name in Kubernetes is longer.
 const MAX_NAME: usize = 253;
+/// The key of a Secret in the store has room for no longer name beside its place, its namespace and `tls.key`.
+pub(super) const MAX_SECRET_NAME: usize = 174;
 
 /// The most add-ons that are kept: each costs memory, and a hub may list any number.
 const MAX_ADDONS: usize = 500;
@@ -76,7 +77,7 @@ pub(crate) struct AddOn {
 }
 
 /// The Secret of a registration.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RegistrationSecret {
     /// It is on the management cluster, not on the spoke.
     pub(super) hosted: bool,
@@ -197,7 +198,7 @@ fn credential(
         }
         _ => certificate(addon, signer, subject(&config["subject"]), names),
     };
-    valid_name(&name).then_some((name, credential))
+    (valid_name(&name) && name.len() <= MAX_SECRET_NAME).then_some((name, credential))
 }
 
 /// The subject of a registration; its parts that are empty have defaults.

@@ -1,7 +1,7 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
-use crate::certificate::authority::template;
+use crate::{addon::managed_cluster_addon::MAX_SECRET_NAME, certificate::authority::template};
 
 fn secret(hosted: bool, name: &str) -> RegistrationSecret {
     RegistrationSecret { hosted, namespace: "addons".into(), name: name.into() }
@@ -30,36 +30,29 @@ fn a_registration_comes_back_with_its_request() {
 /// What somebody wrote there must not lead to requests elsewhere.
 #[test]
 fn unreadable_registrations_are_ignored() {
-    let name = secret(false, "a");
-    let good: Value = serde_json::from_slice(&data(&name, None)[&key(&name)]).unwrap();
-    let with = |field: &str, value: Value| {
-        let mut stored = good.clone();
-        stored[field] = value;
-        stored.to_string()
-    };
-    let read = |key: &str, value: String| {
-        all(&Data::from([(key.to_owned(), value.into_bytes().into())])).len()
-    };
-    for bad in [
-        "junk".to_owned(),
-        "{}".to_owned(),
-        "7".to_owned(),
-        with("hosted", json!("true")),
-        with("namespace", json!("../kube-system")),
-        with("name", json!("a/b")),
-        with("name", Value::Null),
+    for (key, addon, is_readable) in [
+        ("spoke_addons_a.b", "addon", true),
+        ("hosted_addons_a", "addon", true),
+        ("spoke_addons_a", "../x", false),
+        ("spoke_addons_a", "\u{7f}", false),
+        ("spoke_../kube-system_a", "addon", false),
+        ("spoke_addons_A", "addon", false),
+        ("spoke_addons_a_tls.key", "addon", false),
+        ("other_addons_a", "addon", false),
+        ("spoke_addons", "addon", false),
+        ("", "addon", false),
     ] {
-        assert_eq!(read(&key(&name), bad.clone()), 0, "{bad}");
+        let data = Data::from([(key.to_owned(), addon.as_bytes().to_vec().into())]);
+        assert_eq!(!all(&data).is_empty(), is_readable, "{key}");
     }
-    assert_eq!(read(&key(&name), good.to_string()), 1);
-    assert_eq!(read("of another name", good.to_string()), 0);
 }
 
 #[test]
-fn each_secret_has_a_key_of_its_own() {
-    let keys = [secret(true, "a"), secret(false, "a"), secret(false, "b")].map(|one| key(&one));
-    assert!(keys[0] != keys[1] && keys[1] != keys[2]);
-    assert!(keys.iter().all(|key| key.len() == 32));
+fn longest_names_fit_into_a_key() {
+    let namespace = "n".repeat(63);
+    let longest = RegistrationSecret { hosted: true, namespace, name: "s".repeat(MAX_SECRET_NAME) };
+    assert_eq!(private_key(&longest).len(), 253);
+    assert_eq!(secret_of(&key(&longest)), Some(longest));
 }
 
 #[test]
