@@ -10,7 +10,6 @@ use apiclient::{
     client::Client,
     discovery::ApiResource,
     error::{Error, Result},
-    rate_limiter::Priority,
     stop::Stop,
 };
 
@@ -46,13 +45,13 @@ impl Connection {
         stop: &Stop,
         request: &mut dyn FnMut(&Client) -> Result<T>,
     ) -> Result<T> {
-        self.wait_for_token(Priority::Urgent, stop)?;
+        self.wait_for_token(stop)?;
         self.send(request)
     }
 
     /// Waits for a token of the rate limit.
-    pub(crate) fn wait_for_token(&self, priority: Priority, stop: &Stop) -> Result<()> {
-        if self.limiter().wait(priority, stop) {
+    pub(crate) fn wait_for_token(&self, stop: &Stop) -> Result<()> {
+        if self.limiter().wait(stop) {
             return Ok(());
         }
         Err(Error::Unreachable("the remote was removed, or the process is shutting down".into()))

@@ -35,11 +35,18 @@ impl TokenBucket {
     pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
         match self.wait(now) {
             Duration::ZERO => {
-                self.debt = self.debt.saturating_add(self.interval);
+                self.reserve(now);
                 Ok(())
             }
             wait => Err(wait),
         }
+    }
+
+    /// Takes a token that may come later; returns the time until then.
+    pub fn reserve(&mut self, now: Instant) -> Duration {
+        let wait = self.wait(now);
+        self.debt = self.debt.saturating_add(self.interval);
+        wait
     }
 
     pub fn put_back(&mut self) {

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use apiclient::{
     client::{Client, Patch, USUAL_OBJECT},
     error::{Error, Result},
-    rate_limiter::Priority,
     resource::{Resource, Target},
     workqueue::WorkItem,
 };
@@ -149,10 +148,9 @@ impl<'a> PairContext<'a> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the
     /// remote's own first: for the local one all remotes wait.
     pub(crate) fn begin(&self) -> bool {
-        let priority = if self.item.urgent { Priority::Urgent } else { Priority::Backlog };
         match self.context.settings.direction {
-            Direction::Pull => self.source.begin(priority) && self.target.begin(priority),
-            Direction::Push => self.target.begin(priority) && self.source.begin(priority),
+            Direction::Pull => self.source.begin() && self.target.begin(),
+            Direction::Push => self.target.begin() && self.source.begin(),
         }
     }
 
@@ -229,8 +227,8 @@ impl<'a, T: SideObject> PairObject<'a, T> {
     }
 
     /// Waits for the rate limit; `false` at the end.
-    fn begin(&self, priority: Priority) -> bool {
-        self.token.set(self.cluster.wait_for_token(priority, &self.remote.turns).is_ok());
+    fn begin(&self) -> bool {
+        self.token.set(self.cluster.wait_for_token(&self.remote.turns).is_ok());
         self.token.get()
     }
 
@@ -248,7 +246,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
         if !self.token.take() {
-            self.cluster.wait_for_token(Priority::Urgent, &self.remote.turns)?;
+            self.cluster.wait_for_token(&self.remote.turns)?;
         }
         self.cluster.send(&mut |client| request(&client.limited_to(self.most)))
     }
