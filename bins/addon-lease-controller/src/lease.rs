@@ -9,10 +9,10 @@ use std::{
 use apiclient::{
     client::{Client, RequestMetrics},
     controller,
+    lease::{self, Now, Renewal},
     lock::lock,
     log_line::seconds,
     log_object,
-    renewal::{Action, Now, Renewal, RenewalOutcome},
     resource::LEASES,
     stop::Stop,
 };
@@ -37,7 +37,8 @@ impl LeaseRenewer {
 
     /// Renews the Lease whenever it is due and `allowed`, until `stop` is raised.
     pub(crate) fn run(&self, stop: &Stop, allowed: impl Fn() -> bool) {
-        let mut renewal = Renewal::of_own(&self.namespace, &self.name, self.period, Instant::now());
+        let own = lease::new(&self.namespace, &self.name);
+        let mut renewal = Renewal::new(Some(own), self.period, Instant::now());
         let mut identity = None;
         controller::run(stop, || {
             let now = Now::read();
@@ -47,32 +48,28 @@ impl LeaseRenewer {
             if mem::replace(&mut identity, current) != current {
                 renewal.credentials_changed(now.instant);
             }
-            Some(match (renewal.next(client.is_some() && allowed(), now), client) {
-                (Action::Wait(until), _) => until,
-                (action, Some(client)) => {
-                    self.renew(&mut renewal, &client, (&action, now));
-                    now.instant
-                }
-                // Without a client only waiting is allowed.
-                (_, None) => now.instant + Stop::SLICE,
-            })
+            let Some(client) = client.filter(|_| allowed()) else {
+                return Some(now.instant + Stop::SLICE);
+            };
+            if renewal.due(now) <= now.instant {
+                self.renew(&mut renewal, &client, now);
+            }
+            Some(renewal.due(now))
         });
     }
 
-    fn renew(&self, renewal: &mut Renewal, client: &Client, request: (&Action, Now)) {
+    fn renew(&self, renewal: &mut Renewal, client: &Client, now: Now) {
         let lease = LEASES.object(&self.namespace, &self.name);
-        let first = renewal.renewed().is_none();
-        let (outcome, answer) = renewal::attempt(renewal, &self.status, client, &lease, request);
-        let server = client.name();
-        match outcome {
-            RenewalOutcome::Renewed { failures: 0 } if first => {
+        let (first, server) = (renewal.is_first(), client.name());
+        match renewal::attempt(renewal, &self.status, client, &lease, now) {
+            Ok(0) if first => {
                 let period = seconds(self.period);
                 log_object!(
                     Level::Info, lease, server = server, period = period;
                     "lease renewal started"
                 );
             }
-            _ => renewal::log_outcome(server, &lease, &outcome, &answer),
+            result => renewal::log_result(server, &lease, &result),
         }
     }
 

@@ -1,9 +1,11 @@
-//! Lease objects: their content at creation and at each renewal.
+//! Leases: their content, and when one is renewed. No I/O, and no clock but in [`Now::read`].
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::{
     api::{Lease, LeaseSpec, ObjectMeta},
+    backoff::{Backoff, Retry},
+    error::{Error, Result, optional},
     time::{micro_time, parse_micro_time},
 };
 
@@ -38,54 +40,112 @@ pub fn renewed(lease: &Lease, duration: Duration, now: SystemTime, own: bool) ->
     lease
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Both clocks: one for waits, one for timestamps.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub instant: Instant,
+    pub wall: SystemTime,
+}
 
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    fn at(seconds: u64) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
-    }
-
-    fn created(duration: Duration, now: SystemTime) -> Lease {
-        renewed(&new("ns", "x"), duration, now, true)
-    }
-
-    #[test]
-    fn new_lease_has_a_renew_time() {
-        let Lease { metadata, spec } = created(MINUTE, at(0));
-        assert_eq!(metadata.name.as_deref(), Some("x"));
-        assert_eq!(spec.renew_time.as_deref(), Some("1970-01-01T00:00:00.000000Z"));
-        assert_eq!(spec.lease_duration_seconds, Some(60));
-    }
-
-    #[test]
-    fn only_our_fields_are_rewritten() {
-        let mut lease = created(MINUTE / 2, at(0));
-        lease.metadata.resource_version = Some("7".into());
-        lease.metadata.other.insert("annotations".into(), serde_json::json!({"a": "b"}));
-        lease.spec.holder_identity = Some("other".into());
-        lease.spec.other.insert("strategy".into(), "new".into());
-        let others = renewed(&lease, MINUTE, at(100), false);
-        assert_eq!(others.spec.lease_duration_seconds, Some(30));
-        let mut expected = lease.clone();
-        expected.spec.renew_time = others.spec.renew_time.clone();
-        assert_eq!(others, expected);
-        let own = renewed(&lease, MINUTE, at(100), true);
-        assert_eq!(own.spec.lease_duration_seconds, Some(60));
-    }
-
-    #[test]
-    fn renew_time_moves_forward_over_small_clock_steps() {
-        let time =
-            |lease: &Lease| parse_micro_time(lease.spec.renew_time.as_deref().unwrap()).unwrap();
-        let first = created(MINUTE, at(1000));
-        let again = renewed(&first, MINUTE, at(1000), true);
-        assert!(time(&again) > time(&first));
-        let stepped_back = renewed(&again, MINUTE, at(990), true);
-        assert!(time(&stepped_back) > time(&again));
-        let set_back = renewed(&stepped_back, MINUTE, at(500), true);
-        assert_eq!(time(&set_back), at(500));
+impl Now {
+    pub fn read() -> Self {
+        Self { instant: Instant::now(), wall: SystemTime::now() }
     }
 }
+
+/// Renewal of one Lease, once per period.
+#[derive(Debug)]
+pub struct Renewal {
+    /// Our own Lease, as it is created where there is none. Of a Lease of others only its `renewTime` is ours.
+    own: Option<Lease>,
+    period: Duration,
+    /// The Lease as last written or read, so that the next renewal reads nothing.
+    known: Option<Lease>,
+    renewed: Option<Now>,
+    not_before: Instant,
+    backoff: Backoff,
+}
+
+/// After this many conflicts in a row the next attempt waits.
+const MAX_CONFLICTS: u32 = 3;
+/// The longest wait between two attempts, whatever the period.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+impl Renewal {
+    /// Renews `own`, or a Lease that somebody else creates.
+    pub fn new(own: Option<Lease>, period: Duration, now: Instant) -> Self {
+        let backoff = Backoff::new(period.min(MAX_WAIT)).honoring(period);
+        Self { own, period, known: None, renewed: None, not_before: now, backoff }
+    }
+
+    /// When to renew: one period after the last success by either clock, as only the wall clock advances while a
+    /// machine sleeps, and after the wait that follows a failure.
+    pub fn due(&self, now: Now) -> Instant {
+        let Some(renewed) = self.renewed else { return self.not_before };
+        let slept = now.wall.duration_since(renewed.wall).is_ok_and(|past| past >= self.period);
+        let due = if slept { now.instant } else { renewed.instant + self.period };
+        due.max(self.not_before)
+    }
+
+    /// Renews the Lease, in the steady state with one write; `send` writes the Lease that it gets, or else reads it.
+    /// Returns the number of failures before this success.
+    pub fn renew(
+        &mut self,
+        now: Now,
+        send: &mut dyn FnMut(Option<&Lease>) -> Result<Lease>,
+    ) -> Result<u32> {
+        let mut conflicts = 0;
+        let written = loop {
+            let known = match (self.known.take(), &self.own) {
+                (Some(known), _) => known,
+                (None, None) => send(None)?,
+                (None, Some(own)) => optional(send(None))?.unwrap_or_else(|| own.clone()),
+            };
+            let wanted = renewed(&known, self.period, now.wall, self.own.is_some());
+            conflicts += 1;
+            match send(Some(&wanted)) {
+                // Another writer was faster, or deleted the Lease.
+                Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+                    if conflicts < MAX_CONFLICTS => {}
+                // The Lease has hardly changed: a fleet that comes back sends no reads first.
+                Err(error @ (Error::Unreachable(_) | Error::Unavailable { .. })) => {
+                    self.known = Some(known);
+                    return Err(error);
+                }
+                answer => break answer?,
+            }
+        };
+        (self.known, self.renewed) = (Some(written), Some(now));
+        Ok(self.backoff.succeeded())
+    }
+
+    /// Counts a failure: the next attempt comes within the period.
+    pub fn failed(&mut self, error: &Error, now: Instant) -> Retry {
+        let retry = self.backoff.failed(error, now, fastrand::f64());
+        self.not_before = now + retry.wait;
+        retry
+    }
+
+    /// Renews once per `period` from now on.
+    pub fn set_period(&mut self, period: Duration) {
+        self.period = period;
+        self.backoff.set_limits(period.min(MAX_WAIT), period);
+    }
+
+    /// Ends the wait after a failure: new credentials may succeed.
+    pub fn credentials_changed(&mut self, now: Instant) {
+        self.not_before = now;
+    }
+
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Returns whether the Lease has never been renewed.
+    pub fn is_first(&self) -> bool {
+        self.renewed.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,6 @@ pub mod log_line;
 pub mod memory;
 pub mod rate_limiter;
 pub mod reflector;
-pub mod renewal;
 pub mod resource;
 pub mod status_writer;
 pub mod stop;

@@ -8,35 +8,38 @@ use std::{
 use log::Level;
 
 use apiclient::{
-    api::Lease,
+    backoff::Retry,
     client::Client,
-    error::Result,
+    error::{Error, Result},
+    lease::{Now, Renewal},
     lock::lock,
     log_object,
-    renewal::{Action, Now, Renewal, RenewalOutcome},
     resource::Target,
     time::seconds_time,
 };
 
 use crate::metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp};
 
-/// Sends the request for `lease` that `action` needs at `now`, and records the answer in `renewal` and
-/// `status`: in the steady state the one PUT that renews the Lease. The caller logs the outcome, see
-/// [`log_outcome`].
+/// The number of failures before a success, or what failed, and when it is tried again.
+pub type RenewalResult = std::result::Result<u32, (Error, Retry)>;
+
+/// Renews `lease` at `now`, and records the result in `status`. The caller logs it, see [`log_result`].
 pub fn attempt(
     renewal: &mut Renewal,
     status: &Mutex<RenewalStatus>,
     client: &Client,
     lease: &Target<'_>,
-    (action, now): (&Action, Now),
-) -> (RenewalOutcome, Result<Lease>) {
-    let answer = match action {
-        Action::Write(wanted) => client.write_typed(lease, &**wanted),
-        Action::Read | Action::Wait(_) => client.get_typed(lease),
-    };
-    let outcome = renewal.answered(action, &answer, (now, Instant::now()), fastrand::f64());
-    lock(status).record(renewal, &outcome, &answer);
-    (outcome, answer)
+    now: Now,
+) -> RenewalResult {
+    let result = renewal.renew(now, &mut |wanted| match wanted {
+        Some(wanted) => client.write_typed(lease, wanted),
+        None => client.get_typed(lease),
+    });
+    lock(status).record(now, &result);
+    result.map_err(|error| {
+        let retry = renewal.failed(&error, Instant::now());
+        (error, retry)
+    })
 }
 
 #[derive(Clone, Debug, Default)]
@@ -55,23 +58,20 @@ pub struct RenewalStatus {
 }
 
 impl RenewalStatus {
-    fn record<T>(&mut self, renewal: &Renewal, outcome: &RenewalOutcome, answer: &Result<T>) {
-        self.failures = renewal.failures();
-        match outcome {
-            RenewalOutcome::Continue => {}
-            RenewalOutcome::Failed(_) => {
-                self.errors += 1;
-                let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
-                self.failing.get_or_insert_with(|| (SystemTime::now(), String::new())).1 = error;
-            }
-            RenewalOutcome::Renewed { .. } => {
+    fn record(&mut self, now: Now, result: &Result<u32>) {
+        match result {
+            Ok(_) => {
                 self.successes += 1;
+                self.failures = 0;
                 self.failing = None;
-                if let (Some(before), Some(now)) = (self.renewed, renewal.renewed()) {
-                    let interval = now.instant.saturating_duration_since(before.instant);
-                    self.interval = Some(interval);
-                }
-                self.renewed = renewal.renewed();
+                let before = self.renewed.replace(now);
+                self.interval = before.map(|it| now.instant.saturating_duration_since(it.instant));
+            }
+            Err(error) => {
+                self.errors += 1;
+                self.failures += 1;
+                let since = self.failing.as_ref().map_or_else(SystemTime::now, |(since, _)| *since);
+                self.failing = Some((since, error.to_string()));
             }
         }
     }
@@ -101,27 +101,13 @@ const RENEWALS: Family =
     Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
 /// Logs one line per change, with details at -v 2, about the Lease `target` on `server`.
-pub fn log_outcome<T>(
-    server: &str,
-    target: &Target<'_>,
-    outcome: &RenewalOutcome,
-    answer: &Result<T>,
-) {
-    match (outcome, answer) {
-        (RenewalOutcome::Failed(retry), Err(error)) => {
-            retry.log(server, target, error, "lease renewal failed");
-        }
-        (RenewalOutcome::Continue, Err(error)) => log_object!(
-            Level::Debug, target, server = server, error:% = error;
-            "retrying: the Lease must be read first"
-        ),
-        (RenewalOutcome::Renewed { failures: 0 }, _) => {
-            log_object!(Level::Debug, target, server = server; "lease renewed");
-        }
-        (RenewalOutcome::Renewed { failures }, _) => log_object!(
+pub fn log_result(server: &str, target: &Target<'_>, result: &RenewalResult) {
+    match result {
+        Err((error, retry)) => retry.log(server, target, error, "lease renewal failed"),
+        Ok(0) => log_object!(Level::Debug, target, server = server; "lease renewed"),
+        Ok(failures) => log_object!(
             Level::Info, target, server = server, failures = failures;
             "lease renewal recovered"
         ),
-        (RenewalOutcome::Continue | RenewalOutcome::Failed(_), Ok(_)) => {}
     }
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use apiclient::{
     controller,
     error::Error,
+    lease::{Now, Renewal},
     lock::lock,
     log_line::seconds,
     log_object,
-    renewal::{Action, Now, Renewal, RenewalOutcome},
     resource::{LEASES, Target},
     stop::Stop,
 };
@@ -49,44 +49,30 @@ fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         if std::mem::replace(&mut generation, current) != current {
             renewal.credentials_changed(now.instant);
         }
-        Some(match renewal.next(true, now) {
-            Action::Wait(until) => until,
-            action => {
-                renew(agent, session, lease, renewal, (&action, now));
-                now.instant
-            }
-        })
+        if renewal.due(now) <= now.instant {
+            renew(agent, session, lease, renewal, now);
+        }
+        Some(renewal.due(now))
     });
 }
 
-fn renew(
-    agent: &Agent,
-    session: &HubSession,
-    lease: &Target<'_>,
-    renewal: &mut Renewal,
-    request: (&Action, Now),
-) {
-    let (first, server) = (renewal.renewed().is_none(), session.client.name());
-    let (outcome, answer) =
-        renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, request);
+fn renew(agent: &Agent, session: &HubSession, lease: &Target<'_>, renewal: &mut Renewal, now: Now) {
+    let (first, server) = (renewal.is_first(), session.client.name());
+    let result = renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, now);
     // The selection of a hub follows the heartbeat.
-    if !matches!(outcome, RenewalOutcome::Continue) {
-        agent.stop.wake();
-    }
-    match (&outcome, &answer) {
-        (RenewalOutcome::Renewed { .. }, _) if first => {
+    agent.stop.wake();
+    match &result {
+        Ok(_) if first => {
             let every = renewal.period().as_secs();
             let message = format!("{} is renewed every {every} s", what(lease));
             agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
         }
         // The hub creates it a moment after it accepts the cluster.
-        (RenewalOutcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.should_log => {
-            log_object!(
-                Level::Info, lease, server = server;
-                "waiting for the hub to create the Lease"
-            );
-        }
-        _ => renewal::log_outcome(server, lease, &outcome, &answer),
+        Err((Error::NotFound(_), retry)) if first && retry.should_log => log_object!(
+            Level::Info, lease, server = server;
+            "waiting for the hub to create the Lease"
+        ),
+        _ => renewal::log_result(server, lease, &result),
     }
 }
 
@@ -122,7 +108,7 @@ fn follow(
         }
         (None, Some(wanted)) => {
             // Its first success is reported.
-            *renewal = Some(Renewal::of_others(wanted, now));
+            *renewal = Some(Renewal::new(None, wanted, now));
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
