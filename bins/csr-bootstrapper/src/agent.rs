@@ -10,7 +10,7 @@ use apiclient::{
     client::{Client, Reload, RequestMetrics, ServerClock, Timeouts},
     controller,
     error::{Result, optional},
-    event::CoreEvent,
+    event::EventRecord,
     lock::lock,
     log_object,
     reflector::{Lookup, Store},
@@ -232,8 +232,8 @@ impl Agent {
     pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
         let level = if warning { Level::Warn } else { Level::Info };
         log_object!(level, self.credential(), event = reason; "{message}");
-        let event =
-            CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
+        let (controller, note) = ("csr-bootstrapper", message.to_owned());
+        let event = EventRecord { controller, reason, note, warning };
         let secret = self.credential_secret();
         let uid = secret.as_ref().and_then(|secret| secret["metadata"]["uid"].as_str());
         if let Err(error) = event.write(&self.management, &self.credential(), uid) {

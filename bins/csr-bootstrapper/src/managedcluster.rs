@@ -1,6 +1,5 @@
 //! The ManagedCluster on the hub: its creation, its watch, its spec, its status and its Lease.
 
-mod event;
 mod health;
 pub(crate) mod lease;
 pub(crate) mod status;

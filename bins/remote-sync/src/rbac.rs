@@ -97,7 +97,7 @@ fn source(settings: &Settings) -> SideRules {
         inside.push(secrets(&uploaded(settings), "get, update"));
         inside.push(secrets(&[], "create"));
     }
-    inside.push(core("events", &[], "create"));
+    inside.push(rule("events.k8s.io", &["events"], &[], "create"));
     // A source's Namespace is read before its target is deleted. A Role in a namespace is enough for that Namespace.
     let system = match &settings.mapping.source_namespace {
         Some(namespace) => {

@@ -8,29 +8,29 @@ use crate::{
     client::Client,
     error::Result,
     resource::{Resource, Target},
-    time::seconds_time,
+    time::micro_time,
 };
 
-static EVENTS: Resource = Resource::v1("", "events", "Event");
+static EVENTS: Resource = Resource::v1("events.k8s.io", "events", "Event");
 
-/// Longer messages are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
-const MAX_MESSAGE: usize = 1000;
+/// Longer notes are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
+const MAX_NOTE: usize = 1000;
 
 /// With a dot and 16 digits after it a name is of at most 253 characters.
 const MAX_NAME: usize = 253 - 17;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoreEvent {
-    pub source: &'static str,
+pub struct EventRecord {
+    pub controller: &'static str,
     /// The reason in one word; upstream's if there is one.
     pub reason: &'static str,
     /// The message, in a sentence.
-    pub message: String,
+    pub note: String,
     /// Somebody should attend to it.
     pub warning: bool,
 }
 
-impl CoreEvent {
+impl EventRecord {
     /// Writes it to the cluster of `client`, about an object with this uid, by which kubectl describe finds its
     /// Events. Those about cluster-scoped objects are in the namespace default (client-go `tools/record/event.go`,
     /// makeEvent).
@@ -42,24 +42,21 @@ impl CoreEvent {
     }
 
     fn object(&self, namespace: &str, object: &Value, now: SystemTime, random: u64) -> Value {
-        let time = seconds_time(now);
-        let message: String = self.message.chars().take(MAX_MESSAGE).collect();
         let name: String =
-            object["name"].as_str().unwrap_or(self.source).chars().take(MAX_NAME).collect();
+            object["name"].as_str().unwrap_or(self.controller).chars().take(MAX_NAME).collect();
         let name = name.trim_end_matches(['-', '.']);
         json!({
-            "apiVersion": "v1",
-            "kind": "Event",
+            "apiVersion": EVENTS.api_version(),
+            "kind": EVENTS.kind,
             "metadata": {"name": format!("{name}.{random:016x}"), "namespace": namespace},
-            "involvedObject": object,
+            "eventTime": micro_time(now),
+            "reportingController": self.controller,
+            "reportingInstance": self.controller,
+            "action": self.reason,
             "reason": self.reason,
-            "message": message,
+            "regarding": object,
+            "note": self.note.chars().take(MAX_NOTE).collect::<String>(),
             "type": if self.warning { "Warning" } else { "Normal" },
-            "source": {"component": self.source},
-            "reportingComponent": self.source,
-            "firstTimestamp": time,
-            "lastTimestamp": time,
-            "count": 1,
         })
     }
 }

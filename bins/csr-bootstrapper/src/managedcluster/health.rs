@@ -1,14 +1,17 @@
-//! Probes of the spoke's API server, for its health and its version.
+//! Probes of the spoke's API server, for its health and its version, and the Events on the hub about a change of its
+//! availability.
 
 use std::{
     mem,
     time::{Duration, Instant},
 };
 
-use apiclient::{client::Client, log_line::quoted};
+use apiclient::{client::Client, event::EventRecord, log_line::quoted, log_object};
+use log::Level;
 use serde_json::Value;
 
-use crate::conditions::Condition;
+use super::MANAGED_CLUSTERS;
+use crate::conditions::{Condition, has};
 
 pub(super) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 /// A failure has to last this long before it is reported (ocm
@@ -100,6 +103,33 @@ fn git_version(answer: &Value) -> Option<String> {
     (!version.is_empty()).then_some(version)
 }
 
+/// Writes the Event for the change of a ManagedCluster from `before` to `after` a write of ours; a failed Event
+/// stops nothing.
+pub(super) fn write_event(client: &Client, before: &Value, after: &Value) {
+    let name = after["metadata"]["name"].as_str().unwrap_or_default();
+    let Some(record) = event(name, before, after) else { return };
+    // As upstream: an object without a namespace is given the Event's.
+    let target = MANAGED_CLUSTERS.object(name, name);
+    if let Err(error) = record.write(client, &target, after["metadata"]["uid"].as_str()) {
+        log_object!(Level::Debug, target, error:% = error; "the Event is not written");
+    }
+}
+
+/// The Event in upstream's words (ocm `pkg/registration/spoke/managedcluster/status_controller.go`,
+/// sendAvailableConditionEvent).
+fn event(name: &str, before: &Value, after: &Value) -> Option<EventRecord> {
+    let becomes = |status| has(after, AVAILABLE, status) && !has(before, AVAILABLE, status);
+    let (reason, warning, more) = if becomes("True") {
+        ("Available", false, ", and it is managed by the hub cluster. Its apieserver is available")
+    } else if becomes("False") {
+        ("Unavailable", true, ". However, its Kube API server is unavailable")
+    } else {
+        return None;
+    };
+    let note = format!("The {name} is successfully imported{more}");
+    Some(EventRecord { controller: "csr-bootstrapper", reason, note, warning })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -160,6 +190,31 @@ mod tests {
         assert_eq!(git_version(&answer), Some("v1.34.3".to_owned()));
         for odd in [json!({}), json!([]), json!({"gitVersion": ""}), json!({"gitVersion": 1})] {
             assert_eq!(git_version(&odd), None, "{odd}");
+        }
+    }
+
+    /// A ManagedCluster with this status of its availability.
+    fn cluster(status: &str) -> Value {
+        json!({"status": {"conditions": [{"type": AVAILABLE, "status": status}]}})
+    }
+
+    #[test]
+    fn status_an_event_tells_when_the_availability_changes_in_the_go_agents_words() {
+        let good = "The c1 is successfully imported, and it is managed by the hub cluster. Its apieserver is available";
+        let bad = "The c1 is successfully imported. However, its Kube API server is unavailable";
+        for (before, after, expected) in [
+            ("", "True", Some(("Available", false, good))),
+            ("Unknown", "True", Some(("Available", false, good))),
+            ("False", "True", Some(("Available", false, good))),
+            ("True", "False", Some(("Unavailable", true, bad))),
+            ("", "False", Some(("Unavailable", true, bad))),
+            ("True", "True", None),
+            ("False", "False", None),
+            ("True", "Unknown", None),
+        ] {
+            let found = event("c1", &cluster(before), &cluster(after));
+            let found = found.as_ref().map(|it| (it.reason, it.warning, &*it.note));
+            assert_eq!(found, expected);
         }
     }
 }

@@ -20,8 +20,8 @@ use log::Level;
 use serde_json::{Map, Value, json};
 
 use super::{
-    MANAGED_CLUSTERS, accepted, clocks_differ, event,
-    health::{AVAILABLE, ApiServerHealth, Probes},
+    MANAGED_CLUSTERS, accepted, clocks_differ,
+    health::{self, AVAILABLE, ApiServerHealth, Probes},
     wanted_by,
 };
 use crate::{
@@ -180,7 +180,7 @@ impl<'a> StatusController<'a> {
                 let failures = pace.wrote(now);
                 let level = if failures == 0 { Level::Debug } else { Level::Info };
                 log_object!(level, target, failures = failures; "{part} was written");
-                event::write(client, &names.agent, before, &after);
+                health::write_event(client, before, &after);
                 managed_cluster.put(revision, &names.cluster, Some(Arc::new(after)));
             }
             Err(error) => {

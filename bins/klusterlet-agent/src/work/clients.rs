@@ -10,7 +10,7 @@ use apiclient::{
     client::{Client, Patch, Preconditions, Propagation},
     discovery::{self, ApiResource},
     error::{Error, Result},
-    event::CoreEvent,
+    event::EventRecord,
     log_object,
     resource::{Target, valid_label, valid_name},
     time::seconds_time,
@@ -210,7 +210,8 @@ impl WorkIo for Clients {
         let (target, warning) = (work_target(work), !matches!(event, WorkEvent::Applied));
         let level = if warning { Level::Warn } else { Level::Info };
         log_object!(level, target, event = reason; "{message}");
-        let event = CoreEvent { source: env!("CARGO_PKG_NAME"), reason, message, warning };
+        let controller = env!("CARGO_PKG_NAME");
+        let event = EventRecord { controller, reason, note: message, warning };
         if let Err(error) = event.write(&self.client(Side::Hub), &target, Some(uid(&work.metadata)))
         {
             log_object!(Level::Debug, target, error:% = error; "the Event is not written");

@@ -1,6 +1,6 @@
 //! Outcome of an attempt: reported when it changes, and turned into the time of the next attempt.
 
-use apiclient::{error::Error, event::CoreEvent, lock::lock, workqueue::ReconcileResult};
+use apiclient::{error::Error, event::EventRecord, lock::lock, workqueue::ReconcileResult};
 use log::Level;
 
 use crate::{
@@ -116,7 +116,8 @@ pub(crate) fn write_event(
     message: String,
 ) {
     let (about, uid) = (pair.source.at(), source.to_string());
-    let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
+    let (controller, note) = ("remote-sync", message);
+    let event = EventRecord { controller, reason, note, warning: true };
     if let Err(error) = pair.source.ask(&|client| event.write(client, &about, Some(&uid))) {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);
     }
