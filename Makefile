@@ -66,7 +66,7 @@ check: ## Format, clippy, dependencies, names, prose
 
 test: ## Unit tests, models, and the scenarios that guard what users would lose; debug builds, needs no Go
 	cargo build --locked --workspace
-	$(TEST) --lib $(BINS:%=--bin %) --test kubeconfig --test api --test replay
+	$(TEST) --lib $(BINS:%=--bin %) --test kubeconfig --test replay
 	$(TEST) $(SCENARIOS) --test everywhere -- smoke::
 
 scenarios: dist ## All other scenarios on the embedded API server; hostile peers get the programs in dist/

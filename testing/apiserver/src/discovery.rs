@@ -5,8 +5,6 @@ use serde_json::{Value, json};
 use crate::{
     http::Answer,
     resources::{Registry, Resource},
-    status::Status,
-    user::User,
 };
 
 /// Returns true for paths that the default cluster roles open to everyone, even without
@@ -15,15 +13,10 @@ pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
 
-pub(crate) fn answer(registry: &Registry, path: &str, user: &User) -> Result<Answer, Status> {
+pub(crate) fn answer(registry: &Registry, path: &str) -> Answer {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let found = match parts.as_slice() {
-        [] if user.is_master() => Some(json!({"paths": ["/api", "/apis", "/healthz", "/version"]})),
-        [] => {
-            let why = format!("User \"{}\" cannot get path \"/\"", user.name);
-            return Err(Status::forbidden("", "", "", &why));
-        }
-        ["healthz" | "livez" | "readyz", ..] => return Ok(Answer::text(200, "ok")),
+        ["healthz" | "livez" | "readyz", ..] => return Answer::text(200, "ok"),
         ["version"] => Some(version()),
         ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
         ["apis"] => Some(groups(registry)),
@@ -32,10 +25,10 @@ pub(crate) fn answer(registry: &Registry, path: &str, user: &User) -> Result<Ans
         ["apis", group, version] => resources(registry, group, version),
         _ => None,
     };
-    Ok(found.map_or_else(
+    found.map_or_else(
         || Answer::text(404, "404 page not found\n"),
         |document| Answer::json(200, &document),
-    ))
+    )
 }
 
 /// Returns true if any resource of this group and version is served.
@@ -120,9 +113,6 @@ fn entries(resource: &Resource) -> Vec<Value> {
         true => &["delete", "get", "list", "watch"],
     };
     let mut all = vec![entry("", verbs)];
-    if let Some(short) = short_name(&resource.plural) {
-        all[0]["shortNames"] = json!([short]);
-    }
     if resource.status {
         all.push(entry("/status", &["get", "patch", "update"]));
     }
@@ -133,20 +123,4 @@ fn entries(resource: &Resource) -> Vec<Value> {
         all.push(entry("/token", &["create"]));
     }
     all
-}
-
-fn short_name(plural: &str) -> Option<&'static str> {
-    Some(match plural {
-        "namespaces" => "ns",
-        "configmaps" => "cm",
-        "pods" => "po",
-        "nodes" => "no",
-        "serviceaccounts" => "sa",
-        "events" => "ev",
-        "certificatesigningrequests" => "csr",
-        "poddisruptionbudgets" => "pdb",
-        "deployments" => "deploy",
-        "customresourcedefinitions" => "crd",
-        _ => return None,
-    })
 }

@@ -107,11 +107,6 @@ impl Faults {
         }
     }
 
-    /// The state of the whole server.
-    pub fn state(&self) -> State {
-        self.0.gate.state()
-    }
-
     /// Shifts the `Date` header by this many seconds.
     pub fn set_date_offset(&self, seconds: i64) {
         self.0.date_offset.store(seconds, Relaxed);

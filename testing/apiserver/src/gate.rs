@@ -50,10 +50,6 @@ impl Gate {
         lock(&self.now).1
     }
 
-    pub(crate) fn state(&self) -> State {
-        lock(&self.now).0
-    }
-
     /// Waits until the server neither hangs nor is partitioned. Returns None if the connection must
     /// end.
     pub(crate) fn pass(&self) -> Option<State> {

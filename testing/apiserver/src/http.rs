@@ -2,13 +2,13 @@
 //! truncated answers, garbage, false lengths.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, Read},
     time::SystemTime,
 };
 
 use serde_json::Value;
 
-use crate::{ca::random, status::Status};
+use crate::status::Status;
 
 const HEAD_LIMIT: usize = 64 * 1024;
 /// The real server's limit for a request body.
@@ -43,10 +43,6 @@ impl Incoming {
     pub(crate) fn wants_close(&self) -> bool {
         self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
-
-    fn has_chunks(&self) -> bool {
-        self.header("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"))
-    }
 }
 
 /// Reads requests from a stream; buffers bytes that belong to the next one.
@@ -57,7 +53,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// The next request; None if the client closed the connection before sending one.
-    pub(crate) fn next<S: Read + Write>(&mut self, stream: &mut S) -> io::Result<Option<Incoming>> {
+    pub(crate) fn next(&mut self, stream: &mut impl Read) -> io::Result<Option<Incoming>> {
         let (mut request, head) = loop {
             if let Some(parsed) = parse_head(&self.buffer)? {
                 break parsed;
@@ -70,14 +66,7 @@ impl Reader {
             }
         };
         self.buffer.drain(..head);
-        if request.header("expect").is_some() {
-            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-            stream.flush()?;
-        }
-        request.body = match request.has_chunks() {
-            true => self.chunks(stream)?,
-            false => self.sized(stream, &request)?,
-        };
+        request.body = self.sized(stream, &request)?;
         request.too_large = request.body.len() > BODY_LIMIT;
         Ok(Some(request))
     }
@@ -95,21 +84,6 @@ impl Reader {
         self.read_exact(stream, length)
     }
 
-    fn chunks(&mut self, stream: &mut impl Read) -> io::Result<Vec<u8>> {
-        let mut body = Vec::new();
-        loop {
-            let line = self.line(stream)?;
-            let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16).map_err(|_| malformed("bad chunk"))?;
-            if size == 0 {
-                while !self.line(stream)?.is_empty() {}
-                return Ok(body);
-            }
-            body.extend(self.read_exact(stream, size)?);
-            self.line(stream)?;
-        }
-    }
-
     fn read_exact(&mut self, stream: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
         if length > 16 * BODY_LIMIT {
             return Err(malformed("the body is too large"));
@@ -120,18 +94,6 @@ impl Reader {
             }
         }
         Ok(self.buffer.drain(..length).collect())
-    }
-
-    fn line(&mut self, stream: &mut impl Read) -> io::Result<String> {
-        loop {
-            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
-                let line: Vec<u8> = self.buffer.drain(..end + 2).take(end).collect();
-                return Ok(String::from_utf8_lossy(&line).into_owned());
-            }
-            if !self.fill(stream)? {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
     }
 }
 
@@ -192,24 +154,14 @@ impl Answer {
 
     /// Status line and headers. `length` becomes the Content-Length; None announces chunks.
     pub(crate) fn head(&self, date: SystemTime, length: Option<usize>) -> Vec<u8> {
-        let id = random::<16>().map(|byte| format!("{byte:02x}")).concat();
         let framing = match length {
             Some(length) => format!("Content-Length: {length}"),
             None => "Transfer-Encoding: chunked".into(),
         };
         let mut head = format!(
-            "HTTP/1.1 {} {}\r\nAudit-Id: {}-{}-{}-{}-{}\r\n\
-             Cache-Control: no-cache, private\r\nContent-Type: {}\r\n\
-             X-Kubernetes-Pf-Flowschema-Uid: 6f2ad9ba-3b7a-4a3e-9b47-6a2f1d1f4c52\r\n\
-             X-Kubernetes-Pf-Prioritylevel-Uid: 0d6cf8d5-6a0c-4cb8-8c1a-9a0f8e1b7d11\r\n\
-             Date: {}\r\n{framing}\r\n",
+            "HTTP/1.1 {} {}\r\nCache-Control: no-cache, private\r\nContent-Type: {}\r\nDate: {}\r\n{framing}\r\n",
             self.code,
             reason(self.code),
-            &id[..8],
-            &id[8..12],
-            &id[12..16],
-            &id[16..20],
-            &id[20..],
             self.content_type,
             httpdate::fmt_http_date(date),
         );

@@ -19,7 +19,6 @@ mod effects;
 mod faults;
 mod form;
 mod gate;
-mod handle;
 mod http;
 mod identity;
 mod kinds;

@@ -2,22 +2,45 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     controllers,
     delete::{self, DeleteOptions},
     kinds, managed_fields,
-    metadata::count_generation,
+    metadata::{count_generation, keep_metadata, stamp, text},
     resources::Resource,
     server::Server,
+    status::Status,
+    store::Outcome,
+    user::User,
 };
 
 impl Server {
     /// Creates or replaces an object, status included, without validation. `apiVersion` and `kind`
     /// must name a served resource; `metadata.resourceVersion` is ignored.
     pub fn put(&self, object: Value) -> Value {
-        self.handle().put(object).expect("the object is of a served kind and has a name")
+        self.try_put(object).expect("the object is of a served kind and has a name")
+    }
+
+    fn try_put(&self, mut object: Value) -> Result<Value, Status> {
+        let (version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
+        let resource = self.cluster.registry.of_kind(version, kind).ok_or_else(|| {
+            Status::bad_request(format!("no kind {kind:?} is registered for version {version:?}"))
+        })?;
+        let version = version.rsplit('/').next().unwrap_or_default().to_string();
+        kinds::to_stored(&resource, &mut object);
+        kinds::decode(&resource, &mut object)?;
+        let name = text(&object, "/metadata/name").to_string();
+        let namespace = text(&object, "/metadata/namespace");
+        if name.is_empty() || resource.namespaced && namespace.is_empty() {
+            return Err(Status::bad_request("metadata has no name or namespace"));
+        }
+        let key = self.cluster.key(&resource, namespace, &name);
+        let stored = self.cluster.transact(&key, |current| {
+            Ok::<_, Status>(Outcome::Put(with_server_metadata(&resource, current, object)))
+        })?;
+        Ok(kinds::present(&resource, &version, stored))
     }
 
     /// An object as stored; None also if its kind is not served. `api_version` is, for example,
@@ -78,22 +101,10 @@ impl Server {
 
     /// Creates a namespace unless it exists.
     pub fn create_namespace(&self, name: &str) {
-        self.handle().create_namespace(name);
-    }
-
-    /// Approves a CSR; false if it does not exist.
-    pub fn approve_csr(&self, name: &str) -> bool {
-        self.handle().decide(name, "Approved")
-    }
-
-    /// Denies a CSR; false if it does not exist.
-    pub fn deny_csr(&self, name: &str) -> bool {
-        self.handle().decide(name, "Denied")
-    }
-
-    /// The version of the last change.
-    pub fn resource_version(&self) -> String {
-        self.cluster.store.version().to_string()
+        if self.cluster.namespace(name).is_none() {
+            let metadata = json!({"name": name});
+            self.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
+        }
     }
 
     fn resource(&self, api_version: &str, plural: &str) -> Option<(Arc<Resource>, String)> {
@@ -101,4 +112,27 @@ impl Server {
         let found = self.cluster.registry.find(group, version, plural);
         found.map(|resource| (resource, version.into()))
     }
+}
+
+/// Returns the object with the metadata that the server sets; keeps a given status.
+fn with_server_metadata(resource: &Resource, current: Option<&Value>, mut object: Value) -> Value {
+    match current {
+        Some(current) => {
+            keep_metadata(current, &mut object);
+            count_generation(resource, current, &mut object);
+        }
+        None => {
+            let status = object.get("status").cloned();
+            let spec = object.get("spec").cloned();
+            kinds::prepare(resource, &mut object, &User::default());
+            if let (true, Some(spec)) = (resource.is("certificatesigningrequests"), spec) {
+                object["spec"] = spec;
+            }
+            if let Some(status) = status {
+                object["status"] = status;
+            }
+            stamp(resource, &mut object);
+        }
+    }
+    object
 }

@@ -1,5 +1,4 @@
-//! The resources that are never stored: access reviews, `SelfSubjectReview`, and token requests for
-//! service accounts.
+//! The resources that are never stored: access reviews, and token requests for service accounts.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,18 +20,9 @@ pub(crate) fn answer(
     cluster: &Cluster,
     target: &Target,
     request: &Incoming,
-    user: &User,
 ) -> Result<Option<Answer>, Status> {
     let answer = match (target.group.as_str(), target.resource.as_str()) {
-        ("authorization.k8s.io", "selfsubjectaccessreviews" | "subjectaccessreviews") => {
-            access(cluster, request, user)?
-        }
-        ("authentication.k8s.io", "selfsubjectreviews") => {
-            let mut review = body(request)?;
-            let info = json!({"username": user.name, "groups": user.groups});
-            review["status"] = json!({"userInfo": info});
-            review
-        }
+        ("authorization.k8s.io", "subjectaccessreviews") => access(cluster, request)?,
         ("", "serviceaccounts") if target.subresource == "token" => {
             token(cluster, target, request)?
         }
@@ -53,7 +43,7 @@ fn body(request: &Incoming) -> Result<Value, Status> {
 }
 
 /// Allows everything except what a fault rule forbids, or what no Role grants where Roles count.
-fn access(cluster: &Cluster, request: &Incoming, user: &User) -> Result<Value, Status> {
+fn access(cluster: &Cluster, request: &Incoming) -> Result<Value, Status> {
     let mut review = body(request)?;
     let asked =
         |field: &str| text(&review, &format!("/spec/resourceAttributes/{field}")).to_string();
@@ -66,24 +56,13 @@ fn access(cluster: &Cluster, request: &Incoming, user: &User) -> Result<Value, S
         name: asked("name"),
         ..Target::default()
     };
-    let subject = match text(&review, "/spec/user") {
-        "" => user.name.clone(),
-        other => other.to_string(),
-    };
-    // A SubjectAccessReview names the groups too.
     let groups = review["spec"]["groups"].as_array().into_iter().flatten();
     let groups = groups.filter_map(|group| group.as_str()).map(str::to_owned);
-    let subject = match subject == user.name {
-        true => user.clone(),
-        false => User::new(&subject, groups),
-    };
+    let subject = User::new(text(&review, "/spec/user"), groups);
     let access = Access { verb: &verb, target: &target, name: &target.name };
     let allowed = !cluster.faults.forbids(&verb, &target, &subject.name)
         && rbac::allows(cluster, &subject, &access);
     review["status"] = json!({"allowed": allowed});
-    if allowed {
-        review["status"]["reason"] = "allowed by this server".into();
-    }
     Ok(review)
 }
 

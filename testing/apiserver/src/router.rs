@@ -49,16 +49,13 @@ fn route(cluster: &Cluster, call: &Call, request: &Incoming) -> Result<Reply, St
     if request.too_large {
         return Err(Status::too_large());
     }
-    if !accepts_json(request) {
-        return Err(Status::not_acceptable());
-    }
     if !rbac::allows(cluster, &user, &Access::new(target)) {
         return Err(effects::forbidden(target, &user));
     }
     if target.resource.is_empty() {
-        return discovery::answer(&cluster.registry, &call.path, &user).map(Reply::Answer);
+        return Ok(Reply::Answer(discovery::answer(&cluster.registry, &call.path)));
     }
-    if let Some(answer) = reviews::answer(cluster, target, request, &user)? {
+    if let Some(answer) = reviews::answer(cluster, target, request)? {
         return Ok(Reply::Answer(answer));
     }
     let found = cluster.registry.find(&target.group, &target.version, &target.resource);
@@ -153,15 +150,4 @@ fn fits(resource: &Resource, target: &Target) -> bool {
         (false, false) => is_namespace,
         _ => true,
     }
-}
-
-fn accepts_json(request: &Incoming) -> bool {
-    let accepted: Vec<&str> =
-        request.headers("accept").flat_map(|value| value.split(',')).collect();
-    accepted.is_empty()
-        || accepted.iter().any(|media| {
-            let media = media.split(';').next().unwrap_or_default().trim();
-            matches!(media, "*/*" | "application/*" | "application/json")
-                || media.starts_with("text/")
-        })
 }

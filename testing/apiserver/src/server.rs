@@ -11,12 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::json;
+
 use crate::{
     ca::Ca,
     cluster::Cluster,
     controllers,
     faults::Faults,
-    handle::Handle,
     identity::Identities,
     listener::Listener,
     lock::lock,
@@ -33,8 +35,6 @@ use crate::{
 pub struct Options {
     /// Address to listen on.
     pub ip: IpAddr,
-    /// Port to listen on; 0 picks any free one.
-    pub port: u16,
     /// A CA to reuse, as if the server had moved; None creates a new one.
     pub ca: Option<Ca>,
     /// Options for signing approved CSRs.
@@ -47,7 +47,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             ip: Ipv4Addr::LOCALHOST.into(),
-            port: 0,
             ca: None,
             signer: SignerOptions::default(),
             bookmarks: Duration::from_secs(60),
@@ -83,18 +82,18 @@ impl Server {
         let controllers = thread::Builder::new()
             .name("controllers".into())
             .spawn(move || controllers::run(&worker, &events))?;
-        let listener = Listener::new(cluster.clone(), config, (options.ip, options.port).into())?;
+        let listener = Listener::new(cluster.clone(), config, (options.ip, 0).into())?;
         hook(&cluster.faults, &listener);
         let server = Self { cluster, listener, controllers: Some(controllers) };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-            server.handle().create_namespace(name);
+            server.create_namespace(name);
         }
         Ok(server)
     }
 
     /// Base URL, for example `https://127.0.0.1:6443`.
     pub fn url(&self) -> String {
-        self.handle().url()
+        format!("https://{}", self.address())
     }
 
     /// The address it listens on.
@@ -131,7 +130,19 @@ impl Server {
 
     /// A kubeconfig with inline credentials for `admin` in `system:masters`.
     pub fn kubeconfig(&self) -> String {
-        self.handle().kubeconfig()
+        let ten_years = Duration::from_secs(3650 * 24 * 3600);
+        let (certificate, key) = self.client_certificate("admin", &["system:masters"], ten_years);
+        let [authority, certificate, key] =
+            [&*self.ca().certificate_pem, &*certificate, &*key].map(|pem| STANDARD.encode(pem));
+        let cluster = json!({"server": self.url(), "certificate-authority-data": authority});
+        let user = json!({"client-certificate-data": certificate, "client-key-data": key});
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "dev",
+            "clusters": [{"name": "dev", "cluster": cluster}],
+            "contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "admin"}}],
+            "users": [{"name": "admin", "user": user}],
+        });
+        config.to_string()
     }
 
     /// The faults of this server.
@@ -216,11 +227,6 @@ impl Server {
     /// Registers another resource without a CustomResourceDefinition.
     pub fn register(&self, resource: Resource) {
         self.cluster.registry.add(resource);
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        let (cluster, address) = (self.cluster.clone(), self.listener.address());
-        Handle { cluster, address }
     }
 }
 

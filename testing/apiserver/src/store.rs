@@ -310,6 +310,3 @@ pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 fn uid(part: &Value) -> &str {
     part["uid"].as_str().unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,6 @@
 //! The target of a request: method, path and query, parsed as the API server's authorizer parses
 //! them, before the resource is looked up.
 
-use std::borrow::Cow;
-
 /// The parts of a resource request; for any other path, only the verb.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Target {
@@ -132,60 +130,8 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Path and query of a request line's target; an absolute URL (as sent to a proxy) loses its scheme
-/// and host.
+/// Path and query of a request line's target.
 pub(crate) fn split(raw: &str) -> (String, String) {
-    let local: Cow<'_, str> = match raw.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]).into(),
-        None => raw.into(),
-    };
-    let (path, query) = local.split_once('?').unwrap_or((&local, ""));
+    let (path, query) = raw.split_once('?').unwrap_or((raw, ""));
     (path.into(), query.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn target(method: &str, raw: &str) -> Target {
-        let (path, query) = split(raw);
-        Target::new(method, &path, &Query::new(&query))
-    }
-
-    #[test]
-    fn reads_namespaced_objects_and_subresources() {
-        let lease = target("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b");
-        assert_eq!((lease.verb, lease.group.as_str()), ("update", "coordination.k8s.io"));
-        assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("a", "b"));
-        let token = target("POST", "/api/v1/namespaces/a/serviceaccounts/b/token");
-        assert_eq!(
-            (token.resource.as_str(), token.subresource.as_str()),
-            ("serviceaccounts", "token")
-        );
-    }
-
-    #[test]
-    fn reads_namespaces_themselves() {
-        let own = target("GET", "/api/v1/namespaces/a");
-        assert_eq!(
-            (own.verb, own.resource.as_str(), own.name.as_str()),
-            ("get", "namespaces", "a")
-        );
-        let list = target("GET", "/api/v1/namespaces?watch=1");
-        assert_eq!((list.verb, list.resource.as_str()), ("watch", "namespaces"));
-    }
-
-    #[test]
-    fn other_paths_have_no_resource() {
-        for path in ["/", "/version", "/api", "/api/v1", "/apis/apps/v1", "/healthz"] {
-            assert_eq!(target("GET", path).resource, "", "{path}");
-        }
-    }
-
-    #[test]
-    fn decodes_the_query() {
-        let query = Query::new("labelSelector=a%3Db%2Cc&watch=true&x");
-        assert_eq!(query.get("labelSelector"), Some("a=b,c"));
-        assert!(query.flag("watch") && query.flag("x") && !query.flag("y"));
-    }
 }

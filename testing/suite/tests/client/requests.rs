@@ -132,6 +132,24 @@ fn answer_without_the_object_asked_for_is_refused() {
 }
 
 #[test]
+fn broken_answer_is_a_failure_of_that_request() {
+    let huge = Action::HugeHeaders { bytes: 4_000_000 };
+    for action in [Action::Truncate, Action::Garbage, huge] {
+        let (server, access) = server();
+        let client = client(access);
+        client.create(&lease("x"), &body("x")).unwrap();
+        server.faults().add(Rule::new(action.clone()));
+        let error = client.get(&lease("x")).unwrap_err();
+        assert!(
+            matches!(error, Error::Unreachable(_) | Error::BadPeer(_)),
+            "{action:?}: {error:?}"
+        );
+        server.faults().heal();
+        assert!(client.get(&lease("x")).is_ok(), "{action:?}");
+    }
+}
+
+#[test]
 fn name_is_found_in_every_namespace() {
     let (server, access) = server();
     let client = client(access);
