@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicI64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -61,8 +61,6 @@ struct Settings {
     gate: Gate,
     hook: Mutex<Option<Hook>>,
     date_offset: AtomicI64,
-    /// The version at which the watch cache is frozen; 0 if it is not.
-    cache: AtomicU64,
 }
 
 impl Faults {
@@ -112,21 +110,11 @@ impl Faults {
         self.0.date_offset.store(seconds, Relaxed);
     }
 
-    /// Returns to normal: no rules, no date shift, state up, live watch cache.
+    /// Returns to normal: no rules, no date shift, state up.
     pub fn heal(&self) {
         self.clear();
         self.set_date_offset(0);
-        self.freeze_cache(0);
         self.set_state(State::Up);
-    }
-
-    pub(crate) fn freeze_cache(&self, version: u64) {
-        self.0.cache.store(version, Relaxed);
-    }
-
-    /// The version at which the watch cache is frozen, if it is.
-    pub(crate) fn frozen_cache(&self) -> Option<u64> {
-        Some(self.0.cache.load(Relaxed)).filter(|version| *version > 0)
     }
 
     pub(crate) fn date_offset(&self) -> i64 {

@@ -44,10 +44,7 @@ pub(crate) fn list(
     let after = query.text("continue").map(Page::read).transpose()?;
     let exact = match &after {
         Some(page) => Some((page.version, Status::old_page())),
-        None => {
-            let lagging = cluster.faults.frozen_cache().filter(|_| version(query) == Ok(Some(0)));
-            exactly(query)?.or(lagging).map(|version| (version, Status::old_version()))
-        }
+        None => exactly(query)?.map(|version| (version, Status::old_version())),
     };
     let (storage, namespace) = (resource.storage(), &target.namespace);
     let snapshot = match exact {

@@ -195,12 +195,6 @@ impl Server {
         self.cluster.store.compact();
     }
 
-    /// Freezes lists at `resourceVersion=0` in their present state, as on a server whose watch
-    /// cache lags behind.
-    pub fn freeze_cache(&self) {
-        self.faults().freeze_cache(self.cluster.store.version());
-    }
-
     /// Takes a backup of all objects.
     pub fn backup(&self) -> Backup {
         self.cluster.store.backup()

@@ -1,7 +1,7 @@
 //! A proxy between a program and its servers.
 
 use std::{
-    io::{Read, Write, copy},
+    io::{self, Read, Write, copy},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
@@ -35,27 +35,38 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// The first line of each request.
+    /// The head of each request.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("lock").clone()
     }
 }
 
-fn tunnel(mut client: TcpStream, target: &str, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        client.read_exact(&mut byte)?;
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8_lossy(&head).into_owned();
-    asked.lock().expect("lock").push(head.lines().next().unwrap_or_default().to_owned());
+fn tunnel(mut client: TcpStream, target: &str, asked: &Mutex<Vec<String>>) -> io::Result<()> {
+    let head = read_head(&mut client)?;
+    asked.lock().expect("lock").push(head);
     let server = TcpStream::connect(target)?;
     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
     join(client, server)
 }
 
+/// The head of a request.
+///
+/// # Errors
+/// Where the client ends before that.
+pub fn read_head(client: &mut TcpStream) -> io::Result<String> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        client.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
 /// Hands on what either says, until the client ends it.
-fn join(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
+///
+/// # Errors
+/// Where a connection breaks.
+pub fn join(mut client: TcpStream, mut server: TcpStream) -> io::Result<()> {
     let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
     thread::spawn(move || {
         let _ = copy(&mut from, &mut to);

@@ -1,6 +1,6 @@
 //! hub-kubeconfig-dumper: the files of a Secret.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::process::Command;
 
 use kubeconfig::check_pair;
 use suite::{
@@ -33,11 +33,6 @@ impl Stage for dumper::Stage {
         let data = self.credentials();
         self.put_secret(&data);
         within(seconds, "the files follow", || set(&self.path()) == data);
-    }
-
-    fn volume(&self) -> Option<PathBuf> {
-        fs::create_dir_all(self.path()).expect("the directory");
-        Some(self.path())
     }
 
     /// The files are there, and belong together.

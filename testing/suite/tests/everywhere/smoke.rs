@@ -4,9 +4,9 @@ use crate::{
     answers::huge_answers,
     network::stalled_answers,
     process::sigterm_mid_answer,
-    stage::{AGENT, DUMPER, LEASE, SYNC},
+    stage::{AGENT, LEASE, SYNC},
     strike::survives,
-    trust::{impostors, rotated_token},
+    trust::rotated_token,
 };
 
 /// Of the servers of a program, its local cluster comes first.
@@ -20,11 +20,6 @@ fn huge_answers_of_a_hub_take_no_memory_of_remote_sync() {
 #[test]
 fn hub_that_stalls_does_not_stop_addon_lease_controller() {
     survives(LEASE.1("stall"), HUB, stalled_answers);
-}
-
-#[test]
-fn impostor_gets_no_credential_of_the_dumper() {
-    impostors(&*DUMPER.1("impostor"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One of the four programs in its steady state: its servers, and how a test sees that it works.
 
-use std::{path::PathBuf, process::Command, sync::Arc};
+use std::{process::Command, sync::Arc};
 
 use dev_apiserver::{Action, Faults, Rule};
 use suite::{
@@ -44,11 +44,6 @@ pub(crate) trait Stage: Send + Sync {
     /// Whether credentials of which only a half was replaced leave the whole ones in use.
     fn keeps_old_credentials(&self) -> bool {
         true
-    }
-
-    /// The directory that it writes to.
-    fn volume(&self) -> Option<PathBuf> {
-        None
     }
 
     /// The server of -kubeconfig.

@@ -1,70 +1,19 @@
-//! Trust and identity: certificates of impostors, and credentials in files that rotate.
+//! Credentials in files that rotate.
 
 use std::{
     cell::{OnceCell, RefCell},
     fs,
-    process::Command,
     time::Duration,
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use rcgen::{CertificateParams, date_time_ymd};
 use serde_json::json;
-use suite::{
-    eventually,
-    faults::code,
-    files::Mount,
-    pause,
-    rogue::{Authority, Rogue},
-    within,
-};
+use suite::{eventually, faults::code, files::Mount, pause};
 
 use crate::{
     config,
-    stage::{RECOVERY, Stage},
+    stage::Stage,
     strike::{each, ends, healthy_throughout},
 };
-
-/// Trusts these authorities.
-fn trust(command: &Command, bundle: &str) {
-    let bundle = BASE64_STANDARD.encode(bundle);
-    config::change(command, |config| {
-        config["clusters"][0]["cluster"]["certificate-authority-data"] = json!(bundle);
-    });
-}
-
-#[test]
-fn impostors_are_refused_and_sent_no_credential() {
-    each("impostor", impostors);
-}
-
-/// Beside an impostor's authority the own one is trusted, as while an authority rotates.
-pub(crate) fn impostors(stage: &dyn Stage) {
-    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-    let bundle = format!("{}{}", ours.pem, stage.own().cluster.ca);
-    let mut process = stage.start_as(&|command| trust(command, &bundle));
-    stage.settle(&process);
-    let expired = |params: &mut CertificateParams| {
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(2021, 1, 1);
-    };
-    let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(2090, 1, 1);
-    for (words, pair) in [
-        ("certificate expired", ours.sign(&["127.0.0.1"], expired)),
-        ("certificate not valid yet", ours.sign(&["127.0.0.1"], future)),
-        ("not valid for name \"127.0.0.1\"", ours.sign(&["10.0.0.1", "hub.example"], |_| {})),
-        ("UnknownIssuer", other.sign(&["127.0.0.1"], |_| {})),
-    ] {
-        let rogue = Rogue::start(&pair, b"HTTP/1.1 200 OK\r\n\r\n");
-        stage.own().relay.redirect(&rogue.address.to_string());
-        // Its pauses grow from one to the next.
-        within(RECOVERY, words, || process.count(words) > 0);
-        assert_eq!(rogue.requests(), 0, "{words}: no credential was sent");
-    }
-    stage.own().relay.redirect(&stage.own().cluster.address);
-    healthy_throughout(&process, || stage.lives(&process));
-    ends(&mut process);
-}
 
 /// The certificate is new, and its key is not there yet.
 #[test]

@@ -61,18 +61,6 @@ fn date_of_a_new_hub_does_not_judge_the_old_one() {
     assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
 }
 
-/// A certificate that its clocks call old is asked for once, and not as often as it can be.
-#[test]
-fn date_that_stays_wrong_makes_no_loop_of_requests() {
-    let subject = Agent::new("clock-loop");
-    let agent = subject.joined(&[]);
-    subject.hub().faults().set_date_offset(YEARS);
-    throughout(15_000, "it lives", || agent.ask("/healthz").0 == 200);
-    assert!(posted(&subject) <= 2, "{}", agent.log());
-    subject.hub().faults().set_date_offset(0);
-    subject.gives_signs(&agent);
-}
-
 /// A hub that restarts with the wrong authority refuses its whole fleet for some seconds.
 #[test]
 fn seconds_of_401_bring_no_fleet_back() {
@@ -86,22 +74,4 @@ fn seconds_of_401_bring_no_fleet_back() {
     faults.remove(rule);
     subject.gives_signs_within(90, &agent);
     assert_eq!(posted(&subject), 1, "{}", agent.log());
-}
-
-/// The Secret was read from a server whose cache is older than it: that is no reason to become another
-/// cluster.
-#[test]
-fn list_from_before_the_secret_makes_no_new_name() {
-    let subject = Agent::new("clock-stale");
-    let managed = subject.spoke.managed.server();
-    managed.freeze_cache();
-    let mut first = subject.joined(&[]);
-    let before = subject.spoke.credential().expect("the Secret");
-    first.kill();
-    let second = subject.start();
-    within(40, &format!("it is ready\n{}", second.log()), || second.ask("/readyz").0 == 200);
-    subject.gives_signs(&second);
-    let after = subject.spoke.credential().expect("the Secret");
-    assert_eq!(after["agent-name"], before["agent-name"], "{}", second.log());
-    assert_eq!(after["tls.crt"], before["tls.crt"], "{}", second.log());
 }

@@ -7,7 +7,6 @@
 mod agent;
 mod clocks;
 mod endpoint;
-mod kubeconfigs;
 mod lease;
 mod networks;
 mod process;

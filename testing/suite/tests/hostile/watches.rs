@@ -2,7 +2,7 @@
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
-use suite::{pause, sidecar::Sidecar, within};
+use suite::{pause, within};
 
 use crate::subjects::Lease;
 
@@ -17,17 +17,6 @@ fn bookmark(kind: &str, version: &str) -> Action {
 fn versions() -> [String; 6] {
     let long = "9".repeat(66_000);
     ["zzz".into(), String::new(), "-1".into(), "1.5".into(), "7&watch=false".into(), long]
-}
-
-/// Waits until the program asked `verb` of a kind so often more.
-#[track_caller]
-fn asks(server: &dev_apiserver::Server, verb: &str, resource: &str, sidecar: &Sidecar) {
-    let count = || {
-        let all = server.requests();
-        all.iter().filter(|it| it.verb == verb && it.resource == resource).count()
-    };
-    let before = count();
-    within(60, &format!("another {verb} of {resource}\n{}", sidecar.log()), || count() > before);
 }
 
 #[test]
@@ -51,31 +40,6 @@ fn odd_version_does_not_end_a_watch_for_good() {
         subject.put_pod(&json!({}));
         subject.renews(&sidecar);
     }
-}
-
-/// Hand-written Roles often grant get and list.
-#[test]
-fn missing_right_to_watch_is_reported_and_lists_stand_in() {
-    let subject = Lease::new("watch-right");
-    let managed = subject.scene.managed.server();
-    managed.faults().deny("watch", "pods", "");
-    managed.faults().deny("watch", "secrets", "");
-    // Not Ready when the sidecar starts, as ever.
-    subject.scene.delete_pod();
-    let sidecar = subject.start();
-    asks(managed, "list", "pods", &sidecar);
-    subject.put_pod(&json!({}));
-    within(90, &format!("the pod is seen\n{}", sidecar.log()), || subject.scene.lease());
-    subject.scene.put_secret(&subject.scene.new_credentials());
-    within(90, &format!("a rotation is seen\n{}", sidecar.log()), || {
-        sidecar.count("credentials rotated server=\"the hub\"") > 0
-    });
-    let ready = sidecar.ask("/readyz");
-    assert!(
-        ready.0 == 200 && ready.1.contains("watch pods") && ready.1.contains("403"),
-        "{ready:?}"
-    );
-    subject.renews(&sidecar);
 }
 
 /// Events whose words are as long as an answer may be.
