@@ -5,7 +5,6 @@ mod audit;
 mod election;
 mod endpoint;
 mod flags;
-mod in_cluster;
 mod lease;
 mod network;
 mod pod;

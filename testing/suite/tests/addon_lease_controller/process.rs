@@ -1,18 +1,14 @@
-//! The process: startup as shipped, the delay, signals, the log.
+//! The process: startup as shipped, and without an endpoint.
 
-use std::{
-    os::unix::fs::symlink,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{os::unix::fs::symlink, thread, time::Duration};
 
 use suite::{
-    eventually, pause,
+    pause,
     scene::{ADDON, POD, SECRET, Scene},
     sidecar::{Sidecar, bare, program},
 };
 
-use crate::support::{STALE, failures};
+use crate::support::STALE;
 
 /// `command` and `args` of upstream's `lease/manager/manager.yaml` and README, with its port: 8384 on all
 /// addresses, so this is the only scenario that uses it.
@@ -49,16 +45,6 @@ fn command_line_of_the_shipped_manifest_works_unchanged() {
     sidecar.wait_for(STALE);
     scene.ages(5500);
     assert_eq!(sidecar.terminate().0, Some(0));
-}
-
-#[test]
-fn startup_delay_passes_before_the_first_request() {
-    let scene = Scene::new("quiet");
-    let start = Instant::now();
-    let sidecar = scene.start(&["-startup-delay=2"]);
-    eventually("the Lease is there", || scene.lease().is_some());
-    assert!(start.elapsed() > Duration::from_secs(2));
-    assert_eq!(failures(&sidecar, "hub"), 0.0);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! 10 or 60 s, and uses a new credential without deleting a pod.
 
 use serde_json::json;
-use suite::{eventually, identity::Data, pause, relay::Way, scene::Scene};
+use suite::{eventually, identity::Data, relay::Way, scene::Scene};
 
-use crate::support::{DELETED, renews, secret};
+use crate::support::{DELETED, secret};
 
 #[test]
 fn unusable_secret_is_waited_out() {
@@ -71,34 +71,4 @@ fn terminating_secret_stops_renewals() {
     eventually("it is gone", || scene.managed.get(&secret(&scene)).is_none());
     scene.put_secret(&scene.new_credentials());
     scene.wait_for_renewals(1);
-}
-
-#[test]
-fn steady_state_touches_nothing_but_the_lease() {
-    let scene = Scene::new("steadystatetouchesno");
-    let (pod, sidecar) = (scene.pod_uid(), scene.start(&[]));
-    scene.wait_for_renewals(1);
-    let managed = scene.managed_relay.address.to_string();
-    let requests = |host: &str| -> Vec<String> {
-        let metrics = sidecar.ask("/metrics").1;
-        let lines = metrics.lines().filter(|line| line.starts_with("rest_client_requests_total"));
-        lines.filter(|line| line.contains(host)).map(str::to_owned).collect()
-    };
-    // Whatever it takes to begin: after that it is quiet there.
-    let mut before = requests(&managed);
-    eventually("both watches run", || {
-        pause(1000);
-        let now = requests(&managed);
-        std::mem::replace(&mut before, now.clone()) == now
-    });
-    renews(&sidecar, "hub", 3);
-    assert_eq!(requests(&managed), before);
-    let has = |lines: &[String], method: &str| lines.iter().any(|line| line.contains(method));
-    let hub = requests(&scene.hub_relay.address.to_string());
-    assert!(has(&before, "\"GET\"") && has(&hub, "\"PUT\""), "{before:?} {hub:?}");
-    for method in ["DELETE", "PATCH"] {
-        assert!(!has(&hub, method) && !has(&before, method), "{before:?} {hub:?}");
-    }
-    assert!(!has(&before, "PUT") && !has(&before, "POST"), "{before:?}");
-    assert_eq!(scene.pod_uid(), pod);
 }

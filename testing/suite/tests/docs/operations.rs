@@ -1,4 +1,4 @@
-//! What pages tell operators is what the programs do: exit codes, log keys, Events, metrics and examples of flags. The
+//! What pages tell operators is what the programs do: exit codes, Events, metrics and examples of flags. The
 //! tables of flags are held to `-help` by the programs' own tests.
 
 use std::{collections::BTreeSet, fs, path::Path};
@@ -15,36 +15,6 @@ use suite::{
 };
 
 use crate::rows;
-
-/// The keys of log lines, for filtering: each means the same in all programs.
-const KEYS: &[(&str, &str)] = &[
-    ("cluster", "name of the cluster, on the hub"),
-    ("remote", "name of the remote cluster, as metrics have it; `own` is the local cluster"),
-    ("kind", "resource and group of the object, as kubectl takes them"),
-    ("namespace", "namespace of the object"),
-    ("name", "name of the object"),
-    ("server", "API server, as errors name it; in remote-sync `cluster` and the remote's name"),
-    ("agent", "name of the agent, on the hub"),
-    ("leader", "replica that is the leader, as its Lease says"),
-    ("target", "namespace and name of the copy"),
-    ("action", "what is done, or would be"),
-    ("state", "state of a pair, as metrics have it"),
-    ("fields", "fields that would be written, without their values"),
-    ("reason", "what a state or a change comes from"),
-    ("error", "what went wrong"),
-    ("event", "reason of the Event that goes with the line"),
-    ("uid", "uid of a cluster's Namespace kube-system"),
-    ("count", "number of things of the kind that the message names"),
-    ("failures", "failed attempts in a row"),
-    ("retry_in", "seconds until the next attempt"),
-    ("took", "seconds that something took"),
-    ("period", "seconds between two renewals"),
-    ("skew", "seconds by which the server's clock is ahead"),
-    ("path", "file or directory"),
-    ("files", "number of files"),
-    ("version", "version of the program"),
-    ("flags", "flags that were given"),
-];
 
 /// The text of all sources under a directory, without their unit tests.
 fn sources(directory: &Path) -> String {
@@ -68,12 +38,6 @@ fn exit_codes_are_those_of_the_programs() {
     table += "\n";
     let page = page("docs/operations.md");
     assert_eq!(block(&page, "exit codes"), Some(&*table), "docs/operations.md");
-}
-
-#[test]
-fn log_keys_are_those_of_the_programs() {
-    let rows: String = KEYS.iter().map(|(key, what)| format!("| `{key}` | {what} |\n")).collect();
-    assert!(page("docs/operations.md").contains(&rows), "docs/operations.md should have\n{rows}");
 }
 
 /// Every reason on the page is in the sources of its program.
