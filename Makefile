@@ -128,7 +128,7 @@ chaos-real: dist controlplane ## The same on two real API servers, with what the
 soak: dist ## 100,000 renewals with 5 % random faults; SEED, RENEWALS
 	$(TOOL) soak
 
-bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 remotes
+bench: dist ## Measure remote-sync: lag, throughput, 10 to 300 remotes
 	$(TOOL) bench
 
 bench-real: dist controlplane ## Measure how long 1,000 waiting objects take on two real API servers, by -track
@@ -137,7 +137,7 @@ bench-real: dist controlplane ## Measure how long 1,000 waiting objects take on 
 footprint: dist controlplane ## Measure OCM's agents and ours beside each other on the real control plane
 	$(REAL) $(TOOL) bench footprint works
 
-budget: dist ## All of `limits`, and bytes, system calls and times
+budget: dist ## All of `limits`, and bytes, writes and times
 	$(TOOL) budget
 
 figures: export FIGURES := 1

@@ -1,10 +1,8 @@
-//! The cost of a program, measured from outside: file, memory, system calls, traffic, time to exit.
+//! The cost of a program, measured from outside: traffic, and the time to exit.
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -12,91 +10,6 @@ use std::{
 use dev_apiserver::Request;
 pub use suite::measure::median;
 use suite::{relay::Traffic, scene::Scene, sidecar::Sidecar};
-
-// --- the file ---
-
-/// What the program file is.
-#[derive(Debug)]
-pub struct Binary {
-    pub bytes: u64,
-    /// No interpreter and no library needed.
-    pub is_static: bool,
-    pub is_stripped: bool,
-}
-
-/// Looks at an ELF file of 64 bits, little-endian.
-pub fn binary(path: &Path) -> Binary {
-    let file = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let elf = Elf(&file);
-    assert!(file.starts_with(b"\x7fELF\x02\x01"), "{} is no 64-bit ELF file", path.display());
-    Binary {
-        bytes: file.len() as u64,
-        is_static: !elf.has_interpreter() && !elf.needs_libraries(),
-        is_stripped: !elf.has_symbols(),
-    }
-}
-
-/// The few fields of ELF that are needed here (man 5 elf).
-struct Elf<'a>(&'a [u8]);
-
-const PT_DYNAMIC: u64 = 2;
-const PT_INTERP: u64 = 3;
-const SHT_SYMTAB: u64 = 2;
-const DT_NEEDED: u64 = 1;
-
-impl Elf<'_> {
-    fn number(&self, at: u64, width: usize) -> u64 {
-        let at = usize::try_from(at).expect("an offset");
-        self.0[at..at + width].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-    }
-
-    /// Offsets of the entries of a table whose offset, entry size and count are at these places.
-    fn table(&self, offset: u64, size: u64, count: u64) -> impl Iterator<Item = u64> + use<> {
-        let (offset, size) = (self.number(offset, 8), self.number(size, 2));
-        (0..self.number(count, 2)).map(move |index| offset + index * size)
-    }
-
-    fn segments(&self) -> impl Iterator<Item = u64> + use<> {
-        self.table(0x20, 0x36, 0x38)
-    }
-
-    fn has_interpreter(&self) -> bool {
-        self.segments().any(|segment| self.number(segment, 4) == PT_INTERP)
-    }
-
-    /// A static-pie has a dynamic section too, for its own relocations.
-    fn needs_libraries(&self) -> bool {
-        let dynamic = self.segments().filter(|segment| self.number(*segment, 4) == PT_DYNAMIC);
-        dynamic
-            .map(|segment| (self.number(segment + 8, 8), self.number(segment + 32, 8)))
-            .any(|(at, size)| (at..at + size).step_by(16).any(|e| self.number(e, 8) == DT_NEEDED))
-    }
-
-    fn has_symbols(&self) -> bool {
-        self.table(0x28, 0x3a, 0x3c).any(|section| self.number(section + 4, 4) == SHT_SYMTAB)
-    }
-}
-
-// --- the process ---
-
-/// Resident memory in KiB: all of it, and what isn't backed by a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    pub resident: u64,
-    pub anonymous: u64,
-}
-
-pub fn memory(sidecar: &Sidecar) -> Memory {
-    Memory { resident: sidecar.memory("VmRSS"), anonymous: sidecar.memory("RssAnon") }
-}
-
-/// Anonymous memory of this process, in KiB: code that runs for the first time is 64 KiB more of resident memory, and
-/// no leak.
-pub fn own_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
-}
 
 /// Sends SIGTERM; the exit code, and the time until the process had ended, to a fraction of a
 /// millisecond.
@@ -114,38 +27,6 @@ pub fn terminate(sidecar: &mut Sidecar) -> (Option<i32>, Duration) {
     }
     let time = start.elapsed();
     (sidecar.wait().code(), time)
-}
-
-/// System calls of all its threads by name, over `during`; a sentence where they can't be counted.
-pub fn system_calls(pid: u32, during: impl FnOnce()) -> Result<Vec<(String, u64)>, String> {
-    let mut strace = Command::new("strace")
-        .args(["-f", "-c", "-p", &pid.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("strace: {e}"))?;
-    let mut lines = BufReader::new(strace.stderr.take().expect("its stderr")).lines();
-    let attached = lines.next().and_then(Result::ok).unwrap_or_default();
-    if !attached.contains("attached") {
-        let _ = strace.wait();
-        return Err(attached);
-    }
-    during();
-    let strace_pid = strace.id().to_string();
-    let _ = Command::new("kill").args(["-INT", &strace_pid]).status();
-    let table: Vec<String> = lines.map_while(Result::ok).collect();
-    let _ = strace.wait();
-    Ok(table.iter().filter_map(|line| counted(line)).collect())
-}
-
-/// `  0.00    0.000000           0        40           sendto`, with a count of errors before the name or
-/// not.
-fn counted(line: &str) -> Option<(String, u64)> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let name = (*words.last()?).to_owned();
-    let calls = words.get(3)?.parse().ok()?;
-    words[0].parse::<f64>().is_ok_and(|_| name != "total").then_some((name, calls))
 }
 
 // --- on the wire ---
@@ -243,16 +124,5 @@ mod tests {
     #[test]
     fn numbers_are_grouped_by_three() {
         assert_eq!([0, 999, 1000, 2_097_152].map(grouped), ["0", "999", "1,000", "2,097,152"]);
-    }
-
-    #[test]
-    fn lines_of_strace_with_and_without_errors() {
-        let line = " 12.00    0.000120           3        40        20 recvfrom";
-        assert_eq!(counted(line), Some(("recvfrom".to_owned(), 40)));
-        let line = "  0.00    0.000000           0         7           sendto";
-        assert_eq!(counted(line), Some(("sendto".to_owned(), 7)));
-        assert_eq!(counted("100.00    0.000120           3        47        20 total"), None);
-        assert_eq!(counted("% time     seconds  usecs/call     calls    errors syscall"), None);
-        assert_eq!(counted("------ ----------- ----------- --------- --------- ---------"), None);
     }
 }

@@ -55,7 +55,12 @@ fn spec(number: u64) -> Value {
 
 fn status(number: u64) -> Value {
     let conditions: Vec<_> = ["Ready", "Synced", "Healthy"]
-        .map(|kind| json!({"type": kind, "status": "True", "reason": "AsExpected", "message": "all is well", "lastTransitionTime": "2026-11-21T00:00:00Z"}))
+        .map(|kind| {
+            json!({
+                "type": kind, "status": "True", "reason": "AsExpected", "message": "all is well",
+                "lastTransitionTime": "2026-11-21T00:00:00Z",
+            })
+        })
         .into();
     json!({"ready": number, "conditions": conditions})
 }
@@ -115,12 +120,6 @@ impl Stage {
             let target = self.target_in(remote, &WIDGETS, &self.namespace, &nth(index));
             target.alter_here(|object| object["status"] = status(number));
         }
-    }
-
-    /// How large the source with this number is as JSON.
-    pub fn bytes(&self, remote: usize, index: usize) -> usize {
-        let source = self.source_in(remote, &WIDGETS, &self.namespace, &nth(index));
-        source.here().to_string().len()
     }
 
     /// Checks that these targets have that spec, and their sources that status.

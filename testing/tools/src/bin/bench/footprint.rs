@@ -1,7 +1,7 @@
 //! What an agent takes on each cluster, OCM's own beside ours: the same two real servers, the same tasks, one after
 //! the other joined to the same hub.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use serde_json::json;
 use suite::{
@@ -9,10 +9,11 @@ use suite::{
     pause,
     sidecar::program,
     spoke::{Spoke, go::go, klusterlet::operate},
+    sync::load::Room,
 };
 use tools::{
     figures,
-    measure::{self, Memory, grouped, machine},
+    measure::{grouped, machine},
 };
 
 use crate::table::{self, mib};
@@ -49,13 +50,13 @@ pub(crate) fn measure() -> bool {
     let operator = operate(&operated.managed);
     pause(SETTLING);
     assert!(work.alive(), "{}", work.log());
-    let own = |name: &str, sidecar| row(name, &program(name), measure::memory(sidecar));
+    let own = |name: &str, sidecar| row(name, &program(name), Room::of(sidecar));
     let rows = [
         head(),
-        row("OCM's registration agent", &go("registration"), measure::memory(&registration)),
-        row("OCM's work agent", &go("work"), measure::memory(&work)),
-        row("both in one (Singleton)", &go("registration-operator"), measure::memory(&singleton)),
-        row("OCM's klusterlet operator", &go("registration-operator"), measure::memory(operator)),
+        row("OCM's registration agent", &go("registration"), Room::of(&registration)),
+        row("OCM's work agent", &go("work"), Room::of(&work)),
+        row("both in one (Singleton)", &go("registration-operator"), Room::of(&singleton)),
+        row("OCM's klusterlet operator", &go("registration-operator"), Room::of(operator)),
         own("klusterlet-agent", &agent),
         own("csr-bootstrapper", &bootstrapper),
         own("hub-kubeconfig-dumper", &dumper),
@@ -71,11 +72,11 @@ fn head() -> Vec<String> {
     ["", "program, bytes", "memory (RSS)", "anonymous", &fleet].map(str::to_owned).into()
 }
 
-fn row(name: &str, file: &Path, memory: Memory) -> Vec<String> {
+fn row(name: &str, file: &Path, memory: Room) -> Vec<String> {
     let fleet = memory.resident * FLEET;
     vec![
         name.to_owned(),
-        grouped(measure::binary(file).bytes),
+        grouped(fs::metadata(file).expect("the program").len()),
         mib(memory.resident),
         mib(memory.anonymous),
         format!("{:.1} GiB", fleet as f64 / 1024.0 / 1024.0),

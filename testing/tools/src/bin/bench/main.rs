@@ -5,8 +5,6 @@ mod echo;
 mod fleet;
 mod footprint;
 mod lag;
-mod memory;
-mod remotes;
 mod table;
 mod throughput;
 mod works;
@@ -15,12 +13,10 @@ use std::{process::ExitCode, sync::Arc, time::Instant};
 
 use suite::{
     cluster::Cluster,
-    sidecar::program,
     sync::{Setting, Stage, WIDGETS},
 };
 use tools::{
     figures,
-    measure::{binary, grouped},
     term::{self, bold},
 };
 
@@ -29,11 +25,9 @@ type Table = (&'static str, fn() -> bool);
 
 /// What needs the real control plane is only measured by name.
 const ON_REAL_SERVERS: [&str; 3] = ["backlog", "footprint", "works"];
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 6] = [
     ("lag", lag::measure),
     ("throughput", throughput::measure),
-    ("memory", memory::measure),
-    ("remotes", remotes::measure),
     ("fleet", fleet::measure),
     ("backlog", backlog::measure),
     ("footprint", footprint::measure),
@@ -44,9 +38,7 @@ fn main() -> ExitCode {
     term::fail_in_a_sentence();
     let begun = Instant::now();
     println!("{}", bold("remote-sync: one kind, servers on the same machine"));
-    println!("{}", tools::measure::machine());
-    let file = binary(&program("remote-sync"));
-    println!("Binary: {} bytes.\n", grouped(file.bytes));
+    println!("{}\n", tools::measure::machine());
     // For some tables alone: cargo run --bin bench fleet lag.
     let named: Vec<String> = std::env::args().skip(1).collect();
     let mut passed = true;

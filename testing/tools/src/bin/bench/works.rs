@@ -14,6 +14,7 @@ use suite::{
     pause,
     sidecar::Sidecar,
     spoke::Spoke,
+    sync::load::Room,
     within,
 };
 use tools::{figures, measure};
@@ -78,7 +79,7 @@ fn row(scene: &Scene, is_own: bool) -> Vec<String> {
     stage.wait_until_applied();
     let (time, cpu) = (begun.elapsed(), agent.cpu_time());
     pause(SETTLING);
-    let memory = measure::memory(&agent);
+    let memory = Room::of(&agent);
     let edits: Vec<f64> = (0..EDITS).map(|edit| stage.edit(edit).as_secs_f64() * 1000.0).collect();
     drop(agent);
     stage.clear();

@@ -1,44 +1,23 @@
-//! addon-lease-controller: several sidecars beside one another, and its renewals in a loop.
+//! addon-lease-controller: several sidecars beside one another.
 
-use std::{
-    env,
-    path::Path,
-    process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
-    time::{Duration, Instant, SystemTime},
-};
+use std::{sync::Arc, time::Instant};
 
-use apiclient::{
-    client::{Client, Reload, Timeouts},
-    lease,
-    resource::LEASES,
-};
 use suite::{
     cluster::Cluster,
-    eventually, pause,
+    eventually,
     scene::Scene,
     sidecar::{Sidecar, free_port},
 };
-use tools::measure::{self, grouped, median};
+use tools::measure::{self, median};
 
 use crate::{
     RUNS,
     table::{Table, note},
 };
 
-/// Renewals that requests, bytes and system calls are counted over.
+/// Renewals that requests and bytes are counted over.
 const COUNTED: usize = 10;
 const THREADS: f64 = 7.0;
-/// Renewals in a row for the drift of memory, after so many to warm up.
-const MANY: u64 = 100_000;
-const WARM_UP: u64 = 1_000;
-
-// --- running sidecars ---
-
 /// Several sidecars in full mode: watches on Secret and pod, renewals on the hub by client certificate.
 pub(crate) struct Fleet {
     members: Vec<(Scene, Sidecar)>,
@@ -77,15 +56,7 @@ impl Fleet {
         assert_eq!(wire.connections, 0, "the connection to the hub is not kept");
     }
 
-    /// System calls, and the time of the start.
     pub(crate) fn at_work(&self, table: &mut Table) {
-        let (scene, sidecar) = &self.members[0];
-        measure::in_the_middle_of_a_period(scene);
-        let calls = measure::system_calls(sidecar.pid(), || {
-            scene.wait_for_renewals(COUNTED - 1);
-            measure::in_the_middle_of_a_period(scene);
-        });
-        system_calls(table, calls);
         table.at_most("start to first renewal", 150.0, median(self.starts.clone()), "ms");
         note("on loopback; 15 ms is the aim where the machine is idle");
     }
@@ -93,77 +64,4 @@ impl Fleet {
     pub(crate) fn end(self, table: &mut Table) {
         table.ends(self.members);
     }
-}
-
-fn system_calls(table: &mut Table, calls: Result<Vec<(String, u64)>, String>) {
-    let figure = "system calls, per renewal";
-    match calls {
-        Err(why) => table.not_measured(figure, "≤ 20", &why),
-        Ok(calls) => {
-            let each = |count: u64| count as f64 / COUNTED as f64;
-            table.at_most(figure, 20.0, each(calls.iter().map(|(_, count)| count).sum()), "");
-            let names = calls.iter().filter(|(_, count)| each(*count) >= 0.5);
-            let names = names.map(|(name, count)| format!("{:.1} {name}", each(*count)));
-            note(&names.collect::<Vec<_>>().join(", "));
-        }
-    }
-}
-
-// --- drift of memory ---
-
-impl Table {
-    /// The program itself can't do 100,000 renewals in less than a day, its renewal path can.
-    pub(crate) fn drift(&mut self, hub: &Cluster) {
-        let done = AtomicBool::new(false);
-        let output = thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Relaxed) {
-                    hub.server().clear_requests();
-                    pause(100);
-                }
-            });
-            let myself = env::current_exe().expect("the path of this program");
-            let output = Command::new(myself).arg("renew").arg(&hub.kubeconfig).output();
-            done.store(true, Relaxed);
-            output.expect("this program runs again")
-        });
-        let text = String::from_utf8_lossy(&output.stdout);
-        let numbers: Vec<f64> = text.split_whitespace().flat_map(str::parse).collect();
-        let [least, most, seconds] = numbers[..] else {
-            panic!("{text}{}", String::from_utf8_lossy(&output.stderr));
-        };
-        let figure = format!("drift of memory over {} renewals", grouped(MANY));
-        self.at_most(&figure, 64.0, most - least, "KiB");
-        let libc = if cfg!(target_env = "musl") { "musl, as in the program" } else { "not musl" };
-        note(&format!(
-            "the program's client and Lease code in a loop, {seconds:.0} s; libc: {libc}"
-        ));
-    }
-}
-
-/// What the program does in its steady state, without the waiting; prints the least and the largest
-/// memory in KiB and the seconds it took.
-pub(crate) fn renew_many(kubeconfig: &Path) {
-    let access = kubeconfig::from_file(kubeconfig).expect("the kubeconfig");
-    let client = Client::new(
-        "the hub",
-        access,
-        Reload::Never,
-        Timeouts::with_request(Duration::from_secs(10)),
-    );
-    let client = client.expect("a client");
-    let (target, period) = (LEASES.object("default", "drift"), Duration::from_secs(60));
-    let new = lease::renewed(&lease::new("default", "drift"), period, SystemTime::now(), true);
-    let mut known = client.write_typed(&target, &new).expect("the Lease is created");
-    let begin = Instant::now();
-    let (mut least, mut most) = (u64::MAX, 0);
-    for count in 1..=WARM_UP + MANY {
-        let renewed = lease::renewed(&known, period, SystemTime::now(), true);
-        known = client.write_typed(&target, &renewed).expect("the Lease is renewed");
-        if count >= WARM_UP && count.is_multiple_of(WARM_UP) {
-            let memory = measure::own_memory();
-            (least, most) = (least.min(memory), most.max(memory));
-        }
-    }
-    println!("{least} {most} {}", begin.elapsed().as_secs_f64());
 }

@@ -10,7 +10,7 @@ mod sync;
 mod table;
 mod work;
 
-use std::{env, path::Path, process::ExitCode};
+use std::env;
 
 use suite::cluster::Cluster;
 use tools::{
@@ -24,16 +24,12 @@ use table::Table;
 /// Programs of a kind that are measured one beside the other; the median counts.
 const RUNS: usize = 5;
 
-fn main() -> ExitCode {
+fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let quick = match words[..] {
         [] => false,
         ["quick"] => true,
-        ["renew", kubeconfig] => {
-            lease::renew_many(Path::new(kubeconfig));
-            return ExitCode::SUCCESS;
-        }
         _ => panic!("budget [quick]"),
     };
     term::fail_in_a_sentence();
@@ -47,9 +43,6 @@ fn main() -> ExitCode {
         fleet.at_work(&mut table);
     }
     fleet.end(&mut table);
-    if !quick {
-        table.drift(&hub);
-    }
     table.program("csr-bootstrapper", 2_600_000.0);
     let members = table.bootstrapper(&managed);
     if quick {
@@ -69,5 +62,4 @@ fn main() -> ExitCode {
         table.copies(&hub, &managed);
     }
     table.end(quick);
-    ExitCode::SUCCESS
 }

@@ -1,9 +1,13 @@
 //! What it cost, and how to go on.
 
-use suite::sidecar::{Sidecar, program};
+use std::fs;
+
+use suite::{
+    sidecar::{Sidecar, program},
+    sync::load::Room,
+};
 use tools::{
     demo,
-    measure::{self, Memory},
     term::{bold, spoken},
 };
 
@@ -17,11 +21,10 @@ pub fn stopped(sidecar: &mut Sidecar) -> String {
 }
 
 pub fn table(seen: &Seen) {
-    let file = measure::binary(&program("remote-sync"));
-    assert!(file.is_static, "remote-sync is not static: make dist");
+    let bytes = fs::metadata(program("remote-sync")).expect("the program").len();
     println!("\n{}", bold("Measured just now"));
-    row("size of the program", &format!("{:.2} MB", file.bytes as f64 / 1e6));
-    let memory = |memory: Option<Memory>| {
+    row("size of the program", &format!("{:.2} MB", bytes as f64 / 1e6));
+    let memory = |memory: Option<Room>| {
         format!("{:.2} MiB", memory.map_or(0, |it| it.resident) as f64 / 1024.0)
     };
     row("resident memory, one widget", &memory(seen.memory[0]));

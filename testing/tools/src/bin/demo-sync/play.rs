@@ -2,9 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use suite::{eventually, pause, relay::Way, sidecar::Sidecar, sync::HASH};
+use suite::{
+    eventually, pause,
+    relay::Way,
+    sidecar::Sidecar,
+    sync::{HASH, load::Room},
+};
 use tools::{
-    measure::{self, Memory},
+    measure,
     term::{Timeline, after, spoken},
 };
 
@@ -28,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(3);
 /// Figures for the table.
 pub struct Seen {
     /// With one pair, and with all.
-    pub memory: [Option<Memory>; 2],
+    pub memory: [Option<Room>; 2],
     /// Requests in the idle time, but for probes.
     pub idle: usize,
     /// Writes of a start with everything in sync.
@@ -61,10 +66,10 @@ impl<'a> Play<'a> {
         timeline.step("Here: its status changes", || self.status_changed(1));
         timeline.step("Here: a Secret is made for it", || self.secret());
         timeline.step("On the hub: its spec changes", || self.spec_changed());
-        self.seen.memory[0] = Some(measure::memory(&self.sidecar));
+        self.seen.memory[0] = Some(Room::of(&self.sidecar));
         let more = format!("On the hub: {} more widgets", measure::grouped(MORE as u64));
         timeline.step(&more, || self.filled());
-        self.seen.memory[1] = Some(measure::memory(&self.sidecar));
+        self.seen.memory[1] = Some(Room::of(&self.sidecar));
         timeline.step("Nothing happens for 3 s", || self.idle());
         timeline.step("kill -9, and started again", || self.restarted());
     }
