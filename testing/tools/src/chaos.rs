@@ -48,8 +48,6 @@ pub struct Run {
     pub seed: u64,
     pub operations: usize,
     pub config: Config,
-    /// These pairs only, by their numbers; all if there are none.
-    pub pairs: BTreeSet<usize>,
 }
 
 /// What a run that went well did.
@@ -63,12 +61,8 @@ pub struct Summary {
     pub rests: usize,
 }
 
-/// What went wrong, and with which pairs.
-#[derive(Debug)]
-pub struct Failure {
-    pub report: String,
-    pub pairs: BTreeSet<usize>,
-}
+/// The report of what went wrong.
+type Failure = String;
 
 impl Run {
     /// Runs it to its end or to the first rest that is not as the model has it; `progress` is told at each.
@@ -100,26 +94,6 @@ impl Run {
             }
         }
         Ok(summary)
-    }
-
-    /// Runs it; after a failure again with what touched the pairs that differ, and nothing else on others.
-    pub fn run_and_shrink(&self, progress: impl FnMut(&Summary)) -> Result<Summary, String> {
-        let failure = match self.run(progress) {
-            Ok(summary) => return Ok(summary),
-            Err(failure) => failure,
-        };
-        let mut report = failure.report;
-        if !self.pairs.is_empty() || failure.pairs.is_empty() {
-            return Err(report);
-        }
-        let less = Self { pairs: failure.pairs, ..self.clone() };
-        let numbers: Vec<_> = less.pairs.iter().map(usize::to_string).collect();
-        let _ = write!(report, "\nagain with PAIRS={} alone: ", numbers.join(","));
-        report += &match less.run(|_| {}) {
-            Ok(_) => "all is well".to_owned(),
-            Err(failure) => format!("it fails too\n{}", failure.report),
-        };
-        Err(report)
     }
 
     /// All sources of a remote are there, and lost: more than may go at once.
@@ -195,30 +169,23 @@ impl Run {
     /// The pairs of the remote whose turn it is.
     fn of_a_remote(&self, scene: &Scene, rests: usize) -> Vec<usize> {
         let remote = turn(scene, rests);
-        let of_it = |pair: &usize| scene.pairs[*pair].remote == remote && self.touches(*pair);
+        let of_it = |pair: &usize| scene.pairs[*pair].remote == remote;
         (0..scene.pairs.len()).filter(of_it).collect()
-    }
-
-    fn touches(&self, pair: usize) -> bool {
-        self.pairs.is_empty() || self.pairs.contains(&pair)
     }
 
     /// Does one operation; whether it could be done.
     fn step(&self, scene: &mut Scene, number: usize, planned: &Planned) -> bool {
         let Planned { operation, pair, rest } = *planned;
         scene.mend(number);
-        scene.pairs.iter_mut().for_each(Pair::look_at_paused);
         let pair = pair as usize % scene.pairs.len();
         let done = if !operation.is_of_pair() {
             scene.disturb(number, operation);
             true
-        } else if self.touches(pair) {
+        } else {
             let outcome = perform::perform(scene, pair, operation);
             let line = format!("#{number} {operation:?}: {outcome}");
             scene.pairs[pair].history.push(line);
             outcome == "done"
-        } else {
-            false
         };
         pause(rest);
         done
@@ -236,14 +203,9 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     scene.mend(usize::MAX);
     scene.forget_refusals();
     pause(QUIET * 2);
-    people::touch_paused(scene);
-    pause(QUIET);
-    scene.pairs.iter_mut().for_each(Pair::look_at_paused);
     let end = Instant::now() + if real() { REST_ON_REAL } else { REST };
     let mut writes = 0;
     loop {
-        // What is paused may go with its namespace only now.
-        scene.pairs.iter_mut().for_each(Pair::look_at_paused);
         people::let_go(scene);
         if people::bring_kinds_back(scene) {
             scene.forget_refusals();
@@ -284,7 +246,7 @@ fn failure(scene: &Scene, number: usize, found: &[Difference]) -> Failure {
     for line in &lines[lines.len().saturating_sub(60)..] {
         let _ = writeln!(report, "  | {line}");
     }
-    Failure { report, pairs }
+    report
 }
 
 /// What was done to a pair, what it looks like now, and what the program says of it; of all the last.

@@ -1,7 +1,6 @@
-//! `make chaos`: random operations on both sides of remote-sync's copies, its servers and itself, against
-//! a model. `SEED` and `OPERATIONS` repeat a run, `CONFIG=push,large` has these
-//! features and not those of the seed, `PAIRS=3,5` leaves all other pairs alone, `SECONDS` goes on with the
-//! next seeds for so long.
+//! `make chaos`: random operations on both sides of remote-sync's copies, its servers and itself, against a model.
+//! `SEED` and `OPERATIONS` repeat a run, `CONFIG=push,large` has these features and not those of the seed, `SECONDS`
+//! continues with the next seeds for so long.
 
 use std::{
     process::exit,
@@ -34,9 +33,6 @@ fn main() {
 
 fn run(seed: u64) {
     let operations = setting("OPERATIONS").unwrap_or(10_000);
-    let pairs: String = setting("PAIRS").unwrap_or_default();
-    let pairs = pairs.split(',').filter(|pair| !pair.is_empty());
-    let pairs = pairs.map(|pair| pair.parse().expect("PAIRS=number,number")).collect();
     let config = setting::<String>("CONFIG").map_or_else(|| draw(seed), |text| named(&text));
     let features = Some(config::words(&config)).filter(|words| !words.is_empty());
     let features = features.unwrap_or_else(|| "none".to_owned());
@@ -48,7 +44,7 @@ fn run(seed: u64) {
             println!("{:4} s  {}", start.elapsed().as_secs(), words(summary));
         }
     };
-    match (Run { seed, operations, config, pairs }).run_and_shrink(tell) {
+    match (Run { seed, operations, config }).run(tell) {
         Ok(summary) => {
             let seconds = start.elapsed().as_secs();
             println!("{} {} in {seconds} s\n", green("all as the model has it:"), words(&summary));

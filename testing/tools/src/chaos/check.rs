@@ -11,7 +11,7 @@ use super::{
     scene::{SECRET, Scene, namespace_of},
     start::marked,
 };
-use suite::sync::{HASH, LOCAL_GENERATION, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
+use suite::sync::{FINALIZER, HASH, LOCAL_GENERATION, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
 
 /// A pair by its number, if it is about one, and what is wrong.
 pub type Difference = (Option<usize>, String);
@@ -84,7 +84,7 @@ impl Found {
         }
         let bare = scene.has(Feature::Track);
         let recorded = |it| if bare { None } else { it };
-        let finalizer = recorded(Some(scene.finalizer(kind).to_owned()));
+        let finalizer = recorded(Some(FINALIZER.to_owned()));
         self.same("the source's finalizers", finalizers(source), Vec::from_iter(finalizer));
         let published = |key: &str| annotation(source, key);
         let (from, to) = (recorded(generation(source)), recorded(generation(target)));

@@ -19,22 +19,19 @@ pub enum Feature {
     Clones,
     /// Uploaded Secrets are lost, and looked at again and again.
     Secrets,
-    /// Two instances have some of the kinds each.
-    Instances,
     /// Targets that were there before are taken only if they are equal.
     Equal,
     /// The sources are given nothing.
     Track,
 }
 
-const ALL: [(Feature, &str); 9] = [
+const ALL: [(Feature, &str); 8] = [
     (Feature::Push, "push"),
     (Feature::Large, "large"),
     (Feature::Schemas, "schemas"),
     (Feature::Kinds, "kinds"),
     (Feature::Clones, "clones"),
     (Feature::Secrets, "secrets"),
-    (Feature::Instances, "instances"),
     (Feature::Equal, "equal"),
     (Feature::Track, "track"),
 ];

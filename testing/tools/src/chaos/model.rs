@@ -8,7 +8,6 @@ use std::{
 
 use serde_json::Value;
 
-use super::operations::End;
 use suite::sync::Place;
 
 /// What was decided on the newest news may still be on its way for so long.
@@ -43,22 +42,8 @@ pub struct Pair {
     rests: Vec<Instant>,
     /// The times in which the source's kind or namespace was going.
     pub kept: Vec<(Instant, Option<Instant>)>,
-    /// All times in which one of the two was paused.
-    pauses: Vec<Pause>,
     /// The operations, with what came of them.
     pub history: Vec<String>,
-}
-
-/// A time in which nothing may be done.
-struct Pause {
-    end: End,
-    uid: String,
-    since: Instant,
-    /// None while it lasts.
-    until: Option<Instant>,
-    /// When the paused object was last seen, and whether it is gone.
-    seen: Instant,
-    gone: bool,
 }
 
 /// A source as its owners wrote it.
@@ -105,7 +90,6 @@ impl Pair {
             rests: Vec::new(),
             copies: HashMap::new(),
             kept: Vec::new(),
-            pauses: Vec::new(),
             history: Vec::new(),
         }
     }
@@ -151,55 +135,6 @@ impl Pair {
     pub fn copy(&mut self, object: &Value) -> &mut Copy {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         self.copies.entry(uid).or_default()
-    }
-
-    pub fn pause(&mut self, end: End, uid: &str) {
-        let lasts = |pause: &Pause| pause.end == end && pause.uid == uid && pause.until.is_none();
-        if !self.pauses.iter().any(lasts) {
-            let (uid, since) = (uid.to_owned(), Instant::now());
-            self.pauses.push(Pause { end, uid, since, until: None, seen: since, gone: false });
-        }
-    }
-
-    /// The pause ends, at `at`.
-    pub fn go_on(&mut self, end: End, at: Instant) {
-        let lasting = |pause: &&mut Pause| pause.end == end && pause.until.is_none();
-        self.pauses.iter_mut().filter(lasting).for_each(|pause| pause.until = Some(at));
-    }
-
-    /// Looks whether what is paused is still there.
-    pub fn look_at_paused(&mut self) {
-        let (source, target) = (&self.source, &self.target);
-        for pause in self.pauses.iter_mut().filter(|pause| pause.is_on()) {
-            let now = Instant::now();
-            let found = (if pause.end == End::Source { source } else { target }).stored();
-            match found.is_some_and(|found| found["metadata"]["uid"] == pause.uid.as_str()) {
-                true => pause.seen = now,
-                false => pause.gone = true,
-            }
-        }
-    }
-
-    pub fn is_paused(&self) -> bool {
-        self.pauses.iter().any(Pause::is_on)
-    }
-
-    /// Whether the target with this uid was paused then.
-    pub fn was_paused(&self, uid: &str, at: Instant) -> bool {
-        self.pauses.iter().any(|pause| {
-            let is_it = pause.end == End::Target && pause.uid == uid;
-            is_it && pause.since < at && pause.until.is_none_or(|until| at < until)
-        })
-    }
-
-    /// Whether a write of one of the two, or of what goes with them, came to a paused pair. None can
-    /// be done that does not know of the pause of what it writes; the pause of the other one may be on a connection
-    /// that is silent.
-    pub fn was_stopped(&self, written: Option<End>, at: Instant) -> bool {
-        self.pauses.iter().any(|pause| {
-            let guarded = written == Some(pause.end);
-            pause.lasts(at, if guarded { Duration::ZERO } else { UNAWARE })
-        })
     }
 
     /// When the source vanished that the target had at `at`, if the program must have seen it before and
@@ -250,17 +185,5 @@ impl Pair {
     pub fn is_kept(&self, copy: &Copy, at: Instant) -> bool {
         let since = |made| self.turns.iter().any(|turn| made <= *turn && *turn <= at);
         copy.made.is_some_and(|made| made < at && !since(made)) && !copy.deleted
-    }
-}
-
-impl Pause {
-    fn is_on(&self) -> bool {
-        self.until.is_none() && !self.gone
-    }
-
-    /// Whether it was on at `at`, and had been for `long`.
-    fn lasts(&self, at: Instant, long: Duration) -> bool {
-        let until = if self.gone { Some(self.seen) } else { self.until };
-        self.since + long < at && until.is_none_or(|until| at < until)
     }
 }

@@ -1,7 +1,5 @@
-//! What happens to a pair, to the servers and to the program: drawn from the seed before anything is done,
-//! so that a run can be repeated, and repeated with some of it left out.
-
-use std::fmt;
+//! What happens to a pair, to the servers and to the program: drawn from the seed before anything is done, so that a run
+//! can be repeated.
 
 use crate::dice::Dice;
 
@@ -73,7 +71,6 @@ pub enum Operation {
         anew: bool,
     },
     // --- by anybody ---
-    Pause(End, bool),
     /// A finalizer of somebody else's.
     Hold(End, bool),
     DeleteNamespace(End),
@@ -161,7 +158,7 @@ impl Operation {
             465..495 => Self::MakeSecret,
             495..515 => Self::ForeignStatus(number),
             515..530 => Self::MakeTarget(number),
-            530..640 => Self::Status(number),
+            530..640 | 835..885 => Self::Status(number),
             640..670 => Self::OwnLabel(note),
             670..700 => Self::OwnAnnotation(note),
             700..716 => Self::ForeignContent(number),
@@ -169,7 +166,6 @@ impl Operation {
             730..745 => Self::ForeignLabel(number),
             745..765 => Self::DeleteTarget,
             765..835 => Self::Secret { value: number, anew: on },
-            835..885 => Self::Pause(end, on),
             885..920 => Self::Hold(end, on),
             920..925 => Self::Clock { server, ahead: on, length },
             925..931 => Self::DeleteNamespace(end),
@@ -213,10 +209,4 @@ pub fn plan(seed: u64, count: usize) -> Vec<Planned> {
             Planned { operation, pair, rest }
         })
         .collect()
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
-    }
 }

@@ -6,33 +6,19 @@ use serde_json::json;
 
 use super::{
     model::Pair,
-    operations::{End, Operation},
-    perform::{hold, make_secret, perform, set_pause, strip},
+    operations::Operation,
+    perform::{hold, make_secret, perform, strip},
     scene::{MOST, Scene, namespace_of},
     start::marked,
 };
 use suite::sync::{Place, SOURCE, WIDGETS, definitions, install, namespaces};
 
-/// Changes both objects of what is paused: nothing comes of it.
-pub fn touch_paused(scene: &mut Scene) {
-    for index in 0..scene.pairs.len() {
-        if scene.pairs[index].is_paused() {
-            perform(scene, index, Operation::Edit(1));
-            perform(scene, index, Operation::Status(1));
-            scene.pairs[index].history.push("touched while it was paused".to_owned());
-        }
-    }
-}
-
-/// Takes away what holds things up for people's sake: pauses and finalizers, and too many orphans.
+/// Takes away what holds things up for people's sake: finalizers, and too many orphans.
 pub fn let_go(scene: &mut Scene) {
     force_many(scene);
     put_back(scene);
     delete_unproven(scene);
     for index in 0..scene.pairs.len() {
-        for end in [End::Source, End::Target] {
-            set_pause(scene, index, end, false);
-        }
         hold(&scene.pairs[index].source, false);
         hold(&scene.pairs[index].target, false);
         make_secret(&scene.pairs[index]);

@@ -18,7 +18,7 @@ use super::{
 };
 use suite::{
     real,
-    sync::{PAUSED, Place, WIDGETS, definitions, secrets},
+    sync::{Place, WIDGETS, definitions, secrets},
 };
 
 /// A finalizer of somebody else's.
@@ -28,7 +28,6 @@ const HOLD: &str = "example.com/hold";
 pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'static str {
     let (source, target) = (scene.pairs[index].source.clone(), scene.pairs[index].target.clone());
     let done = match operation {
-        Operation::Pause(end, on) => set_pause(scene, index, end, on),
         Operation::Hold(End::Source, on) => hold(&source, on),
         Operation::Hold(End::Target, on) => hold(&target, on),
         Operation::DeleteNamespace(end) => delete_namespace(scene, index, end),
@@ -319,22 +318,6 @@ fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Opti
 }
 
 // --- both ---
-
-pub fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Value> {
-    let pair = &mut scene.pairs[index];
-    let at = Instant::now();
-    let place = if end == End::Source { &pair.source } else { &pair.target };
-    if !on && place.stored()?["metadata"]["annotations"].get(PAUSED).is_none() {
-        return None;
-    }
-    let patch = json!({"metadata": {"annotations": {PAUSED: on.then_some("true")}}});
-    let paused = merge(place, &patch)?;
-    match on {
-        true => pair.pause(end, &text(&paused["metadata"]["uid"])),
-        false => pair.go_on(end, at),
-    }
-    Some(paused)
-}
 
 /// Adds somebody's finalizer, or takes it away.
 pub fn hold(place: &Place, on: bool) -> Option<Value> {

@@ -1,14 +1,13 @@
 //! The check, by the servers' requests, that the program wrote and deleted nothing that it must not.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
 use dev_apiserver::Server;
 
 use super::{
     check::Difference,
     model::{Pair, UNDER_WAY},
-    operations::End,
-    scene::{GRACE, MOST, SECRET, Scene},
+    scene::{GRACE, MOST, Scene},
 };
 use suite::sync::{LoggedWrite, Place, Side};
 
@@ -21,9 +20,6 @@ pub fn look_at(scene: &mut Scene) -> usize {
         let is_target = scene.is_of_targets(index);
         for write in news(scene, side) {
             writes += 1;
-            if matches!(write.code, 200..300) {
-                broken.extend(paused_write(scene, &write, side, is_target));
-            }
             if write.verb.starts_with("delete") {
                 broken.extend(wrong_deletion(scene, &write, is_target));
                 deletions.extend((is_target && write.code == 200).then_some(write));
@@ -74,8 +70,6 @@ fn wrong_deletion(scene: &Scene, write: &LoggedWrite, is_target: bool) -> Option
         "which is no copy"
     } else if pair.was_kept(*at) {
         "whose source goes with its kind or namespace"
-    } else if *code == 200 && pair.was_paused(uid, *at) {
-        "which is paused"
     } else {
         return None;
     };
@@ -134,42 +128,4 @@ fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
         (None, format!("it deleted more than {most} targets of {} at once", name(*remote)))
     })
     .collect()
-}
-
-/// A write that was done although people had stopped all work on the pair.
-fn paused_write(
-    scene: &Scene,
-    write: &LoggedWrite,
-    side: &Side,
-    is_target: bool,
-) -> Option<Difference> {
-    scene.pairs.iter().enumerate().find_map(|(index, pair)| {
-        let (end, place) = match is_target {
-            true => (End::Target, &pair.target),
-            false => (End::Source, &pair.source),
-        };
-        let written = match Arc::ptr_eq(&place.cluster, &side.cluster) {
-            true if is_of(write, place) => Some(end),
-            true if is_beside(scene, write, pair, is_target) => None,
-            _ => return None,
-        };
-        let LoggedWrite { verb, resource, subresource, namespace, name, .. } = write;
-        pair.was_stopped(written, write.at).then(|| {
-            let what = format!("{verb} {resource} {subresource} {namespace}/{name}");
-            (Some(index), format!("{what}, which is paused"))
-        })
-    })
-}
-
-/// Whether a write is about the namespace or the Secret of a pair that is alone there.
-fn is_beside(scene: &Scene, write: &LoggedWrite, pair: &Pair, at_target: bool) -> bool {
-    let Some(target) = pair.target.namespace.as_deref() else { return false };
-    let here = if at_target { Some(target) } else { pair.source.namespace.as_deref() };
-    let secret = if at_target { SECRET } else { &pair.secret };
-    let namespace = match write.resource.as_str() {
-        "namespaces" => &write.name,
-        "secrets" if write.name == secret => &write.namespace,
-        _ => return false,
-    };
-    scene.pairs_in(target).count() == 1 && here == Some(&**namespace)
 }

@@ -20,13 +20,11 @@ use suite::{
     cluster::Cluster,
     pause, real,
     sidecar::Sidecar,
-    sync::{FINALIZER, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS, namespaces},
+    sync::{Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS, namespaces},
 };
 
 /// The Secret that goes up from each namespace.
 pub const SECRET: &str = "token";
-/// The finalizer of the second instance.
-pub const SECOND: &str = "cloud.teleport.dev/second";
 
 /// The -orphan-grace of these.
 pub const GRACE: Duration = Duration::from_millis(300);
@@ -52,14 +50,10 @@ pub struct Scene {
     pub looked: Instant,
     /// The number of the operation that ends the second remote's time as a clone, and its own uid.
     clone: Option<(usize, String)>,
-    /// Whether the servers of targets drop a field, by side.
-    pub drops: Vec<bool>,
     /// The side that came from a backup, and when its watches were ended last.
     pub restored: Option<(usize, Instant)>,
     pub kills: usize,
-    /// When the program began each time; it remembers nothing of before.
-    pub starts: Vec<Instant>,
-    sidecars: Vec<Sidecar>,
+    sidecar: Sidecar,
     /// Of those that were killed.
     logs: Vec<String>,
     /// By server: the number of the operation that ends what is wrong with it, and the token that is to come.
@@ -80,7 +74,7 @@ impl Scene {
             ..Setting::safe(&kinds()).secrets(&[SECRET])
         };
         let names: &[&str] = if real() { &["hub"] } else { &["hub", "east"] };
-        let mut stage = match real() {
+        let stage = match real() {
             true => Stage::pull("chaos", setting),
             false => {
                 let remotes = names.iter().map(|name| (*name, Cluster::embedded(name))).collect();
@@ -89,7 +83,7 @@ impl Scene {
         };
         let pairs = (0..names.len()).flat_map(|remote| pairs(&stage, remote)).collect();
         let servers = names.len() + 1;
-        let sidecars = start(&mut stage, config);
+        let sidecar = start(&stage, config);
         Self {
             stage,
             config: config.clone(),
@@ -101,11 +95,9 @@ impl Scene {
             refuses: false,
             looked: Instant::now(),
             clone: None,
-            drops: vec![false; servers],
             restored: None,
             kills: 0,
-            starts: Vec::new(),
-            sidecars,
+            sidecar,
             logs: Vec::new(),
             mends: vec![None; servers],
             rotations: vec![None; servers],
@@ -126,12 +118,6 @@ impl Scene {
         (side == self.stage.remotes.len()) != self.stage.setting.push
     }
 
-    /// The finalizer of the instance that has this kind.
-    pub fn finalizer(&self, kind: &Kind) -> &'static str {
-        let is_second = kind.flag() == SETTINGS.flag();
-        if self.has(Feature::Instances) && is_second { SECOND } else { FINALIZER }
-    }
-
     fn side(&self, server: u64) -> (usize, &Side) {
         let sides = self.sides();
         let index = server as usize % sides.len();
@@ -146,11 +132,7 @@ impl Scene {
 
     /// The log of the program and of the few that ran before.
     pub fn log(&self) -> String {
-        format!("{}\n{}", self.logs.join("\n"), self.newest_log())
-    }
-
-    fn newest_log(&self) -> String {
-        self.sidecars.iter().map(Sidecar::log).collect::<Vec<_>>().join("\n")
+        format!("{}\n{}", self.logs.join("\n"), self.sidecar.log())
     }
 
     /// What was refused is tried again after half a minute, or by another process.
@@ -169,7 +151,7 @@ impl Scene {
             self.wait_for_write(moment);
         }
         self.look_at_program();
-        self.sidecars.iter_mut().for_each(Sidecar::kill);
+        self.sidecar.kill();
         self.kills += 1;
         for index in 0..self.mends.len() {
             let server = self.sides()[index].cluster.embedded.as_ref();
@@ -179,12 +161,11 @@ impl Scene {
             // It begins with a new token.
             self.rotations[index] = None;
         }
-        self.logs.push(self.newest_log());
+        self.logs.push(self.sidecar.log());
         if self.logs.len() > 3 {
             self.logs.remove(0);
         }
-        self.starts.push(Instant::now());
-        self.sidecars = start(&mut self.stage, &self.config);
+        self.sidecar = start(&self.stage, &self.config);
     }
 
     /// Holds the next write to any server, and waits a moment for it.
@@ -214,13 +195,8 @@ impl Scene {
 
     /// Notes if it is not alive though nobody killed it; it is not started again then.
     pub fn look_at_program(&mut self) {
-        let Some(ended) = self.sidecars.iter_mut().find_map(|it| (!it.alive()).then_some(it))
-        else {
-            return;
-        };
-        let code = ended.wait();
-        if self.ended.is_none() {
-            self.ended = Some(format!("the program ended by itself ({code})"));
+        if !self.sidecar.alive() && self.ended.is_none() {
+            self.ended = Some(format!("the program ended by itself ({})", self.sidecar.wait()));
         }
     }
 }

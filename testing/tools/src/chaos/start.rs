@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     config::{Config, Feature},
     model::Pair,
-    scene::{SECOND, SECRET},
+    scene::SECRET,
 };
 use suite::{
     cluster::Cluster,
@@ -33,8 +33,8 @@ const SHORT: [&str; 12] = [
     "1s",
 ];
 
-/// Starts the program, or both instances of it.
-pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
+/// Starts the program.
+pub fn start(stage: &Stage, config: &Config) -> Sidecar {
     let mut flags = SHORT.to_vec();
     flags.extend(["-adopt", if config.contains(&Feature::Equal) { "equal" } else { "always" }]);
     if config.contains(&Feature::Track) {
@@ -43,17 +43,7 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     if config.contains(&Feature::Secrets) {
         flags.extend(["-resync", "1s"]);
     }
-    if !config.contains(&Feature::Instances) {
-        return vec![stage.start(&flags)];
-    }
-    let (kinds, other) = (stage.setting.kinds.clone(), &SETTINGS);
-    stage.setting.kinds.retain(|kind| kind.flag() != other.flag());
-    let first = stage.start(&flags);
-    stage.setting.kinds = vec![other];
-    flags.extend(["-finalizer", SECOND]);
-    let both = vec![first, stage.start(&flags)];
-    stage.setting.kinds = kinds;
-    both
+    stage.start(&flags)
 }
 
 /// What a cluster is identified by: the uid of this Namespace.

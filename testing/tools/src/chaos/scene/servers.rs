@@ -95,7 +95,6 @@ impl Scene {
         }
         let schema = if drops { without_extra() } else { any_content() };
         reshape(&side.cluster, &WIDGETS, &schema);
-        self.drops[index] = drops;
     }
 
     /// The second remote shows the uid of the first, as its clone does.
