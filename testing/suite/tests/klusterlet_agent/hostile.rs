@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use suite::{
     eventually,
     faults::code,
-    work::{NAMESPACE, Stage, config_map, object, thing},
+    work::{Stage, config_map, object, thing},
 };
 
 fn secret(name: &str) -> Value {
@@ -36,16 +36,6 @@ fn definition() -> Value {
         "metadata": {"name": "things.example.com"},
         "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]},
     })
-}
-
-#[test]
-fn definition_and_object_may_come_in_one_work() {
-    let stage = Stage::new();
-    let mut agent = stage.start(&[]);
-    stage.apply(&[thing("t", json!({})), definition()]);
-    stage.wait_for_applied("w", "True");
-    assert!(stage.managed.get("example.com/v1", "things", NAMESPACE, "t").is_some());
-    agent.terminate();
 }
 
 /// As under the klusterlet operator. A later edit removes what an earlier one added.

@@ -1,4 +1,4 @@
-//! The process: flags, election, kubeconfigs that come later.
+//! The process: flags, and kubeconfigs that come later.
 
 use suite::{
     eventually,
@@ -30,22 +30,4 @@ fn kubeconfig_of_the_hub_may_come_later() {
     stage.apply(&[config_map("a", "1")]);
     stage.wait_for_applied("w", "True");
     agent.terminate();
-}
-
-#[test]
-fn standby_takes_over_at_sigterm() {
-    let stage = Stage::new();
-    let election = ["--disable-leader-election=false", "--leader-election-retry-period=1s"];
-    let mut leader = stage.start(&election);
-    leader.wait_for("became the leader");
-    let mut standby = stage.start(&election);
-    standby.wait_for("standing by");
-    assert_eq!(standby.ask("/readyz").0, 200);
-    stage.apply(&[config_map("a", "1")]);
-    stage.wait_for_applied("w", "True");
-    leader.terminate();
-    standby.wait_for("became the leader");
-    stage.apply(&[config_map("a", "2")]);
-    stage.wait_for_applied("w", "True");
-    standby.terminate();
 }

@@ -1,4 +1,4 @@
-//! Strategy ServerSideApply: conflicts, and fields that are left to the cluster.
+//! Strategy ServerSideApply: fields that are left to the cluster. Conflicts are in OCM's own tests.
 
 use serde_json::{Value, json};
 use suite::{
@@ -33,33 +33,6 @@ fn set(stage: &Stage, key: &str, value: Option<&str>) {
         };
         true
     });
-}
-
-#[test]
-fn field_of_another_manager_is_a_conflict_until_forced() {
-    let stage = Stage::new();
-    let mut agent = stage.start(&[]);
-    put(&stage, json!({"k": "1", "old": "1"}), json!({"fieldManager": "work-agent-x"}));
-    stage.wait_for_applied("w", "True");
-    let object = stage.managed.get("v1", "configmaps", NAMESPACE, "a").expect("the object");
-    assert_eq!(object["metadata"]["managedFields"][0]["manager"], "work-agent-x");
-    set(&stage, "k", Some("theirs"));
-    set(&stage, "more", Some("theirs"));
-    stage.wait_for_applied("w", "False");
-    let applied = stage.manifest_applied(0);
-    assert_eq!(applied["reason"], "ApplyConflict");
-    let why = "Failed to apply manifest: Apply failed with 1 conflict: conflict with \"test\"";
-    assert!(
-        applied["message"].as_str().is_some_and(|message| message.starts_with(why)),
-        "{applied}"
-    );
-    let forced = json!({"fieldManager": "work-agent-x", "force": true});
-    put(&stage, json!({"k": "2"}), forced);
-    stage.wait_for_applied("w", "True");
-    assert_eq!(data(&stage), json!({"k": "2", "more": "theirs"}));
-    stage.delete_work("w");
-    eventually("gone", || data(&stage).is_null() && stage.records().is_empty());
-    agent.terminate();
 }
 
 /// The Go agent mends nothing then.

@@ -9,19 +9,6 @@ use suite::{
 };
 
 #[test]
-fn absent_work_is_evicted_after_the_grace_period() {
-    let stage = Stage::new();
-    let mut agent = stage.start(&[]);
-    stage.apply(&[config_map("a", "1")]);
-    stage.wait_for_applied("w", "True");
-    stage.lose_work("w");
-    eventually("evicted", || stage.records().is_empty());
-    assert_eq!(stage.data("a"), None);
-    agent.wait_for("AppliedManifestWorkEvicted");
-    agent.terminate();
-}
-
-#[test]
 fn deleted_work_leaves_the_agent_at_rest() {
     let stage = Stage::new();
     let mut agent = stage.start(&[]);
