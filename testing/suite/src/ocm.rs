@@ -311,7 +311,8 @@ pub fn global<'a>(resource: &'a Resource, name: &'a str) -> Target<'a> {
 
 /// What OCM's installer gives to those who want to join, and nothing more.
 fn give_bootstrap_rights(hub: &Cluster) {
-    let rbac = |plural, kind| resource("rbac.authorization.k8s.io", plural, kind);
+    let group = "rbac.authorization.k8s.io";
+    let rbac = |plural, kind| resource(group, plural, kind);
     let role = "open-cluster-management:bootstrap";
     let account = |name| json!({"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE});
     let rule = |group, resource, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
@@ -351,9 +352,9 @@ fn give_bootstrap_rights(hub: &Cluster) {
         None,
         json!({
             "metadata": {"name": role},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
             "subjects": [
-                {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:bootstrappers:managedcluster"},
+                {"apiGroup": group, "kind": "Group", "name": "system:bootstrappers:managedcluster"},
                 account(accounts[0]), account(accounts[1]),
             ],
         }),

@@ -3,8 +3,8 @@
 use apiclient::resource::PODS;
 use serde_json::{Value, json};
 use suite::{
+    eventually,
     needs::{Need, needs},
-    pause,
     scene::{POD, Scene},
     throughout,
 };
@@ -12,7 +12,10 @@ use suite::{
 use crate::support::{NO_POD, STALE, renews};
 
 fn statuses(app: bool, lease: bool) -> Value {
-    let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "example.com/none:1", "imageID": "", "restartCount": 0});
+    let one = |name: &str, ready: bool| {
+        let image = "example.com/none:1";
+        json!({"name": name, "ready": ready, "image": image, "imageID": "", "restartCount": 0})
+    };
     json!([one("app", app), one("lease", lease)])
 }
 
@@ -40,7 +43,9 @@ fn recreated_pod_resumes_renewals() {
 fn other_containers_decide_when_the_own_one_is_named() {
     let scene = Scene::new("container");
     // While its own probe fails, the pod is not Ready, which must not matter.
-    let status = |app, lease| json!({"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": statuses(app, lease)});
+    let unready = json!([{"type": "Ready", "status": "False"}]);
+    let status =
+        |app, lease| json!({"conditions": unready, "containerStatuses": statuses(app, lease)});
     scene.set_pod_status(&status(true, false));
     let sidecar = scene.start(&["-container-name", "lease"]);
     sidecar.wait_for_code("/readyz", 200);
@@ -77,8 +82,11 @@ fn unready_pod_costs_no_request() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("waiting for the Secret");
     sidecar.wait_for(STALE);
-    // Until both watches run.
-    pause(300);
+    let watched = |of: &str| {
+        let requests = scene.managed.server().requests();
+        requests.iter().any(|it| it.verb == "watch" && it.resource == of)
+    };
+    eventually("both watches run", || watched("pods") && watched("secrets"));
     let before = asked(&scene);
     throughout(1500, "nothing is asked", || asked(&scene) == before);
 }

@@ -69,7 +69,6 @@ pub(crate) fn sigterm_mid_answer(stage: &dyn Stage, place: usize) {
     let stall = peer.add(Action::Stall);
     peer.relay.cut();
     within(RECOVERY, "the answer stalls", || peer.faults().hits(stall) > 0);
-    pause(300);
     ends(&mut process);
 }
 

@@ -4,7 +4,7 @@ use apiclient::time::micro_time;
 use dev_apiserver::Action;
 use serde_json::json;
 use std::time::SystemTime;
-use suite::{faults::answer, pause, scene::ADDON, within};
+use suite::{faults::answer, scene::ADDON, within};
 
 use crate::{
     shapes,
@@ -52,18 +52,21 @@ fn refusal_of_any_shape_takes_no_memory() {
     let sidecar = subject.start();
     subject.renews(&sidecar);
     let faults = subject.scene.hub.faults();
+    let struck = |rule| {
+        let rule = faults.add(rule);
+        within(20, "it is asked for", || faults.hits(rule) > 0);
+        // The answer is read by then.
+        subject.renews(&sidecar);
+        faults.clear();
+    };
     for (_, value) in shapes::values() {
         let status =
             json!({"kind": "Status", "code": 500, "message": "no", "details": {"causes": value}});
-        faults.add(about("leases", "update", answer(500, &status)).times(2));
-        pause(1500);
-        faults.clear();
+        struck(about("leases", "update", answer(500, &status)).times(2));
     }
     for bytes in [16 << 20, 256 << 20] {
-        faults.add(about("leases", "update", Action::HugeBody { bytes }).times(1));
-        pause(1500);
+        struck(about("leases", "update", Action::HugeBody { bytes }).times(1));
     }
-    faults.clear();
     subject.renews(&sidecar);
     subject.container.fits(&sidecar);
 }

@@ -2,8 +2,8 @@
 
 use suite::{
     dumper::{SECRET, Stage},
+    eventually,
     needs::{Need, needs},
-    pause,
     relay::Way,
     sidecar::Sidecar,
     stays,
@@ -88,8 +88,9 @@ fn steady_state_asks_for_nothing() {
         let ours = server.requests().into_iter().filter(|request| request.user == account);
         ours.map(|request| (request.verb, request.resource, request.query)).collect::<Vec<_>>()
     };
-    pause(300);
-    let before = requests();
+    let before = eventually("the second version is read", || {
+        Some(requests()).filter(|requests| requests.len() >= 4)
+    });
     for (verb, resource, query) in &before {
         assert!(["get", "list", "watch"].contains(&&**verb) && resource == "secrets", "{before:?}");
         let one = query.contains(&format!("metadata.name%3D{SECRET}"));

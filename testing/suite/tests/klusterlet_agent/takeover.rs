@@ -26,7 +26,10 @@ fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let labels = json!({"app": "a"});
     let pod = json!({
         "metadata": {"labels": labels},
-        "spec": {"restartPolicy": "Always", "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]},
+        "spec": {
+            "restartPolicy": "Always",
+            "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}],
+        },
     });
     let mut job_pod = pod.clone();
     job_pod["spec"]["restartPolicy"] = json!("Never");

@@ -99,7 +99,8 @@ fn kubeconfigs_are_read_as_kubectl_reads_them() {
         if (theirs, ours) != (*theirs_expected, *ours_expected) {
             let last = our_words.lines().last().unwrap_or_default();
             wrong.push(format!(
-                "{name}: kubectl {theirs:?} ({theirs_expected:?}), we {ours:?} ({ours_expected:?})\n  kubectl: {their_words}\n  we: {last}"
+                "{name}: kubectl {theirs:?} ({theirs_expected:?}), we {ours:?} ({ours_expected:?})\n  \
+                 kubectl: {their_words}\n  we: {last}"
             ));
         }
     }

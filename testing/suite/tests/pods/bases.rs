@@ -96,7 +96,8 @@ fn components_are_in_deployments_of_others(terminal: &Terminal, hub: &Hub) {
     terminal.run(&format!(
         "kubectl --context cluster1 create namespace foreign
         kubectl --context cluster1 label namespace foreign pod-security.kubernetes.io/enforce=restricted
-        kubectl --context cluster1 -n foreign create secret generic bootstrap-hub-kubeconfig --from-file kubeconfig=bootstrap.kubeconfig
+        kubectl --context cluster1 -n foreign create secret generic bootstrap-hub-kubeconfig \\
+            --from-file kubeconfig=bootstrap.kubeconfig
         kubectl --context cluster1 -n foreign apply -f manifests/csr-bootstrapper/secrets/secrets.yaml
         kubectl --context cluster1 apply -k {foreign}/lease
         kubectl --context cluster1 apply -k {foreign}/agent"
@@ -112,7 +113,8 @@ fn csr_bootstrapper_is_hosted(terminal: &Terminal) {
     let before = terminal.requests();
     terminal.run(&format!(
         "{AGENTS} delete deployment csr-bootstrapper
-        kubectl --context cluster1 label namespace open-cluster-management-agent-addon pod-security.kubernetes.io/enforce=restricted
+        kubectl --context cluster1 label namespace open-cluster-management-agent-addon \\
+            pod-security.kubernetes.io/enforce=restricted
         kubectl --context hub apply -k manifests/namespaces
         kubectl --context hub apply -k manifests/csr-bootstrapper-hosted/spoke
         TOKEN=$(kubectl --context hub -n {NAMESPACE} create token csr-bootstrapper)
