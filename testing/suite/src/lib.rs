@@ -2,7 +2,6 @@
 //! against a real control plane with `SUITE=real`.
 
 pub mod audit;
-pub mod clock;
 pub mod cluster;
 pub mod dumper;
 pub mod faults;

@@ -1,4 +1,4 @@
-//! Faults of the process and its machine: clock, signals, log, disk, descriptors, flags.
+//! Faults of the process and its machine: signals, log, disk, descriptors, flags.
 
 use std::{
     net::TcpStream,
@@ -8,7 +8,6 @@ use std::{
 
 use dev_apiserver::Action;
 use suite::{
-    clock::Clock,
     eventually, pause,
     relay::Way,
     sidecar::{Sidecar, behind, usage_error},
@@ -18,23 +17,8 @@ use suite::{
 use crate::{
     config,
     stage::{RECOVERY, Stage},
-    strike::{each, each_server, ends, endures, healthy_throughout},
+    strike::{each, each_server, ends, endures},
 };
-
-#[test]
-fn clock_that_jumps_stops_nothing() {
-    each("jump", |stage| {
-        let Some(clock) = Clock::of(&stage.command(0)) else { return };
-        let mut process = stage.start_as(&|command| clock.give(command));
-        stage.settle(&process);
-        for ahead in [3600, -3600, 0] {
-            clock.set(ahead);
-            healthy_throughout(&process, || stage.lives(&process));
-        }
-        stage.unharmed();
-        ends(&mut process);
-    });
-}
 
 #[test]
 fn sigterm_ends_it_whatever_a_server_does() {

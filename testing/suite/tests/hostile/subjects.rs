@@ -1,7 +1,6 @@
 //! The programs on their stages, each as its manifest runs it.
 
 use std::{
-    fs,
     net::{IpAddr, Ipv4Addr},
     process::Command,
     sync::Arc,
@@ -181,38 +180,6 @@ impl Agent {
         let credential = self.spoke.credential().expect("the Secret");
         let name = |key| String::from_utf8_lossy(&credential[key]).into_owned();
         format!("{PREFIX}{}:{}", name("cluster-name"), name("agent-name"))
-    }
-}
-
-/// hub-kubeconfig-dumper beside an agent.
-pub(crate) struct Dumper {
-    pub(crate) spoke: Spoke,
-    pub(crate) container: Container,
-}
-
-impl Dumper {
-    pub(crate) fn new(name: &str) -> Self {
-        Self::on(Ipv4Addr::LOCALHOST.into(), name)
-    }
-
-    pub(crate) fn on(ip: IpAddr, name: &str) -> Self {
-        Self { spoke: spoke(ip, name), container: Container::of("hub-kubeconfig-dumper") }
-    }
-
-    pub(crate) fn start(&self) -> Sidecar {
-        let mut command = self.container.command(&[]);
-        command
-            .arg("-kubeconfig")
-            .arg(self.spoke.managed_kubeconfig())
-            .arg("-hub-kubeconfig-dir")
-            .arg(self.spoke.directory.path().join("files"))
-            .env("POD_NAMESPACE", &self.spoke.namespace);
-        self.container.start(command)
-    }
-
-    /// A file of the set on disk.
-    pub(crate) fn file(&self, name: &str) -> Option<String> {
-        fs::read_to_string(self.spoke.directory.path().join("files").join(name)).ok()
     }
 }
 
