@@ -17,8 +17,6 @@ pub enum State {
     Refuse,
     /// Connections are accepted, but neither TLS nor HTTP sends another byte.
     Hang,
-    /// New connections time out (the backlog is full), and existing ones are silent.
-    Partition,
     /// Each connection is closed after one answer, unannounced.
     CloseAfterAnswer,
     /// The handshake is answered with bytes that are not TLS.
@@ -50,11 +48,9 @@ impl Gate {
         lock(&self.now).1
     }
 
-    /// Waits until the server neither hangs nor is partitioned. Returns None if the connection must
-    /// end.
+    /// Waits until the server does not hang. Returns None if the connection must end.
     pub(crate) fn pass(&self) -> Option<State> {
-        let silent =
-            |now: &mut (State, bool)| !now.1 && matches!(now.0, State::Hang | State::Partition);
+        let silent = |now: &mut (State, bool)| !now.1 && now.0 == State::Hang;
         let now = self.changed.wait_while(lock(&self.now), silent);
         let (state, stopped) = *now.unwrap_or_else(|error| error.into_inner());
         (!stopped && state != State::Refuse).then_some(state)

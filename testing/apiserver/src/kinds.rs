@@ -82,7 +82,7 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Stat
         match object.pointer(path) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) if is_micro_time(text) => {}
-            Some(Value::String(text)) => return reject(unparsable_time(text)),
+            Some(Value::String(text)) => return reject(format!("cannot parse {text:?}")),
             Some(_) => return reject(format!("{path}: not a string")),
         }
     }
@@ -124,13 +124,7 @@ fn decode_secret(object: &mut Value) -> Result<(), String> {
             Value::Null => continue,
             _ => return Err("json: cannot unmarshal into Go struct field Secret.data".into()),
         };
-        STANDARD.decode(text).map_err(|error| {
-            let at = match error {
-                base64::DecodeError::InvalidByte(at, _) => at,
-                _ => text.len(),
-            };
-            format!("illegal base64 data at input byte {at}")
-        })?;
+        STANDARD.decode(text).map_err(|error| format!("illegal base64 data: {error}"))?;
     }
     let plain = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
     for (key, value) in plain.as_ref().and_then(Value::as_object).into_iter().flatten() {
@@ -154,12 +148,6 @@ fn is_micro_time(text: &str) -> bool {
             })
     };
     fits(text, "0000-00-00T00:00:00.000000Z") || fits(text, "0000-00-00T00:00:00.000000+00:00")
-}
-
-fn unparsable_time(text: &str) -> String {
-    let layout = "2006-01-02T15:04:05.000000Z07:00";
-    let rest = text.get(19..).unwrap_or(text);
-    format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\"")
 }
 
 /// Rejects with 422 what the real server's validation rejects.

@@ -1,5 +1,4 @@
-//! The port, in one of three modes (listening, refusing, backlog full), and the connections
-//! accepted on it.
+//! The port, which listens or refuses, and the connections accepted on it.
 
 use std::{
     collections::HashMap,
@@ -7,7 +6,6 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
 use rustls::ServerConfig;
@@ -24,18 +22,9 @@ pub(crate) struct Listener {
     address: SocketAddr,
     /// Bound but never listening: keeps the port reserved while nothing listens.
     _reserved: Socket,
-    mode: Mutex<Mode>,
+    /// The listening socket and its thread.
+    open: Mutex<Option<(Socket, JoinHandle<()>)>>,
     connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
-}
-
-enum Mode {
-    Closed,
-    Open(Socket, JoinHandle<()>),
-    /// A listener whose backlog is full, so that the kernel drops each further SYN.
-    Full {
-        _socket: Socket,
-        _fillers: Vec<TcpStream>,
-    },
 }
 
 impl Listener {
@@ -52,7 +41,7 @@ impl Listener {
             tls,
             address,
             _reserved: reserved,
-            mode: Mutex::new(Mode::Closed),
+            open: Mutex::default(),
             connections: Arc::default(),
         });
         listener.open()?;
@@ -71,8 +60,7 @@ impl Listener {
                 self.cut();
                 Ok(())
             }
-            State::Partition => self.fill(),
-            _ if matches!(*lock(&self.mode), Mode::Open(..)) => Ok(()),
+            _ if lock(&self.open).is_some() => Ok(()),
             _ => self.open(),
         }
     }
@@ -86,8 +74,8 @@ impl Listener {
 
     /// Stops listening; open connections stay.
     pub(crate) fn close(&self) {
-        let mode = std::mem::replace(&mut *lock(&self.mode), Mode::Closed);
-        if let Mode::Open(socket, thread) = mode {
+        let open = lock(&self.open).take();
+        if let Some((socket, thread)) = open {
             // Wakes the thread from its accept.
             let _ = socket.shutdown(Shutdown::Both);
             let _ = thread.join();
@@ -105,21 +93,7 @@ impl Listener {
             socket: socket.try_clone()?,
         };
         let thread = thread::Builder::new().name("accept".into()).spawn(|| acceptor.run())?;
-        *lock(&self.mode) = Mode::Open(socket, thread);
-        Ok(())
-    }
-
-    fn fill(&self) -> io::Result<()> {
-        self.close();
-        let socket = bound(self.address)?;
-        socket.listen(0)?;
-        // A backlog of 0 accepts one connection, eventually; the next attempts prove that it is
-        // full.
-        let connect =
-            |limit| TcpStream::connect_timeout(&self.address, Duration::from_millis(limit));
-        let mut fillers = Vec::from_iter(connect(2000).ok());
-        fillers.extend(std::iter::from_fn(|| connect(100).ok()).take(8));
-        *lock(&self.mode) = Mode::Full { _socket: socket, _fillers: fillers };
+        *lock(&self.open) = Some((socket, thread));
         Ok(())
     }
 }
