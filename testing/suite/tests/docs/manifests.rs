@@ -179,18 +179,6 @@ fn version_in_labels_is_that_of_the_programs() {
     }
 }
 
-/// OCM's own agents run there too, and set no seccompProfile: `restricted` would refuse their pods.
-#[test]
-fn namespaces_enforce_no_pod_security_standard() {
-    for path in files(&root().join("namespaces"), ".yaml") {
-        for document in documents(&path) {
-            let labels = &document["metadata"]["labels"];
-            let enforced = labels.get("pod-security.kubernetes.io/enforce");
-            assert_eq!(enforced, None, "{}", path.display());
-        }
-    }
-}
-
 /// The right to create Secrets is that to the token of each ServiceAccount in the namespace.
 #[test]
 fn csr_bootstrapper_may_not_create_secrets_or_patch_namespaces() {
