@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
+
 use crate::{
     gate::{Gate, State},
     lock::lock,
@@ -19,7 +21,7 @@ struct Installed {
     id: u64,
     rule: Rule,
     hits: u32,
-    random: u64,
+    random: Rng,
 }
 
 impl Installed {
@@ -28,17 +30,9 @@ impl Installed {
         if self.rule.times.is_some_and(|times| self.hits >= times) {
             return false;
         }
-        if let Some(probability) = self.rule.probability {
-            // xorshift64: small, repeatable, and random enough here.
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            if (self.random >> 11) as f64 / (1u64 << 53) as f64 >= probability {
-                return false;
-            }
-        }
-        self.hits += 1;
-        true
+        let hit = self.rule.probability.is_none_or(|it| self.random.f64() < it);
+        self.hits += u32::from(hit);
+        hit
     }
 }
 
@@ -69,8 +63,7 @@ impl Faults {
         let mut rules = lock(&self.0.rules);
         rules.last += 1;
         let id = rules.last;
-        // Spreads the seed and avoids 0, where xorshift would stay.
-        let random = rule.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let random = Rng::with_seed(rule.seed);
         rules.installed.push(Installed { id, rule, hits: 0, random });
         id
     }

@@ -13,15 +13,15 @@ use tools::{
         Run, Summary,
         config::{self, draw, named},
     },
-    dice,
     measure::grouped,
+    seed,
     term::{bold, green, red},
 };
 
 fn main() {
     let start = Instant::now();
     let seconds = Duration::from_secs(setting("SECONDS").unwrap_or(0));
-    let mut seed = dice::seed();
+    let mut seed = seed();
     loop {
         run(seed);
         if start.elapsed() >= seconds {

@@ -10,10 +10,11 @@ use std::{
 };
 
 use dev_apiserver::{Action, Rule};
+use fastrand::Rng;
 use suite::{cluster::Cluster, pause, setting, sidecar::Sidecar, spoke::Spoke};
 use tools::{
-    dice::{self, Dice},
     measure::{grouped, is_renewal},
+    seed,
     term::{self, bold, green, red},
 };
 
@@ -53,21 +54,21 @@ struct Figures {
 
 fn main() {
     term::fail_in_a_sentence();
-    let (seed, renewals) = (dice::seed(), setting("RENEWALS").unwrap_or(100_000));
+    let (seed, renewals) = (seed(), setting("RENEWALS").unwrap_or(100_000));
     println!("SEED={seed} RENEWALS={renewals}\n");
     let words = format!("Long lives: {} renewals by one process", grouped(renewals));
     println!("{}", bold(words + ", 5 % of requests hit by a fault\n"));
-    let held = run(renewals, &mut Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+    let held = run(renewals, &mut Rng::with_seed(seed));
     assert!(held, "an invariant was broken; again with SEED={seed}");
     println!("All invariants held.");
 }
 
 /// Lives until the process has renewed its Lease so often; whether all held.
-fn run(renewals: u64, dice: &mut Dice) -> bool {
+fn run(renewals: u64, random: &mut Rng) -> bool {
     let spoke = Spoke::auto("life");
     let agent = spoke.start(&[&["-disable-leader-election=false"][..], &FLAGS].concat());
     let mut life = Life::new(&spoke.managed, agent);
-    life.meet_faults(dice);
+    life.meet_faults(random);
     let begin = Instant::now();
     while life.renewals < renewals {
         pause(200);
@@ -121,10 +122,10 @@ impl Life {
         }
     }
 
-    fn meet_faults(&self, dice: &mut Dice) {
+    fn meet_faults(&self, random: &mut Rng) {
         let each = FAULTS / quick().len() as f64;
         for fault in quick() {
-            let rule = Rule::new(fault).resource("leases").probability(each, dice.roll());
+            let rule = Rule::new(fault).resource("leases").probability(each, random.u64(..));
             self.cluster.faults().add(rule);
         }
     }

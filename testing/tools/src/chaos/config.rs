@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-use crate::dice::Dice;
+use fastrand::Rng;
 
 /// Something that a run may have or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,12 +41,9 @@ pub type Config = BTreeSet<Feature>;
 
 /// About half of them, by the seed.
 pub fn draw(seed: u64) -> Config {
-    let mut dice = Dice::new(seed);
-    for _ in 0..32 {
-        dice.roll();
-    }
+    let mut random = Rng::with_seed(seed);
     let known = ALL.iter().map(|(feature, _)| *feature);
-    known.filter(|_| dice.one_in(2)).collect()
+    known.filter(|_| random.bool()).collect()
 }
 
 /// As `named` reads it.

@@ -1,7 +1,7 @@
 //! What happens to a pair, to the servers and to the program: drawn from the seed before anything is done, so that a run
 //! can be repeated.
 
-use crate::dice::Dice;
+use fastrand::Rng;
 
 /// Keys of labels and annotations that owners of sources and targets use, each side its own.
 pub const KEYS: u64 = 3;
@@ -142,12 +142,13 @@ impl Operation {
         matches!(self, Self::Silence(..) | Self::Refuse(..) | Self::Cut(_) | Self::Kill(_))
     }
 
-    fn draw(dice: &mut Dice) -> Self {
-        let number = dice.below(1_000_000);
-        let note = (dice.below(KEYS), (!dice.one_in(3)).then_some(number));
-        let end = if dice.one_in(2) { End::Source } else { End::Target };
-        let (on, server, length) = (dice.one_in(3), dice.below(3), 1 + dice.below(LONGEST));
-        match dice.below(1120) {
+    fn draw(random: &mut Rng) -> Self {
+        let number = random.u64(..1_000_000);
+        let note = (random.u64(..KEYS), (random.u64(..3) > 0).then_some(number));
+        let end = if random.bool() { End::Source } else { End::Target };
+        let (on, server, length) =
+            (random.u64(..3) == 0, random.u64(..3), 1 + random.u64(..LONGEST));
+        match random.u64(..1120) {
             0..130 => Self::Create(number),
             130..290 => Self::Edit(number),
             290..340 => Self::Label(note),
@@ -175,7 +176,7 @@ impl Operation {
             949..971 => Self::Fault { server, fault: number, length },
             971..977 => Self::Compact(server),
             977..983 => Self::Rotate { server, gap: if on { length } else { 0 } },
-            1000..1020 => Self::Fill((!dice.one_in(3)).then_some(1 + number % LARGEST)),
+            1000..1020 => Self::Fill((random.u64(..3) > 0).then_some(1 + number % LARGEST)),
             1020..1063 => Self::Extra(note.1),
             1063..1069 => Self::Upgrade { server, drops: on },
             1069..1075 => Self::RemoveKind,
@@ -192,19 +193,15 @@ impl Operation {
 
 /// The operations of a run.
 pub fn plan(seed: u64, count: usize) -> Vec<Planned> {
-    let mut dice = Dice::new(seed);
-    // The first rolls of a small seed are small.
-    for _ in 0..64 {
-        dice.roll();
-    }
+    let mut random = Rng::with_seed(seed);
     (0..count)
         .map(|_| {
-            let (operation, pair) = (Operation::draw(&mut dice), dice.roll() >> 11);
+            let (operation, pair) = (Operation::draw(&mut random), random.u64(..));
             // Mostly one upon the other, at times with enough time for the program to come to rest.
-            let rest = match dice.below(20) {
+            let rest = match random.u64(..20) {
                 0..12 => 0,
-                12..19 => dice.below(12),
-                _ => dice.below(60),
+                12..19 => random.u64(..12),
+                _ => random.u64(..60),
             };
             Planned { operation, pair, rest }
         })
