@@ -76,7 +76,7 @@ impl Peer<'_> {
     }
 }
 
-/// A program's letter in testing/README.md, and what sets its stage under a name.
+/// A program's letter in a test's names, and what sets its stage under a name.
 pub(crate) type Program = (&'static str, fn(&str) -> Box<dyn Stage>);
 
 pub(crate) const LEASE: Program = ("L", lease::stage);
