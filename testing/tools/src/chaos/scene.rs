@@ -153,6 +153,10 @@ impl Scene {
         self.look_at_program();
         self.sidecar.kill();
         self.kills += 1;
+        if self.has(Feature::Track) {
+            // Their targets may be gone, and then no finalizer has the next process look at the namespaces.
+            self.pairs.iter_mut().for_each(|pair| pair.left_by = None);
+        }
         for index in 0..self.mends.len() {
             let server = self.sides()[index].cluster.embedded.as_ref();
             if let Some(server) = server.filter(|_| self.mends[index].is_none()) {
