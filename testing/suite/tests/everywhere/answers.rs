@@ -32,7 +32,7 @@ pub(crate) fn huge_answers(subject: &Subject) {
 }
 
 #[test]
-fn html_of_a_balancer_is_a_failure_and_not_logged() {
+fn html_of_a_load_balancer_is_not_logged() {
     strike("html", |subject| {
         for code in [500, 502, 503, 504] {
             answered_once(subject, &answer(code, "<html>upstream connect error</html>"));

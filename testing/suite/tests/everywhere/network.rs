@@ -106,7 +106,7 @@ fn connections_closed_or_cut_or_answered_by_something_else_cost_nothing() {
 
 /// A watch is given up after 100 s without a bookmark.
 #[test]
-fn connections_that_a_firewall_forgot_are_given_up() {
+fn connections_dropped_by_a_firewall_are_given_up() {
     strike("forgotten", |subject| {
         subject.peer().relay.forget();
         subject.stage.lives_within(150, &subject.process);

@@ -17,7 +17,7 @@ use suite::{
 use crate::{
     config,
     stage::{RECOVERY, Stage},
-    strike::{each, each_server, ends, endures},
+    strike::{each, each_server, ends, tolerates},
 };
 
 #[test]
@@ -57,8 +57,8 @@ pub(crate) fn sigterm_mid_answer(stage: &dyn Stage, place: usize) {
 }
 
 #[test]
-fn closed_stderr_and_stdout_are_endured() {
-    endures("closed", |command| {
+fn closed_stderr_and_stdout_are_tolerated() {
+    tolerates("closed", |command| {
         *command = behind(&["sh", "-c", r#"exec "$0" "$@" -v 5 >&- 2>&-"#], command);
     });
 }
@@ -69,8 +69,8 @@ const FULL: &str = r#"
 "#;
 
 #[test]
-fn reader_of_the_log_that_never_reads_is_endured() {
-    endures("full", |command| {
+fn blocked_log_reader_is_tolerated() {
+    tolerates("full", |command| {
         let pipe = config::of(command).with_file_name("pipe");
         *command = behind(&["sh", "-c", FULL], command);
         command.env("PIPE", pipe);
@@ -78,8 +78,8 @@ fn reader_of_the_log_that_never_reads_is_endured() {
 }
 
 #[test]
-fn disk_without_room_for_the_log_is_endured() {
-    endures("no-space", |command| {
+fn full_disk_for_the_log_is_tolerated() {
+    tolerates("no-space", |command| {
         *command = behind(&["sh", "-c", r#"exec "$0" "$@" -v 5 2>/dev/full"#], command);
     });
 }

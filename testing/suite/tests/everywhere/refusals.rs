@@ -6,17 +6,17 @@ use suite::faults::code;
 use crate::strike::{answered, answered_once, strike};
 
 #[test]
-fn single_401_is_no_more_than_a_failure() {
+fn single_401_is_an_ordinary_failure() {
     strike("once", |subject| answered_once(subject, &code(401)));
 }
 
 #[test]
-fn lasting_401_is_asked_at_a_bounded_pace() {
+fn lasting_401_is_retried_at_a_bounded_rate() {
     strike("unknown", |subject| answered(subject, code(401)));
 }
 
 #[test]
-fn lasting_403_names_what_was_asked_for() {
+fn lasting_403_names_the_request() {
     strike("forbidden", |subject| {
         answered(subject, Action::Forbid);
         let log = subject.process.log();

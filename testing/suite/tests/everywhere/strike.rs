@@ -131,7 +131,7 @@ pub(crate) fn answered_once_to(verbs: &[&str], subject: &Subject, action: &Actio
 }
 
 /// Every program lives although its process is started in another way.
-pub(crate) fn endures(name: &str, change: impl Fn(&mut Command) + Sync) {
+pub(crate) fn tolerates(name: &str, change: impl Fn(&mut Command) + Sync) {
     each(name, |stage| {
         let mut process = stage.start_as(&change);
         stage.settle(&process);

@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn csrs_of_any_shape_keep_it_from_no_certificate() {
+fn malformed_csrs_do_not_prevent_a_certificate() {
     let subject = Agent::new("agent-csr");
     let faults = subject.hub().faults();
     for (_, value) in shapes::values() {

@@ -29,14 +29,14 @@ fn posted(subject: &Agent) -> usize {
 }
 
 #[test]
-fn date_that_is_wrong_for_a_while_ends_no_session() {
+fn brief_wrong_date_does_not_end_the_session() {
     for offset in [YEARS, -YEARS] {
         let (subject, agent) = alone("clock-once");
         subject.hub().faults().set_date_offset(offset);
-        subject.gives_signs(&agent);
-        subject.gives_signs(&agent);
+        subject.sends_heartbeats(&agent);
+        subject.sends_heartbeats(&agent);
         subject.hub().faults().set_date_offset(0);
-        subject.gives_signs(&agent);
+        subject.sends_heartbeats(&agent);
         within(20, "it is ready", || agent.ask("/readyz").0 == 200);
         assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
         assert_eq!(posted(&subject), 1, "{}", agent.log());
@@ -45,7 +45,7 @@ fn date_that_is_wrong_for_a_while_ends_no_session() {
 
 /// The new hub's word says nothing of the old one's certificate.
 #[test]
-fn date_of_a_new_hub_does_not_judge_the_old_one() {
+fn wrong_date_of_a_new_hub_does_not_affect_the_old_one() {
     let subject = Agent::new("clock-new");
     let agent = subject.joined(&[]);
     let new = Hub::on(suite::cluster::Cluster::embedded("new"));
@@ -56,14 +56,14 @@ fn date_of_a_new_hub_does_not_judge_the_old_one() {
     subject.spoke.put_bootstrap(&kubeconfig);
     within(40, "the new hub is asked", || !new.cluster.server().requests().is_empty());
     for _ in 0..3 {
-        subject.gives_signs(&agent);
+        subject.sends_heartbeats(&agent);
     }
     assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
 }
 
 /// A hub that restarts with the wrong authority refuses its whole fleet for some seconds.
 #[test]
-fn seconds_of_401_bring_no_fleet_back() {
+fn brief_401s_do_not_end_the_session() {
     let subject = Agent::new("clock-401");
     let agent = subject.joined(&[]);
     let (faults, user) = (subject.hub().faults(), subject.user());
@@ -72,6 +72,6 @@ fn seconds_of_401_bring_no_fleet_back() {
     throughout(20_000, "it lives", || agent.ask("/healthz").0 == 200);
     assert!(faults.hits(rule) > 1);
     faults.remove(rule);
-    subject.gives_signs_within(90, &agent);
+    subject.sends_heartbeats_within(90, &agent);
     assert_eq!(posted(&subject), 1, "{}", agent.log());
 }

@@ -22,7 +22,7 @@ fn lease(subject: &Lease, more: &serde_json::Value) -> serde_json::Value {
 }
 
 #[test]
-fn lease_of_any_shape_costs_that_answer_alone() {
+fn oversized_lease_fails_only_its_request() {
     let subject = Lease::new("lease-shapes");
     let sidecar = subject.start();
     subject.renews(&sidecar);
@@ -47,7 +47,7 @@ fn lease_of_any_shape_costs_that_answer_alone() {
 }
 
 #[test]
-fn refusal_of_any_shape_takes_no_memory() {
+fn oversized_errors_take_no_memory() {
     let subject = Lease::new("lease-refusals");
     let sidecar = subject.start();
     subject.renews(&sidecar);
@@ -72,7 +72,7 @@ fn refusal_of_any_shape_takes_no_memory() {
 }
 
 #[test]
-fn pod_that_is_too_large_closes_nothing_that_was_open() {
+fn oversized_pod_is_reported_and_renewals_go_on() {
     let subject = Lease::new("lease-pod");
     let sidecar = subject.start();
     subject.renews(&sidecar);

@@ -16,7 +16,7 @@ const IP: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const NOBODY: &str = "[2001:db8::7]:6443";
 
 #[test]
-fn programs_live_on_ipv6_alone() {
+fn programs_work_with_ipv6_only() {
     let (lease, agent) = (Lease::on(IP, "six-lease"), Agent::on(IP, "six-agent"));
     let remote = Remote::on(IP, "six-remote");
     assert!(
@@ -32,7 +32,7 @@ fn programs_live_on_ipv6_alone() {
 
 /// A proxy that answers a byte at a time, forever: that costs the time to connect, and no more.
 #[test]
-fn proxy_that_drips_holds_no_request() {
+fn trickling_proxy_is_given_up() {
     let subject = Lease::new("drip");
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", proxy.local_addr().expect("its address"));
@@ -69,7 +69,7 @@ fn put_hub_at_nobodys(subject: &Lease) {
 }
 
 #[test]
-fn proxy_is_reached_by_ipv6_and_asked_for_it() {
+fn ipv6_proxy_is_asked_for_an_ipv6_server() {
     let subject = Lease::on(IP, "six-proxy");
     let proxy = Proxy::to(&subject.scene.hub.address);
     assert!(proxy.url().starts_with("http://[::1]:"), "{}", proxy.url());

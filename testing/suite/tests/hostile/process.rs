@@ -29,7 +29,7 @@ fn flags(container: &Container, kind: &str) -> Vec<String> {
 
 /// The longest that can be said, and a bit more.
 #[test]
-fn no_duration_and_no_number_ends_in_an_abort() {
+fn extreme_numbers_in_flags_never_abort() {
     let durations = ["2562047h47m16.854775807s", "2562047h47m16.854775808s", "-2562047h", "1ns"];
     let numbers = ["9223372036854775807", "18446744073709551616", "-9223372036854775808", "0"];
     let mut asked = 0;
@@ -57,7 +57,7 @@ fn no_duration_and_no_number_ends_in_an_abort() {
 
 /// Those that are refused are, and with the others it works.
 #[test]
-fn longest_times_are_refused_or_lived_with() {
+fn longest_durations_are_refused_or_work() {
     let remote = Remote::new("longest");
     let all = flags(&remote.container, " duration");
     let values = ["2562047h47m16s", "2777777777777777h"];

@@ -151,18 +151,18 @@ impl Agent {
         let agent = self.start_with(more);
         within(40, "it has joined", || agent.ask("/readyz").0 == 200);
         self.spoke.hub.set_lease_duration(&self.spoke.cluster, 1);
-        self.gives_signs(&agent);
+        self.sends_heartbeats(&agent);
         agent
     }
 
     /// The heartbeat on the hub is renewed from now on.
     #[track_caller]
-    pub(crate) fn gives_signs(&self, agent: &Sidecar) {
-        self.gives_signs_within(40, agent);
+    pub(crate) fn sends_heartbeats(&self, agent: &Sidecar) {
+        self.sends_heartbeats_within(40, agent);
     }
 
     #[track_caller]
-    pub(crate) fn gives_signs_within(&self, seconds: u64, agent: &Sidecar) {
+    pub(crate) fn sends_heartbeats_within(&self, seconds: u64, agent: &Sidecar) {
         let Spoke { hub, cluster, .. } = &self.spoke;
         let time = || hub.heartbeat(cluster)?["spec"]["renewTime"].as_str().map(str::to_owned);
         let before = time();

@@ -37,7 +37,7 @@ fn failing(sidecar: &Sidecar) -> Option<f64> {
 }
 
 #[test]
-fn object_of_any_shape_stops_itself_alone() {
+fn oversized_objects_fail_alone() {
     let subject = Remote::new("sync-shapes");
     let sidecar = subject.start();
     subject.copies(&sidecar, "before");
@@ -98,7 +98,7 @@ fn large_objects_that_fit_are_copied_a_few_at_a_time() {
 }
 
 #[test]
-fn too_many_objects_hold_their_kind() {
+fn too_many_objects_stop_only_their_kind() {
     let subject = Remote::new("sync-many");
     let sidecar = subject.start();
     subject.copies(&sidecar, "before");

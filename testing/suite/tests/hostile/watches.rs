@@ -20,7 +20,7 @@ fn versions() -> [String; 6] {
 }
 
 #[test]
-fn odd_version_does_not_end_a_watch_for_good() {
+fn invalid_resource_version_does_not_end_a_watch() {
     let subject = Lease::new("watch-version");
     let managed = subject.scene.managed.server();
     let sidecar = subject.start();
@@ -44,7 +44,7 @@ fn odd_version_does_not_end_a_watch_for_good() {
 
 /// Events whose words are as long as an answer may be.
 #[test]
-fn words_of_any_length_are_read_past() {
+fn long_strings_in_watch_events_are_skipped() {
     let subject = Lease::new("watch-words");
     let managed = subject.scene.managed.server();
     let sidecar = subject.start();
@@ -67,7 +67,7 @@ fn words_of_any_length_are_read_past() {
 /// Watches that a server refuses in their own stream, or that bring another object: lists go on, at a bounded
 /// pace.
 #[test]
-fn error_in_each_watch_hurries_and_blinds_nobody() {
+fn errors_in_watches_are_retried_slowly_while_lists_go_on() {
     let error = |code: u16| json!({"type": "ERROR", "object": {"kind": "Status", "code": code}});
     let other = json!({"type": "ADDED", "object": {"kind": "Pod", "metadata": {"name": "other",
         "namespace": "other", "uid": "u", "resourceVersion": "9"}}});

@@ -19,7 +19,7 @@ fn fits(agent: &Sidecar) {
 }
 
 #[test]
-fn work_of_half_a_mebibyte_is_applied_whatever_its_shape() {
+fn work_of_512_kib_is_applied_whatever_its_shape() {
     let stage = Stage::new();
     stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
     let mut agent = stage.start_shipped();
