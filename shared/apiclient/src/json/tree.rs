@@ -80,15 +80,13 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
             Position::Event | Position::List | Position::Root(_) => any.deserialize_map(self),
             // An item without a readable name must fail its list, or its object would count as absent.
             Position::Head => any.deserialize_str(self),
-            Position::Elsewhere if self.budget.is_exceeded() => ignore(any),
-            Position::LeftOut => ignore(any),
-            _ => any.deserialize_any(self),
+            Position::Elsewhere if !self.budget.is_exceeded() => any.deserialize_any(self),
+            Position::Items | Position::Metadata(_) => any.deserialize_any(self),
+            Position::Elsewhere | Position::LeftOut => {
+                any.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
+            }
         }
     }
-}
-
-fn ignore<'de, D: de::Deserializer<'de>>(any: D) -> Result<Value, D::Error> {
-    any.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
 }
 
 impl<'de> Visitor<'de> for Tree<'_> {
@@ -137,12 +135,16 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let (budget, parent, mut map) = (self.budget, self.place, Map::new());
-        while let Some((place, key)) =
-            fields.next_key_seed(Key { budget, parent, entries: map.len() })?
-        {
+        let (budget, mut map) = (self.budget, Map::new());
+        // Beyond the budget only a key that may be of the head is read.
+        while let Some(key) = fields.next_key_seed(self.at(Position::Head))? {
+            let key = if let Value::String(key) = key { key } else { String::new() };
+            let place = self.place.of(&key);
+            if place != Position::LeftOut && !self.is_envelope() {
+                budget.charge(entry_cost(map.len()));
+            }
             let value = fields.next_value_seed(self.at(place))?;
-            if let Some(key) = key.filter(|_| place.is_kept() || !budget.is_exceeded()) {
+            if place.is_kept() || place != Position::LeftOut && !budget.is_exceeded() {
                 map.insert(key, value);
             }
         }
@@ -151,6 +153,11 @@ impl<'de> Visitor<'de> for Tree<'_> {
 }
 
 impl Tree<'_> {
+    /// Returns whether this is what an object comes in, which costs nothing: it costs the same wherever it is read.
+    fn is_envelope(self) -> bool {
+        matches!(self.place, Position::Event | Position::List)
+    }
+
     /// Hands over the items of a list; each has the budget for itself.
     fn hand_over<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         if self.budget.is_exceeded() {
@@ -172,41 +179,5 @@ fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
     let growth = if list.len() < list.capacity() { 0 } else { list.capacity().max(4) };
     if budget.charge(growth * VALUE) {
         list.push(item);
-    }
-}
-
-/// The key of the next entry of a map that has `entries`, charged before it is copied; `None` if nothing is kept
-/// of the entry. Also returns the place of its value.
-struct Key<'a> {
-    budget: &'a Budget,
-    parent: Position,
-    entries: usize,
-}
-
-impl<'de> DeserializeSeed<'de> for Key<'_> {
-    type Value = (Position, Option<String>);
-
-    fn deserialize<D: de::Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
-        key.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Key<'_> {
-    type Value = (Position, Option<String>);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        let place = self.parent.of(key);
-        if place == Position::LeftOut {
-            return Ok((place, None));
-        }
-        // An object costs the same wherever it is read.
-        let is_kept = matches!(self.parent, Position::Event | Position::List)
-            || self.budget.charge(entry_cost(self.entries))
-                && self.budget.charge(text_cost(key.len()));
-        Ok((place, (is_kept || place.is_kept()).then(|| key.to_owned())))
     }
 }
