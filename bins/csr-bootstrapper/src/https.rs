@@ -1,6 +1,6 @@
 //! The endpoint by HTTPS: TLS 1.3 with a self-signed certificate, which a kubelet's probe does not verify.
 
-use std::{io, sync::Arc};
+use std::{io, net::TcpStream, sync::Arc};
 
 use apiclient::error::{Error, Result};
 use rustls::{
@@ -11,7 +11,7 @@ use rustls::{
     version::TLS13,
 };
 use sidecar::{
-    diagnostics::{ClientSocket, HttpListener, Respond},
+    diagnostics::{HttpListener, Respond},
     flags::Flags,
 };
 
@@ -48,7 +48,7 @@ impl HttpsSettings {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;
         let config = Arc::new(config);
-        let session = Arc::new(move |mut client: &ClientSocket, answer: &mut Respond<'_>| {
+        let session = Arc::new(move |mut client: &TcpStream, answer: &mut Respond<'_>| {
             let mut tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
             answer(&mut Stream::new(&mut tls, &mut client))?;
             tls.send_close_notify();

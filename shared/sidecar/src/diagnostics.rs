@@ -1,12 +1,12 @@
 //! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint, one
 //! request a connection, a thread for each connection.
 
-mod http;
 mod listener;
 
 use std::{
     collections::VecDeque,
-    io,
+    io::{self, ErrorKind},
+    net::{Shutdown, TcpStream},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -16,7 +16,7 @@ use apiclient::{error::Result, lock::lock};
 use crate::{flags::Flags, runtime};
 
 use self::listener::Stream;
-pub use self::listener::{ClientSocket, HttpListener, Respond};
+pub use self::listener::{HttpListener, Respond};
 
 pub trait Report: Send + 'static {
     /// `Err` with the reason when the process is broken and must be restarted; never because a
@@ -48,6 +48,11 @@ pub fn stuck(beat: Option<Instant>, timeout: Duration) -> bool {
 /// more responses than these.
 const MAX_CONNECTIONS: usize = 16;
 
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+/// Prometheus' own requests are below 1 KiB.
+const MAX_REQUEST: usize = 8 << 10;
+
 /// Serves `report` where -metrics-host and -metrics-port say, and at `more`, until the end of the process.
 pub fn serve(flags: &Flags, more: Option<HttpListener>, report: impl Report) -> Result<()> {
     let mut listeners: Vec<_> = more.into_iter().collect();
@@ -71,30 +76,74 @@ struct Server {
     /// Locked while a response is made: clients that wait for one cost no memory.
     report: Mutex<Box<dyn Report>>,
     /// The oldest first.
-    open: Mutex<VecDeque<Arc<ClientSocket>>>,
+    open: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
 impl Server {
-    fn admit(&self, client: &Arc<ClientSocket>) {
+    fn admit(&self, client: &Arc<TcpStream>) {
         let mut open = lock(&self.open);
         open.push_back(client.clone());
         if open.len() > MAX_CONNECTIONS
             && let Some(oldest) = open.pop_front()
         {
-            oldest.close();
+            // Ends the thread that reads or writes there.
+            let _ = oldest.shutdown(Shutdown::Both);
         }
     }
 
-    fn dismiss(&self, client: &Arc<ClientSocket>) {
+    fn dismiss(&self, client: &Arc<TcpStream>) {
         lock(&self.open).retain(|it| !Arc::ptr_eq(it, client));
     }
 
     fn answer(&self, stream: &mut dyn Stream) -> io::Result<()> {
-        let request = http::read_request(stream)?;
-        let response = http::response(&request, &**lock(&self.report));
+        let request = read_request(stream)?;
+        let response = response(&request, &**lock(&self.report));
         stream.write_all(&response)?;
         stream.flush()
     }
+}
+
+/// The first line of the request, once its head is complete.
+fn read_request(stream: &mut dyn Stream) -> io::Result<String> {
+    let (mut head, mut chunk) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.read(&mut chunk)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => head.extend_from_slice(&chunk[..count]),
+        }
+        if head.len() > MAX_REQUEST {
+            return Err(ErrorKind::InvalidData.into());
+        }
+    }
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).into_owned())
+}
+
+fn response(line: &str, report: &dyn Report) -> Vec<u8> {
+    let mut words = line.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = path.split('?').next().unwrap_or_default();
+    let probe = |result: std::result::Result<(), String>, remarks: String| match result {
+        Ok(()) => ("200 OK", TEXT, format!("ok\n{remarks}")),
+        Err(reason) => ("503 Service Unavailable", TEXT, format!("{reason}\n{remarks}")),
+    };
+    let not_found = || ("404 Not Found", TEXT, "not found\n".to_owned());
+    let (status, content_type, body) = match (method, path) {
+        ("GET", "/healthz" | "/livez") => probe(report.healthy(), String::new()),
+        ("GET", "/readyz") => probe(report.ready(), report.remarks()),
+        ("GET", "/metrics") => ("200 OK", TEXT, report.metrics()),
+        ("GET", "/debug/state") => {
+            report.state().map_or_else(not_found, |state| ("200 OK", JSON, state))
+        }
+        ("GET", _) => not_found(),
+        _ => ("405 Method Not Allowed", TEXT, "only GET\n".to_owned()),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    (head + &body).into_bytes()
 }
 
 #[cfg(test)]

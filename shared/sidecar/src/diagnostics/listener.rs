@@ -1,11 +1,11 @@
 //! Listening socket of the endpoint, on both versions of IP unless one is named, and the sockets of its clients.
 
 use std::{
-    io::{self, ErrorKind, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use apiclient::{
@@ -23,10 +23,10 @@ impl<T: Read + Write> Stream for T {}
 pub type Respond<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
 
 /// Passes a client's stream, its socket or TLS over it, to the function that answers.
-type Session = dyn Fn(&ClientSocket, &mut Respond<'_>) -> io::Result<()> + Send + Sync;
+type Session = dyn Fn(&TcpStream, &mut Respond<'_>) -> io::Result<()> + Send + Sync;
 
-/// For the TLS handshake, if there is one, the request and the response: Prometheus' scrape_timeout.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// For each read and write; Prometheus' scrape_timeout.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Out of memory or descriptors: no reason to spin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -59,7 +59,7 @@ impl HttpListener {
 
     pub(super) fn plain(host: &str, port: u16) -> Result<Self> {
         let names = ("metrics address", "-metrics-host");
-        let session = |mut client: &ClientSocket, answer: &mut Respond<'_>| answer(&mut client);
+        let session = |mut client: &TcpStream, answer: &mut Respond<'_>| answer(&mut client);
         Self::bind(names, (host, port), Arc::new(session))
     }
 
@@ -72,8 +72,9 @@ impl HttpListener {
     }
 
     fn accept(&self, server: &Arc<Server>) -> io::Result<()> {
-        let (socket, deadline) = (self.socket.accept()?.0, Instant::now() + CONNECTION_TIMEOUT);
-        let client = Arc::new(ClientSocket { socket, deadline });
+        let client = Arc::new(self.socket.accept()?.0);
+        client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+        client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         server.admit(&client);
         let (session, server) = (self.session.clone(), server.clone());
         start_thread("client", move || {
@@ -81,42 +82,6 @@ impl HttpListener {
             let _ = session(&client, &mut |stream| server.answer(stream));
             server.dismiss(&client);
         })
-    }
-}
-
-/// The socket of a client, with one deadline for all that is read and written.
-pub struct ClientSocket {
-    socket: TcpStream,
-    deadline: Instant,
-}
-
-impl ClientSocket {
-    /// Ends the thread that reads or writes here.
-    pub(super) fn close(&self) {
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-
-    fn time_left(&self) -> io::Result<Option<Duration>> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
-}
-
-impl Read for &ClientSocket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(self.time_left()?)?;
-        (&self.socket).read(buffer)
-    }
-}
-
-impl Write for &ClientSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(self.time_left()?)?;
-        (&self.socket).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
