@@ -27,6 +27,8 @@ pub struct Workqueue<K> {
 #[derive(Debug)]
 struct QueueState<K> {
     order: Order<K>,
+    /// The most workers, and how many there are.
+    most: usize,
     workers: usize,
     /// Workers that are waiting.
     idle: usize,
@@ -34,10 +36,11 @@ struct QueueState<K> {
 }
 
 impl<K: Clone + Ord> Workqueue<K> {
-    pub fn new(workers: usize) -> Self {
-        let order = Order::new(workers);
+    /// A queue for at most this many workers.
+    pub fn new(most: usize) -> Self {
+        let order = Order::new();
         Self {
-            state: Mutex::new(QueueState { order, workers: 0, idle: 0, closed: false }),
+            state: Mutex::new(QueueState { order, most, workers: 0, idle: 0, closed: false }),
             changed: Condvar::new(),
             drained: Condvar::new(),
         }
@@ -59,7 +62,8 @@ impl<K: Clone + Ord> Workqueue<K> {
     /// Returns whether another worker is needed; counts it as started.
     pub fn wants_worker(&self) -> bool {
         let mut state = self.state();
-        let wants = state.order.wants_worker(state.workers) && !state.closed;
+        let wants =
+            !state.closed && state.workers < state.most && state.order.wants_worker(state.workers);
         state.workers += usize::from(wants);
         wants
     }

@@ -12,8 +12,8 @@ const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
 const MAX_URGENT_FAILURES: u32 = 3;
 
 /// The order in which keys are taken; within a rank, in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rank {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
     /// Large work, of which one item is processed at a time.
     Large,
     /// With a recent event.
@@ -22,14 +22,14 @@ enum Rank {
     Backlog,
 }
 
-const RANKS: [Rank; 3] = [Rank::Large, Rank::Urgent, Rank::Backlog];
+/// A place among the keys that wait: by rank, then by number.
+pub(super) type LinePlace = (Rank, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyState {
-    /// Waiting with this number.
-    Ready(Rank, u64),
-    /// Waits until it is retried; `true` if the key is urgent.
-    Parked(bool),
+    Ready(LinePlace),
+    /// Waits until it is retried.
+    Parked,
     Processing,
     /// It changed while it was being processed.
     Dirty,
@@ -59,8 +59,6 @@ pub enum ReconcileResult {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkItem<K> {
     pub key: K,
-    /// It comes before what a list returned.
-    pub urgent: bool,
     /// It may be large: only one such item is processed at a time.
     pub large: bool,
     /// Failures in a row before it.
@@ -86,25 +84,25 @@ impl QueueDepth {
 #[derive(Debug)]
 pub(super) struct Order<K> {
     entries: BTreeMap<K, Entry>,
-    /// Keys that wait, by rank and number.
-    ready: [BTreeMap<u64, K>; 3],
+    ready: BTreeMap<LinePlace, K>,
+    /// The number of the next place.
     next: u64,
     delayed: BTreeSet<(Instant, K)>,
-    /// The number that is being processed, by rank.
-    running: [usize; 3],
-    /// The number of workers; an extra one may start for urgent work.
-    most: usize,
+    /// The number of keys that are being processed.
+    running: usize,
+    /// A large one is among them.
+    runs_large: bool,
 }
 
 impl<K: Clone + Ord> Order<K> {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             entries: BTreeMap::new(),
-            ready: Default::default(),
+            ready: BTreeMap::new(),
             next: 0,
             delayed: BTreeSet::new(),
-            running: [0; 3],
-            most,
+            running: 0,
+            runs_large: false,
         }
     }
 
@@ -112,10 +110,9 @@ impl<K: Clone + Ord> Order<K> {
     pub(super) fn add(&mut self, key: K, urgent: bool) -> bool {
         match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
             Some(state @ KeyState::Processing) => *state = KeyState::Dirty,
-            Some(KeyState::Dirty) => {}
-            Some(KeyState::Parked(before)) => *before |= urgent,
-            Some(KeyState::Ready(rank, _)) if *rank != Rank::Backlog || !urgent => {}
-            // A key of the backlog moves up, and the backlog's limit no longer holds it.
+            Some(KeyState::Dirty | KeyState::Parked) => {}
+            Some(KeyState::Ready((rank, _))) if *rank != Rank::Backlog || !urgent => {}
+            // A key of the backlog moves up.
             Some(KeyState::Ready(..) | KeyState::Delayed(_)) | None => {
                 self.enqueue(key, urgent);
                 return true;
@@ -130,36 +127,31 @@ impl<K: Clone + Ord> Order<K> {
         let mut due = Vec::new();
         for (key, entry) in of_these {
             match entry.state {
-                KeyState::Parked(urgent) => due.push((key.clone(), urgent)),
-                KeyState::Delayed(_) => due.push((key.clone(), false)),
+                KeyState::Parked | KeyState::Delayed(_) => due.push(key.clone()),
                 // Its attempt may be about to park it.
                 KeyState::Processing => entry.state = KeyState::Dirty,
                 KeyState::Ready(..) | KeyState::Dirty => continue,
             }
             entry.failures = 0;
         }
-        due.into_iter().for_each(|(key, urgent)| self.enqueue(key, urgent));
+        due.into_iter().for_each(|key| self.enqueue(key, false));
     }
 
     pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem<K>> {
         self.end_delays(now);
-        let rank = RANKS.into_iter().find(|rank| self.available(*rank) > 0)?;
-        let key = self.ready[rank as usize].first_key_value()?.1.clone();
-        let entry = self.entries[&key];
-        self.set(key.clone(), Entry { state: KeyState::Processing, ..entry });
-        self.running[rank as usize] += 1;
-        let (urgent, large) = (rank != Rank::Backlog, rank == Rank::Large);
-        Some(WorkItem { key, urgent, large, failures: entry.failures })
+        let ((rank, _), key) = self.available().next()?;
+        let (large, key) = (*rank == Rank::Large, key.clone());
+        let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
+        self.set(key.clone(), Entry { state: KeyState::Processing, failures });
+        self.running += 1;
+        self.runs_large |= large;
+        Some(WorkItem { key, large, failures })
     }
 
     pub(super) fn done(&mut self, item: &WorkItem<K>, result: ReconcileResult, now: Instant) {
-        let WorkItem { key, urgent, large, failures } = item.clone();
-        let rank = match (large, urgent) {
-            (true, _) => Rank::Large,
-            (_, true) => Rank::Urgent,
-            _ => Rank::Backlog,
-        };
-        self.running[rank as usize] -= 1;
+        let WorkItem { key, large, failures } = item.clone();
+        self.running -= 1;
+        self.runs_large &= !large;
         let entry = self.entries.remove(&key);
         let again = entry.is_some_and(|entry| entry.state == KeyState::Dirty);
         let (wait, failures) = match result {
@@ -167,8 +159,7 @@ impl<K: Clone + Ord> Order<K> {
                 return self.insert(key, Rank::Large, failures);
             }
             ReconcileResult::Park if !again => {
-                let state = KeyState::Parked(urgent);
-                return self.set(key, Entry { state, failures: 0 });
+                return self.set(key, Entry { state: KeyState::Parked, failures: 0 });
             }
             ReconcileResult::Done | ReconcileResult::Park => (None, 0),
             ReconcileResult::RequeueAfter(wait) => (Some(wait), 0),
@@ -185,27 +176,16 @@ impl<K: Clone + Ord> Order<K> {
         }
     }
 
-    /// Returns whether a worker more than these has something to do.
+    /// Returns whether there is work for another worker than these; one that was just started has taken nothing yet.
     pub(super) fn wants_worker(&self, workers: usize) -> bool {
-        let has_urgent = !self.ready[Rank::Urgent as usize].is_empty();
-        let most = self.most + usize::from(self.most > 1 && has_urgent);
-        // A worker that was just started has taken nothing yet.
         let free = workers.saturating_sub(self.running());
-        self.waiting() > free && workers < most
+        self.available().nth(free).is_some()
     }
 
-    /// The number of keys that workers could take now.
-    pub(super) fn waiting(&self) -> usize {
-        RANKS.map(|rank| self.available(rank)).iter().sum()
-    }
-
-    fn available(&self, rank: Rank) -> usize {
-        let most = match rank {
-            Rank::Large => 1,
-            Rank::Urgent => usize::MAX,
-            Rank::Backlog => self.most,
-        };
-        self.ready[rank as usize].len().min(most.saturating_sub(self.running[rank as usize]))
+    /// The keys that workers could take now, in order.
+    pub(super) fn available(&self) -> impl Iterator<Item = (&LinePlace, &K)> {
+        let first = if self.runs_large { Rank::Urgent } else { Rank::Large };
+        self.ready.range((first, 0)..)
     }
 
     /// The time at which the first delayed key is due.
@@ -219,7 +199,7 @@ impl<K: Clone + Ord> Order<K> {
 
     /// The number of keys that are being processed.
     pub(super) fn running(&self) -> usize {
-        self.running.iter().sum()
+        self.running
     }
 
     /// The number of these keys that are still to be processed.
@@ -236,7 +216,7 @@ impl<K: Clone + Ord> Order<K> {
             depth.failing += usize::from(entry.failures > 0);
             match entry.state {
                 KeyState::Ready(..) | KeyState::Dirty => depth.queued += 1,
-                KeyState::Parked(_) => depth.parked += 1,
+                KeyState::Parked => depth.parked += 1,
                 KeyState::Processing | KeyState::Delayed(_) => {}
             }
         }
@@ -259,18 +239,18 @@ impl<K: Clone + Ord> Order<K> {
 
     fn insert(&mut self, key: K, rank: Rank, failures: u32) {
         self.next += 1;
-        self.set(key, Entry { state: KeyState::Ready(rank, self.next), failures });
+        self.set(key, Entry { state: KeyState::Ready((rank, self.next)), failures });
     }
 
     /// Records the entry of a key, and moves the key to the collection of its state.
     fn set(&mut self, key: K, entry: Entry) {
         match self.entries.insert(key.clone(), entry).map(|before| before.state) {
-            Some(KeyState::Ready(rank, number)) => drop(self.ready[rank as usize].remove(&number)),
+            Some(KeyState::Ready(place)) => drop(self.ready.remove(&place)),
             Some(KeyState::Delayed(at)) => drop(self.delayed.remove(&(at, key.clone()))),
             _ => {}
         }
         match entry.state {
-            KeyState::Ready(rank, number) => drop(self.ready[rank as usize].insert(number, key)),
+            KeyState::Ready(place) => drop(self.ready.insert(place, key)),
             KeyState::Delayed(at) => drop(self.delayed.insert((at, key))),
             _ => {}
         }
