@@ -23,7 +23,7 @@ use ureq::unversioned::transport::{
     TransportAdapter,
 };
 
-use self::trust::verifier;
+use self::trust::Verifier;
 use kubeconfig::config::{ClusterConfig, KeyPair};
 
 use crate::{
@@ -144,8 +144,8 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| Error::bad_config(format!("TLS cannot be set up: {e}")))?;
-    let builder =
-        builder.dangerous().with_custom_certificate_verifier(verifier(&config.trust, &provider)?);
+    let verifier = Arc::new(Verifier::new(&config.trust, &provider)?);
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let Some(identity) = &config.identity else {
         return Ok(builder.with_no_client_auth());
     };

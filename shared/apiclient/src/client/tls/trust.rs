@@ -18,68 +18,36 @@ use kubeconfig::config::Trust;
 
 use crate::error::{Error, Result};
 
-/// The verifier of a server's certificate.
-pub(super) fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<Verifier>> {
-    let authorities = match trust {
-        Trust::Anything => None,
-        Trust::Bundle(pem) => Some(Authorities::new(pem, "the kubeconfig's CA bundle", provider)?),
-        Trust::System => Some(system_roots(provider)?),
-    };
-    Ok(Arc::new(Verifier { authorities, provider: provider.clone() }))
-}
-
 #[derive(Debug)]
 pub(super) struct Verifier {
     /// `None` trusts everybody (`insecure-skip-tls-verify`).
-    authorities: Option<Authorities>,
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    bundle: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 }
 
-#[derive(Debug)]
-struct Authorities {
-    webpki: Arc<WebPkiServerVerifier>,
-    bundle: Vec<CertificateDer<'static>>,
-}
-
-impl Authorities {
-    /// The usable certificates of a bundle; `origin` is its source, for an error.
-    fn new(pem: &[u8], origin: &str, provider: &Arc<CryptoProvider>) -> Result<Self> {
-        let unusable = || Error::bad_config(format!("{origin} holds no usable certificate"));
-        let bundle: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();
+impl Verifier {
+    pub(super) fn new(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Self> {
+        let provider = provider.clone();
+        let (pem, origin) = match trust {
+            Trust::Anything => return Ok(Self { authorities: None, bundle: Vec::new(), provider }),
+            Trust::Bundle(pem) => (pem.clone(), "the kubeconfig's CA bundle".to_owned()),
+            Trust::System => system_roots()?,
+        };
+        let bundle: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(bundle.iter().cloned());
         let webpki =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-        Ok(Self { webpki: webpki.map_err(|_| unusable())?, bundle })
-    }
-
-    /// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
-    /// bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or a
-    /// pinned self-made one. webpki looks at validity before it looks for an authority.
-    fn verify(
-        &self,
-        server: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        now: UnixTime,
-    ) -> std::result::Result<(), TlsError> {
-        match self.webpki.verify_server_cert(server, between, name, &[], now) {
-            // `Other` is an authority's certificate that a server presents as its own.
-            Err(TlsError::InvalidCertificate(
-                CertificateError::UnknownIssuer
-                | CertificateError::BadSignature
-                | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
-                | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. }
-                | CertificateError::Other(_),
-            )) if self.bundle.contains(server) => {
-                verify_server_name(&ParsedCertificate::try_from(server)?, name)
-            }
-            verdict => verdict.map(drop),
-        }
+        let unusable = |_| Error::bad_config(format!("{origin} holds no usable certificate"));
+        Ok(Self { authorities: Some(webpki.map_err(unusable)?), bundle, provider })
     }
 }
 
 impl ServerCertVerifier for Verifier {
+    /// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
+    /// bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or a
+    /// pinned self-made one. webpki looks at validity before it looks for an authority.
     fn verify_server_cert(
         &self,
         server: &CertificateDer<'_>,
@@ -88,10 +56,23 @@ impl ServerCertVerifier for Verifier {
         _ocsp: &[u8],
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, TlsError> {
-        if let Some(authorities) = &self.authorities {
-            authorities.verify(server, between, name, now)?;
+        let Some(authorities) = &self.authorities else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match authorities.verify_server_cert(server, between, name, &[], now) {
+            // `Other` is an authority's certificate that a server presents as its own.
+            Err(TlsError::InvalidCertificate(
+                CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+                | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. }
+                | CertificateError::Other(_),
+            )) if self.bundle.contains(server) => {
+                verify_server_name(&ParsedCertificate::try_from(server)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
         }
-        Ok(ServerCertVerified::assertion())
     }
 
     /// The peer must hold the key of its certificate in any case.
@@ -130,20 +111,21 @@ const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-fn system_roots(provider: &Arc<CryptoProvider>) -> Result<Authorities> {
+/// The system's roots in PEM, and where they are.
+fn system_roots() -> Result<(Vec<u8>, String)> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
     if let Some(file) = named {
-        let pem = fs::read(&file)
-            .map_err(|e| Error::bad_config(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
-        return Authorities::new(&pem, &format!("SSL_CERT_FILE {file}"), provider);
+        let origin = format!("SSL_CERT_FILE {file}");
+        return match fs::read(&file) {
+            Ok(pem) => Ok((pem, origin)),
+            Err(error) => Err(Error::bad_config(format!("{origin} cannot be read: {error}"))),
+        };
     }
-    for file in SYSTEM_ROOTS {
-        if let Ok(pem) = fs::read(file) {
-            return Authorities::new(&pem, file, provider);
-        }
-    }
-    Err(Error::bad_config(
-        "the kubeconfig names no certificate authority, and this image has no system roots: \
-         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE",
-    ))
+    let found = SYSTEM_ROOTS.iter().find_map(|file| Some((fs::read(file).ok()?, (*file).into())));
+    found.ok_or_else(|| {
+        Error::bad_config(
+            "the kubeconfig names no certificate authority, and this image has no system roots: \
+             put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE",
+        )
+    })
 }
