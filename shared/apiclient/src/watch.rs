@@ -74,9 +74,6 @@ pub struct Watcher {
 enum Step {
     /// A list of a state at least as new as this version; of the newest state if it is empty.
     List(String),
-    /// A list of the newest state in one answer: the pages of the last one expired before they were read. As client-go
-    /// does (`tools/pager/pager.go`, FullListIfExpired).
-    FullList,
     /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
     Watch(String),
 }
@@ -113,7 +110,7 @@ impl Watcher {
         while !stop.raised() {
             let went = match self.next.clone() {
                 Step::Watch(version) => self.watch(client, selection, stop, (version, on)),
-                Step::List(_) | Step::FullList => self.list(client, selection, stop, on),
+                Step::List(version) => self.list(client, selection, stop, (version, on)),
             };
             match went {
                 Ok(ControlFlow::Continue(())) => {}
@@ -138,10 +135,12 @@ impl Watcher {
         client: &Client,
         selection: &Selection<'_>,
         stop: &Stop,
-        on: &mut On<'_>,
+        (mut version, on): (String, &mut On<'_>),
     ) -> Result<ControlFlow<()>> {
-        self.follow_server(client);
-        let listed = read_list(client, selection, stop, (&self.next, self.rewound), on)?;
+        if self.follow_server(client) {
+            version.clear();
+        }
+        let listed = read_list(client, selection, stop, (&version, self.rewound), on)?;
         let ControlFlow::Continue(version) = listed else {
             return Ok(ControlFlow::Break(()));
         };
@@ -250,7 +249,6 @@ impl Watcher {
         let was_watch = matches!(self.next, Step::Watch(_));
         self.watch_failed |= was_watch;
         match error {
-            Error::Gone(_) if !was_watch => self.next = Step::FullList,
             Error::TooNew(_) => self.reset(),
             // The server may object to the version.
             Error::Gone(_) | Error::Invalid(_) | Error::BadConfig(_) => {
@@ -298,15 +296,15 @@ mod tests {
         let sentence = || "no".to_owned();
         let newest = || Step::List(String::new());
         let since = || Step::List("7".into());
-        for (error, after_watch, after_list, rewound) in [
-            (Error::Gone(sentence()), newest(), Step::FullList, false),
-            (Error::TooNew(sentence()), newest(), newest(), true),
-            (Error::Invalid(sentence()), newest(), newest(), false),
-            (Error::bad_config(sentence()), newest(), newest(), false),
-            (Error::Forbidden(sentence()), since(), since(), false),
-            (Error::Unreachable(sentence()), since(), since(), false),
+        for (error, next, rewound) in [
+            (Error::Gone(sentence()), newest(), false),
+            (Error::TooNew(sentence()), newest(), true),
+            (Error::Invalid(sentence()), newest(), false),
+            (Error::bad_config(sentence()), newest(), false),
+            (Error::Forbidden(sentence()), since(), false),
+            (Error::Unreachable(sentence()), since(), false),
         ] {
-            for (step, next) in [(Step::Watch("7".into()), after_watch), (since(), after_list)] {
+            for step in [Step::Watch("7".into()), since()] {
                 let mut watcher = Watcher { next: step, ..Watcher::default() };
                 watcher.move_on(&error);
                 assert_eq!((&watcher.next, watcher.rewound), (&next, rewound), "{error:?}");

@@ -131,7 +131,7 @@ impl Client {
         let usual = self.inner.timeouts.request;
         let (total, read) = match request.kind {
             ResponseKind::Watch => (None, Some(self.timeouts().silence.min(CHECK_INTERVAL))),
-            ResponseKind::List if request.target.name.is_none() => {
+            ResponseKind::List => {
                 (Some(self.timeout.unwrap_or(LIST_TIMEOUT).max(usual)), Some(usual))
             }
             _ => (Some(self.timeout.unwrap_or(usual)), None),

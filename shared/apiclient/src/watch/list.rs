@@ -13,7 +13,7 @@ use crate::{
     stop::Stop,
 };
 
-use super::{Event, On, Step};
+use super::{Event, On};
 
 /// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
 const PAGE: u32 = 500;
@@ -40,23 +40,12 @@ impl<'a> Selection<'a> {
         Self { target, labels: "", metadata_only: false, page: PAGE, list_after_loss: false }
     }
 
-    /// Returns whether a list of it is a request as any other. A name without a namespace may be in all of them.
-    pub(super) fn is_one(&self) -> bool {
-        self.target.namespace.is_some() && self.target.name.is_some()
-    }
-
-    /// The query of the first of a list's pages.
-    pub(super) fn first_page(&self, step: &Step) -> String {
-        let limit = match step {
-            Step::List(_) if !self.is_one() => format!("limit={}", self.page),
-            _ => String::new(),
-        };
-        match step {
-            Step::List(version) if !version.is_empty() => {
-                let since = format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan");
-                joined(&[&limit, &since])
-            }
-            _ => limit,
+    /// The query of the first page of a list that is at least as new as `version`, or of the newest state if it is empty.
+    fn first_page(&self, version: &str) -> String {
+        let limit = format!("limit={}", self.page);
+        match version {
+            "" => limit,
+            _ => format!("{limit}&resourceVersion={version}&resourceVersionMatch=NotOlderThan"),
         }
     }
 
@@ -100,8 +89,7 @@ pub fn list(
     stop: &Stop,
     each: &mut dyn FnMut(Document) -> ControlFlow<()>,
 ) -> Result<()> {
-    let newest = Step::List(String::new());
-    let ended = read_list(client, selection, stop, (&newest, false), &mut |event| match event {
+    let ended = read_list(client, selection, stop, ("", false), &mut |event| match event {
         Event::InitApply(document) => each(document),
         _ => ControlFlow::Continue(()),
     });
@@ -114,19 +102,15 @@ pub(super) fn read_list(
     client: &Client,
     selection: &Selection<'_>,
     stop: &Stop,
-    (step, rewound): (&Step, bool),
+    (version, rewound): (&str, bool),
     on: &mut On<'_>,
 ) -> Result<ControlFlow<(), String>> {
-    let (mut query, mut begun) = (selection.first_page(step), false);
+    let (mut query, mut begun) = (selection.first_page(version), false);
     let (deadline, server) = (Instant::now() + LIST_TIMEOUT, client.host());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let request = selection.list(&query);
-        let answer = if selection.is_one() {
-            client.send(&request)?
-        } else {
-            client.within(left).send(&request)?
-        };
+        let answer = client.within(left).send(&request)?;
         if !begun && on(Event::Init { rewound }).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -324,16 +308,9 @@ mod tests {
 
     #[test]
     fn first_page_asks_for_the_newest_state_or_no_older_one() {
-        let one = Selection::all(SECRETS.object("ns", "token"));
-        let all = [SECRETS.cluster_object("token"), SECRETS.collection("ns")].map(Selection::all);
-        let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
-        for (step, of_one, of_all) in [
-            (Step::List(String::new()), "", "limit=500".to_owned()),
-            (Step::List("7".into()), not_older, format!("limit=500&{not_older}")),
-            (Step::FullList, "", String::new()),
-        ] {
-            assert_eq!(one.first_page(&step), of_one);
-            assert!(all.iter().all(|all| all.first_page(&step) == of_all), "{step:?}");
-        }
+        let all = Selection::all(SECRETS.collection("ns"));
+        assert_eq!(all.first_page(""), "limit=500");
+        let not_older = "limit=500&resourceVersion=7&resourceVersionMatch=NotOlderThan";
+        assert_eq!(all.first_page("7"), not_older);
     }
 }
