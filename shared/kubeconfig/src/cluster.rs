@@ -11,9 +11,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::Trust,
-    document::Entry,
+    document::{Cluster, Entry},
     error::{ConfigError, Result},
-    types::Cluster,
 };
 
 pub(crate) fn server(cluster: &Entry<'_, Cluster>, master: Option<&str>) -> Result<String> {

@@ -11,7 +11,7 @@ use base64::{
     Engine, alphabet,
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
@@ -19,7 +19,6 @@ use crate::{
     error::{ConfigError, Result},
     files::{NamedFiles, read_limited},
     secret::Data,
-    types::{AuthInfo, Cluster, Config, Context, NamedEntry},
     yaml,
 };
 
@@ -29,7 +28,62 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// One kubeconfig.
+/// Fields that count, as in client-go's `tools/clientcmd/api/v1/types.go`. Empty means absent.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Config {
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    kind: String,
+    current_context: String,
+    clusters: Vec<NamedEntry>,
+    contexts: Vec<NamedEntry>,
+    users: Vec<NamedEntry>,
+}
+
+/// NamedCluster, NamedContext or NamedAuthInfo. Its fields are checked when it is used: entries of other contexts may
+/// hold anything.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedEntry {
+    name: String,
+    #[serde(alias = "cluster", alias = "context", alias = "user")]
+    fields: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct Cluster {
+    pub(crate) server: String,
+    pub(crate) tls_server_name: String,
+    pub(crate) insecure_skip_tls_verify: bool,
+    pub(crate) certificate_authority: String,
+    pub(crate) certificate_authority_data: String,
+    pub(crate) proxy_url: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct AuthInfo {
+    pub(crate) client_certificate: String,
+    pub(crate) client_certificate_data: String,
+    pub(crate) client_key: String,
+    pub(crate) client_key_data: String,
+    pub(crate) token: String,
+    #[serde(rename = "tokenFile")]
+    pub(crate) token_file: String,
+    #[serde(flatten)]
+    pub(crate) other: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Context {
+    pub(crate) cluster: String,
+    pub(crate) user: String,
+    pub(crate) namespace: String,
+}
+
 pub(crate) struct Kubeconfig<'a> {
     source: String,
     files: NamedFiles<'a>,
@@ -162,7 +216,6 @@ fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, 
     })
 }
 
-/// A cluster, context or user of a kubeconfig.
 pub(crate) struct Entry<'a, T> {
     document: &'a Kubeconfig<'a>,
     kind: &'static str,

@@ -60,7 +60,6 @@ impl Hub {
         })
     }
 
-    /// From the key `kubeconfig` of the Secret `name`.
     pub fn of_secret(name: &str, data: &Data) -> Result<Self> {
         Self::of(&Kubeconfig::of_secret(name, data)?)
     }

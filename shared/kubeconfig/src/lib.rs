@@ -9,7 +9,6 @@ mod files;
 mod hub;
 mod incluster;
 pub mod secret;
-mod types;
 mod user;
 mod yaml;
 
@@ -30,11 +29,10 @@ pub use self::{
 };
 use self::{
     config::{Auth, ClusterConfig, Trust},
-    document::Kubeconfig,
+    document::{Context, Kubeconfig},
     error::{ConfigError, Result},
     files::NamedFiles,
     secret::Data,
-    types::Context,
 };
 
 /// Tests bring their own.

@@ -12,9 +12,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::{Auth, KeyPair},
-    document::Entry,
+    document::{AuthInfo, Entry},
     error::Result,
-    types::AuthInfo,
 };
 
 /// Token and client certificate. Programs are not run: `exec` is refused where client-go would run it
