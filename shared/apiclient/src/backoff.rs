@@ -32,7 +32,6 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// The level at which to log the failure.
     pub fn level(&self) -> Level {
         if self.should_log { Level::Warn } else { Level::Debug }
     }
@@ -59,10 +58,6 @@ impl Backoff {
     pub const fn honoring(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
-    }
-
-    pub fn set_limits(&mut self, cap: Duration, pause: Duration) {
-        (self.cap, self.pause) = (cap, pause);
     }
 
     /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
@@ -139,8 +134,6 @@ mod tests {
         assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(60));
         let mut patient = Backoff::new(Duration::from_secs(60)).honoring(Duration::from_secs(300));
         assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(300));
-        patient.set_limits(Duration::from_secs(60), Duration::from_secs(120));
-        assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(120));
     }
 
     #[test]

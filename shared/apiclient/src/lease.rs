@@ -126,12 +126,6 @@ impl Renewal {
         retry
     }
 
-    /// Renews once per `period` from now on.
-    pub fn set_period(&mut self, period: Duration) {
-        self.period = period;
-        self.backoff.set_limits(period.min(MAX_WAIT), period);
-    }
-
     /// Ends the wait after a failure: new credentials may succeed.
     pub fn credentials_changed(&mut self, now: Instant) {
         self.not_before = now;

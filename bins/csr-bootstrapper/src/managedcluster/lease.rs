@@ -93,24 +93,24 @@ fn follow(
     wanted: Option<Duration>,
     now: Instant,
 ) {
-    match (renewal.as_mut(), wanted) {
+    let before = renewal.as_ref().map(Renewal::period);
+    if before == wanted {
+        return;
+    }
+    // Its first success is reported.
+    *renewal = wanted.map(|period| Renewal::new(None, period, now));
+    match (before, wanted) {
         (Some(_), None) => {
-            *renewal = None;
             let message =
                 format!("{} goes stale: the hub does not accept the cluster", what(lease));
             // People look for upstream's spelling.
             agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
         }
-        (Some(renewal), Some(wanted)) if wanted != renewal.period() => {
-            renewal.set_period(wanted);
+        (Some(_), Some(wanted)) => {
             let period = seconds(wanted);
             log_object!(Level::Info, lease, period = period; "the renewal period has changed");
         }
-        (None, Some(wanted)) => {
-            // Its first success is reported.
-            *renewal = Some(Renewal::new(None, wanted, now));
-        }
-        (Some(_), Some(_)) | (None, None) => {}
+        (None, _) => {}
     }
 }
 
