@@ -20,8 +20,6 @@ pub struct Workqueue<K> {
     state: Mutex<QueueState<K>>,
     /// A worker may have something to do.
     changed: Condvar,
-    /// Nothing is being processed.
-    drained: Condvar,
 }
 
 #[derive(Debug)]
@@ -30,7 +28,6 @@ struct QueueState<K> {
     /// The most workers, and how many there are.
     most: usize,
     workers: usize,
-    /// Workers that are waiting.
     idle: usize,
     closed: bool,
 }
@@ -42,7 +39,6 @@ impl<K: Clone + Ord> Workqueue<K> {
         Self {
             state: Mutex::new(QueueState { order, most, workers: 0, idle: 0, closed: false }),
             changed: Condvar::new(),
-            drained: Condvar::new(),
         }
     }
 
@@ -105,9 +101,6 @@ impl<K: Clone + Ord> Workqueue<K> {
     pub fn done(&self, item: &WorkItem<K>, result: ReconcileResult) {
         let mut state = self.state();
         state.order.done(item, result, Instant::now());
-        if state.order.running() == 0 {
-            self.drained.notify_all();
-        }
         self.changed.notify_one();
     }
 
@@ -124,13 +117,6 @@ impl<K: Clone + Ord> Workqueue<K> {
 
     pub fn is_running(&self) -> bool {
         self.state().order.running() > 0
-    }
-
-    /// Waits until nothing is being processed, at most until `deadline`.
-    pub fn wait_until_drained(&self, deadline: Instant) {
-        let state = self.state();
-        let wait = deadline.saturating_duration_since(Instant::now());
-        drop(self.drained.wait_timeout_while(state, wait, |state| state.order.running() > 0));
     }
 
     /// The number of these keys that are still to be processed.

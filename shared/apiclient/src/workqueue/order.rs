@@ -85,7 +85,6 @@ impl QueueDepth {
 pub(super) struct Order<K> {
     entries: BTreeMap<K, Entry>,
     ready: BTreeMap<LinePlace, K>,
-    /// The number of the next place.
     next: u64,
     delayed: BTreeSet<(Instant, K)>,
     /// The number of keys that are being processed.
@@ -121,7 +120,6 @@ impl<K: Clone + Ord> Order<K> {
         false
     }
 
-    /// Makes parked and delayed keys due, and forgets their failures.
     pub(super) fn retry(&mut self, which: impl Fn(&K) -> bool) {
         let of_these = self.entries.iter_mut().filter(|(key, _)| which(key));
         let mut due = Vec::new();
@@ -202,7 +200,6 @@ impl<K: Clone + Ord> Order<K> {
         self.running
     }
 
-    /// The number of these keys that are still to be processed.
     pub(super) fn unseen(&self, which: impl Fn(&K) -> bool) -> usize {
         let unseen = |(key, entry): &(&K, &Entry)| {
             !matches!(entry.state, KeyState::Delayed(_)) && which(key)
