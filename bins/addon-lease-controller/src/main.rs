@@ -12,5 +12,6 @@ use std::process::ExitCode;
 use sidecar::runtime;
 
 fn main() -> ExitCode {
-    runtime::main("addon-lease-controller", &settings::table(), settings::Settings::new, run::run)
+    let (table, arguments) = (settings::table(), runtime::arguments());
+    runtime::main("addon-lease-controller", &table, arguments, settings::Settings::new, run::run)
 }

@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
     let table = settings::table(command != Command::default());
     let name = env!("CARGO_PKG_NAME");
     let check = |flags: &Flags| Settings::new(flags).map(Invocation::Run);
-    runtime::main_with(name, &table, arguments, check, |settings, flags, stop| {
+    runtime::main(name, &table, arguments, check, |settings, flags, stop| {
         // The registration agent's Lease (ocm `pkg/common/options/options.go`).
         let program = Program { name, lock: "registration-agent-lock", duty: None };
         run(settings, flags, stop, program)

@@ -11,5 +11,6 @@ use std::process::ExitCode;
 use sidecar::runtime;
 
 fn main() -> ExitCode {
-    runtime::main("hub-kubeconfig-dumper", &settings::table(), settings::Settings::new, run::run)
+    let (table, arguments) = (settings::table(), runtime::arguments());
+    runtime::main("hub-kubeconfig-dumper", &table, arguments, settings::Settings::new, run::run)
 }

@@ -22,5 +22,5 @@ pub fn main() -> ExitCode {
     let (duties, arguments) = command::command(env::args_os());
     let table = settings::table(duties);
     let check = |flags: &Flags| Settings::new(flags, duties).map(Invocation::Run);
-    runtime::main_with(env!("CARGO_PKG_NAME"), &table, arguments, check, run::run)
+    runtime::main(env!("CARGO_PKG_NAME"), &table, arguments, check, run::run)
 }

@@ -57,7 +57,7 @@ const ELECTION: ElectionTiming = ElectionTiming {
 };
 
 pub fn main() -> ExitCode {
-    runtime::main("remote-sync", &settings::table(), check, run)
+    runtime::main("remote-sync", &settings::table(), runtime::arguments(), check, run)
 }
 
 fn check(flags: &Flags) -> std::result::Result<Invocation<Settings>, String> {

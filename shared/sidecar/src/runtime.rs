@@ -52,19 +52,14 @@ pub enum End {
     Done,
 }
 
-/// Runs the program `name`: `check` turns flags into settings, into a text to print, or into a sentence
-/// about the problem; `run` works until it is stopped.
-pub fn main<Settings>(
-    name: &'static str,
-    table: &[Flag],
-    check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
-    run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
-) -> ExitCode {
-    main_with(name, table, Ok(env::args_os().skip(1).collect()), check, run)
+/// The command line of a program without subcommands.
+pub fn arguments() -> std::result::Result<Vec<OsString>, String> {
+    Ok(env::args_os().skip(1).collect())
 }
 
-/// As [`main`], with these arguments, or with the sentence that refuses them.
-pub fn main_with<Settings>(
+/// Runs the program `name` with these arguments, or with the sentence that refuses them: `check` turns flags into
+/// settings, into a text to print, or into a sentence about the problem; `run` works until it is stopped.
+pub fn main<Settings>(
     name: &'static str,
     table: &[Flag],
     arguments: std::result::Result<Vec<OsString>, String>,
