@@ -36,7 +36,7 @@ use crate::{
 };
 
 pub use self::{
-    counts::{RequestCounts, RequestMetrics},
+    counts::{Histogram, RequestCounts, RequestMetrics},
     timeouts::{LIST_TIMEOUT, Timeouts},
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
@@ -160,7 +160,6 @@ impl Client {
         Self { field_manager, ..self.clone() }
     }
 
-    /// A handle that acts as this user.
     #[must_use]
     pub fn impersonating(&self, user: &str) -> Self {
         Self { impersonated: Some(user.into()), ..self.clone() }
@@ -187,7 +186,6 @@ impl Client {
         self.write(ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
     }
 
-    /// As [`get`](Self::get).
     pub fn get_typed<T: DeserializeOwned>(&self, target: &Target<'_>) -> Result<T> {
         self.typed(target, self.get(target)?)
     }

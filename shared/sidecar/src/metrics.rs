@@ -9,10 +9,7 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 
-use apiclient::{
-    client::{Client, RequestMetrics},
-    histogram::Histogram,
-};
+use apiclient::client::{Client, Histogram, RequestMetrics};
 
 use crate::version::{REVISION, VERSION};
 

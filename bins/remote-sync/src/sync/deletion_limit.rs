@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
-use apiclient::token_bucket::TokenBucket;
+use apiclient::rate_limiter::TokenBucket;
 
 use crate::{
     model::key::{KindIndex, Pair},

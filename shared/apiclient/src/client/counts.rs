@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{histogram::Histogram, lock::lock};
+use crate::lock::lock;
 
 /// The bounds of client-go's histogram, in seconds (component-base `metrics/prometheus/restclient`).
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -18,7 +18,6 @@ pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
 
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {
-    /// Host and port.
     pub host: String,
     /// Answers by method and code, which is `<error>` without an answer, as in client-go.
     pub answers: BTreeMap<(String, String), u64>,
@@ -50,12 +49,32 @@ impl RequestMetrics {
         duration.or_insert_with(|| Histogram::new(&SECONDS)).add(time.as_secs_f64());
     }
 
-    /// Sets the host: counts belong to one host.
     pub(crate) fn count_for(&self, host: &str) {
         let mut counts = lock(&self.0);
         if counts.host != host {
             let (host, reloads) = (host.to_owned(), counts.reloads);
             *counts = RequestCounts { host, reloads, ..RequestCounts::default() };
         }
+    }
+}
+
+/// Histogram of values, as Prometheus wants durations.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    pub bounds: &'static [f64],
+    /// One for each bound, and one for what is above all of them.
+    pub counts: Vec<u64>,
+    pub sum: f64,
+}
+
+impl Histogram {
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    pub fn add(&mut self, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += 1;
+        self.sum += value;
     }
 }
