@@ -8,7 +8,6 @@ use crate::{
     resource::{Resource, valid_label},
 };
 
-/// A kind as a server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
     pub resource: Resource,

@@ -24,7 +24,6 @@ pub struct EventRecord {
     pub controller: &'static str,
     /// The reason in one word; upstream's if there is one.
     pub reason: &'static str,
-    /// The message, in a sentence.
     pub note: String,
     /// Somebody should attend to it.
     pub warning: bool,
@@ -61,7 +60,6 @@ impl EventRecord {
     }
 }
 
-/// An ObjectReference.
 fn reference(target: &Target<'_>, uid: Option<&str>) -> Value {
     let Target { resource, namespace, name, .. } = target;
     let mut reference = json!({

@@ -101,7 +101,6 @@ impl Budget {
         Self { limit, used, bytes, since: Cell::new(None), place: RefCell::default() }
     }
 
-    /// Begins the next document.
     pub fn reset(&self) {
         self.used.set(0);
         self.bytes.set(0);

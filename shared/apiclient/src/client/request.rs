@@ -200,7 +200,6 @@ pub enum Propagation {
     Unsaid,
 }
 
-/// Preconditions of a DELETE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub uid: Option<String>,

@@ -23,7 +23,6 @@ pub fn help(program: &str, table: &[Flag]) -> String {
     text
 }
 
-/// Writes the two lines of a flag.
 fn usage(text: &mut String, flag: &Flag) -> std::fmt::Result {
     let value = match flag.kind {
         FlagKind::Alias | FlagKind::Bool | FlagKind::Ignored | FlagKind::Refused => "",
