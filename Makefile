@@ -119,7 +119,7 @@ upstream: controlplane ## OCM's own tests of its agents against ours; SUITE=regi
 	$(if $(SUITE),,$(if $(PROGRAM),$(error PROGRAM needs SUITE: each suite has a program of its own)))cargo build --locked --workspace
 	set -e; for suite in $(or $(SUITE),registration work); do testing/upstream/run.sh $$suite; done
 
-chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
+chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, CONFIG
 	$(TOOL) chaos
 
 chaos-real: dist controlplane ## The same on two real API servers, with what they offer; OPERATIONS=2000 or so
