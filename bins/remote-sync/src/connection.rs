@@ -2,10 +2,10 @@
 //! clustercache does; readers never wait for it.
 
 mod cluster_records;
-pub(crate) mod schedule;
 pub(crate) mod supervisor;
 
 use std::{
+    mem,
     sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64},
     time::{Duration, Instant},
 };
@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 use sidecar::metrics::{Family, Metrics};
 
 pub(crate) use self::cluster_records::ClusterRecords;
-use self::schedule::{ProbeSchedule, ProbeTiming};
 use crate::model::{
     annotations::{Uid, cluster_mark},
     known_clusters::{ClusterRecord, SourceMarks},
@@ -43,6 +42,16 @@ const HEALTHY: Family = Family::gauge(
     "1 while neither probes nor attempts to connect fail.",
 );
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
+
+/// Intervals and timeout: with the flags' defaults, Cluster API's (v1.9.0
+/// `controllers/clustercache/cluster_cache.go:655,701-705`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeTiming {
+    /// Between attempts to connect, apart from jitter.
+    pub(crate) retry: Duration,
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+}
 
 pub(crate) struct ConnectionConfig {
     /// The cluster's name in messages and labels.
@@ -79,7 +88,6 @@ pub(crate) struct ClusterSession {
 
 /// The state of a connection; never locked while waiting.
 struct ConnectionState {
-    schedule: ProbeSchedule,
     session: Option<ClusterSession>,
     /// The current credentials, or why there are none; `None` before the first offer.
     offer: Option<Result<ClusterConfig>>,
@@ -93,6 +101,10 @@ struct ConnectionState {
     refused: bool,
     /// Why the last probe or attempt to connect failed; `None` after a success.
     error: Option<String>,
+    /// Attempts to connect, or probes, that failed in a row.
+    failures: u32,
+    /// A request got no response since the last probe.
+    doubted: bool,
     /// The start or end of the last session.
     since: Instant,
     sessions: u64,
@@ -104,7 +116,6 @@ struct ConnectionState {
 impl Connection {
     fn new(settings: ConnectionConfig, stop: &Stop) -> Arc<Self> {
         let state = ConnectionState {
-            schedule: ProbeSchedule::new(settings.timing),
             session: None,
             offer: None,
             unusable: None,
@@ -112,6 +123,8 @@ impl Connection {
             marks: SourceMarks::new(&settings.name, &ClusterRecord::default()),
             refused: false,
             error: None,
+            failures: 0,
+            doubted: false,
             since: Instant::now(),
             sessions: 0,
             probes: [0; 2],
@@ -149,7 +162,6 @@ impl Connection {
         }
         state.unusable = None;
         if state.offer.as_ref() != Some(&config) {
-            state.schedule.offered(Instant::now());
             state.offer = Some(config);
             drop(state);
             self.stop.wake();
@@ -181,10 +193,15 @@ impl Connection {
         self.state().session().is_some()
     }
 
-    /// Reports a request without a response, or with 401: the cluster is probed soon, but not more often for more
-    /// reports.
+    /// Notes an iteration of the supervising thread, and returns its time.
+    fn note_beat(&self) -> Instant {
+        *self.state().beat.insert(Instant::now())
+    }
+
+    /// Reports a request without a response, or with 401: the next probe is half an interval after the last one,
+    /// however many reports there are.
     pub(crate) fn doubt(&self) {
-        if self.state().schedule.doubt() {
+        if !mem::replace(&mut self.state().doubted, true) {
             self.stop.wake();
         }
     }
@@ -233,7 +250,7 @@ impl Connection {
             "state": state.phase(),
             "seconds": state.since.elapsed().as_secs(),
             "connections": state.sessions,
-            "failures": state.schedule.failures,
+            "failures": state.failures,
             "error": state.error,
             "record": state.cluster.as_ref().map(ToString::to_string),
         })
@@ -248,7 +265,7 @@ impl Connection {
         metrics.add(VERIFIED, &[remote], u8::from(verified));
         let [good, bad] = state.probes;
         if good + bad > 0 {
-            metrics.add(HEALTHY, &[remote], u8::from(state.schedule.failures == 0));
+            metrics.add(HEALTHY, &[remote], u8::from(state.failures == 0));
         }
         for (result, count) in [("success", good), ("error", bad)] {
             metrics.add(PROBES, &[remote, ("result", result)], count);
@@ -277,6 +294,14 @@ impl ConnectionState {
 
 fn log_kept(remote: &str, error: &Error) {
     log::warn!(remote, error:% = error; "keeping the current credentials");
+}
+
+#[cfg(test)]
+impl Default for ProbeTiming {
+    fn default() -> Self {
+        let [retry, interval, timeout] = [30, 10, 5].map(Duration::from_secs);
+        Self { retry, interval, timeout }
+    }
 }
 
 #[cfg(test)]

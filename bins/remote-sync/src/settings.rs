@@ -23,7 +23,7 @@ pub(crate) use self::{
     },
 };
 use crate::{
-    connection::schedule::ProbeTiming,
+    connection::ProbeTiming,
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,

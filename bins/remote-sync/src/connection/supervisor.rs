@@ -1,4 +1,5 @@
-//! Supervisor: the thread that connects, probes and disconnects one cluster.
+//! Supervisor: the thread that connects, probes and disconnects one cluster. Everything slow happens here, without a
+//! lock.
 
 use std::{
     sync::Arc,
@@ -14,14 +15,19 @@ use apiclient::{
     stop::Stop,
 };
 use kubeconfig::config::ClusterConfig;
-use log::Level;
 use sidecar::runtime;
 
-use super::{ClusterSession, Connection, ConnectionConfig, log_kept, schedule::Due};
+use super::{ClusterSession, Connection, ConnectionConfig, log_kept};
 use crate::model::{
     annotations::Uid,
     known_clusters::{ClusterRecord, OWN, SourceMarks},
 };
+
+/// Consecutive failed probes that end a connection, as clustercache's.
+const MAX_FAILURES: u32 = 5;
+/// Jitter of the retry interval, to either side: not every client may reconnect to a recovered hub at the same
+/// time.
+const SPREAD: f64 = 0.2;
 
 /// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`];
 /// wakes `readers` when a session starts or ends.
@@ -31,134 +37,81 @@ pub(crate) fn start(
     stop: &Stop,
 ) -> Result<Arc<Connection>> {
     let connection = Connection::new(config, stop);
-    let supervisor = Supervisor::new(connection.clone(), readers, fastrand::f64);
+    let backoff = Backoff::new(Duration::ZERO);
+    let supervisor = Supervisor { connection: connection.clone(), readers, backoff };
     runtime::spawn("connection", move || supervisor.run())?;
     Ok(connection)
 }
 
-/// Performs what the schedule says is due. Everything slow happens here, without a lock.
-pub(super) struct Supervisor {
+struct Supervisor {
     connection: Arc<Connection>,
     readers: Vec<Stop>,
-    random: fn() -> f64,
-    /// The session, and the configuration that was offered for it last.
-    attached: Option<(ClusterSession, ClusterConfig)>,
     /// Decides which failures to connect are logged.
     backoff: Backoff,
-    now: Instant,
 }
 
+/// Why a session ends, and the wait before the next attempt to connect.
+type End = (String, Duration);
+
 impl Supervisor {
-    pub(super) fn new(
-        connection: Arc<Connection>,
-        readers: Vec<Stop>,
-        random: fn() -> f64,
-    ) -> Self {
-        let (backoff, now) = (Backoff::new(Duration::ZERO), Instant::now());
-        Self { connection, readers, random, attached: None, backoff, now }
-    }
-
-    pub(super) fn run(mut self) {
-        let stop = self.connection.stop.clone();
-        loop {
-            let seen = stop.wakes();
-            let wait = self.run_once().min(Stop::SLICE);
-            if stop.wait_for_change(seen, self.now + wait) {
-                break;
-            }
-        }
-        self.end();
-    }
-
-    /// Performs the one thing that is due; returns how long nothing will be.
-    pub(super) fn run_once(&mut self) -> Duration {
-        self.now = Instant::now();
-        {
-            let mut state = self.connection.state();
-            state.beat = Some(self.now);
-            if let Some(heard) = state.session.as_ref().and_then(|it| it.client.heard()) {
-                state.schedule.heard(heard);
-            }
-        }
-        let changed = self.check_session() || self.check_credentials() || self.connect_or_probe();
-        if changed {
-            self.readers.iter().for_each(Stop::wake);
-        }
-        match self.due() {
-            Due::Wait(wait) => wait,
-            Due::Connect | Due::Probe => Duration::ZERO,
-        }
-    }
-
-    fn due(&self) -> Due {
-        self.connection.state().schedule.due(self.now)
-    }
-
-    fn connect_or_probe(&mut self) -> bool {
-        match self.due() {
-            Due::Connect => self.connect(),
-            Due::Probe => self.probe(),
-            Due::Wait(_) => false,
-        }
-    }
-
-    /// Ends a session whose reader met another cluster.
-    fn check_session(&mut self) -> bool {
-        let ended = self.attached.as_ref().is_some_and(|(session, _)| session.stop.raised());
-        ended
-            && !self.connection.stop.raised()
-            && self.disconnect(Duration::ZERO, "another cluster may have answered")
-    }
-
-    /// New credentials for the same server are used from the next request on; another server needs a new
-    /// connection, as it may be another cluster.
-    fn check_credentials(&mut self) -> bool {
-        let Some((session, attached)) = &mut self.attached else { return false };
-        let Some(offered) = self.connection.state().offer.clone() else { return false };
-        match offered {
-            Err(error) => {
-                let retry = self.connection.settings.timing.retry;
-                return self.disconnect(retry, &error.to_string());
-            }
-            Ok(config) if config == *attached => {}
-            Ok(config) if !is_same_server(attached, &config) => {
-                let reason = "the kubeconfig has another server or CA";
-                return self.disconnect(Duration::ZERO, reason);
-            }
-            Ok(config) => {
-                *attached = config.clone();
-                if let Err(error) = session.client.swap(config) {
-                    log_kept(self.connection.name(), &error);
+    fn run(mut self) {
+        let (mut tried, mut next) = (None, Instant::now());
+        while let Some(offered) = self.wait_for_attempt(tried.as_ref(), next) {
+            let started = Instant::now();
+            let (used, wait) = match self.connect(&offered) {
+                Ok((client, cluster)) => {
+                    let session = self.begin(client, cluster, started.elapsed());
+                    let (reason, wait) = self.keep(&session);
+                    self.end(&session, &reason);
+                    (Ok(session.client.config()), wait)
                 }
-            }
-        }
-        false
-    }
-
-    fn connect(&mut self) -> bool {
-        let started = self.now;
-        let admitted = self.client().and_then(|client| Ok((self.admit(&client)?, client)));
-        self.now = Instant::now();
-        match admitted {
-            Ok((Ok(cluster), client)) => {
-                self.connected(client, cluster, self.now - started);
-                true
-            }
-            Ok((Err(refusal), _)) => self.connect_failed(&Error::Invalid(refusal), true),
-            Err(error) => self.connect_failed(&error, false),
+                Err((error, refused)) => (offered, self.connect_failed(&error, refused)),
+            };
+            (tried, next) = (Some(used), Instant::now() + wait);
         }
     }
 
-    fn client(&self) -> Result<Client> {
+    /// Waits until `next`, or until other credentials are offered than were tried last, with which connecting is tried
+    /// at once. `None` at the end.
+    fn wait_for_attempt(
+        &self,
+        tried: Option<&Result<ClusterConfig>>,
+        next: Instant,
+    ) -> Option<Result<ClusterConfig>> {
+        let stop = &self.connection.stop;
+        while !stop.raised() {
+            let (seen, now) = (stop.wakes(), self.connection.note_beat());
+            let offered = self.connection.state().offer.clone();
+            if offered.is_some() && (offered.as_ref() != tried || next <= now) {
+                return offered;
+            }
+            let last = now + Stop::SLICE;
+            stop.wait_for_change(seen, if offered.is_some() { next.min(last) } else { last });
+        }
+        None
+    }
+
+    /// Connects; fails also, with `true`, if the cluster that answers is not the remote.
+    fn connect(
+        &self,
+        offered: &Result<ClusterConfig>,
+    ) -> std::result::Result<(Client, ClusterRecord), (Error, bool)> {
+        let connected = self.client(offered).and_then(|client| Ok((self.admit(&client)?, client)));
+        match connected {
+            Ok((Ok(cluster), client)) => Ok((client, cluster)),
+            Ok((Err(refusal), _)) => Err((Error::Invalid(refusal), true)),
+            Err(error) => Err((error, false)),
+        }
+    }
+
+    fn client(&self, offered: &Result<ClusterConfig>) -> Result<Client> {
         let (settings, requests) = (&self.connection.settings, self.connection.requests.clone());
-        let missing = || Err(Error::bad_config("there are no credentials"));
-        let config = self.connection.state().offer.clone().unwrap_or_else(missing)?;
         let timing = Timeouts::with_request(settings.request);
         let name = match &*settings.name {
             OWN => "the local cluster".to_owned(),
             name => format!("cluster {name}"),
         };
-        Client::counting(&name, config, Reload::Never, timing, requests)
+        Client::counting(&name, offered.clone()?, Reload::Never, timing, requests)
     }
 
     /// The record of the cluster that answers, or the reason why it is not the remote.
@@ -175,93 +128,114 @@ impl Supervisor {
         connection.settings.records.admit(connection.name(), &shown, &connection.stop)
     }
 
-    fn connected(&mut self, client: Client, cluster: ClusterRecord, time: Duration) {
+    /// Returns the wait before the next attempt.
+    fn connect_failed(&mut self, error: &Error, refused: bool) -> Duration {
+        let (remote, wait) = (self.connection.name(), self.retry());
+        let mut state = self.connection.state();
+        state.failures = state.failures.saturating_add(1);
+        (state.error, state.refused) = (Some(error.to_string()), refused);
+        let (failures, retry_in) = (state.failures, seconds(wait));
+        drop(state);
+        let level = self.backoff.failed(error, Instant::now(), 0.0).level();
+        log::log!(level, remote, error:% = error, failures, retry_in; "cannot connect");
+        wait
+    }
+
+    fn begin(&mut self, client: Client, cluster: ClusterRecord, took: Duration) -> ClusterSession {
         let connection = &self.connection;
         let (remote, failures) = (connection.name(), self.backoff.succeeded());
-        log::info!(remote, took = seconds(time), failures; "connected");
+        log::info!(remote, took = seconds(took), failures; "connected");
         let mut state = connection.state();
-        (state.since, state.error, state.refused) = (self.now, None, false);
+        (state.since, state.error, state.refused) = (Instant::now(), None, false);
+        (state.failures, state.doubted) = (0, false);
         state.sessions += 1;
         state.marks = SourceMarks::new(remote, &cluster);
         state.cluster = Some(cluster.clone());
-        state.schedule.answered(self.now);
-        let (number, stop, config) = (state.sessions, connection.stop.child(), client.config());
+        let (number, stop) = (state.sessions, connection.stop.child());
         let session = ClusterSession { number, client, cluster, stop };
         state.session = Some(session.clone());
         drop(state);
-        self.attached = Some((session, config));
+        self.readers.iter().for_each(Stop::wake);
+        session
     }
 
-    fn connect_failed(&mut self, error: &Error, refused: bool) -> bool {
-        let remote = self.connection.name();
-        let unauthorized = matches!(error, Error::Unauthorized(_));
-        let mut state = self.connection.state();
-        state.schedule.failed(unauthorized, self.now, (self.random)());
-        (state.error, state.refused) = (Some(error.to_string()), refused);
-        let failures = state.schedule.failures;
-        let retry_in = seconds(state.schedule.wait(self.now));
-        drop(state);
-        let news = self.backoff.failed(error, self.now, 0.0).should_log;
-        let level = if news { Level::Warn } else { Level::Debug };
-        log::log!(level, remote, error:% = error, failures, retry_in; "cannot connect");
-        false
-    }
-
-    fn probe(&mut self) -> bool {
-        let Some((session, _)) = &self.attached else { return false };
-        let result = self.connection.probe(session);
-        self.now = Instant::now();
-        let mut state = self.connection.state();
-        state.probes[usize::from(result.is_err())] += 1;
-        let error = result.as_ref().err().map(ToString::to_string);
-        if let (None, Some(error)) = (&state.error, &error) {
-            let remote = self.connection.name();
-            log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
-        }
-        state.error = error;
-        let ends = match &result {
-            Ok(_) => {
-                state.schedule.answered(self.now);
-                false
+    /// Probes the session, with the credentials that are offered, until it has to end.
+    fn keep(&self, session: &ClusterSession) -> End {
+        let (connection, interval) = (&self.connection, self.connection.settings.timing.interval);
+        let (mut used, mut probed) = (session.client.config(), Instant::now());
+        loop {
+            let (seen, now) = (connection.stop.wakes(), connection.note_beat());
+            if session.stop.raised() {
+                return ("another cluster may have answered".to_owned(), Duration::ZERO);
             }
-            Err(error) => {
-                let unauthorized = matches!(error, Error::Unauthorized(_));
-                state.schedule.failed(unauthorized, self.now, (self.random)())
+            if let Some(reason) = self.use_credentials(session, &mut used) {
+                return (reason, Duration::ZERO);
             }
-        };
+            let doubted = connection.state().doubted;
+            let next = probed + if doubted { interval / 2 } else { interval };
+            if next > now {
+                connection.stop.wait_for_change(seen, next.min(now + Stop::SLICE));
+                continue;
+            }
+            // A response to a request or a watch undoes a failed probe before it.
+            let was_heard = session.client.heard() > Some(probed);
+            let result = connection.probe(session);
+            probed = Instant::now();
+            let failures = connection.note_probe(&result, was_heard);
+            match result {
+                Ok(None) => {}
+                Ok(Some(reason)) => return (reason, Duration::ZERO),
+                // The next attempt follows at once with the current credentials (cluster-api v1.9.0
+                // `controllers/clustercache/cluster_cache.go:489`).
+                Err(error @ Error::Unauthorized(_)) => return (error.to_string(), Duration::ZERO),
+                Err(error) if failures >= MAX_FAILURES => return (error.to_string(), self.retry()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Uses new credentials for the same server from the next request on. Returns why the session has to end if they
+    /// are withdrawn, or are for another server, which may be another cluster.
+    fn use_credentials(
+        &self,
+        session: &ClusterSession,
+        used: &mut ClusterConfig,
+    ) -> Option<String> {
+        match self.connection.state().offer.clone()? {
+            Err(error) => return Some(error.to_string()),
+            Ok(config) if config == *used => {}
+            Ok(config) if !is_same_server(used, &config) => {
+                return Some("the kubeconfig has another server or CA".to_owned());
+            }
+            Ok(config) => {
+                *used = config.clone();
+                if let Err(error) = session.client.swap(config) {
+                    log_kept(self.connection.name(), &error);
+                }
+            }
+        }
+        None
+    }
+
+    /// Ends the session: readers first see that it is gone; then its requests are aborted.
+    fn end(&self, session: &ClusterSession, reason: &str) {
+        let connection = &self.connection;
+        let mut state = connection.state();
+        state.session = None;
+        (state.since, state.error) = (Instant::now(), Some(reason.to_owned()));
         drop(state);
-        match result {
-            Ok(Some(reason)) => self.disconnect(Duration::ZERO, &reason),
-            Err(error) if ends => self.report_disconnected(&error.to_string()),
-            Ok(None) | Err(_) => false,
-        }
-    }
-
-    /// Ends the session and reconnects after `retry`.
-    fn disconnect(&mut self, retry: Duration, reason: &str) -> bool {
-        self.connection.state().schedule.disconnected(self.now + retry);
-        self.report_disconnected(reason)
-    }
-
-    /// Ends the session, which the schedule has ended already.
-    fn report_disconnected(&mut self, reason: &str) -> bool {
-        let ended = self.end();
-        if ended {
-            let mut state = self.connection.state();
-            (state.since, state.error) = (self.now, Some(reason.to_owned()));
-            drop(state);
-            log::warn!(remote = self.connection.name(), reason; "disconnected");
-        }
-        ended
-    }
-
-    /// Readers first see that the session is gone; then its requests are aborted.
-    fn end(&mut self) -> bool {
-        self.attached = None;
-        let Some(session) = self.connection.state().session.take() else { return false };
         session.stop.raise();
         session.client.close();
-        true
+        if !connection.stop.raised() {
+            log::warn!(remote = connection.name(), reason; "disconnected");
+        }
+        self.readers.iter().for_each(Stop::wake);
+    }
+
+    /// The wait before an attempt to connect that follows a failure.
+    fn retry(&self) -> Duration {
+        let jitter = 1.0 - SPREAD + 2.0 * SPREAD * fastrand::f64();
+        self.connection.settings.timing.retry.mul_f64(jitter)
     }
 }
 
@@ -281,9 +255,27 @@ impl Connection {
     }
 
     /// Reads which cluster answers; returns why the session has to end, if another one may.
-    pub(super) fn probe(&self, session: &ClusterSession) -> Result<Option<String>> {
+    fn probe(&self, session: &ClusterSession) -> Result<Option<String>> {
         let answer = read_identity(&session.client, self.settings.timing.timeout)?;
         Ok(reason_to_reconnect(session.cluster.uid, &answer))
+    }
+
+    /// Returns the number of probes that failed in a row.
+    fn note_probe(&self, result: &Result<Option<String>>, was_heard: bool) -> u32 {
+        let mut state = self.state();
+        state.probes[usize::from(result.is_err())] += 1;
+        let error = result.as_ref().err().map(ToString::to_string);
+        if let (None, Some(error)) = (&state.error, &error) {
+            let remote = self.name();
+            log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
+        }
+        state.failures = match result {
+            Ok(_) => 0,
+            Err(_) if was_heard => 1,
+            Err(_) => state.failures + 1,
+        };
+        (state.error, state.doubted) = (error, false);
+        state.failures
     }
 }
 
@@ -292,11 +284,11 @@ impl Connection {
 const MAX_NAMESPACE: usize = 128 << 10;
 
 /// The uid that a cluster shows, or the reason why it shows none.
-pub(super) type Shown = std::result::Result<Uid, String>;
+type Shown = std::result::Result<Uid, String>;
 
 /// Reads a cluster's identity: the uid of its Namespace kube-system, which shows when a different cluster answers at
 /// the same address. This is a probe: every client gets a response, if only a 403.
-pub(super) fn read_identity(client: &Client, timeout: Duration) -> Result<Shown> {
+fn read_identity(client: &Client, timeout: Duration) -> Result<Shown> {
     let place = NAMESPACES.cluster_object("kube-system");
     match client.limited_to(MAX_NAMESPACE).within(timeout).get(&place) {
         Ok(namespace) => Ok(Uid::of(&namespace["metadata"]["uid"]).ok_or_else(|| {
@@ -311,7 +303,7 @@ pub(super) fn read_identity(client: &Client, timeout: Duration) -> Result<Shown>
 
 /// The reason why a session with the cluster `before` has to be replaced, if another cluster may answer now: each
 /// session is with one cluster, and lists everything again.
-pub(super) fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
+fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
     match (before, now) {
         (Some(before), Ok(now)) if before == *now => None,
         (None, Err(_)) => None,

@@ -8,83 +8,99 @@
 //! - TestConnect without a Secret, other servers, and servers that never answer: scenarios of the suite have them.
 
 mod identity;
-mod model;
-mod pure;
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use apiclient::{error::Error, lock::lock, stop::Stop};
 use dev_apiserver::{Action, Options, Rule, Server};
 use kubeconfig::config::{Auth, ClusterConfig, Trust};
 use sidecar::metrics::Metrics;
 
-use super::{schedule::ProbeSchedule, supervisor::Supervisor, *};
+use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
-/// A server, its connection, and the supervisor, which the test drives.
+/// A server and its supervised connection.
 struct Bench {
     server: Server,
     connection: Arc<Connection>,
-    supervisor: Supervisor,
+    stop: Stop,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.stop.raise();
+    }
 }
 
 impl Bench {
+    /// Without credentials.
     fn new(timing: ProbeTiming) -> Self {
-        Self::with(timing, |_| {})
+        let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
+        let config = ConnectionConfig {
+            name: "hub".into(),
+            timing,
+            request: 2 * SECOND,
+            limiter: RateLimiter::new(0, 0),
+            records: Arc::new(ClusterRecords::default()),
+        };
+        let connection = supervisor::start(config, Vec::new(), &stop).unwrap();
+        Self { server, connection, stop }
     }
 
-    fn with(timing: ProbeTiming, adapt: impl FnOnce(&mut ConnectionConfig)) -> Self {
-        let server = Server::start(Options::default()).unwrap();
-        let mut settings = settings("hub", timing);
-        adapt(&mut settings);
-        let connection = Connection::new(settings, &Stop::default());
-        let supervisor = Supervisor::new(connection.clone(), Vec::new(), || 0.5);
-        Self { server, connection, supervisor }
-    }
-
-    /// A connected one.
     fn connected(timing: ProbeTiming) -> Self {
-        let mut bench = Self::new(timing);
-        bench.connection.offer(Ok(bench.config()));
-        bench.supervisor.run_once();
-        assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
+        let bench = Self::new(timing);
+        bench.connection.offer(Ok(bench.config("remote-sync")));
+        bench.until("connected", || bench.connection.is_connected());
         bench
     }
 
-    fn config(&self) -> ClusterConfig {
-        config(&self.server, "remote-sync")
+    fn config(&self, user: &str) -> ClusterConfig {
+        ClusterConfig {
+            server: self.server.url(),
+            trust: Trust::Bundle(self.server.ca().certificate_pem.clone().into_bytes()),
+            server_name: None,
+            identity: None,
+            auth: Auth::Token(self.server.token(user, &["system:masters"]).into()),
+            proxy: None,
+            namespace: None,
+        }
     }
 
-    /// Waits until a probe is due, and performs it.
-    fn probe(&mut self) -> Duration {
-        std::thread::sleep(self.connection.settings.timing.interval);
-        self.supervisor.run_once()
+    #[track_caller]
+    fn until(&self, what: &str, done: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < 20 * SECOND, "not {what}: {:?}", self.connection.to_json());
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
-    fn probes(&self) -> usize {
+    /// Waits for two probes that begin after this.
+    fn wait_for_probes(&self) {
+        let probes = || self.connection.state().probes.iter().sum::<u64>();
+        let before = probes();
+        self.until("probed", || probes() >= before + 2);
+    }
+
+    /// Reads of kube-system: probes and attempts to connect.
+    fn reads(&self) -> usize {
         let requests = self.server.requests();
         requests.iter().filter(|request| request.path.ends_with("/kube-system")).count()
     }
 
-    fn answer(&self, code: u16) {
-        self.server.faults().clear();
+    fn answer(&self, code: u16) -> u64 {
         let action = Action::Answer { code, body: None, retry_after: None };
-        self.server.faults().add(Rule::new(action).resource("namespaces"));
+        self.server.faults().add(Rule::new(action).resource("namespaces"))
     }
 
-    fn schedule(&self) -> ProbeSchedule {
-        self.connection.state().schedule.clone()
+    fn failures(&self) -> u32 {
+        self.connection.state().failures
     }
 
-    /// The number of sessions so far, and whether there is one.
-    fn sessions(&self) -> (u64, bool) {
-        let connections = self.connection.state().sessions;
-        (connections, self.connection.is_connected())
-    }
-
-    fn uid(&self) -> Option<Uid> {
-        self.connection.session().unwrap().cluster.uid
+    fn session(&self) -> ClusterSession {
+        self.connection.session().unwrap()
     }
 
     fn metrics(&self) -> String {
@@ -94,100 +110,85 @@ impl Bench {
     }
 }
 
-fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
-    ConnectionConfig {
-        name: name.into(),
-        timing,
-        request: 2 * SECOND,
-        limiter: RateLimiter::new(0, 0),
-        records: Arc::new(ClusterRecords::default()),
-    }
+/// Probes at once, and retries after this.
+fn quick(retry: Duration) -> ProbeTiming {
+    ProbeTiming { retry, interval: Duration::from_millis(20), ..ProbeTiming::default() }
 }
 
-/// A timing with probes that are due at once.
-fn quick() -> ProbeTiming {
-    ProbeTiming { interval: Duration::from_millis(20), ..ProbeTiming::default() }
-}
-
-/// The same with retries that are due at once, too.
+/// Probes and retries at once.
 fn eager() -> ProbeTiming {
-    ProbeTiming { retry: Duration::from_millis(20), ..quick() }
+    quick(Duration::from_millis(20))
 }
 
-fn config(server: &Server, user: &str) -> ClusterConfig {
-    ClusterConfig {
-        server: server.url(),
-        trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),
-        server_name: None,
-        identity: None,
-        auth: Auth::Token(server.token(user, &["system:masters"]).into()),
-        proxy: None,
-        namespace: None,
-    }
-}
-
-fn is_down(connection: &Connection) -> bool {
-    let sentence = format!("the connection to cluster {} is down", connection.name());
-    matches!(connection.client(), Err(Error::Unreachable(why)) if why == sentence)
-}
-
-/// TestHealthCheck: 401, 400, either after four failures, 200, and the failures counted.
+/// TestHealthCheck: 401 ends the connection, and so does the fifth other failure in a row.
 #[test]
-fn a_probes_answer_is_counted_and_told() {
-    for (code, before, connected, failures) in [
-        (401, 0, false, 1),
-        (400, 0, true, 1),
-        (400, 4, false, 5),
-        (401, 4, false, 5),
-        (200, 0, true, 0),
-    ] {
-        let mut bench = Bench::connected(quick());
-        bench.answer(400);
-        for _ in 0..before {
-            bench.probe();
-        }
-        bench.server.faults().clear();
-        if code != 200 {
-            bench.answer(code);
-        }
-        let (last, count) = (bench.schedule(), bench.probes());
-        bench.probe();
-        let now = bench.schedule();
-        assert_eq!(bench.probes(), count + 1, "{code}");
-        assert_eq!(bench.connection.is_connected(), connected, "{code} after {before}");
-        assert_eq!(now.failures, failures, "{code} after {before}");
-        assert!(now.last_probe > last.last_probe);
-        let label = if code == 200 { "success" } else { "error" };
-        let good = u8::from(code == 200);
+fn failed_probes_are_counted_and_end_the_connection() {
+    // After a 401 the next attempt follows at once, and fails, too.
+    for (code, probes, failures) in [(401, 1, 2), (400, 5, 5)] {
+        let bench = Bench::connected(quick(HOUR));
+        bench.wait_for_probes();
+        assert!(bench.metrics().contains("remote_sync_cluster_healthy{remote=\"hub\"} 1\n"));
+        bench.answer(code);
+        bench.until("lost", || bench.failures() == failures && !bench.connection.is_connected());
         let metrics = bench.metrics();
         for line in [
-            format!("remote_sync_cluster_healthy{{remote=\"hub\"}} {good}\n"),
-            format!(
-                "remote_sync_cluster_probes_total{{remote=\"hub\",result=\"{label}\"}} {}\n",
-                before + 1
-            ),
+            "healthy{remote=\"hub\"} 0\n",
+            &format!("probes_total{{remote=\"hub\",result=\"error\"}} {probes}\n"),
         ] {
-            assert!(metrics.contains(&line), "{line}{metrics}");
+            assert!(metrics.contains(&format!("remote_sync_cluster_{line}")), "{line}{metrics}");
         }
     }
+}
+
+#[test]
+fn a_sign_of_life_undoes_a_failed_probe() {
+    let bench = Bench::connected(quick(HOUR));
+    bench.answer(400);
+    let failed = || bench.connection.state().probes[1] > 10;
+    bench.until("probed", || bench.session().client.text("/livez").is_ok() && failed());
+}
+
+#[test]
+fn a_dead_server_is_tried_again_after_the_retry_or_with_other_credentials() {
+    let bench = Bench::new(quick(HOUR));
+    bench.answer(500);
+    let config = bench.config("remote-sync");
+    for (offered, reads) in [(config.clone(), 1), (config, 1), (bench.config("other"), 2)] {
+        bench.connection.offer(Ok(offered));
+        bench.until("tried", || bench.reads() == reads && bench.failures() as usize == reads);
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(bench.reads(), reads);
+    }
+}
+
+#[test]
+fn doubt_halves_the_interval_once() {
+    let interval = 4 * SECOND;
+    let bench = Bench::connected(ProbeTiming { interval, ..ProbeTiming::default() });
+    let begun = Instant::now();
+    bench.until("probed", || {
+        bench.connection.doubt();
+        bench.reads() > 1
+    });
+    let took = begun.elapsed();
+    assert!(took > interval / 4 && took < interval, "{took:?}");
 }
 
 /// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.
 #[test]
 fn a_session_lasts_until_the_connection_ends() {
-    let mut bench = Bench::new(quick());
+    let bench = Bench::new(eager());
     assert!(bench.connection.session().is_err(), "not connected");
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    let first = bench.connection.session().unwrap();
-    assert_eq!(bench.connection.session().unwrap().number, first.number);
-    bench.answer(401);
-    bench.probe();
-    assert!(first.stop.raised());
-    bench.server.faults().clear();
-    std::thread::sleep(Duration::from_millis(2));
-    bench.supervisor.run_once();
-    let second = bench.connection.session().unwrap();
+    bench.connection.offer(Ok(bench.config("remote-sync")));
+    bench.until("connected", || bench.connection.is_connected());
+    let first = bench.session();
+    bench.wait_for_probes();
+    assert_eq!(bench.session().number, first.number);
+    let rule = bench.answer(401);
+    bench.until("lost", || first.stop.raised());
+    bench.server.faults().remove(rule);
+    bench.until("connected", || bench.connection.is_connected());
+    let second = bench.session();
     assert_eq!((second.number, second.stop.raised()), (first.number + 1, false));
     assert!(second.client.text("/livez").is_ok());
     assert!(first.client.text("/livez").is_err(), "nothing can begin on the one before");
@@ -195,48 +196,43 @@ fn a_session_lasts_until_the_connection_ends() {
 
 #[test]
 fn new_credentials_are_used_without_a_new_connection() {
-    let mut bench = Bench::connected(quick());
-    let session = bench.connection.session().unwrap();
-    let (certificate, key) =
-        bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
+    let bench = Bench::connected(quick(HOUR));
+    let session = bench.session();
+    let (certificate, key) = bench.server.client_certificate("me", &["system:masters"], HOUR);
     let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
     let identity = Some(kubeconfig::config::KeyPair { certificate, key });
-    let certified = ClusterConfig { auth: Auth::None, identity, ..bench.config() };
-    for new in [config(&bench.server, "rotated"), certified] {
+    let certified = ClusterConfig { auth: Auth::None, identity, ..bench.config("me") };
+    for new in [bench.config("rotated"), certified] {
         let old = session.client.config();
         bench.connection.offer(Ok(new.clone()));
-        bench.supervisor.run_once();
-        assert_eq!(session.client.config(), new);
+        bench.until("used", || session.client.config() == new);
         let Auth::Token(old) = &old.auth else { panic!("no token") };
         bench.server.revoke(old);
-        bench.probe();
-        assert_eq!(bench.connection.state().schedule.failures, 0);
-        assert_eq!(bench.connection.session().unwrap().number, session.number);
-        assert!(!session.stop.raised());
+        bench.wait_for_probes();
+        assert_eq!((bench.failures(), bench.session().number), (0, session.number));
     }
-    assert_eq!(bench.sessions(), (1, true));
+    assert!(!session.stop.raised());
 }
 
 #[test]
 fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
-    let mut bench = Bench::connected(quick());
-    for _ in 0..2 {
-        bench.connection.offer(Err(Error::BadConfig("half a file".into())));
-        bench.probe();
-    }
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
-    assert_eq!(bench.sessions(), (1, true));
+    let bench = Bench::connected(eager());
+    let session = bench.session();
+    bench.connection.offer(Err(Error::BadConfig("half a file".into())));
+    bench.wait_for_probes();
+    assert_eq!(bench.session().number, session.number);
 }
 
 #[test]
 fn a_secret_that_goes_ends_the_session_and_may_come_back() {
-    let mut bench = Bench::connected(ProbeTiming::default());
-    let session = bench.connection.session().unwrap();
+    let bench = Bench::connected(ProbeTiming::default());
+    let session = bench.session();
     bench.connection.offer(Err(Error::NotFound("it was deleted".into())));
-    assert_eq!(bench.supervisor.run_once(), 30 * SECOND);
-    assert!(is_down(&bench.connection) && session.stop.raised());
+    bench.until("lost", || session.stop.raised());
+    let sentence = "the connection to cluster hub is down";
+    let error = bench.connection.client().err();
+    assert!(matches!(error, Some(Error::Unreachable(why)) if why == sentence));
     assert_eq!(bench.connection.error().as_deref(), Some("it was deleted"));
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    assert!(bench.connection.is_connected(), "{:?}", bench.connection.to_json());
+    bench.connection.offer(Ok(bench.config("remote-sync")));
+    bench.until("connected", || bench.connection.is_connected());
 }

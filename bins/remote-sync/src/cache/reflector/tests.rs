@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    connection::{ConnectionConfig, schedule::ProbeTiming, supervisor},
+    connection::{ConnectionConfig, ProbeTiming, supervisor},
     model::object::Cached,
 };
 

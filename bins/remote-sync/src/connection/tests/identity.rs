@@ -16,90 +16,79 @@ fn lie(bench: &Bench) -> u64 {
     bench.server.faults().add(rule.verb("get").resource("namespaces").name("kube-system"))
 }
 
-/// Waits for the next probe, and for the connection that may follow from it.
-fn read_again(bench: &mut Bench) {
-    bench.probe();
-    bench.probe();
+fn hide(bench: &Bench) -> u64 {
+    bench.server.faults().deny("get", "namespaces", "")
 }
 
 #[test]
 fn identity_that_changes_is_refused_until_it_is_back() {
-    let mut bench = Bench::connected(eager());
-    let (uid, first) = (bench.uid(), bench.connection.session().unwrap().number);
-    let lies: [fn(&Bench) -> u64; 2] =
-        [lie, |bench| bench.server.faults().deny("get", "namespaces", "")];
-    for (lie, number) in lies.into_iter().zip(first + 1..) {
+    let bench = Bench::connected(eager());
+    let first = bench.session();
+    let is = |phase: &str| bench.connection.state().phase() == phase;
+    for (lie, number) in [lie, hide].into_iter().zip(first.number + 1..) {
         let rule = lie(&bench);
-        read_again(&mut bench);
-        assert!(is_down(&bench.connection));
+        bench.until("refused", || is("IdentityRefused"));
         let error = bench.connection.error().unwrap();
-        assert_eq!(bench.connection.state().phase(), "IdentityRefused");
-        assert!(
-            error.contains("cluster hub is not connected: the uid of its kube-system"),
-            "{error}"
-        );
-        assert!(bench.connection.state().schedule.failures > 0);
+        let why = "cluster hub is not connected: the uid of its kube-system";
+        assert!(error.contains(why) && bench.failures() > 0, "{error}");
         let metric = "remote_sync_cluster_identity_refused{remote=\"hub\"}";
         assert!(bench.metrics().contains(&format!("{metric} 1\n")));
         bench.server.faults().set_state(State::Refuse);
-        bench.probe();
-        assert_eq!(bench.connection.state().phase(), "Disconnected");
+        bench.until("unreachable", || is("Disconnected"));
         assert!(bench.metrics().contains(&format!("{metric} 0\n")), "nothing answers");
-        bench.server.faults().set_state(State::Up);
         bench.server.faults().remove(rule);
-        read_again(&mut bench);
-        assert_eq!(bench.uid(), uid);
-        let session = bench.connection.session().unwrap();
-        assert_eq!(session.number, number, "everything is listed again");
+        bench.server.faults().set_state(State::Up);
+        bench.until("connected", || is("Connected"));
+        assert_eq!(bench.session().cluster.uid, first.cluster.uid);
+        assert_eq!(bench.session().number, number, "everything is listed again");
     }
 }
 
 /// Its last lists may be another cluster's, even if the next probe reaches the right one.
 #[test]
 fn session_ends_when_a_reader_meets_another_cluster() {
-    let mut bench = Bench::connected(ProbeTiming::default());
-    let session = bench.connection.session().unwrap();
+    let bench = Bench::connected(ProbeTiming::default());
+    let session = bench.session();
     let rule = lie(&bench);
     assert!(bench.connection.check(&session).is_err());
-    assert!(session.stop.raised() && is_down(&bench.connection));
+    assert!(session.stop.raised());
     bench.server.faults().remove(rule);
-    bench.supervisor.run_once();
-    bench.supervisor.run_once();
-    assert_eq!(bench.sessions(), (2, true));
+    bench.connection.offer(Ok(bench.config("other")));
+    bench.until("connected", || bench.connection.is_connected());
+    assert_eq!(bench.session().number, 2);
 }
 
 #[test]
 fn identity_that_becomes_readable_begins_another_session() {
-    let mut bench = Bench::new(eager());
-    let rule = bench.server.faults().deny("get", "namespaces", "");
-    bench.connection.offer(Ok(bench.config()));
-    bench.supervisor.run_once();
-    read_again(&mut bench);
-    assert_eq!((bench.uid(), bench.connection.session().unwrap().number), (None, 1));
+    let bench = Bench::new(eager());
+    let rule = hide(&bench);
+    bench.connection.offer(Ok(bench.config("remote-sync")));
+    bench.until("connected", || bench.connection.is_connected());
+    bench.wait_for_probes();
+    assert_eq!((bench.session().cluster.uid, bench.session().number), (None, 1));
     assert!(bench.metrics().contains("remote_sync_cluster_identity_verified{remote=\"hub\"} 0\n"));
     bench.server.faults().remove(rule);
-    read_again(&mut bench);
-    assert!(bench.uid().is_some());
-    assert_eq!(bench.connection.session().unwrap().number, 2);
+    let number = || bench.connection.session().map_or(0, |session| session.number);
+    bench.until("connected", || number() == 2);
+    assert!(bench.session().cluster.uid.is_some());
     assert!(bench.metrics().contains("remote_sync_cluster_identity_verified{remote=\"hub\"} 1\n"));
 }
 
 #[test]
 fn identity_that_fails_to_be_read_is_said_and_proves_nothing() {
-    let mut bench = Bench::connected(quick());
-    let (known, session) = (bench.uid(), bench.connection.session().unwrap());
+    let interval = Duration::from_millis(200);
+    let bench = Bench::connected(ProbeTiming { interval, ..quick(HOUR) });
+    let session = bench.session();
     for code in [500, 503, 429] {
-        let broken = Action::Answer { code, body: None, retry_after: None };
-        let rule = bench.server.faults().add(Rule::new(broken).resource("namespaces"));
+        let rule = bench.answer(code);
         assert!(bench.connection.check(&session).is_err());
-        bench.probe();
-        let error = bench.connection.error().unwrap();
-        assert!(error.contains(&code.to_string()), "{error}");
+        let said = || bench.connection.error().is_some_and(|why| why.contains(&code.to_string()));
+        bench.until("said", said);
         bench.server.faults().remove(rule);
+        bench.until("well", || bench.failures() == 0);
         bench.connection.check(&session).unwrap();
     }
-    assert_eq!(bench.uid(), known);
-    assert_eq!(bench.connection.session().unwrap().number, session.number);
+    assert_eq!(bench.session().number, session.number);
 }
 
 #[test]
