@@ -61,7 +61,8 @@ impl Desired<'_> {
         let mut sent = self.updated_content(answer);
         let metadata = self.metadata(self.copied_annotations());
         sent.insert("metadata".into(), metadata.into());
-        altered(&sent.into(), answer)
+        let altered = altered(&sent.into(), Some(answer), "")?;
+        Some(format!("the target's server {altered}"))
     }
 
     fn patch_content(&self, body: &Value, patch: &mut Vec<Value>) {
@@ -134,44 +135,31 @@ fn merged(
     merged
 }
 
-/// Fields that are named; there may be thousands.
-const MAX_FIELDS: usize = 3;
-
-/// The fields of `sent` that `kept` lacks or has with another value, in words. What a server adds is its own
+/// The first field of `sent` that `kept` lacks or has with another value, in words. What a server adds is its own
 /// business, and a null is as good as nothing (apiserver `pkg/apiserver/schema/defaulting/prune.go`).
-fn altered(sent: &Value, kept: &Value) -> Option<String> {
-    let mut fields = Vec::new();
-    compare(sent, Some(kept), "", &mut fields);
-    let more = if fields.len() > MAX_FIELDS { " and more" } else { "" };
-    fields.truncate(MAX_FIELDS);
-    (!fields.is_empty()).then(|| format!("the target's server {}{more}", fields.join(", ")))
-}
-
-fn compare(sent: &Value, kept: Option<&Value>, path: &str, fields: &mut Vec<String>) {
+fn altered(sent: &Value, kept: Option<&Value>, path: &str) -> Option<String> {
     match (sent, kept) {
-        _ if fields.len() > MAX_FIELDS => {}
-        (Value::Null, _) => {}
-        (_, None) => fields.push(format!("dropped {path}")),
-        (Value::Object(sent), Some(Value::Object(kept))) => {
-            for (key, value) in sent {
-                compare(value, kept.get(key), &format!("{path}{}", member(key)), fields);
-            }
-        }
+        (Value::Null, _) => None,
+        (_, None) => Some(format!("dropped {path}")),
+        (Value::Object(sent), Some(Value::Object(kept))) => sent.iter().find_map(|(key, value)| {
+            altered(value, kept.get(key), &format!("{path}{}", member(key)))
+        }),
         (Value::Array(sent), Some(Value::Array(kept))) if sent.len() == kept.len() => {
-            for (index, (value, kept)) in sent.iter().zip(kept).enumerate() {
-                compare(value, Some(kept), &format!("{path}[{index}]"), fields);
-            }
+            let mut pairs = sent.iter().zip(kept).enumerate();
+            pairs.find_map(|(index, (value, kept))| {
+                altered(value, Some(kept), &format!("{path}[{index}]"))
+            })
         }
-        (Value::Array(sent), Some(Value::Array(kept))) if is_among(sent, kept) => {}
-        (sent, Some(kept)) if is_same(sent, kept) => {}
-        (_, Some(_)) => fields.push(format!("changed {path}")),
+        (Value::Array(sent), Some(Value::Array(kept))) if is_among(sent, kept) => None,
+        (sent, Some(kept)) if is_same(sent, kept) => None,
+        (_, Some(_)) => Some(format!("changed {path}")),
     }
 }
 
 /// Returns whether the server only added items to a list, as webhooks that inject containers do.
 fn is_among(sent: &[Value], kept: &[Value]) -> bool {
     let mut kept = kept.iter();
-    sent.iter().all(|item| kept.any(|kept| altered(item, kept).is_none()))
+    sent.iter().all(|item| kept.any(|kept| altered(item, Some(kept), "").is_none()))
 }
 
 /// Returns whether two values that hold no others are the same; 1 and 1.0 are.
