@@ -7,10 +7,7 @@ mod values;
 
 use std::time::Duration;
 
-use apiclient::{
-    client::Propagation,
-    resource::{valid_label, valid_name},
-};
+use apiclient::{client::Propagation, resource::valid_label};
 use kubeconfig::{Env, own_namespace};
 use sidecar::flags::{Flags, object_name};
 
@@ -160,35 +157,20 @@ impl Settings {
         self.registry.is_some() || self.remotes.len() > 1
     }
 
+    /// Checks that there can be valid names on both sides; for remotes that are not known yet, with a shortest one.
     fn check_names(&self) -> Result<(), String> {
-        let NameMapping { resource_suffix, namespace_suffix, namespace_prefix: prefix, .. } =
-            &self.mapping;
-        let suffix = format!("a suffix, with no placeholder but {CLUSTER}");
-        let wrong = |flag: &str, form: &str, given: &str| {
-            Err(format!("-{flag} must be {form}, got {given:?}"))
-        };
-        // For remotes that are not known yet, a shortest possible name.
-        for remote in self.names().chain(["x"]) {
-            let end = |suffix: &str| suffix.replace(CLUSTER, remote);
-            let (name, namespace) = (end(resource_suffix), end(namespace_suffix));
-            if !valid_name(&format!("x{name}")) {
-                return wrong("source-name-suffix", &suffix, resource_suffix);
-            }
-            if !valid_label(&format!("x{namespace}")) {
-                return wrong("target-namespace-suffix", &suffix, namespace_suffix);
-            }
-            if !valid_label(&format!("{prefix}x{namespace}")) {
-                let form = "the beginning of a namespace name, short enough for the suffix";
-                return wrong("namespace-prefix", form, prefix);
-            }
-        }
-        let source = self.mapping.source_namespace.as_ref();
-        match source.filter(|namespace| !namespace.starts_with(&**prefix)) {
-            Some(namespace) => Err(format!(
+        let NameMapping { namespace_prefix: prefix, source_namespace, .. } = &self.mapping;
+        let namespace = source_namespace.clone().unwrap_or_else(|| format!("{prefix}x"));
+        if !self.mapping.covers(&namespace) {
+            return Err(format!(
                 "-source-namespace {namespace} does not start with -namespace-prefix {prefix}"
-            )),
-            None => Ok(()),
+            ));
         }
+        let flags = "-namespace-prefix, -source-name-suffix or -target-namespace-suffix";
+        self.names().chain(["x"]).try_for_each(|remote| {
+            let valid = self.mapping.names(remote).check(&namespace, "x");
+            valid.map_err(|why| format!("{flags} is not valid: {why}"))
+        })
     }
 
     /// Checks that each source belongs to one remote only; in pull, the marks keep the copies of remotes apart.
