@@ -119,36 +119,33 @@ impl Sweep<'_> {
             _ => kind.everywhere(),
         };
         let mut failed = BTreeMap::new();
-        for _ in 0..MAX_PASSES {
+        let mut passes = 0..MAX_PASSES;
+        loop {
             let marked = self.list(all)?;
             if settings.dry_run {
-                marked
-                    .iter()
-                    .for_each(|(key, _)| self.log(&at(&all, key), "dry run, nothing written"));
+                let keys = marked.iter().map(|(key, _)| key);
+                keys.for_each(|key| self.log(&at(&all, key), "dry run, nothing written"));
                 return Ok(Vec::new());
             }
-            if marked.is_empty() {
-                return Ok(Vec::new());
+            if marked.is_empty() || passes.next().is_none() {
+                let left = marked.into_iter().map(|(key, _)| {
+                    let again =
+                        || "something marks it again, is the instance still running?".into();
+                    let why = failed.remove(&key).unwrap_or_else(again);
+                    format!("{} {key} ({}): {why}", self.wanted, self.cluster.name())
+                });
+                return Ok(left.collect());
             }
             failed.clear();
             for (key, patch) in marked {
-                if stop.raised() {
-                    break;
-                }
                 if let Err(error) = self.clean(&at(&all, &key), patch) {
                     failed.insert(key, error.to_string());
                 }
             }
-            if !failed.is_empty() && stop.wait(RETRY_INTERVAL) {
-                break;
+            if !failed.is_empty() {
+                stop.wait(RETRY_INTERVAL);
             }
         }
-        let left = self.list(all)?.into_iter().map(|(key, _)| {
-            let marked_again = || "something marks it again, is the instance still running?".into();
-            let why = failed.remove(&key).unwrap_or_else(marked_again);
-            format!("{} {key} ({}): {why}", self.wanted, self.cluster.name())
-        });
-        Ok(left.collect())
     }
 
     fn list(&self, all: Target<'_>) -> Result<Marked> {
