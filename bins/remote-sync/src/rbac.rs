@@ -65,15 +65,9 @@ fn core(resource: &str, names: &[String], verbs: &str) -> String {
 
 /// A rule for Secrets, after a comment if it is for all.
 fn secrets(names: &[String], verbs: &str) -> String {
-    let rule = core("secrets", names, verbs);
-    let why = match verbs {
-        _ if !names.is_empty() => return rule,
-        "create" => {
-            "no role can name what is created; where each Secret exists, leave the rule out"
-        }
-        _ => "the names are not known, so it is for all",
-    };
-    format!("# secrets: {verbs}: {why}\n{rule}")
+    let note =
+        if names.is_empty() { "# secrets: no names are known, so it is for all\n" } else { "" };
+    format!("{note}{}", core("secrets", names, verbs))
 }
 
 fn source(settings: &Settings) -> SideRules {
@@ -124,8 +118,7 @@ fn target(settings: &Settings) -> SideRules {
     let deletes = settings.namespaces == NamespacePolicy::Empty;
     if deletes {
         // Whether a namespace is empty, is known only to one who may list everything in it.
-        let why = "it is for everything; -namespace-policy never does without it";
-        inside.push(format!("# *: list: {why}\n{}", rule("*", &["*"], &[], "list")));
+        inside.push(rule("*", &["*"], &[], "list"));
     }
     if !settings.secrets.is_empty() {
         inside.push(secrets(&settings.secrets, "get, list, watch"));
