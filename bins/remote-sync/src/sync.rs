@@ -7,7 +7,6 @@ pub(crate) mod deletion_limit;
 pub(crate) mod memory;
 mod namespace;
 pub(crate) mod observed;
-pub(crate) mod outcome;
 pub(crate) mod pair;
 pub(crate) mod patch;
 pub(crate) mod reconcile;

@@ -8,6 +8,7 @@ use std::{
 use apiclient::{
     client::Patch,
     error::{Error, Result},
+    event::EventRecord,
 };
 use log::Level;
 use serde_json::Value;
@@ -21,7 +22,6 @@ use crate::{
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
-        outcome,
         pair::{PairContext, log_pair, stale},
         patch::{self, Desired},
         status::{Next, Reason},
@@ -162,7 +162,17 @@ impl PairContext<'_> {
         log_pair!(Level::Info, self, "target adopted", target = self.target.key);
         if self.context.settings.adopt == AdoptPolicy::Always {
             let message = format!("adopted the existing object {}", self.target.key);
-            outcome::write_event(self, source, "Adopted", message);
+            self.write_event(source, "Adopted", message);
+        }
+    }
+
+    /// Records an Event on the source that somebody should attend to.
+    pub(super) fn write_event(&self, source: Uid, reason: &'static str, message: String) {
+        let (about, uid) = (self.source.at(), source.to_string());
+        let (controller, note) = ("remote-sync", message);
+        let event = EventRecord { controller, reason, note, warning: true };
+        if let Err(error) = self.source.ask(&|client| event.write(client, &about, Some(&uid))) {
+            log_pair!(Level::Debug, self, "Event not recorded", error = error);
         }
     }
 

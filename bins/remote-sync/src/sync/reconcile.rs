@@ -1,4 +1,5 @@
-//! Reconciler: observes, decides and applies until there is nothing more to do about a pair.
+//! Reconciler: observes, decides and applies until there is nothing more to do about a pair. The outcome is reported
+//! when it changes, and turned into the time of the next attempt.
 
 use std::{
     sync::MutexGuard,
@@ -10,23 +11,29 @@ use apiclient::{
     lock::lock,
     workqueue::{ReconcileResult, WorkItem},
 };
+use log::Level;
 
 use crate::{
-    cache::{RetryClass, backoff, classify},
+    cache::{RetryClass, backoff, classify, requested_delay},
     model::key::Pair,
     sync::{
         SyncContext,
         decide::{self, SyncAction},
+        memory::PairMemory,
         observed::{Attempt, Observed, SyncRules},
-        outcome::{blocked, failed, finished},
-        pair::PairContext,
+        pair::{PairContext, log_pair},
         remote::RemoteSync,
-        status::{Next, Reason},
+        status::{Next, PairCondition, PairState, Reason},
     },
 };
 
 /// The most actions of an attempt, apart from Secrets: with more, another writer undoes them.
 const MAX_ACTIONS: usize = 16;
+/// Failures in a row from which on a conflict is one, too: another writer would have to be faster each time.
+const MAX_STALE: u32 = 3;
+/// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
+/// a webhook, refuses the write in the words of a conflict.
+const REFUSING_STALE: u32 = 12;
 
 /// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
 /// worker may not be enough.
@@ -143,11 +150,28 @@ impl<'a> Reconciler<'a> {
         Some(wait).filter(|wait| !wait.is_zero())
     }
 
+    /// There is nothing more to do for now, except for an upload that failed or has to wait.
     fn end(&self, observed: &Observed, reason: Option<Reason>) -> ReconcileResult {
-        let failed = self.failed_upload.clone();
-        let result = finished(&self.pair, observed, reason, &self.attempt, failed);
-        // What is not uploaded yet is not done: -once must not end here.
-        self.upload_wait.map_or(result, ReconcileResult::Failed)
+        let Self { pair, attempt, .. } = self;
+        // What waits counts against the limit.
+        if !reason.is_some_and(Reason::is_of_limit) {
+            lock(&pair.remote.deletions).forget(pair.id);
+        }
+        if observed.source.is_none() && observed.target.is_none() {
+            pair.remote.memory().update(pair.id, PairMemory::forget_objects);
+        }
+        let altered = attempt.altered.clone().filter(|_| reason.is_none());
+        let altered = altered.map(|(_, sentence)| Error::Invalid(sentence));
+        if let Some(error) = altered.as_ref().or(self.failed_upload.as_ref()) {
+            return failed(pair, error);
+        }
+        report(pair, observed, reason.map(Reason::condition));
+        match (self.upload_wait, reason) {
+            // What is not uploaded yet is not done: -once must not end here.
+            (Some(wait), _) => ReconcileResult::Failed(wait),
+            (None, Some(reason)) => reason.requeue(pair.context.settings.orphans.grace),
+            (None, None) => ReconcileResult::Done,
+        }
     }
 }
 
@@ -158,5 +182,66 @@ fn is_skipped(action: SyncAction, error: &Error) -> bool {
         SyncAction::SyncSecret(_) => classify(error) != RetryClass::Down,
         SyncAction::UploadStatus => matches!(error, Error::NotServed(_)),
         _ => false,
+    }
+}
+
+/// An action failed; if it was based on an older state, both objects are read before the next attempt.
+fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
+    let class = classify(error);
+    if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
+        lock(&pair.remote.deletions).forget(pair.id);
+    }
+    let (failures, is_conflict) = (pair.item.failures, class == RetryClass::Stale);
+    let class = match class {
+        RetryClass::Stale if pair.refresh().is_err() || failures + 1 >= MAX_STALE => {
+            RetryClass::Transient
+        }
+        class => class,
+    };
+    if class == RetryClass::Stale {
+        log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
+    } else {
+        let refused = class == RetryClass::Refused || is_conflict && failures + 1 >= REFUSING_STALE;
+        let condition = PairCondition::new(PairState::Failing, refused, &error.to_string());
+        report(pair, &pair.observe(), Some(condition));
+    }
+    pair.remote.metrics.failed(class.name());
+    // Pairs that failed together do not come back together.
+    let wait = backoff(class, failures).mul_f64(0.5 + fastrand::f64() / 2.0);
+    ReconcileResult::Failed(wait.max(requested_delay(error)))
+}
+
+/// The pair waits until it changes: a name is invalid, or an object costs too much memory.
+fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
+    lock(&pair.remote.deletions).forget(pair.id);
+    let observed = pair.observe();
+    let exists = observed.source.is_some() || observed.target.is_some() || pair.is_too_large();
+    let condition = PairCondition::new(PairState::Failing, true, sentence);
+    report(pair, &observed, Some(condition).filter(|_| exists));
+    ReconcileResult::Done
+}
+
+/// Logs a changed condition; one that needs people is also recorded as an Event on the source.
+fn report(pair: &PairContext<'_>, observed: &Observed, condition: Option<PairCondition>) {
+    let now = condition.clone();
+    if !pair.remote.memory().update(pair.id, |memory| memory.set_condition(now)) {
+        return;
+    }
+    let Some(PairCondition { state, reason, needs_people, .. }) = condition else {
+        log_pair!(Level::Info, pair, "in sync again");
+        return;
+    };
+    let level = if needs_people { Level::Warn } else { Level::Info };
+    if state == PairState::Failing {
+        log_pair!(level, pair, "not in sync", state = state.as_str(), error = reason);
+    } else {
+        log_pair!(level, pair, "not in sync", state = state.as_str(), reason = reason);
+    }
+    if needs_people
+        && !pair.context.settings.dry_run
+        && let Some(source) = &observed.source
+    {
+        let event = if state == PairState::Failing { "SyncFailed" } else { "SyncHeld" };
+        pair.write_event(source.uid, event, reason);
     }
 }

@@ -239,7 +239,7 @@ impl Sync {
         }
     }
 
-    /// As `outcome::finished`.
+    /// As the end of an attempt in `reconcile`.
     pub(super) fn finish(
         &self,
         world: &mut World,
