@@ -67,8 +67,7 @@ impl Controller {
         let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
         let readers = vec![stop.clone(), credentials.clone()];
         let cluster = connect(&settings, &records, OWN, readers, stop)?;
-        let local = cluster.clone();
-        records.set_local(move || local.client());
+        records.local.get_or_init(|| cluster.clone());
         let documents = Arc::<DocumentCache>::default();
         let local = match settings.direction {
             Direction::Pull => {

@@ -16,8 +16,17 @@ mod cache;
 // Supervised connections.
 mod connection;
 
-// Objects, names and annotations.
-pub mod model;
+// Objects as they are cached, names, annotations and kinds. Pure, except for discovery, which asks a server.
+pub mod model {
+    pub mod annotations;
+    pub mod digest;
+    pub(crate) mod discovery;
+    pub(crate) mod key;
+    pub mod known_clusters;
+    pub mod object;
+    pub mod rules;
+    pub mod secret;
+}
 
 // Other tasks, and diagnostics.
 mod cleanup;
@@ -45,9 +54,6 @@ use self::{
     report::Reporter,
     settings::{Operation, Settings},
 };
-
-/// Time that writes under way may take at shutdown.
-const GRACE_PERIOD: Duration = Stop::GRACE_PERIOD;
 
 /// controller-runtime's times (`pkg/manager/manager.go`).
 const ELECTION: ElectionTiming = ElectionTiming {
@@ -116,8 +122,9 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     leadership.wait_until_lost()
 }
 
+/// Waits for the writes that are under way at shutdown.
 fn wait_for_writes(controller: &Controller) {
-    let deadline = Instant::now() + GRACE_PERIOD;
+    let deadline = Instant::now() + Stop::GRACE_PERIOD;
     let remotes = controller.remotes();
     while remotes.iter().any(|remote| remote.queue.is_running()) && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));

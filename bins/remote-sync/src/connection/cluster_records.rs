@@ -20,6 +20,7 @@ use apiclient::{
 use serde_json::{Value, json};
 
 use crate::{
+    connection::Connection,
     model::{
         annotations::Uid,
         known_clusters::{ClusterRecord, KnownClusters, OWN, RefusedCluster},
@@ -38,8 +39,7 @@ pub(crate) struct ClusterRecords {
     /// The ConfigMap cannot be used, and the log says so.
     unusable: AtomicBool,
     dry_run: bool,
-    /// The client of the local cluster, while that is connected.
-    local: OnceLock<Box<dyn Fn() -> Result<Client> + Send + Sync>>,
+    pub(crate) local: OnceLock<Arc<Connection>>,
     loaded: AtomicBool,
     /// When the process before this one started, if one did.
     previous_start: OnceLock<Option<SystemTime>>,
@@ -53,11 +53,6 @@ impl ClusterRecords {
         let map = settings.known_clusters.clone();
         let known = Mutex::new(known);
         Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
-    }
-
-    pub(crate) fn set_local(&self, client: impl Fn() -> Result<Client> + Send + Sync + 'static) {
-        // There is one local cluster.
-        let _ = self.local.set(Box::new(client));
     }
 
     /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is
@@ -194,17 +189,14 @@ impl ClusterRecords {
 
     fn client(&self) -> Result<Client> {
         let down = || Error::Unreachable("the local cluster is not connected".into());
-        self.local.get().ok_or_else(down)?()
+        self.local.get().ok_or_else(down)?.client()
     }
 
     fn sentence(&self, remote: &str, RefusedCluster { why, accept }: RefusedCluster) -> String {
         let mut text = format!("cluster {remote} is not connected: {why}");
         let Some((of, record)) = accept else { return text };
-        if of == OWN {
-            return text + "; restart the program to accept it";
-        }
-        let readable = self.map.as_ref().filter(|_| !self.unusable.load(Relaxed));
-        let Some((namespace, name)) = readable else {
+        let map = self.map.as_ref().filter(|_| of != OWN && !self.unusable.load(Relaxed));
+        let Some((namespace, name)) = map else {
             return text + "; restart the program to accept it";
         };
         let record = record.map(|record| record.to_string());

@@ -58,14 +58,17 @@ impl Supervisor {
         let (mut tried, mut next) = (None, Instant::now());
         while let Some(offered) = self.wait_for_attempt(tried.as_ref(), next) {
             let started = Instant::now();
-            let (used, wait) = match self.connect(&offered) {
-                Ok((client, cluster)) => {
+            let client = self.client(&offered);
+            let admitted = client.and_then(|client| Ok((self.admit(&client)?, client)));
+            let (used, wait) = match admitted {
+                Ok((Ok(cluster), client)) => {
                     let session = self.begin(client, cluster, started.elapsed());
                     let (reason, wait) = self.keep(&session);
                     self.end(&session, &reason);
                     (Ok(session.client.config()), wait)
                 }
-                Err((error, refused)) => (offered, self.connect_failed(&error, refused)),
+                Ok((Err(why), _)) => (offered, self.connect_failed(&Error::Invalid(why), true)),
+                Err(error) => (offered, self.connect_failed(&error, false)),
             };
             (tried, next) = (Some(used), Instant::now() + wait);
         }
@@ -91,19 +94,6 @@ impl Supervisor {
         None
     }
 
-    /// Connects; fails also, with `true`, if the cluster that answers is not the remote.
-    fn connect(
-        &self,
-        offered: &Result<ClusterConfig>,
-    ) -> std::result::Result<(Client, ClusterRecord), (Error, bool)> {
-        let connected = self.client(offered).and_then(|client| Ok((self.admit(&client)?, client)));
-        match connected {
-            Ok((Ok(cluster), client)) => Ok((client, cluster)),
-            Ok((Err(refusal), _)) => Err((Error::Invalid(refusal), true)),
-            Err(error) => Err((error, false)),
-        }
-    }
-
     fn client(&self, offered: &Result<ClusterConfig>) -> Result<Client> {
         let (settings, requests) = (&self.connection.settings, self.connection.requests.clone());
         let timing = Timeouts::with_request(settings.request);
@@ -117,15 +107,16 @@ impl Supervisor {
     /// The record of the cluster that answers, or the reason why it is not the remote.
     fn admit(&self, client: &Client) -> Result<std::result::Result<ClusterRecord, String>> {
         let connection = &self.connection;
-        let shown = read_identity(client, connection.settings.timing.timeout)
-            .map_err(|error| unreachable(connection.name(), error))?;
+        let remote = connection.name();
+        let shown = read_identity(client, connection.settings.timing.timeout).map_err(|error| {
+            Error::Unreachable(format!("cluster {remote} is not reachable: {error}"))
+        })?;
         if let Err(error) = shown.as_ref().map_err(|error| error.as_str())
             && self.backoff.failures() == 0
         {
-            let remote = connection.name();
             log::warn!(remote, error; "the cluster's identity cannot be read");
         }
-        connection.settings.records.admit(connection.name(), &shown, &connection.stop)
+        connection.settings.records.admit(remote, &shown, &connection.stop)
     }
 
     /// Returns the wait before the next attempt.
@@ -309,16 +300,6 @@ fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
         (None, Err(_)) => None,
         (_, Ok(uid)) => Some(format!("the uid of kube-system is {uid}")),
         (Some(_), Err(why)) => Some(format!("its identity can no longer be read: {why}")),
-    }
-}
-
-/// The failure to read which cluster it is, of a cluster without a session.
-fn unreachable(remote: &str, error: Error) -> Error {
-    let what = format!("cluster {remote} is not reachable: {error}");
-    match error {
-        Error::Unauthorized(_) => Error::Unauthorized(what),
-        Error::NotServed(_) => Error::NotServed(what),
-        _ => Error::Unreachable(what),
     }
 }
 

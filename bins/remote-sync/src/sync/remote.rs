@@ -178,26 +178,25 @@ impl RemoteSync {
         let [from, to] = self.clusters().map(session);
         let (from, to) = (from?, to?);
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
-        let listing = |why: Option<String>| why.unwrap_or_else(|| LISTING.into());
         let kinds = ApiResources::of(&self.source, &self.target, kind);
-        let kinds = kinds.ok_or_else(|| listing(self.trouble(kind)))?;
-        let (one, other) = (&kinds.source, &kinds.target);
-        let name = &one.resource.kind;
-        if one.namespaced != other.namespaced {
-            return Err(format!("{name} is namespaced on one side only"));
-        }
-        let versions = (&one.resource.version, &other.resource.version);
-        if versions.0 != versions.1 {
-            let (source, target) = versions;
-            return Err(format!("the source has version {source} and the target {target}"));
+        if let Some(ApiResources { source, target }) = &kinds {
+            let name = &source.resource.kind;
+            if source.namespaced != target.namespaced {
+                return Err(format!("{name} is namespaced on one side only"));
+            }
+            let (from, to) = (&source.resource.version, &target.resource.version);
+            if from != to {
+                return Err(format!("the source has version {from} and the target {to}"));
+            }
         }
         let complete =
             source.is_complete(from) && target.is_complete(to) && self.target.has_secrets(to);
-        if complete {
+        if complete && kinds.is_some() {
             return Ok(());
         }
         let mut secrets = self.target.secrets.iter().filter(|(_, it)| !it.is_refused());
-        Err(listing(self.trouble(kind).or_else(|| secrets.find_map(|(_, it)| it.trouble()))))
+        let trouble = self.trouble(kind).or_else(|| secrets.find_map(|(_, it)| it.trouble()));
+        Err(trouble.unwrap_or_else(|| LISTING.into()))
     }
 
     /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
