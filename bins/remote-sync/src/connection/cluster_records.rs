@@ -40,7 +40,8 @@ pub(crate) struct ClusterRecords {
     unusable: AtomicBool,
     dry_run: bool,
     pub(crate) local: OnceLock<Arc<Connection>>,
-    loaded: AtomicBool,
+    /// The ConfigMap says when this process started.
+    started: AtomicBool,
     /// When the process before this one started, if one did.
     previous_start: OnceLock<Option<SystemTime>>,
     /// When a remote last went with its Secret.
@@ -66,31 +67,22 @@ impl ClusterRecords {
         shown: &std::result::Result<Uid, String>,
         stop: &Stop,
     ) -> Result<std::result::Result<ClusterRecord, String>> {
-        let judge = || {
+        // A person may have changed the records.
+        let is_read = name != OWN && self.read()?;
+        let (admitted, is_saved) = {
             let mut known = lock(&self.known);
             // A removed remote is stopped before its record is forgotten, which must not return.
-            match stop.raised() {
-                true => Err(Error::Unreachable("the remote was removed".into())),
-                false => Ok(known.admit(name, shown)),
+            if stop.raised() {
+                return Err(Error::Unreachable("the remote was removed".into()));
             }
+            (known.admit(name, shown), known.is_saved(name))
         };
-        if name != OWN && !self.loaded.load(Relaxed) {
-            self.read()?;
-        }
-        let mut judged = judge()?;
-        if name != OWN && judged.is_err() {
-            // A person may have changed the records.
-            self.read()?;
-            judged = judge()?;
-        }
-        let record = match judged {
+        let record = match admitted {
             Ok(record) => record,
             Err(refusal) => return Ok(Err(self.sentence(name, refusal))),
         };
-        let is_saved = lock(&self.known).is_saved(name);
         // What was not read may be the record of another cluster, which a person has to accept.
-        let may_write = name != OWN && !is_saved && self.loaded.load(Relaxed);
-        if may_write && self.write(name, Some(&record))? {
+        if is_read && !is_saved && self.write(name, Some(&record))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");
         }
@@ -106,22 +98,23 @@ impl ClusterRecords {
         }
     }
 
-    fn read(&self) -> Result<()> {
-        let Some(place) = self.place() else { return Ok(()) };
+    /// Reads all records; `false` if there is no ConfigMap that can be used.
+    fn read(&self) -> Result<bool> {
+        let Some(place) = self.place() else { return Ok(false) };
         let saves = lock(&self.known).saves();
         let map = optional(self.client()?.get(&place)).map(Option::unwrap_or_default);
-        let Some(map) = self.usable(map)? else { return Ok(()) };
+        let Some(map) = self.usable(map)? else { return Ok(false) };
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
         lock(&self.known).load(texts, saves);
         let start = map["metadata"]["annotations"][LAST_START].as_str();
         let now = SystemTime::now();
         self.previous_start.get_or_init(|| start.map(|at| parse_micro_time(at).unwrap_or(now)));
-        if !self.loaded.load(Relaxed) {
+        if !self.started.load(Relaxed) {
             self.merge(&json!({"metadata": {"annotations": {LAST_START: micro_time(now)}}}))?;
+            self.started.store(true, Relaxed);
         }
-        self.loaded.store(true, Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     /// Returns whether another process started so recently, or a remote went, which may come back.
