@@ -23,8 +23,8 @@ use crate::{
     settings::Settings,
 };
 
-/// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The longest Retry-After that is honored: the response may be a gateway's.
+pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 pub(crate) struct SourceSide {
     pub(crate) cluster: Arc<Connection>,
@@ -127,9 +127,6 @@ const LONGEST: Duration = Duration::from_secs(300);
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(1000);
 
-/// The longest Retry-After that is honored for one pair.
-const MAX_PAIR_PAUSE: Duration = Duration::from_secs(300);
-
 /// The reaction that a failure calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RetryClass {
@@ -162,24 +159,7 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
         }
         Error::NotFound(_) | Error::Unavailable { .. } => RetryClass::Transient,
         Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
-        Error::BadConfig(_)
-        | Error::Forbidden(_)
-        | Error::Immutable(_)
-        | Error::Invalid(_)
-        | Error::LeadLost(_)
-        | Error::NamespaceTerminating(_)
-        | Error::NotServed(_)
-        | Error::TooLarge(_) => RetryClass::Refused,
-    }
-}
-
-/// The wait that the server requested for one object alone.
-pub(crate) fn requested_delay(error: &Error) -> Duration {
-    match error {
-        Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
-            (*pause).min(MAX_PAIR_PAUSE)
-        }
-        _ => Duration::ZERO,
+        _ => RetryClass::Refused,
     }
 }
 
@@ -218,17 +198,5 @@ mod tests {
         assert_eq!(classify(&Error::Unreachable(text())), RetryClass::Down);
         let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
         assert_eq!(classify(&busy), RetryClass::Transient);
-    }
-
-    #[test]
-    fn what_a_server_says_of_one_object_is_for_its_pair_alone() {
-        let asked = |of_object, seconds| {
-            let retry_after = Some(Duration::from_secs(seconds));
-            requested_delay(&Error::Unavailable { message: "busy".into(), retry_after, of_object })
-        };
-        assert_eq!(asked(true, 7), Duration::from_secs(7));
-        assert_eq!(asked(true, 3600), Duration::from_secs(300));
-        assert_eq!(asked(false, 7), Duration::ZERO);
-        assert_eq!(requested_delay(&Error::Conflict("x".into())), Duration::ZERO);
     }
 }

@@ -14,7 +14,7 @@ use apiclient::{
 use log::Level;
 
 use crate::{
-    cache::{RetryClass, backoff, classify, requested_delay},
+    cache::{MAX_PAUSE, RetryClass, backoff, classify},
     model::key::Pair,
     sync::{
         SyncContext,
@@ -208,7 +208,7 @@ fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     pair.remote.metrics.failed(class.name());
     // Pairs that failed together do not come back together.
     let wait = backoff(class, failures).mul_f64(0.5 + fastrand::f64() / 2.0);
-    ReconcileResult::Failed(wait.max(requested_delay(error)))
+    ReconcileResult::Failed(wait.max(error.retry_after().unwrap_or_default().min(MAX_PAUSE)))
 }
 
 /// The pair waits until it changes: a name is invalid, or an object costs too much memory.
