@@ -50,7 +50,7 @@ enum Role {
 pub(crate) fn run(controller: &Controller) -> Result<()> {
     once::wait_for_remotes(controller, |it| it.clusters().iter().all(|it| it.is_connected()))?;
     let remotes = controller.remotes();
-    let sources: Vec<_> = remotes.iter().map(|remote| remote.source.cluster.marks()).collect();
+    let sources: Vec<_> = remotes.iter().map(|remote| remote.source.cluster.identity().1).collect();
     // Remotes that are not known, or were skipped.
     let trouble = controller.registry_trouble();
     let mut left: Vec<_> = trouble.into_iter().map(|why| format!("registry: {why}")).collect();

@@ -216,11 +216,6 @@ impl Connection {
         (state.cluster.as_ref().and_then(|cluster| cluster.uid), state.marks.clone())
     }
 
-    /// How the marks of copies name the cluster of the last session.
-    pub(crate) fn marks(&self) -> SourceMarks {
-        self.state().marks.clone()
-    }
-
     pub(crate) fn has_mark(&self, mark: u64) -> bool {
         self.state().marks.contains(mark)
     }

@@ -220,32 +220,20 @@ impl Watched for SecretWatch {
     /// Enqueues the pair whose target controls the Secret.
     fn changed(&self, key: &str, object: Option<&Value>, _urgent: bool) {
         let (controller, remotes) = (&self.0.controller, self.0.remotes());
-        let (Some(owner), Some(first)) = (object.and_then(controller_of), remotes.first()) else {
-            return;
-        };
-        let is_owner = |kind: &KindIndex| {
-            let kind = first.target.stores[*kind].kind();
-            kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
-        };
+        let Some(owner) = object.and_then(controller_of) else { return };
         let (namespace, _) = key::split(key);
         let target = key::of(namespace, owner["name"].as_str().unwrap_or_default());
-        for kind in (0..controller.context.settings.resources.len()).filter(is_owner) {
+        // Whatever its kind: a pair with nothing to do costs no request.
+        for kind in 0..controller.context.settings.resources.len() {
             controller.enqueue_target(&remotes, kind, &target, true);
         }
     }
 }
 
-/// Returns whether an ownerReference is to an object of this kind, in whatever version.
-fn is_of(owner: &Value, group: &str, kind: &str) -> bool {
-    let version = owner["apiVersion"].as_str().unwrap_or_default();
-    let of = version.split_once('/').map_or("", |(group, _)| group);
-    of == group && owner["kind"] == *kind
-}
-
 impl Controller {
     /// Enqueues all pairs of a kind, also those without a source.
     pub(super) fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
-        let (names, marks) = (&remote.names, remote.source.cluster.marks());
+        let (names, marks) = (&remote.names, remote.source.cluster.identity().1);
         let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
         for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
             self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
