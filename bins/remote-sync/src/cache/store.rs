@@ -4,18 +4,13 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
-    ops::Bound::{Included, Unbounded},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use apiclient::{client::USUAL_OBJECT, discovery::ApiResource, error::Error, json, lock::lock};
 use serde_json::Value;
 
-use crate::model::{
-    annotations::Uid,
-    key::{self, ObjectKey},
-    object::Cached,
-};
+use crate::model::{annotations::Uid, key::ObjectKey, object::Cached};
 
 #[derive(Debug)]
 pub(crate) struct ObjectStore<T> {
@@ -79,25 +74,10 @@ impl<T> Seen<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer<T> {
     /// [`ObjectStore::lists`] before the request: a list since then knows better.
-    lists: u64,
-    shown: Shown<T>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Shown<T> {
-    Object(Cached<T>),
-    /// The object with this uid is gone.
-    Absent(Uid),
-}
-
-impl<T> Answer<T> {
-    pub(crate) fn object(lists: u64, object: Cached<T>) -> Self {
-        Self { lists, shown: Shown::Object(object) }
-    }
-
-    pub(crate) fn absent(lists: u64, uid: Uid) -> Self {
-        Self { lists, shown: Shown::Absent(uid) }
-    }
+    pub(crate) lists: u64,
+    pub(crate) uid: Uid,
+    /// `None` if the object with this uid is gone.
+    pub(crate) object: Option<Cached<T>>,
 }
 
 impl<T: Clone + PartialEq> ObjectStore<T> {
@@ -187,12 +167,10 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         let seen = objects.map.get(key).map(|entry| &entry.seen);
         let id = seen.map(Seen::id);
         let newer = match answer.as_ref().filter(|answer| answer.lists == objects.lists) {
-            Some(Answer { shown: Shown::Absent(uid), .. })
-                if id.is_some_and(|(of, _)| of == *uid) =>
-            {
+            Some(Answer { uid, object: None, .. }) if id.is_some_and(|(of, _)| of == *uid) => {
                 return None;
             }
-            Some(Answer { shown: Shown::Object(object), .. })
+            Some(Answer { object: Some(object), .. })
                 if object.version > objects.version || id == Some((object.uid, object.version)) =>
             {
                 Some(object.clone())
@@ -232,18 +210,6 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
             .iter()
             .filter(|(key, entry)| counts(key, entry.seen.whole().map(|known| &known.value)));
         counted.map(|(key, _)| key.clone()).collect()
-    }
-
-    pub(crate) fn for_each_key(&self, each: impl FnMut(&str)) {
-        self.objects().map.keys().map(|key| &**key).for_each(each);
-    }
-
-    /// Returns whether `namespace` has an object whose name `counts`.
-    pub(crate) fn has_others(&self, namespace: &str, counts: impl Fn(&str) -> bool) -> bool {
-        let prefix = &*key::of(namespace, "");
-        let objects = self.objects();
-        let keys = objects.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
-        keys.take_while(|key| key.starts_with(prefix)).any(|key| counts(key::split(key).1))
     }
 
     /// Keeps an object's document for a while; a large one is read again by the worker of its pair.

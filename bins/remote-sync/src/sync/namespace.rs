@@ -93,14 +93,13 @@ impl PairContext<'_> {
         if terminating(&namespace) || !is_ours || self.remote.source.cluster.uid().is_none() {
             return Ok(Continue(()));
         }
-        let is_shared = || self.known_in_namespace() || self.remote.shares_namespace(self.id);
-        if is_shared() {
+        if self.known_in_namespace() {
             // Many lists, for nothing.
-            return keep("another target is in it, or will be");
+            return keep("another target is in it");
         }
         match self.target.ask(&|client| self.first_in_namespace(client)) {
             // Another worker may have created a target during the lists.
-            Ok(None) if is_shared() => return keep("another target is in it, or will be"),
+            Ok(None) if self.known_in_namespace() => return keep("another target is in it"),
             Ok(None) => {}
             Ok(Some(found)) => return keep(&found),
             Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
@@ -118,10 +117,15 @@ impl PairContext<'_> {
 
     /// Returns whether a store knows of another target in the namespace.
     fn known_in_namespace(&self) -> bool {
-        let own = |kind, name: &str| kind == self.id.kind && name == self.target.name;
         let mut stores = self.remote.target.stores.iter().enumerate();
-        stores
-            .any(|(kind, store)| store.has_others(&self.target.namespace, |name| !own(kind, name)))
+        stores.any(|(kind, store)| {
+            let others = store.keys_where(|key, _| {
+                let (namespace, name) = key::split(key);
+                let is_own = kind == self.id.kind && name == self.target.name;
+                namespace == self.target.namespace && !is_own
+            });
+            !others.is_empty()
+        })
     }
 
     fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {

@@ -290,11 +290,11 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     /// Notes what a response means for it.
     pub(crate) fn note(&self, cached: Cached<T>) {
-        self.answer(Answer::object(self.lists.get(), cached));
+        self.answer(cached.uid, Some(cached));
     }
 
     pub(crate) fn forget(&self, uid: Uid) {
-        self.answer(Answer::absent(self.lists.get(), uid));
+        self.answer(uid, None);
     }
 
     /// Keeps what a request showed, also that the object that was `seen` is gone.
@@ -313,7 +313,8 @@ impl<'a, T: SideObject> PairObject<'a, T> {
         T::read(self.reader, object).ok_or_else(|| odd(&self.at()))
     }
 
-    fn answer(&self, answer: Answer<T>) {
+    fn answer(&self, uid: Uid, object: Option<Cached<T>>) {
+        let answer = Answer { lists: self.lists.get(), uid, object };
         let note = |answers: &mut Answers| *T::answer(answers) = Some(answer);
         self.remote.with_answers(self.id, note);
     }

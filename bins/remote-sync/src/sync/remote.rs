@@ -131,17 +131,6 @@ impl RemoteSync {
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
-    /// Returns whether there are other sources whose targets are in the target's namespace.
-    pub(crate) fn shares_namespace(&self, pair: &Pair) -> bool {
-        let (namespace, own) = key::split(&pair.key);
-        self.source.stores.iter().enumerate().any(|(kind, store)| {
-            store.has_others(namespace, |name| {
-                let name = self.names.canonical_of_source(namespace, name).map(|(_, name)| name);
-                name.is_some_and(|name| kind != pair.kind || name != own)
-            })
-        })
-    }
-
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
         lock(&self.memory)
     }
@@ -151,21 +140,17 @@ impl RemoteSync {
     }
 
     pub(crate) fn count_sources(&self, kind: KindIndex) -> usize {
-        let mut count = 0;
-        self.source.stores[kind].for_each_key(|key| {
-            count += usize::from(self.names.canonical_of_source_key(key).is_some());
-        });
-        count
+        let is_source = |key: &str| self.names.canonical_of_source_key(key).is_some();
+        self.source.stores[kind].keys_where(|key, _| is_source(key)).len()
     }
 
     /// The pairs of a kind that are not in sync: their number by state, and how many of them have a source.
     pub(crate) fn count_states(&self, kind: KindIndex) -> (BTreeMap<&'static str, usize>, usize) {
-        let (mut states, mut pairs) = (BTreeMap::new(), Vec::new());
+        let (mut states, mut sources) = (BTreeMap::new(), 0);
         for (pair, condition) in self.memory().conditions().filter(|(pair, _)| pair.kind == kind) {
             *states.entry(condition.state.as_str()).or_default() += 1;
-            pairs.push(pair.clone());
+            sources += usize::from(self.has_source(pair));
         }
-        let sources = pairs.iter().filter(|pair| self.has_source(pair)).count();
         (states, sources)
     }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::model::key;
 
 fn uid(last: u8) -> Uid {
     Uid::parse(&format!("00000000-0000-0000-0000-0000000000{last:02x}")).unwrap()
@@ -22,6 +23,10 @@ fn new_store() -> Arc<ObjectStore<u8>> {
     ObjectStore::new(&Arc::default(), 4)
 }
 
+fn shown(object: Cached<u8>) -> Answer<u8> {
+    Answer { lists: 0, uid: object.uid, object: Some(object) }
+}
+
 #[test]
 fn answer_is_newest_until_the_store_has_seen_its_version() {
     let store = new_store();
@@ -29,27 +34,27 @@ fn answer_is_newest_until_the_store_has_seen_its_version() {
     let newest = |answer: &mut Option<Answer<u8>>| {
         store.newest("ns/x", answer).map(|known| (known.version, known.value))
     };
-    let mut answer = Some(Answer::object(0, known(1, 7, 1)));
+    let mut answer = Some(shown(known(1, 7, 1)));
     assert_eq!(newest(&mut answer), Some((7, 1)), "a write");
     store.put("ns/x", Seen::Whole(known(1, 6, 9))).unwrap();
     assert_eq!(newest(&mut answer), Some((7, 1)), "an event from before it");
     store.put("ns/x", Seen::Whole(known(1, 7, 1))).unwrap();
     assert_eq!((newest(&mut answer), answer.take()), (Some((7, 1)), None), "its own event");
-    answer = Some(Answer::object(0, known(1, 7, 2)));
+    answer = Some(shown(known(1, 7, 2)));
     assert_eq!(newest(&mut answer), Some((7, 2)), "what this very version becomes");
     store.put("ns/x", Seen::Whole(known(1, 8, 3))).unwrap();
     assert_eq!((newest(&mut answer), answer.take()), (Some((8, 3)), None));
-    answer = Some(Answer::object(0, known(1, 10, 4)));
+    answer = Some(shown(known(1, 10, 4)));
     assert!(store.removed("ns/x", (uid(1), 9)));
     assert_eq!(newest(&mut answer), Some((10, 4)), "made since, or selected again");
     store.removed("ns/x", (uid(1), 11));
     assert_eq!((newest(&mut answer), answer.take()), (None, None), "it went meanwhile");
     store.put("ns/x", Seen::Whole(known(1, 12, 0))).unwrap();
-    answer = Some(Answer::absent(0, uid(1)));
+    answer = Some(Answer { lists: 0, uid: uid(1), object: None });
     assert_eq!(newest(&mut answer), None);
     store.put("ns/x", Seen::Whole(known(2, 13, 0))).unwrap();
     assert_eq!((newest(&mut answer), answer.take()), (Some((13, 0)), None), "another one");
-    answer = Some(Answer::object(0, known(2, 14, 1)));
+    answer = Some(shown(known(2, 14, 1)));
     store.begin_list(false);
     store.put("ns/x", Seen::Whole(known(2, 3, 5))).unwrap();
     finish_list(&store, 1);
@@ -85,17 +90,6 @@ fn a_restored_server_may_count_from_below() {
 }
 
 #[test]
-fn a_namespace_knows_its_objects() {
-    let store = new_store();
-    for key in ["a/x", "a-b/y", "a/z"] {
-        store.put(key, Seen::Whole(known(1, 1, 0))).unwrap();
-    }
-    let others = |namespace, own| store.has_others(namespace, |name| name != own);
-    assert!(others("a", "x") && others("a-b", ""));
-    assert!(!others("a-b", "y") && !others("b", ""));
-}
-
-#[test]
 fn documents_are_kept_once_and_the_oldest_make_room() {
     let documents = Arc::default();
     let [store, other] = [(); 2].map(|()| ObjectStore::new(&documents, 4));
@@ -122,7 +116,8 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(false));
     assert!(store.is_too_large("ns/x") && store.has("ns/x") && store.get("ns/x").is_none());
     assert_eq!(store.len(), 1);
-    assert!(store.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
+    let there = store.keys_where(|_, value| value.is_none());
+    assert_eq!(there, [key::of("ns", "x")], "a namespace is not empty for that");
     store.begin_list(false);
     store.put("ns/x", Seen::TooLarge(uid(1), 7)).unwrap();
     assert!(finish_list(&store, 1).is_empty());
