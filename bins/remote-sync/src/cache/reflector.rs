@@ -254,9 +254,9 @@ impl<W: Watched> Reflector<W> {
         };
         let was_too_large = self.store.is_too_large(&key);
         match self.store.put(&key, seen.clone()) {
-            Ok(false) => return Ok(()),
-            Ok(true) => {}
-            Err(_) => return Err(self.overflow(kind)),
+            Some(false) => return Ok(()),
+            Some(true) => {}
+            None => return Err(self.overflow(kind)),
         }
         match (&document, &seen) {
             (Document::Whole(object), Seen::Whole(cached)) => {

@@ -20,9 +20,6 @@ pub(crate) struct ObjectStore<T> {
     pub(crate) most: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
-
 #[derive(Debug)]
 struct Objects<T> {
     /// Boxed: lists are sorted, and sorted insertion leaves the tree's nodes half empty.
@@ -131,21 +128,21 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().complete == session
     }
 
-    /// Puts an object that was listed or watched; returns whether it is new or changed.
-    pub(crate) fn put(&self, key: &str, seen: Seen<T>) -> Result<bool, Full> {
+    /// Puts an object that was listed or watched; returns whether it is new or changed, or `None` if there is no room.
+    pub(crate) fn put(&self, key: &str, seen: Seen<T>) -> Option<bool> {
         let mut objects = self.objects();
         objects.version = objects.version.max(seen.id().1);
         let count = objects.map.len();
         let Some(entry) = objects.map.get_mut(key) else {
             if count >= self.most {
-                return Err(Full);
+                return None;
             }
             objects.map.insert(key.into(), Box::new(Entry { seen, confirmed: true }));
-            return Ok(true);
+            return Some(true);
         };
         entry.confirmed = true;
         let before = mem::replace(&mut entry.seen, seen);
-        Ok(before != entry.seen)
+        Some(before != entry.seen)
     }
 
     /// Removes an object that was deleted, with its last version; `true` if it was there.

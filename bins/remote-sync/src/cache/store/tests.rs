@@ -71,8 +71,12 @@ fn a_list_takes_away_only_when_it_is_complete() {
     store.begin_list(false);
     assert!(store.is_complete(1) && store.len() == 3, "the old rows stay valid");
     assert!(!store.is_complete(2), "but not after a lost connection");
-    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 5, 0))), Ok(false));
-    assert_eq!(store.put("ns/c", Seen::Whole(known(1, 9, 1))), Ok(true), "written here meanwhile");
+    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 5, 0))), Some(false));
+    assert_eq!(
+        store.put("ns/c", Seen::Whole(known(1, 9, 1))),
+        Some(true),
+        "written here meanwhile"
+    );
     assert_eq!(finish_list(&store, 2), [key::of("ns", "b")]);
     assert!(store.is_complete(2));
 }
@@ -84,7 +88,7 @@ fn a_restored_server_may_count_from_below() {
     finish_list(&store, 1);
     store.begin_list(true);
     assert!(!store.is_complete(1));
-    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 20, 1))), Ok(true));
+    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 20, 1))), Some(true));
     assert!(finish_list(&store, 1).is_empty());
     assert_eq!(store.get("ns/a"), Some(known(1, 20, 1)));
 }
@@ -112,8 +116,8 @@ fn documents_are_kept_once_and_the_oldest_make_room() {
 fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     let store = new_store();
     store.put("ns/x", Seen::Whole(known(1, 5, 0))).unwrap();
-    assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(true));
-    assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Ok(false));
+    assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Some(true));
+    assert_eq!(store.put("ns/x", Seen::TooLarge(uid(1), 6)), Some(false));
     assert!(store.is_too_large("ns/x") && store.has("ns/x") && store.get("ns/x").is_none());
     assert_eq!(store.len(), 1);
     let there = store.keys_where(|_, value| value.is_none());
@@ -121,7 +125,7 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     store.begin_list(false);
     store.put("ns/x", Seen::TooLarge(uid(1), 7)).unwrap();
     assert!(finish_list(&store, 1).is_empty());
-    assert_eq!(store.put("ns/x", Seen::Whole(known(1, 8, 0))), Ok(true), "it is smaller again");
+    assert_eq!(store.put("ns/x", Seen::Whole(known(1, 8, 0))), Some(true), "it is smaller again");
     assert!(!store.is_too_large("ns/x") && !store.is_too_large("ns/y"));
     store.put("ns/x", Seen::TooLarge(uid(1), 9)).unwrap();
     assert!(store.removed("ns/x", (uid(1), 10)) && !store.has("ns/x"));
@@ -131,11 +135,11 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
 fn there_are_no_more_rows_than_there_is_room_for() {
     let store = new_store();
     for name in ["a", "b", "c", "d"] {
-        assert_eq!(store.put(&key::of("ns", name), Seen::Whole(known(1, 1, 0))), Ok(true));
+        assert_eq!(store.put(&key::of("ns", name), Seen::Whole(known(1, 1, 0))), Some(true));
     }
-    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Err(Full));
-    assert_eq!(store.put("ns/e", Seen::TooLarge(uid(1), 1)), Err(Full));
-    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 2, 1))), Ok(true), "what is there goes on");
+    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), None);
+    assert_eq!(store.put("ns/e", Seen::TooLarge(uid(1), 1)), None);
+    assert_eq!(store.put("ns/a", Seen::Whole(known(1, 2, 1))), Some(true), "what is there goes on");
     assert!(store.removed("ns/a", (uid(1), 3)));
-    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Ok(true));
+    assert_eq!(store.put("ns/e", Seen::Whole(known(1, 1, 0))), Some(true));
 }
