@@ -237,7 +237,7 @@ fn connect(
         name: name.to_owned(),
         timing: settings.probes,
         request: settings.timeout,
-        limiter: RateLimiter::new(settings.qps, settings.burst()),
+        limiter: RateLimiter::new(settings.qps, settings.qps + settings.qps / 2),
         records: records.clone(),
     };
     supervisor::start(config, readers, stop)

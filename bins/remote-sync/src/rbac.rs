@@ -10,7 +10,7 @@ use kubeconfig::quoted;
 
 use crate::{
     model::key::CLUSTER,
-    settings::{NamespacePolicy, RemoteSource, Settings},
+    settings::{RemoteSource, Settings},
 };
 
 /// The name of all roles, or its start.
@@ -72,7 +72,7 @@ fn secrets(names: &[String], verbs: &str) -> String {
 
 fn source(settings: &Settings) -> SideRules {
     let (mut inside, uploads) = (Vec::new(), !settings.secrets.is_empty());
-    let marks = if settings.track.marks_sources() { ", patch" } else { "" };
+    let marks = if settings.marks_sources { ", patch" } else { "" };
     for (group, plurals) in kinds(settings) {
         let mut add = |sub: &str, verbs: &str| {
             let plurals: Vec<_> = plurals.iter().map(|plural| format!("{plural}{sub}")).collect();
@@ -115,7 +115,7 @@ fn target(settings: &Settings) -> SideRules {
     let kinds = kinds(settings).into_iter();
     let mut inside: Vec<_> =
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], verbs)).collect();
-    let deletes = settings.namespaces == NamespacePolicy::Empty;
+    let deletes = settings.deletes_namespaces;
     if deletes {
         // Whether a namespace is empty, is known only to one who may list everything in it.
         inside.push(rule("*", &["*"], &[], "list"));

@@ -17,9 +17,7 @@ use sidecar::{
 use self::{remotes::Registry, values::one_of};
 pub(crate) use self::{
     remotes::{CLUSTER_LABEL, Remote, RemoteSource, SECRET_SUFFIX},
-    values::{
-        AdoptPolicy, Direction, Explained, NamespacePolicy, Operation, OrphanSettings, Track,
-    },
+    values::{Direction, Explained, Operation, OrphanSettings},
 };
 use crate::{
     connection::ProbeTiming,
@@ -36,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) operation: Operation,
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
-    pub(crate) track: Track,
+    pub(crate) marks_sources: bool,
     pub(crate) resources: Vec<ResourceArg>,
     pub(crate) mapping: NameMapping,
     pub(crate) rules: Vec<FieldRules>,
@@ -46,8 +44,9 @@ pub(crate) struct Settings {
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
     pub(crate) orphans: OrphanSettings,
-    pub(crate) adopt: AdoptPolicy,
-    pub(crate) namespaces: NamespacePolicy,
+    pub(crate) adopts_any: bool,
+    /// Namespaces that were created for targets go once nothing is in them.
+    pub(crate) deletes_namespaces: bool,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Namespace and name of the ConfigMap; `None` outside of a pod without `-namespace`.
@@ -88,7 +87,7 @@ impl Settings {
         let mut settings = Self {
             dry_run: flags.switch("dry-run"),
             direction: one_of(flags, "direction", values::DIRECTION)?,
-            track: one_of(flags, "track", values::TRACK)?,
+            marks_sources: one_of(flags, "track", values::TRACK)?,
             rules: values::rules(flags, &resources)?,
             resources,
             mapping: values::mapping(flags)?,
@@ -97,8 +96,8 @@ impl Settings {
             finalizer,
             propagation: one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
             orphans: values::orphans(flags)?,
-            adopt: one_of(flags, "adopt", values::ADOPT)?,
-            namespaces: one_of(flags, "namespace-policy", values::NAMESPACES)?,
+            adopts_any: one_of(flags, "adopt", values::ADOPT)?,
+            deletes_namespaces: one_of(flags, "namespace-policy", values::NAMESPACES)?,
             known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
             remotes: remotes::remotes(flags)?,
             registry: remotes::registry(flags, namespace.as_deref())?,
@@ -133,10 +132,6 @@ impl Settings {
         Ok(settings)
     }
 
-    pub(crate) fn burst(&self) -> u32 {
-        self.qps + self.qps / 2
-    }
-
     /// The first of `others` that a remote overlaps with: in push a source would have two targets, each with a status.
     pub(crate) fn clash<'a>(
         &self,
@@ -153,10 +148,6 @@ impl Settings {
     /// source in turn.
     pub(crate) fn tells_copies_apart(&self) -> bool {
         !self.mapping.resource_suffix.is_empty()
-    }
-
-    pub(crate) fn many(&self) -> bool {
-        self.registry.is_some() || self.remotes.len() > 1
     }
 
     /// Checks that there can be valid names on both sides; for remotes that are not known yet, with a shortest one.
@@ -178,7 +169,8 @@ impl Settings {
     /// Checks that each source belongs to one remote only; in pull, the marks keep the copies of remotes apart.
     fn check_overlap(&self) -> Result<(), String> {
         let suffix = &self.mapping.resource_suffix;
-        if self.direction == Direction::Push && self.many() && !suffix.contains(CLUSTER) {
+        let many = self.registry.is_some() || self.remotes.len() > 1;
+        if self.direction == Direction::Push && many && !suffix.contains(CLUSTER) {
             return Err(format!(
                 "-source-name-suffix must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
             ));

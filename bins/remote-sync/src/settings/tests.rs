@@ -29,9 +29,9 @@ fn push(suffix: &str, remotes: &str) -> Result<Settings, String> {
 #[test]
 fn defaults_are_as_in_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
-    assert_eq!((settings.workers, settings.qps, settings.burst()), (8, 20, 30));
+    assert_eq!((settings.workers, settings.qps), (8, 20));
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
-    assert_eq!((settings.direction, settings.track), (Direction::Pull, Track::Source));
+    assert_eq!((settings.direction, settings.marks_sources), (Direction::Pull, true));
     assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()]);
     assert_eq!(settings.mapping, NameMapping::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
@@ -40,7 +40,7 @@ fn defaults_are_as_in_sync_controller_and_clustercache() {
     let seconds = Duration::from_secs;
     assert_eq!(settings.probes, ProbeTiming::default());
     let orphans = OrphanSettings { grace: Some(seconds(300)), most: 10, within: seconds(600) };
-    assert_eq!((settings.orphans, settings.adopt), (orphans, AdoptPolicy::Equal));
+    assert_eq!((settings.orphans, settings.adopts_any), (orphans, false));
     assert_eq!((settings.timeout, settings.resync), (seconds(10), Some(seconds(36_000))));
     assert!(settings.election.is_none() && settings.registry.is_none());
     let default = |name: &str| table().iter().find(|flag| flag.name == name).unwrap().default;

@@ -51,37 +51,6 @@ pub(crate) struct OrphanSettings {
     pub(crate) within: Duration,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AdoptPolicy {
-    /// Those that have the source's content become its copies.
-    Equal,
-    Always,
-}
-
-/// The bookkeeping: what a source is given beside its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Track {
-    /// A finalizer, and annotations that say what of it was copied.
-    Source,
-    /// Nothing: all that is recorded is on the target.
-    Target,
-}
-
-impl Track {
-    /// Returns whether a source in use carries our finalizer and says which generations belong together.
-    pub(crate) fn marks_sources(self) -> bool {
-        self == Self::Source
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum NamespacePolicy {
-    /// They stay.
-    Never,
-    /// They are deleted once nothing is in them.
-    Empty,
-}
-
 /// The words of a flag, each with its value.
 type Words<T> = &'static [(&'static str, T)];
 
@@ -92,11 +61,9 @@ pub(super) const PROPAGATION: Words<Propagation> = &[
     ("Background", Propagation::Background),
     ("Orphan", Propagation::Orphan),
 ];
-pub(super) const TRACK: Words<Track> = &[("source", Track::Source), ("target", Track::Target)];
-pub(super) const ADOPT: Words<AdoptPolicy> =
-    &[("equal", AdoptPolicy::Equal), ("always", AdoptPolicy::Always)];
-pub(super) const NAMESPACES: Words<NamespacePolicy> =
-    &[("never", NamespacePolicy::Never), ("empty", NamespacePolicy::Empty)];
+pub(super) const TRACK: Words<bool> = &[("source", true), ("target", false)];
+pub(super) const ADOPT: Words<bool> = &[("equal", false), ("always", true)];
+pub(super) const NAMESPACES: Words<bool> = &[("never", false), ("empty", true)];
 
 pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Result<T, String> {
     let given = flags.text(name);

@@ -18,7 +18,6 @@ use crate::{
         annotations::Uid,
         object::{Cached, SourceObject, TargetObject},
     },
-    settings::AdoptPolicy,
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
@@ -160,7 +159,7 @@ impl PairContext<'_> {
 
     fn report_adoption(&self, source: Uid) {
         log_pair!(Level::Info, self, "target adopted", target = self.target.key);
-        if self.context.settings.adopt == AdoptPolicy::Always {
+        if self.context.settings.adopts_any {
             let message = format!("adopted the existing object {}", self.target.key);
             self.write_event(source, "Adopted", message);
         }

@@ -135,7 +135,7 @@ fn with_source(
         }
         (ownership, target) => ownership == Ownership::Unmarked && target.is_some(),
     };
-    if rules.track.marks_sources() && !source.value.has_finalizer() {
+    if rules.marks_sources && !source.value.has_finalizer() {
         return SyncAction::AddFinalizer;
     }
     let uploaded = if adopts { None } else { upload(observed, source, attempt, rules) };
@@ -188,7 +188,7 @@ fn download(
     let other = published.uid.is_some_and(|uid| uid != target.uid);
     let generations = (Some(from.generation), Some(to.generation));
     let outdated = other || (published.remote, published.local) != generations;
-    if rules.track.marks_sources() {
+    if rules.marks_sources {
         if outdated {
             return SyncAction::RecordGenerations;
         }

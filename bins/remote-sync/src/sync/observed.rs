@@ -8,7 +8,7 @@ use crate::{
         known_clusters::SourceMarks,
         object::{Cached, SourceObject, TargetObject},
     },
-    settings::{AdoptPolicy, NamespacePolicy, Settings, Track},
+    settings::Settings,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,9 +33,11 @@ pub(crate) struct Observed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SyncRules {
-    pub(crate) track: Track,
+    /// A source in use carries our finalizer, and annotations that say what of it was copied (`-track source`).
+    pub(crate) marks_sources: bool,
     pub(crate) keeps_orphans: bool,
-    pub(crate) adopt: AdoptPolicy,
+    /// Any unmarked target may become a copy, not only one with the source's content.
+    pub(crate) adopts_any: bool,
     /// Targets have a namespace that is created for them.
     pub(crate) creates_namespaces: bool,
     /// It goes with the last of them.
@@ -49,11 +51,11 @@ impl SyncRules {
         let creates_namespaces =
             kinds.source.namespaced && settings.mapping.target_namespace.is_none();
         Self {
-            track: settings.track,
+            marks_sources: settings.marks_sources,
             keeps_orphans: settings.orphans.grace.is_none(),
-            adopt: settings.adopt,
+            adopts_any: settings.adopts_any,
             creates_namespaces,
-            deletes_namespaces: creates_namespaces && settings.namespaces == NamespacePolicy::Empty,
+            deletes_namespaces: creates_namespaces && settings.deletes_namespaces,
             status: kinds.source.status,
         }
     }
@@ -140,10 +142,7 @@ impl Observed {
         let (from, to) = (&source.value.state, &target.value.state);
         let is_equal = from.content == to.content && from.content != digest::NOTHING;
         let is_another = source.value.generations.uid.is_some_and(|uid| uid != target.uid);
-        match rules.adopt {
-            AdoptPolicy::Always if !from.terminating => true,
-            _ => is_equal && !(from.terminating && is_another),
-        }
+        rules.adopts_any && !from.terminating || is_equal && !(from.terminating && is_another)
     }
 
     /// What a proof that one of the objects is gone is about.

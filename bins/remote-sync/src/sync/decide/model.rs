@@ -23,7 +23,7 @@ use self::{
     view::Source,
     world::{Events, REMOTES, World},
 };
-use crate::{settings::Track, sync::status::PairState};
+use crate::sync::status::PairState;
 
 /// `-max-deletions` of the model, for all time.
 const MOST: u32 = 1;
@@ -105,7 +105,7 @@ impl Sync {
 
     /// A source carries what the bookkeeping wants there, and nothing else.
     fn records_at_rest(&self, source: &Source) -> Result<(), String> {
-        let wanted = self.events.track.marks_sources();
+        let wanted = self.events.marks_sources;
         match (source.finalizer, source.published.is_some()) == (wanted, wanted) {
             true => Ok(()),
             false => Err(format!("it rests with the records of another bookkeeping: {source:?}")),
@@ -114,8 +114,7 @@ impl Sync {
 }
 
 /// Each begins with what another left, too.
-const TRACKS: [(&str, Track, bool); 2] =
-    [("source", Track::Source, true), ("target", Track::Target, false)];
+const TRACKS: [(&str, bool, bool); 2] = [("source", true, true), ("target", false, false)];
 
 /// All that may happen with one name of one remote.
 const ONE: Events = Events {
@@ -129,7 +128,7 @@ const ONE: Events = Events {
     stale: true,
     crash: true,
     identities: false,
-    track: Track::Source,
+    marks_sources: true,
     deletes_namespaces: true,
 };
 
@@ -155,8 +154,8 @@ fn one_pair_keeps_every_invariant() {
         Begin::Takeover,
         Begin::Foreign,
     ];
-    for (name, track, deletes_namespaces) in TRACKS {
-        let events = Events { track, deletes_namespaces, ..ONE };
+    for (name, marks_sources, deletes_namespaces) in TRACKS {
+        let events = Events { marks_sources, deletes_namespaces, ..ONE };
         // With four, the namespace of a source that vanished during a restart stays.
         holds(&format!("one pair, {name}"), events, [1, 2], &begins, [2, 3]);
     }
@@ -165,8 +164,8 @@ fn one_pair_keeps_every_invariant() {
 #[test]
 fn two_pairs_of_one_remote_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Copies, Begin::SecondCopy];
-    for (name, track, deletes_namespaces) in TRACKS {
-        let events = Events { names: 2, track, deletes_namespaces, ..ONE };
+    for (name, marks_sources, deletes_namespaces) in TRACKS {
+        let events = Events { names: 2, marks_sources, deletes_namespaces, ..ONE };
         holds(&format!("two pairs, {name}"), events, [1, 2], &begins, [1, 2]);
     }
 }
@@ -176,11 +175,17 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
 fn remotes_of_any_identity_keep_every_invariant() {
     let events =
         Events { remotes: 2, people: false, sweep: false, foreign: false, identities: true, ..ONE };
-    for (name, track, deletes_namespaces) in TRACKS {
+    for (name, marks_sources, deletes_namespaces) in TRACKS {
         for shows in [[1, 2], [1, 1], [0, 2], [0, 0]] {
             let begins = [Begin::Copy, Begin::Clone, Begin::Source];
             let name = format!("identities {shows:?}, {name}");
-            holds(&name, Events { track, deletes_namespaces, ..events }, shows, &begins, [1, 2]);
+            holds(
+                &name,
+                Events { marks_sources, deletes_namespaces, ..events },
+                shows,
+                &begins,
+                [1, 2],
+            );
         }
     }
 }
@@ -188,8 +193,8 @@ fn remotes_of_any_identity_keep_every_invariant() {
 #[test]
 fn two_remotes_keep_every_invariant() {
     let begins = [Begin::Copy, Begin::Source, Begin::Foreign];
-    for (name, track, deletes_namespaces) in TRACKS {
-        let events = Events { remotes: 2, track, deletes_namespaces, ..ONE };
+    for (name, marks_sources, deletes_namespaces) in TRACKS {
+        let events = Events { remotes: 2, marks_sources, deletes_namespaces, ..ONE };
         holds(&format!("two remotes, {name}"), events, [1, 2], &begins, [1, 2]);
     }
 }

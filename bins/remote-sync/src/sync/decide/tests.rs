@@ -5,10 +5,7 @@ mod random;
 mod world;
 
 use super::*;
-use crate::{
-    model::object::{CopyOf, Finalizers, Generations, ObjectState},
-    settings::{AdoptPolicy, Track},
-};
+use crate::model::object::{CopyOf, Finalizers, Generations, ObjectState};
 use world::*;
 
 /// The mark, labels and annotations alone.
@@ -205,7 +202,7 @@ fn an_attempt_repeats_nothing_that_it_tried() {
 #[test]
 fn metadata_spec_status_and_secrets_are_copied() {
     let mut world = unequal();
-    world.rules.adopt = AdoptPolicy::Always;
+    world.rules.adopts_any = true;
     let whole = [
         SyncAction::AddFinalizer,
         CONTENT,
@@ -233,7 +230,7 @@ fn what_is_missing_is_created() {
 #[test]
 fn track_target_leaves_a_source_bare() {
     let mut world = new_source();
-    (world.rules.track, world.rules.status) = (Track::Target, false);
+    (world.rules.marks_sources, world.rules.status) = (false, false);
     assert_eq!(world.run(), [[SyncAction::Create]]);
     world.observed = in_step().observed;
     assert_eq!(world.run(), [[SyncAction::Release]]);

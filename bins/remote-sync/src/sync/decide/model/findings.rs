@@ -55,7 +55,7 @@ const NOTHING: Events = Events {
     stale: false,
     crash: false,
     identities: false,
-    track: Track::Source,
+    marks_sources: true,
     deletes_namespaces: true,
 };
 

@@ -232,7 +232,7 @@ impl Sync {
         View {
             source: answers.source.unwrap_or(process.sources[remote][name]),
             target: answers.target.unwrap_or(process.targets[name]),
-            track: self.events.track,
+            marks_sources: self.events.marks_sources,
             deletes_namespaces: self.events.deletes_namespaces,
             name,
             cluster: process.sessions[remote].unwrap(),

@@ -19,7 +19,7 @@ use crate::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject,
         },
     },
-    settings::{AdoptPolicy, OrphanSettings},
+    settings::OrphanSettings,
     sync::{
         decide::{SyncAction, next_action},
         deletion_limit::DeletionLimit,
@@ -145,9 +145,9 @@ impl Rule {
 
 fn rules(view: &View) -> SyncRules {
     SyncRules {
-        track: view.track,
+        marks_sources: view.marks_sources,
         keeps_orphans: false,
-        adopt: AdoptPolicy::Equal,
+        adopts_any: false,
         creates_namespaces: true,
         deletes_namespaces: view.deletes_namespaces,
         status: false,

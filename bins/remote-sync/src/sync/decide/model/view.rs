@@ -1,7 +1,6 @@
 //! Objects of the model, and what the rule sees of them. Contents, clusters and names are small numbers.
 
 use super::world::REMOTES;
-use crate::settings::Track;
 
 /// A source, as its cluster has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +67,7 @@ pub(super) struct Namespace {
 pub(super) struct View {
     pub(super) source: Option<Source>,
     pub(super) target: Option<Target>,
-    pub(super) track: Track,
+    pub(super) marks_sources: bool,
     pub(super) deletes_namespaces: bool,
     pub(super) name: usize,
     /// The source's cluster.

@@ -4,8 +4,6 @@ use std::borrow::Cow;
 
 use explorer::Step;
 
-use crate::settings::Track;
-
 use super::{
     process::Process,
     view::{Mark, Namespace, Published, Records, Shown, Source, Target},
@@ -73,7 +71,7 @@ pub(super) struct Events {
     /// Remotes are away, show the uid of another, or hide theirs.
     pub(super) identities: bool,
     /// The bookkeeping.
-    pub(super) track: Track,
+    pub(super) marks_sources: bool,
     pub(super) deletes_namespaces: bool,
 }
 

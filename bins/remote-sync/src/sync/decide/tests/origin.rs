@@ -65,7 +65,7 @@ fn nobodys_copy_is_marked_or_left_alone() {
     let world = |content, policy, claims: bool| {
         let mut world = left_by_upstream();
         world.source().state.content = content;
-        world.rules.adopt = policy;
+        world.rules.adopts_any = policy;
         if !claims {
             world.observed.source = Some(source(state(content, 1, 1)));
         }
@@ -73,14 +73,14 @@ fn nobodys_copy_is_marked_or_left_alone() {
     };
     let claim = SyncAction::AddFinalizer;
     for (content, policy, claims, expected) in [
-        (1, AdoptPolicy::Equal, false, claim),
-        (1, AdoptPolicy::Equal, true, MARK),
-        (2, AdoptPolicy::Equal, false, conflict),
-        (2, AdoptPolicy::Equal, true, conflict),
-        (2, AdoptPolicy::Always, false, claim),
-        (2, AdoptPolicy::Always, true, CONTENT),
+        (1, false, false, claim),
+        (1, false, true, MARK),
+        (2, false, false, conflict),
+        (2, false, true, conflict),
+        (2, true, false, claim),
+        (2, true, true, CONTENT),
         // Two objects without content are not the same for that.
-        (digest::NOTHING, AdoptPolicy::Equal, true, conflict),
+        (digest::NOTHING, false, true, conflict),
     ] {
         assert_eq!(first(&world(content, policy, claims)), expected, "{content} {policy:?}");
         let mut ends = world(content, policy, claims);

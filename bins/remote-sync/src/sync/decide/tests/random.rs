@@ -6,10 +6,7 @@ use std::collections::HashSet;
 use fastrand::Rng;
 
 use super::{super::*, ObjectState, world::*};
-use crate::{
-    model::object::{CopyOf, Finalizers, TargetObject},
-    settings::{AdoptPolicy, Track},
-};
+use crate::model::object::{CopyOf, Finalizers, TargetObject};
 
 /// Fails for an action that is forbidden after `before` in the same attempt.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {
@@ -47,16 +44,14 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
                 fail("nobody looked for the target");
             }
         }
-        SyncAction::Release if rules.track == Track::Source => fail("its records are in use"),
+        SyncAction::Release if rules.marks_sources => fail("its records are in use"),
         SyncAction::AddFinalizer if ending || before.iter().any(|action| action.writes()) => {
             fail("not the first write to a living source");
         }
-        SyncAction::AddFinalizer if rules.track == Track::Target => fail("nobody asked for one"),
-        SyncAction::RecordGenerations if rules.track != Track::Source => {
-            fail("nobody asked for it")
-        }
+        SyncAction::AddFinalizer if !rules.marks_sources => fail("nobody asked for one"),
+        SyncAction::RecordGenerations if !rules.marks_sources => fail("nobody asked for it"),
         SyncAction::AddFinalizer => {}
-        action if action.writes() && !finalizer_added && rules.track != Track::Target => {
+        action if action.writes() && !finalizer_added && rules.marks_sources => {
             fail("the source lacks the finalizer");
         }
         action if action.writes() && relation == Ownership::Foreign => fail("a conflict"),
@@ -69,10 +64,7 @@ fn adoptable(world: &World) -> bool {
     let (source, target) = (&world.observed.source, &world.observed.target);
     let (source, target) = (source.as_ref().unwrap(), target.as_ref().unwrap());
     let (from, to) = (&source.value.state, &target.value.state);
-    match world.rules.adopt {
-        AdoptPolicy::Equal => from.content == to.content,
-        AdoptPolicy::Always => from.content == to.content || !from.terminating,
-    }
+    from.content == to.content || world.rules.adopts_any && !from.terminating
 }
 
 fn one<T>(rng: &mut Rng, of: &[T]) -> T
@@ -143,10 +135,10 @@ fn random_world(rng: &mut Rng) -> World {
     let grace = Err(Reason::GracePeriod(std::time::Duration::from_secs(1)));
     world.verdict = one(rng, &[Ok(()), grace, Err(Reason::TooMany)]);
     world.used = rng.bool();
-    world.rules.adopt = one(rng, &[AdoptPolicy::Equal, AdoptPolicy::Always]);
+    world.rules.adopts_any = rng.bool();
     let namespaces = [(true, true), (true, false), (false, false)];
     (world.rules.creates_namespaces, world.rules.deletes_namespaces) = one(rng, &namespaces);
-    world.rules.track = one(rng, &[Track::Source, Track::Target]);
+    world.rules.marks_sources = rng.bool();
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();
     world

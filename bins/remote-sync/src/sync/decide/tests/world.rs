@@ -1,13 +1,10 @@
 //! A model of two clusters for one pair: the effect of an action, and what the servers do afterwards.
 
 use super::super::*;
-use crate::{
-    model::{
-        annotations::Uid,
-        known_clusters::SourceMarks,
-        object::{CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject},
-    },
-    settings::{AdoptPolicy, Track},
+use crate::model::{
+    annotations::Uid,
+    known_clusters::SourceMarks,
+    object::{CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject},
 };
 
 /// A pair and its clusters.
@@ -100,9 +97,9 @@ pub(super) fn copy() -> CopyOf {
 
 pub(super) fn rules() -> SyncRules {
     SyncRules {
-        track: Track::Source,
+        marks_sources: true,
         keeps_orphans: false,
-        adopt: AdoptPolicy::Equal,
+        adopts_any: false,
         creates_namespaces: true,
         deletes_namespaces: true,
         status: true,
