@@ -87,6 +87,7 @@ pub(crate) struct ClusterSession {
 }
 
 /// The state of a connection; never locked while waiting.
+#[derive(Default)]
 struct ConnectionState {
     session: Option<ClusterSession>,
     /// The current credentials, or why there are none; `None` before the first offer.
@@ -106,7 +107,7 @@ struct ConnectionState {
     /// A request got no response since the last probe.
     doubted: bool,
     /// The start or end of the last session.
-    since: Instant,
+    since: Option<Instant>,
     sessions: u64,
     probes: [u64; 2],
     /// The last iteration of the supervising thread.
@@ -115,26 +116,11 @@ struct ConnectionState {
 
 impl Connection {
     fn new(settings: ConnectionConfig, stop: &Stop) -> Arc<Self> {
-        let state = ConnectionState {
-            session: None,
-            offer: None,
-            unusable: None,
-            cluster: None,
-            marks: SourceMarks::new(&settings.name, &ClusterRecord::default()),
-            refused: false,
-            error: None,
-            failures: 0,
-            doubted: false,
-            since: Instant::now(),
-            sessions: 0,
-            probes: [0; 2],
-            beat: None,
-        };
         Arc::new(Self {
             settings,
             watches: AtomicU64::new(0),
             stop: stop.child(),
-            state: Mutex::new(state),
+            state: Mutex::default(),
             requests: RequestMetrics::default(),
         })
     }
@@ -243,7 +229,7 @@ impl Connection {
         let state = self.state();
         json!({
             "state": state.phase(),
-            "seconds": state.since.elapsed().as_secs(),
+            "seconds": state.since.map_or(0, |since| since.elapsed().as_secs()),
             "connections": state.sessions,
             "failures": state.failures,
             "error": state.error,

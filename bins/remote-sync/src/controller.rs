@@ -150,10 +150,6 @@ impl Controller {
         lock(&self.registry_trouble).clone()
     }
 
-    pub(crate) fn set_registry_trouble(&self, trouble: Option<String>) {
-        *lock(&self.registry_trouble) = trouble;
-    }
-
     pub(crate) fn beat(&self) -> Option<Instant> {
         *lock(&self.beat)
     }

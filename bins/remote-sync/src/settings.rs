@@ -87,7 +87,7 @@ impl Settings {
         let mut settings = Self {
             dry_run: flags.switch("dry-run"),
             direction: one_of(flags, "direction", values::DIRECTION)?,
-            marks_sources: one_of(flags, "track", values::TRACK)?,
+            marks_sources: one_of(flags, "track", &[("source", true), ("target", false)])?,
             rules: values::rules(flags, &resources)?,
             resources,
             mapping: values::mapping(flags)?,
@@ -96,8 +96,12 @@ impl Settings {
             finalizer,
             propagation: one_of(flags, "target-propagation-policy", values::PROPAGATION)?,
             orphans: values::orphans(flags)?,
-            adopts_any: one_of(flags, "adopt", values::ADOPT)?,
-            deletes_namespaces: one_of(flags, "namespace-policy", values::NAMESPACES)?,
+            adopts_any: one_of(flags, "adopt", &[("equal", false), ("always", true)])?,
+            deletes_namespaces: one_of(
+                flags,
+                "namespace-policy",
+                &[("never", false), ("empty", true)],
+            )?,
             known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
             remotes: remotes::remotes(flags)?,
             registry: remotes::registry(flags, namespace.as_deref())?,

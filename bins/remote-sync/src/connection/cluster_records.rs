@@ -82,7 +82,7 @@ impl ClusterRecords {
             Err(refusal) => return Ok(Err(self.sentence(name, refusal))),
         };
         // What was not read may be the record of another cluster, which a person has to accept.
-        if is_read && !is_saved && self.write(name, Some(&record))? {
+        if is_read && !is_saved && self.merge(&json!({"data": {name: record.to_string()}}))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");
         }
@@ -92,7 +92,7 @@ impl ClusterRecords {
     pub(crate) fn forget(&self, remote: &str) {
         *lock(&self.forgotten) = Some(Instant::now());
         if lock(&self.known).forget(remote)
-            && let Err(error) = self.write(remote, None)
+            && let Err(error) = self.merge(&json!({"data": {remote: null}}))
         {
             log::warn!(remote, error:% = error; "the remote's record stays, as it cannot be removed");
         }
@@ -125,11 +125,6 @@ impl ClusterRecords {
         let previous = self.previous_start.get().copied().flatten();
         // A time to come is another clock's.
         previous.is_some_and(|start| start.elapsed().map_or(true, |age| age < within))
-    }
-
-    /// Writes or removes a record; `false` if it can only be in memory.
-    fn write(&self, remote: &str, record: Option<&ClusterRecord>) -> Result<bool> {
-        self.merge(&json!({"data": {remote: record.map(ToString::to_string)}}))
     }
 
     /// Changes the ConfigMap; `false` if that is not possible.

@@ -137,7 +137,7 @@ impl Supervisor {
         let (remote, failures) = (connection.name(), self.backoff.succeeded());
         log::info!(remote, took = seconds(took), failures; "connected");
         let mut state = connection.state();
-        (state.since, state.error, state.refused) = (Instant::now(), None, false);
+        (state.since, state.error, state.refused) = (Some(Instant::now()), None, false);
         (state.failures, state.doubted) = (0, false);
         state.sessions += 1;
         state.marks = SourceMarks::new(remote, &cluster);
@@ -213,7 +213,7 @@ impl Supervisor {
         let connection = &self.connection;
         let mut state = connection.state();
         state.session = None;
-        (state.since, state.error) = (Instant::now(), Some(reason.to_owned()));
+        (state.since, state.error) = (Some(Instant::now()), Some(reason.to_owned()));
         drop(state);
         session.stop.raise();
         session.client.close();

@@ -33,6 +33,9 @@ use crate::{
 struct WatchedCluster {
     controller: Arc<Controller>,
     remote: Option<Arc<RemoteSync>>,
+    cluster: Arc<Connection>,
+    /// The only one that is watched, if there is one.
+    namespace: Option<String>,
     names: NameMapping,
 }
 
@@ -48,12 +51,12 @@ pub(super) fn watch_sources(
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let (cluster, settings) =
-        (WatchedCluster::new(controller, remote), &controller.context.settings);
+    let settings = &controller.context.settings;
     let namespace = &settings.mapping.source_namespace;
+    let cluster = WatchedCluster::new(controller, remote, &side.cluster, namespace);
     side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let (name, watched) = (&settings.resources[kind], SourceWatch(cluster.clone(), kind));
-        cluster.reflector(&side.cluster, store, name, (namespace, None), watched).start(stop)
+        let watched = SourceWatch(cluster.clone(), kind);
+        cluster.follow(store, &settings.resources[kind], None, watched, stop)
     })
 }
 
@@ -64,45 +67,51 @@ pub(super) fn watch_targets(
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let (cluster, settings) =
-        (WatchedCluster::new(controller, remote), &controller.context.settings);
+    let settings = &controller.context.settings;
     let namespace = &settings.mapping.target_namespace;
+    let cluster = WatchedCluster::new(controller, remote, &side.cluster, namespace);
     side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let (name, watched) = (&settings.resources[kind], TargetWatch(cluster.clone(), kind));
-        cluster.reflector(&side.cluster, store, name, (namespace, None), watched).start(stop)
+        let watched = TargetWatch(cluster.clone(), kind);
+        cluster.follow(store, &settings.resources[kind], None, watched, stop)
     })?;
     // By name, so that no right to others is needed.
     side.secrets.iter().try_for_each(|(name, store)| {
-        let (only, watched) = ((namespace, Some(name)), SecretWatch(cluster.clone()));
-        cluster.reflector(&side.cluster, store, &SECRETS, only, watched).start(stop)
+        cluster.follow(store, &SECRETS, Some(name), SecretWatch(cluster.clone()), stop)
     })
 }
 
 impl WatchedCluster {
-    fn new(controller: &Arc<Controller>, remote: Option<&Arc<RemoteSync>>) -> Self {
+    fn new(
+        controller: &Arc<Controller>,
+        remote: Option<&Arc<RemoteSync>>,
+        cluster: &Arc<Connection>,
+        namespace: &Option<String>,
+    ) -> Self {
         let common = || controller.context.settings.mapping.common();
         let names = remote.map_or_else(common, |remote| remote.names.clone());
-        Self { controller: controller.clone(), remote: remote.cloned(), names }
+        let (cluster, namespace) = (cluster.clone(), namespace.clone());
+        Self { controller: controller.clone(), remote: remote.cloned(), cluster, namespace, names }
     }
 
-    /// A reflector that fills `store`: with all objects, or with a namespace's, or with a single object.
-    fn reflector<W: Watched>(
+    /// Starts a reflector that fills `store` with all objects, or with those of a name.
+    fn follow<W: Watched>(
         &self,
-        cluster: &Arc<Connection>,
         store: &Arc<ObjectStore<W::Object>>,
         kind: &dyn Display,
-        (namespace, name): (&Option<String>, Option<&String>),
+        name: Option<&String>,
         watched: W,
-    ) -> Reflector<W> {
-        Reflector {
-            cluster: cluster.clone(),
+        stop: &Stop,
+    ) -> Result<()> {
+        let reflector = Reflector {
+            cluster: self.cluster.clone(),
             store: store.clone(),
             kind: kind.to_string(),
-            namespace: namespace.clone(),
+            namespace: self.namespace.clone(),
             name: name.cloned(),
             supervisor: self.controller.stop.clone(),
             watched,
-        }
+        };
+        reflector.start(stop)
     }
 
     /// The remotes whose pairs a change can affect: one for a remote's cluster, all for the local one.

@@ -10,6 +10,7 @@ use std::{
 
 use apiclient::{
     error::{Error, Result},
+    lock::lock,
     reflector::{Lookup, Store},
     resource::{SECRETS, valid_label},
     watch::Selection,
@@ -188,7 +189,8 @@ impl Registry {
         let reasons = self.store.last_error().into_iter().chain(is_full.then_some(full));
         let skipped = self.skipped.keys().map(|name| format!("remote {name} is skipped"));
         let trouble = reasons.chain(skipped).collect::<Vec<_>>().join("; ");
-        self.controller.set_registry_trouble(Some(trouble).filter(|text| !text.is_empty()));
+        let trouble = Some(trouble).filter(|text| !text.is_empty());
+        *lock(&self.controller.registry_trouble) = trouble;
     }
 
     /// Removes the remotes without a Secret; a Secret that was created again is another cluster's.

@@ -61,9 +61,6 @@ pub(super) const PROPAGATION: Words<Propagation> = &[
     ("Background", Propagation::Background),
     ("Orphan", Propagation::Orphan),
 ];
-pub(super) const TRACK: Words<bool> = &[("source", true), ("target", false)];
-pub(super) const ADOPT: Words<bool> = &[("equal", false), ("always", true)];
-pub(super) const NAMESPACES: Words<bool> = &[("never", false), ("empty", true)];
 
 pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Result<T, String> {
     let given = flags.text(name);
