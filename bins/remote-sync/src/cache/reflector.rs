@@ -123,7 +123,7 @@ impl<W: Watched> Reflector<W> {
         let before = self.store.set_kind(Some(kind.clone()));
         if before.as_ref() != Some(&kind) {
             if before.is_some() {
-                log_changed(self.cluster.name(), &self.kind);
+                log::info!(remote = self.cluster.name(), kind = self.kind; "the kind has changed");
             }
             progress.watcher.reset();
             self.supervisor.wake();
@@ -142,7 +142,11 @@ impl<W: Watched> Reflector<W> {
             _ => retry.wait,
         };
         if retry.should_log {
-            log_unavailable(self.cluster.name(), &self.kind, &error, wait);
+            log::warn!(
+                remote = self.cluster.name(), kind = self.kind, error:% = error,
+                retry_in = seconds(wait);
+                "the kind is not available"
+            );
         }
         if let Error::NotServed(_) = error {
             // What comes back may be another definition, with other objects. Until then they stay.
@@ -189,26 +193,6 @@ impl<W: Watched> Reflector<W> {
             return Ok(false);
         }
         progress.fresh &= !watches && !matches!(event, Event::Failed(_));
-        self.handle_event(event, session.number, kind)?;
-        if watches {
-            progress.backoff.succeeded();
-        }
-        Ok(true)
-    }
-
-    /// Returns whether a list or watch that begins is of the same kind and cluster as before. Requests may use another
-    /// connection and reach another server, and a server ends the watches of a kind whose definition changes.
-    fn is_same(&self, session: &ClusterSession) -> Result<bool> {
-        self.cluster.check(session)?;
-        match self.watched.find_kind(session) {
-            Err(error @ Error::NotServed(_)) => Err(error),
-            // What is known stays true until the server says otherwise.
-            Err(_) => Ok(true),
-            Ok(found) => Ok(self.store.kind().is_some_and(|kind| *kind == found)),
-        }
-    }
-
-    fn handle_event(&self, event: Event<'_>, session: u64, kind: &ApiResource) -> Result<()> {
         match event {
             Event::Init { rewound } => {
                 self.store.begin_list(rewound);
@@ -229,12 +213,13 @@ impl<W: Watched> Reflector<W> {
                 }
                 self.watched.listed();
                 // An earlier error may still hold until a watch is established.
-                self.store.set_complete(session);
+                self.store.set_complete(session.number);
                 self.supervisor.wake();
             }
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
                 self.store.set_error(None);
+                progress.backoff.succeeded();
             }
             // Perhaps another version is served now.
             Event::Failed(error @ Error::NotServed(_)) => return Err(error.clone()),
@@ -243,7 +228,19 @@ impl<W: Watched> Reflector<W> {
                 self.supervisor.wake();
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns whether a list or watch that begins is of the same kind and cluster as before. Requests may use another
+    /// connection and reach another server, and a server ends the watches of a kind whose definition changes.
+    fn is_same(&self, session: &ClusterSession) -> Result<bool> {
+        self.cluster.check(session)?;
+        match self.watched.find_kind(session) {
+            Err(error @ Error::NotServed(_)) => Err(error),
+            // What is known stays true until the server says otherwise.
+            Err(_) => Ok(true),
+            Ok(found) => Ok(self.store.kind().is_some_and(|kind| *kind == found)),
+        }
     }
 
     fn put(&self, document: Document, listed: bool, kind: &ApiResource) -> Result<()> {
@@ -265,7 +262,13 @@ impl<W: Watched> Reflector<W> {
                 }
             }
             _ if was_too_large => {}
-            _ => log_too_large(self.cluster.name(), &self.kind, &key),
+            _ => {
+                let (namespace, name) = key::split(&key);
+                log::warn!(
+                    remote = self.cluster.name(), kind = self.kind, namespace, name;
+                    "ignoring the object: it needs too much memory"
+                );
+            }
         }
         self.watched.changed(&key, object, !listed && object.is_some());
         Ok(())
@@ -316,25 +319,6 @@ fn target<'a>(
         (Some(namespace), None) if kind.namespaced => kind.resource.collection(namespace),
         _ => kind.resource.everywhere(),
     }
-}
-
-fn log_unavailable(remote: &str, kind: &str, error: &Error, wait: Duration) {
-    log::warn!(
-        remote, kind, error:% = error, retry_in = seconds(wait);
-        "the kind is not available"
-    );
-}
-
-fn log_changed(remote: &str, kind: &str) {
-    log::info!(remote, kind; "the kind has changed");
-}
-
-fn log_too_large(remote: &str, kind: &str, key: &str) {
-    let (namespace, name) = key::split(key);
-    log::warn!(
-        remote, kind, namespace, name;
-        "ignoring the object: it needs too much memory"
-    );
 }
 
 #[cfg(test)]
