@@ -78,10 +78,6 @@ fn log_pairs(controller: &Controller) {
                 "ended without syncing it"
             );
         }
-        let more = memory.conditions().count().saturating_sub(MAX_NAMES);
-        if more > 0 {
-            log::warn!(remote:% = remote.name, count = more; "more objects are not synced");
-        }
     }
 }
 

@@ -100,7 +100,10 @@ impl Report for Reporter {
         };
         for remote in self.controller.remotes().iter() {
             for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
-                add(format!("{wanted} ({})", remote.name), remote.hindrance(kind));
+                add(
+                    format!("{wanted} ({})", remote.name),
+                    remote.obstacle(kind).or_else(|| remote.trouble(kind)),
+                );
             }
             for (secrets, why) in remote.secret_troubles() {
                 add(format!("{secrets} ({})", remote.name), why);
@@ -156,7 +159,7 @@ impl Reporter {
             let resource = ("resource", &*resource);
             let (mut states, not_in_sync) = remote.count_states(kind);
             let not_in_sync = not_in_sync + remote.queue.unseen(|pair| pair.kind == kind);
-            let hindered = remote.hindrance(kind).is_some();
+            let hindered = remote.obstacle(kind).or_else(|| remote.trouble(kind)).is_some();
             states.insert(PairState::InSync.as_str(), 0);
             // What cannot be read may have changed.
             let rest = if hindered { "unknown" } else { PairState::InSync.as_str() };

@@ -41,27 +41,23 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
     while let Some(item) = remote.queue.get() {
         start_workers();
         let result = match remote.is_open(item.key.kind) {
-            true => reconcile(context, remote, &item).unwrap_or(ReconcileResult::RequeueAsLarge),
+            true => reconcile(context, remote, &item),
             false => ReconcileResult::Park,
         };
         remote.queue.done(&item, result);
     }
 }
 
-/// Makes an attempt at a pair; a dry run ends it at its first write. `None` if an object turned out to be large.
-fn reconcile(
-    context: &SyncContext,
-    remote: &RemoteSync,
-    item: &WorkItem<Pair>,
-) -> Option<ReconcileResult> {
+/// Makes an attempt at a pair; a dry run ends it at its first write.
+fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) -> ReconcileResult {
     let Some(pair) = PairContext::new(context, remote, item) else {
-        return Some(ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures)));
+        return ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures));
     };
     if let Some(sentence) = pair.blocked() {
-        return Some(blocked(&pair, &sentence));
+        return blocked(&pair, &sentence);
     }
     if !item.large && pair.is_large() {
-        return None;
+        return ReconcileResult::RequeueAsLarge;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
     Reconciler { pair, rules, attempt, failed_upload: None, upload_wait: None, large: None }.run()
@@ -80,19 +76,19 @@ struct Reconciler<'a> {
 }
 
 impl<'a> Reconciler<'a> {
-    fn run(mut self) -> Option<ReconcileResult> {
+    fn run(mut self) -> ReconcileResult {
         let mut begun = false;
         for _ in 0..MAX_ACTIONS + self.pair.context.settings.secrets.len() {
             let observed = self.pair.observe();
             self.attempt.check_proof(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             if let SyncAction::Done(reason) = action {
-                return Some(self.end(&observed, reason));
+                return self.end(&observed, reason);
             }
             if !begun {
                 begun = true;
                 if !self.begin() {
-                    return Some(ReconcileResult::Done);
+                    return ReconcileResult::Done;
                 }
                 // By now something else may have to be done, or nothing.
                 continue;
@@ -104,24 +100,26 @@ impl<'a> Reconciler<'a> {
                     continue;
                 }
                 // Not done: -once must not end here.
-                Some(wait) => return Some(ReconcileResult::Failed(wait)),
+                Some(wait) => return ReconcileResult::Failed(wait),
             }
             match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(Next::Continue(())) => {}
-                Ok(Next::Break(reason)) => return Some(self.end(&observed, reason)),
+                Ok(Next::Break(reason)) => return self.end(&observed, reason),
                 // It has grown, or its size was not known.
-                Err(Error::TooLarge(_)) if !self.pair.item.large => return None,
+                Err(Error::TooLarge(_)) if !self.pair.item.large => {
+                    return ReconcileResult::RequeueAsLarge;
+                }
                 Err(error) if is_skipped(action, &error) => {
                     self.attempt.status_tried |= action == SyncAction::UploadStatus;
                     self.failed_upload.get_or_insert(error);
                 }
-                Err(error) => return Some(failed(&self.pair, &error)),
+                Err(error) => return failed(&self.pair, &error),
             }
         }
         let message =
             "gave up after repeated conflicts: another writer keeps updating it".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
-        Some(failed(&self.pair, &error))
+        failed(&self.pair, &error)
     }
 
     /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair; `false` at the

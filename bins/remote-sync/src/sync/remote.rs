@@ -184,11 +184,6 @@ impl RemoteSync {
         Err(trouble.unwrap_or_else(|| LISTING.into()))
     }
 
-    /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
-    pub(crate) fn hindrance(&self, kind: KindIndex) -> Option<String> {
-        self.obstacle(kind).or_else(|| self.trouble(kind))
-    }
-
     /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
     pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);

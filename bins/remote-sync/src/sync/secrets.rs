@@ -5,10 +5,9 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use apiclient::{
     error::{Error, Result, optional},
-    resource::{SECRETS, Target},
+    resource::SECRETS,
 };
 use log::Level;
-use serde_json::Value;
 
 use crate::{
     model::{
@@ -86,7 +85,10 @@ impl PairContext<'_> {
                 return Ok(Break(None));
             }
             let body = secret::body(&secret, &place, &owner, there.as_ref(), keys);
-            self.write_secret(&place, &body, there.is_some())?;
+            self.source.ask(&|client| match there.is_some() {
+                true => client.replace(&place, &body),
+                false => client.create(&place, &body),
+            })?;
             let target = key::of(&self.source.namespace, &to);
             log_pair!(Level::Info, self, "Secret uploaded", target = target);
         }
@@ -95,16 +97,5 @@ impl PairContext<'_> {
             memory.uploads.push((index, source.uid, known.version));
         });
         Ok(Continue(()))
-    }
-
-    fn write_secret(&self, place: &Target<'_>, body: &Value, replaces: bool) -> Result<Value> {
-        if replaces {
-            return self.source.ask(&|client| client.replace(place, body));
-        }
-        // Somebody else's may be there by now.
-        match self.source.ask(&|client| client.create(place, body)) {
-            Err(Error::AlreadyExists(sentence)) => Err(Error::Conflict(sentence)),
-            created => created,
-        }
     }
 }
