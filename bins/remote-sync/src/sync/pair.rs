@@ -228,7 +228,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     /// Waits for the rate limit; `false` at the end.
     fn begin(&self) -> bool {
-        self.token.set(self.cluster.wait_for_token(&self.remote.turns).is_ok());
+        self.token.set(self.cluster.wait_for_token(&self.remote.stop).is_ok());
         self.token.get()
     }
 
@@ -246,7 +246,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
         if !self.token.take() {
-            self.cluster.wait_for_token(&self.remote.turns)?;
+            self.cluster.wait_for_token(&self.remote.stop)?;
         }
         self.cluster.send(&mut |client| request(&client.limited_to(self.most)))
     }

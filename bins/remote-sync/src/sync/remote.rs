@@ -45,8 +45,6 @@ pub(crate) struct RemoteSync {
     /// A Namespace of sources was read.
     pub(crate) has_read_namespace: AtomicBool,
     pub(crate) stop: Stop,
-    /// Woken, too, when a worker's turn has come.
-    pub(crate) turns: Stop,
     memory: Mutex<Memory>,
     /// Target namespaces that could not be written to at these times, and why.
     missing: Mutex<BTreeMap<String, (Reason, Instant)>>,
@@ -71,7 +69,6 @@ impl RemoteSync {
             deletions: Mutex::new(DeletionLimit::new(settings.orphans)),
             metrics: SyncMetrics::default(),
             has_read_namespace: AtomicBool::new(false),
-            turns: stop.child(),
             stop,
             memory: Mutex::default(),
             missing: Mutex::default(),
