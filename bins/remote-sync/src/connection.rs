@@ -286,4 +286,4 @@ impl Default for ProbeTiming {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -22,9 +22,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A server and its supervised connection.
-struct Bench {
-    server: Server,
-    connection: Arc<Connection>,
+pub(crate) struct Bench {
+    pub(crate) server: Server,
+    pub(crate) connection: Arc<Connection>,
     stop: Stop,
 }
 
@@ -49,7 +49,7 @@ impl Bench {
         Self { server, connection, stop }
     }
 
-    fn connected(timing: ProbeTiming) -> Self {
+    pub(crate) fn connected(timing: ProbeTiming) -> Self {
         let bench = Self::new(timing);
         bench.connection.offer(Ok(bench.config("remote-sync")));
         bench.until("connected", || bench.connection.is_connected());
@@ -99,7 +99,7 @@ impl Bench {
         self.connection.state().failures
     }
 
-    fn session(&self) -> ClusterSession {
+    pub(crate) fn session(&self) -> ClusterSession {
         self.connection.session().unwrap()
     }
 

@@ -1,18 +1,16 @@
 //! A kind with more objects than fit, and looks at the cluster.
 
-use std::{fs, sync::atomic::AtomicU64, thread};
+use std::{sync::atomic::AtomicU64, thread};
 
 use apiclient::{
     client::{Preconditions, Propagation},
-    rate_limiter::RateLimiter,
     resource::CONFIGMAPS,
 };
-use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    connection::{ConnectionConfig, ProbeTiming, supervisor},
+    connection::{ProbeTiming, tests::Bench},
     model::object::Cached,
 };
 
@@ -60,24 +58,6 @@ fn reflector(
     }
 }
 
-fn connect(server: &Server, stop: &Stop) -> (Arc<Connection>, ClusterSession) {
-    let config = ConnectionConfig {
-        name: "hub".into(),
-        timing: ProbeTiming::default(),
-        request: Duration::from_secs(5),
-        limiter: RateLimiter::new(0, 0),
-        records: Arc::default(),
-    };
-    let connection = supervisor::start(config, Vec::new(), stop).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("kubeconfig");
-    fs::write(&file, server.kubeconfig()).unwrap();
-    connection.offer(Ok(kubeconfig::from_file(&file).unwrap()));
-    wait_until(|| connection.is_connected());
-    let session = connection.session().unwrap();
-    (connection, session)
-}
-
 /// Returns whether it became so within some seconds.
 fn wait_until(done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(10);
@@ -89,10 +69,10 @@ fn wait_until(done: impl Fn() -> bool) -> bool {
 
 #[test]
 fn kind_that_overflows_by_an_event_is_listed_again() {
-    let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
-    let (cluster, session) = connect(&server, &stop);
+    let bench = Bench::connected(ProbeTiming::default());
+    let (cluster, session) = (&bench.connection, bench.session());
     let store = ObjectStore::new(&Arc::default(), 1);
-    let reflector = reflector(&cluster, &store, &Arc::default());
+    let reflector = reflector(cluster, &store, &Arc::default());
     let (watcher, backoff) = (Watcher::default(), Backoff::new(MAX_WAIT));
     let mut progress = Progress { watcher, backoff, fresh: true };
     let place = |name| CONFIGMAPS.object("default", name);
@@ -129,17 +109,16 @@ fn kind_that_overflows_by_an_event_is_listed_again() {
         waiter.join().unwrap()
     });
     assert!(complete && store.has(&key::of("default", "one")));
-    stop.raise();
 }
 
 #[test]
 fn all_but_the_first_list_and_its_watch_look_at_the_kind_again() {
-    let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
-    let (cluster, session) = connect(&server, &stop);
+    let bench = Bench::connected(ProbeTiming::default());
+    let (cluster, session) = (&bench.connection, bench.session());
     let looks = Arc::new(AtomicU64::new(0));
     let store = ObjectStore::new(&Arc::default(), 1);
     store.set_kind(Some(Arc::new(kind())));
-    let reflector = reflector(&cluster, &store, &looks);
+    let reflector = reflector(cluster, &store, &looks);
     let failure = Error::Gone("the list took too long".into());
     let (list, failed) = (|| Event::Init { rewound: false }, || Event::Failed(&failure));
     for (events, expected) in [
@@ -157,5 +136,4 @@ fn all_but_the_first_list_and_its_watch_look_at_the_kind_again() {
         }
         assert_eq!(looks.load(Relaxed), expected);
     }
-    stop.raise();
 }

@@ -42,14 +42,6 @@ fn new_source() -> World {
     world
 }
 
-/// A new source, and somebody else's object under its target's name.
-fn unequal() -> World {
-    let mut world = new_source();
-    world.observed.target = Some(target(state(1, 1, 2)));
-    world.observed.uploads = vec![Some(uid(2)); 2];
-    world
-}
-
 /// The source is gone, its annotated target exists.
 fn orphan() -> World {
     let mut world = in_step();
@@ -198,35 +190,6 @@ fn an_attempt_repeats_nothing_that_it_tried() {
     }
 }
 
-/// sync-controller's own case T1 (`controller/controller_test.go:87-424`).
-#[test]
-fn metadata_spec_status_and_secrets_are_copied() {
-    let mut world = unequal();
-    world.rules.adopts_any = true;
-    let whole = [
-        SyncAction::AddFinalizer,
-        CONTENT,
-        SyncAction::UploadStatus,
-        SyncAction::SyncSecret(0),
-        SyncAction::SyncSecret(1),
-        SyncAction::RecordGenerations,
-    ];
-    assert_eq!(world.run(), [whole]);
-}
-
-/// T4, T5.
-#[test]
-fn what_is_missing_is_created() {
-    for (missing, made) in [(false, vec![]), (true, vec![SyncAction::Create])] {
-        let mut world = new_source();
-        world.namespace = (!missing).then_some(Namespace::default());
-        let rest = [SyncAction::Create, SyncAction::UploadStatus, SyncAction::RecordGenerations];
-        let claim = vec![SyncAction::AddFinalizer];
-        assert_eq!(world.run(), [[claim, made, rest.to_vec()].concat()]);
-        assert_eq!(world.source().state.status, FRESH, "the source's own is overwritten");
-    }
-}
-
 #[test]
 fn track_target_leaves_a_source_bare() {
     let mut world = new_source();
@@ -238,33 +201,6 @@ fn track_target_leaves_a_source_bare() {
     world.observed = in_step().observed;
     world.source().state.content = 7;
     assert_eq!(world.run(), [[CONTENT, SyncAction::Release]]);
-}
-
-/// T8. A namespace goes last, if namespaces go at all.
-#[test]
-fn a_deleted_source_takes_its_target_along() {
-    for deletes in [true, false] {
-        let look = deletes.then_some(SyncAction::DeleteNamespace);
-        let mut world = in_step();
-        world.rules.deletes_namespaces = deletes;
-        world.source().state.terminating = true;
-        let rest = [SyncAction::ConfirmGone].into_iter().chain(look).chain([SyncAction::Release]);
-        assert_eq!(world.run(), [vec![SyncAction::DeleteTarget], rest.collect()]);
-        let mut left = World::new();
-        left.rules.deletes_namespaces = deletes;
-        assert_eq!(left.attempt(usize::MAX).0, look.into_iter().collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn a_living_source_waits_for_what_is_being_deleted() {
-    let mut world = in_step();
-    (world.target().state.terminating, world.held) = (true, true);
-    assert_eq!(world.attempt(usize::MAX), (vec![], Some(Some(Reason::TargetTerminating))));
-    world.observed.target = None;
-    world.namespace.as_mut().unwrap().terminating = true;
-    let waits = Some(Reason::NamespaceTerminating);
-    assert_eq!(world.attempt(usize::MAX), (vec![SyncAction::Create], Some(waits)));
 }
 
 #[test]

@@ -87,17 +87,6 @@ fn a_missing_refusal_of_a_clone_is_found() {
 }
 
 #[test]
-fn a_missing_refusal_of_an_absent_remotes_twin_is_found() {
-    Finding {
-        events: Events { remotes: 2, identities: true, ..NOTHING },
-        troubles: 2,
-        what: "another remote's copy is deleted",
-        ..FINDING
-    }
-    .shows_need_of(Safeguard::Identity);
-}
-
-#[test]
 fn a_missing_refusal_of_an_absent_remotes_clone_is_found() {
     Finding {
         events: Events { remotes: 2, identities: true, forge: true, people: true, ..NOTHING },

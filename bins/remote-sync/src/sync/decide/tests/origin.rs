@@ -94,16 +94,6 @@ fn nobodys_copy_is_marked_or_left_alone() {
 }
 
 #[test]
-fn a_takeover_marks_and_writes_no_content() {
-    let mut world = left_by_upstream();
-    assert_eq!(world.run(), [[MARK]]);
-    let mut edited = left_by_upstream();
-    edited.target().state.content = 9;
-    let conflict = Some(Some(Reason::NotOurs));
-    assert_eq!(edited.attempt(usize::MAX), (vec![], conflict));
-}
-
-#[test]
 fn a_cluster_without_identity_keeps_only_its_very_objects() {
     let world = |cluster, uid| {
         let mut world = marked(Some(CopyOf { cluster, uid, ..copy() }), false);
@@ -146,41 +136,6 @@ fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
     unidentified(&mut unknown);
     unknown.target().copy_of = Some(of(0xb0, PLACE));
     assert_eq!(first(&unknown), SyncAction::Done(None), "its cluster is still unknown");
-}
-
-#[test]
-fn a_confirmed_orphan_goes_after_proof_and_judgement() {
-    let passes = [SyncAction::ConfirmGone, SyncAction::DeleteTarget];
-    let namespace = vec![SyncAction::DeleteNamespace];
-    let mut world = orphan();
-    world.namespace = Some(Namespace { ours: true, terminating: false });
-    assert_eq!(world.run(), [passes.to_vec(), namespace]);
-    let left = std::time::Duration::from_secs(1);
-    for reason in [Reason::GracePeriod(left), Reason::TooMany] {
-        let mut world = orphan();
-        world.verdict = Err(reason);
-        let status = Some(reason);
-        assert_eq!(world.attempt(usize::MAX), (passes.to_vec(), Some(status)));
-    }
-}
-
-#[test]
-fn an_existing_source_that_no_list_has_is_not_lost() {
-    let mut world = orphan();
-    world.unlisted = in_step().observed.source;
-    let (steps, status) = world.attempt(usize::MAX);
-    assert_eq!((steps, status), (vec![SyncAction::ConfirmGone], Some(None)));
-}
-
-#[test]
-fn a_proof_ends_when_a_source_is_seen() {
-    let (mut world, orphan) = (orphan(), orphan().observed);
-    let mut attempt = Attempt { gone: Some(orphan.subjects()), ..Attempt::default() };
-    let next = |attempt: &Attempt| next_action(&orphan, attempt, &rules());
-    assert_eq!(next(&attempt), SyncAction::DeleteTarget);
-    world.observed.source = Some(source(state(1, 1, 1)));
-    attempt.check_proof(&world.observed);
-    assert_eq!(next(&attempt), SyncAction::ConfirmGone, "it may be a list that lacks the source");
 }
 
 #[test]

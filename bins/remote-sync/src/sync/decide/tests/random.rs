@@ -67,10 +67,7 @@ fn adoptable(world: &World) -> bool {
     from.content == to.content || world.rules.adopts_any && !from.terminating
 }
 
-fn one<T>(rng: &mut Rng, of: &[T]) -> T
-where
-    T: Clone,
-{
+fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.usize(..of.len())].clone()
 }
 
