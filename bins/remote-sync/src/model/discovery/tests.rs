@@ -141,9 +141,9 @@ fn a_failure_does_not_mean_that_a_kind_is_absent() {
     let server = Server::start(Options::default()).unwrap();
     let wanted = ResourceArg::parse("deployments.apps").unwrap();
     let token = server.token("robot", &[]);
-    let kubeconfig = server.kubeconfig();
-    let (head, _) = kubeconfig.split_once("client-certificate-data").unwrap();
-    let client = client(&format!("{head}token: {token}\n"));
+    let mut config: serde_json::Value = serde_json::from_str(&server.kubeconfig()).unwrap();
+    config["users"][0]["user"] = json!({"token": token});
+    let client = client(&config.to_string());
     assert!(resolve(&client, &wanted).is_ok());
     server.revoke(&token);
     let error = resolve(&client, &wanted).unwrap_err();
