@@ -115,4 +115,15 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         assert!(is_beside(here.join("x/a").to_str().unwrap(), Path::new("x")));
     }
+    /// Open Cluster Management's self-managed hub has such a path in its bootstrap Secret.
+    #[test]
+    fn authority_of_the_own_cluster_may_be_named() {
+        let (keys, own) = (Data::new(), CLUSTER_AUTHORITIES[0]);
+        let error = |from: NamedFiles<'_>, field: &str| from.read(field, own).unwrap_err();
+        // In a test the file is not there, if its name is not refused.
+        for from in [NamedFiles::Keys(&keys), NamedFiles::Beside("/spoke/hub".into())] {
+            assert!(error(from, "certificate-authority").contains("No such file"));
+        }
+        assert_eq!(error(NamedFiles::Keys(&keys), "tokenFile"), "the Secret has no such key");
+    }
 }
