@@ -79,18 +79,7 @@ impl Candidate {
     }
 
     /// Releases the Lease if it is ours, as client-go's release() does.
-    pub fn release(&mut self, client: &Client, target: &Target<'_>) -> Result<()> {
-        match self.write_release(client, target) {
-            // A renewal of ours may have arrived although its answer was lost.
-            Err(Error::Conflict(_)) => {
-                self.observe(Some(client.get_typed(target)?), Instant::now());
-                self.write_release(client, target)
-            }
-            result => result,
-        }
-    }
-
-    fn write_release(&self, client: &Client, target: &Target<'_>) -> Result<()> {
+    pub fn release(&self, client: &Client, target: &Target<'_>) -> Result<()> {
         match self.released(SystemTime::now()) {
             Some(lease) => client.write_typed(target, &lease).map(drop),
             None => Ok(()),
