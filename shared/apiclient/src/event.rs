@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     client::Client,
@@ -34,41 +34,33 @@ impl EventRecord {
     /// Events. Those about cluster-scoped objects are in the namespace default (client-go `tools/record/event.go`,
     /// makeEvent).
     pub fn write(&self, client: &Client, about: &Target<'_>, uid: Option<&str>) -> Result<()> {
-        let namespace = about.namespace.unwrap_or("default");
-        let object = reference(about, uid);
-        let event = self.object(namespace, &object, SystemTime::now(), fastrand::u64(..));
-        client.create(&EVENTS.collection(namespace), &event).map(drop)
-    }
-
-    fn object(&self, namespace: &str, object: &Value, now: SystemTime, random: u64) -> Value {
-        let name: String =
-            object["name"].as_str().unwrap_or(self.controller).chars().take(MAX_NAME).collect();
-        let name = name.trim_end_matches(['-', '.']);
-        json!({
+        let Target { resource, namespace, name, .. } = about;
+        let target = EVENTS.collection(namespace.unwrap_or("default"));
+        let prefix: String = name.unwrap_or(self.controller).chars().take(MAX_NAME).collect();
+        let prefix = prefix.trim_end_matches(['-', '.']);
+        let event = json!({
             "apiVersion": EVENTS.api_version(),
             "kind": EVENTS.kind,
-            "metadata": {"name": format!("{name}.{random:016x}"), "namespace": namespace},
-            "eventTime": micro_time(now),
+            "metadata": {
+                "name": format!("{prefix}.{:016x}", fastrand::u64(..)),
+                "namespace": target.namespace,
+            },
+            "eventTime": micro_time(SystemTime::now()),
             "reportingController": self.controller,
             "reportingInstance": self.controller,
             "action": self.reason,
             "reason": self.reason,
-            "regarding": object,
+            // What is null is absent.
+            "regarding": {
+                "apiVersion": resource.api_version(),
+                "kind": resource.kind,
+                "namespace": namespace,
+                "name": name,
+                "uid": uid,
+            },
             "note": self.note.chars().take(MAX_NOTE).collect::<String>(),
             "type": if self.warning { "Warning" } else { "Normal" },
-        })
+        });
+        client.create(&target, &event).map(drop)
     }
-}
-
-fn reference(target: &Target<'_>, uid: Option<&str>) -> Value {
-    let Target { resource, namespace, name, .. } = target;
-    let mut reference = json!({
-        "apiVersion": resource.api_version(), "kind": resource.kind, "name": name,
-    });
-    for (field, value) in [("namespace", *namespace), ("uid", uid)] {
-        if let Some(value) = value {
-            reference[field] = value.into();
-        }
-    }
-    reference
 }
