@@ -17,7 +17,7 @@ use ureq::{
 use crate::{
     client::{
         request::{ApiRequest, MAX_TEXT, ResponseKind, connection_lost, read_body, reason},
-        status::{self, Status},
+        status,
     },
     error::{Error, Result},
     json::{self, Document},
@@ -203,11 +203,11 @@ impl Client {
             Ok(body) => body,
             Err(e) => return self.lost(request, &e),
         };
-        let status = Status::of(&body);
-        if status.is_present() {
+        let status = status::parse(&body);
+        if !status.is_null() {
             self.record(code, date);
         }
-        status.error(&self.describe(request), request, code, retry_after.as_deref())
+        status::error(&status, &self.describe(request), request, code, retry_after.as_deref())
     }
 
     /// The error without an answer, or for an answer that breaks the protocol. It names the address.

@@ -19,82 +19,72 @@ pub(crate) const MAX_BODY: u64 = 512 << 10;
 /// The memory that a Status may cost, in bytes.
 const MAX_MEMORY: usize = 512 << 10;
 
-/// The body of an answer that is not a success, if it is a Status; else null.
-pub(crate) struct Status(Value);
+/// The Status in the body of an answer that is not a success; null without one: an API server sends it, a gateway
+/// does not.
+pub(crate) fn parse(body: &[u8]) -> Value {
+    let value = json::parse(body, MAX_MEMORY).unwrap_or_default();
+    if value["kind"] == "Status" { value } else { Value::Null }
+}
 
-impl Status {
-    pub(crate) fn of(body: &[u8]) -> Self {
-        let value = json::parse(body, MAX_MEMORY).unwrap_or_default();
-        Self(if value["kind"] == "Status" { value } else { Value::Null })
-    }
-
-    /// Returns whether there is one: these are the words of an API server, and not of a gateway.
-    pub(crate) fn is_present(&self) -> bool {
-        !self.0.is_null()
-    }
-
-    /// Classifies an answer with a code outside 200–299.
-    ///
-    /// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header.
-    pub(crate) fn error(
-        &self,
-        what: &str,
-        request: &ApiRequest<'_>,
-        code: u16,
-        retry_after: Option<&str>,
-    ) -> Error {
-        let (Self(status), target) = (self, &request.target);
-        let details = &status["details"];
-        let has_cause = |reason: &str| {
-            let causes = details["causes"].as_array();
-            causes.is_some_and(|causes| causes.iter().any(|cause| cause["reason"] == reason))
-        };
-        let message = sentence(what, target, code, status);
-        match code {
-            300..=399 => {
-                Error::BadPeer(format!("{what}: {code}: a redirect, which is not followed"))
-            }
-            401 => Error::Unauthorized(message),
-            403 if has_cause("NamespaceTerminating") => Error::NamespaceTerminating(message),
-            403 => Error::Forbidden(message),
-            404 if names(details, target) => Error::NotFound(message),
-            404 => Error::NotServed(message),
-            409 if status["reason"] == "AlreadyExists" => Error::AlreadyExists(message),
-            409 => Error::Conflict(message),
-            410 => Error::Gone(message),
-            504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
-            // A `test` that fails, or a path that is not there: the object has changed since it was read.
-            // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
-            // applyJSPatch).
-            422 if self.is_present() && request.is_json_patch() && details["causes"].is_null() => {
-                Error::Conflict(message)
-            }
-            422 if details["causes"].as_array().into_iter().flatten().any(is_immutable) => {
-                Error::Immutable(message)
-            }
-            429 | 500..=599 => {
-                let header = retry_after.and_then(|value| value.trim().parse().ok());
-                let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
-                let retry_after = seconds.map(|s| Duration::from_secs(s).min(MAX_RETRY_AFTER));
-                // A write that was let in and then refused, by a webhook say. Whoever turns requests away
-                // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
-                // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
-                // headers X-Kubernetes-PF-* are on each answer.
-                let refused = code == 429 && request.body.is_some() && self.is_present();
-                let is_denial = status["message"].as_str().is_some_and(is_denied);
-                let of_object = refused || names(details, target) || is_denial;
-                Error::Unavailable { message, retry_after, of_object }
-            }
-            _ => Error::Invalid(message),
+/// Classifies an answer with a code outside 200–299.
+///
+/// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header.
+pub(crate) fn error(
+    status: &Value,
+    what: &str,
+    request: &ApiRequest<'_>,
+    code: u16,
+    retry_after: Option<&str>,
+) -> Error {
+    let target = &request.target;
+    let details = &status["details"];
+    let has_cause = |reason: &str| {
+        let causes = details["causes"].as_array();
+        causes.is_some_and(|causes| causes.iter().any(|cause| cause["reason"] == reason))
+    };
+    let message = sentence(what, target, code, status);
+    match code {
+        300..=399 => Error::BadPeer(format!("{what}: {code}: a redirect, which is not followed")),
+        401 => Error::Unauthorized(message),
+        403 if has_cause("NamespaceTerminating") => Error::NamespaceTerminating(message),
+        403 => Error::Forbidden(message),
+        404 if names(details, target) => Error::NotFound(message),
+        404 => Error::NotServed(message),
+        409 if status["reason"] == "AlreadyExists" => Error::AlreadyExists(message),
+        409 => Error::Conflict(message),
+        410 => Error::Gone(message),
+        504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
+        // A `test` that fails, or a path that is not there: the object has changed since it was read.
+        // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
+        // applyJSPatch).
+        422 if !status.is_null() && request.is_json_patch() && details["causes"].is_null() => {
+            Error::Conflict(message)
         }
+        422 if details["causes"].as_array().into_iter().flatten().any(is_immutable) => {
+            Error::Immutable(message)
+        }
+        429 | 500..=599 => {
+            let header = retry_after.and_then(|value| value.trim().parse().ok());
+            let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
+            let retry_after = seconds.map(|s| Duration::from_secs(s).min(MAX_RETRY_AFTER));
+            // A write that was let in and then refused, by a webhook say. Whoever turns requests away
+            // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
+            // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
+            // headers X-Kubernetes-PF-* are on each answer.
+            let refused = code == 429 && request.body.is_some() && !status.is_null();
+            let is_denial = status["message"].as_str().is_some_and(is_denied);
+            let of_object = refused || names(details, target) || is_denial;
+            Error::Unavailable { message, retry_after, of_object }
+        }
+        _ => Error::Invalid(message),
     }
 }
 
 /// An `ERROR` event of a watch carries a Status instead of an object.
 pub(crate) fn watch_error(what: &str, request: &ApiRequest<'_>, status: &Value) -> Error {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-    let status = if status["kind"] == "Status" { status.clone() } else { Value::Null };
-    Status(status).error(what, request, code, None)
+    let status = if status["kind"] == "Status" { status } else { &Value::Null };
+    error(status, what, request, code, None)
 }
 
 /// The real server names the object in `details` when the object is missing, and the namespace or
@@ -162,7 +152,7 @@ mod tests {
     }
 
     fn classify(request: &ApiRequest<'_>, code: u16, status: &Value) -> Error {
-        Status::of(status.to_string().as_bytes()).error("update x on the hub", request, code, None)
+        error(&parse(status.to_string().as_bytes()), "update x on the hub", request, code, None)
     }
 
     fn status(reason: &str, details: Value) -> Value {
@@ -248,8 +238,8 @@ mod tests {
             (Some("99999999"), json!({}), Some(MAX_RETRY_AFTER.as_secs())),
             (Some("-1"), json!({"retryAfterSeconds": -1}), None),
         ] {
-            let status = Status::of(status("", details).to_string().as_bytes());
-            let after = status.error("update x", &lease(), 429, header).retry_after();
+            let status = status("", details);
+            let after = error(&status, "update x", &lease(), 429, header).retry_after();
             assert_eq!(after, seconds.map(Duration::from_secs), "{header:?}");
         }
     }
@@ -278,12 +268,12 @@ mod tests {
     #[test]
     fn only_a_status_is_a_word_of_the_server() {
         for body in ["", "null", "{}", r#"{"kind":"Lease"}"#, "<html>"] {
-            assert!(!Status::of(body.as_bytes()).is_present(), "{body}");
+            assert!(parse(body.as_bytes()).is_null(), "{body}");
         }
-        assert!(Status::of(br#"{"kind":"Status"}"#).is_present());
+        assert!(!parse(br#"{"kind":"Status"}"#).is_null());
         let causes = r#"{"a":1},"#.repeat(10_000);
         let huge = format!(r#"{{"kind":"Status","details":{{"causes":[{causes}1]}}}}"#);
-        assert!(!Status::of(huge.as_bytes()).is_present());
+        assert!(parse(huge.as_bytes()).is_null());
     }
 
     #[test]
