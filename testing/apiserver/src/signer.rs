@@ -106,6 +106,11 @@ fn parse(spec: &Value) -> Result<CertReq, String> {
     Ok(request)
 }
 
+/// DER of the key that a request is for.
+pub(crate) fn public_key_of(spec: &Value) -> Result<Vec<u8>, String> {
+    parse(spec)?.info.public_key.to_der().map_err(|error| error.to_string())
+}
+
 /// Verifies that the requester holds the key. Clients here use P-256 and RSA; a request signed
 /// otherwise is rejected.
 fn verify(request: &CertReq) -> Option<()> {
@@ -170,10 +175,9 @@ fn issue(spec: &Value, ca: &Ca, options: &SignerOptions) -> Result<String, Strin
     let lifetime = asked.map_or(options.lifetime, |asked| asked.min(options.lifetime));
     let rest = if lifetime < LONG { lifetime } else { lifetime.saturating_sub(options.backdate) };
     let now = SystemTime::now();
-    let readable = |error: x509_cert::der::Error| error.to_string();
     let certificate = ca.sign(&Subject {
-        name: &request.info.subject.to_der().map_err(readable)?,
-        public_key: &request.info.public_key.to_der().map_err(readable)?,
+        name: &request.info.subject.to_der().map_err(|error| error.to_string())?,
+        public_key: &public_key_of(spec)?,
         alternative_names: &alternative_names(&request),
         purpose: Purpose::Client,
         not_before: now - options.backdate,
