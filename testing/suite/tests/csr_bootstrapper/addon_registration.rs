@@ -5,6 +5,4 @@ pub(crate) mod certificate;
 mod conflict;
 mod hosted;
 pub(crate) mod support;
-mod switched;
-mod takeover;
 mod token;

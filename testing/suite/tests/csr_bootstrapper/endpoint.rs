@@ -4,14 +4,13 @@ use std::time::SystemTime;
 
 use suite::{eventually, relay::Way, sidecar::families, spoke::Spoke};
 
-use crate::support::{beats, beats_again, joins};
+use crate::support::{beating, beats, beats_again};
 
 #[test]
 fn metrics_count_what_happened() {
     let spoke = Spoke::auto("metrics");
     let file = spoke.managed_kubeconfig();
-    let agent = joins(&spoke, &["-spoke-kubeconfig", file.to_str().expect("a path")]);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    let agent = beating(&spoke, &["-spoke-kubeconfig", file.to_str().expect("a path")]);
     beats_again(&agent, 2);
     let value = |sample: &str| {
         agent.metric(sample).unwrap_or_else(|| panic!("no {sample}: {}", agent.ask("/metrics").1))

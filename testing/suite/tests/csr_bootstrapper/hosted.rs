@@ -4,9 +4,10 @@ use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use suite::{
+    eventually,
     hosted::Hosted,
     listing::list,
-    ocm::{AVAILABLE, HOSTING_CLUSTER, claims, serve_claims},
+    ocm::{AVAILABLE, claims, serve_claims},
     real,
     relay::Way,
     sidecar::Sidecar,
@@ -15,24 +16,18 @@ use suite::{
 };
 
 use crate::{
-    addon::{ADDON, renew, seconds_ago, told},
     inventory,
     support::{account, beats_again, cluster},
 };
 
 /// A spoke that the hub finds available, with a heartbeat each second.
-pub(crate) fn joined(name: &str, more: &[&str]) -> (Hosted, Sidecar) {
+pub(crate) fn joined(name: &str) -> (Hosted, Sidecar) {
     let hosted = Hosted::new(name);
-    let agent = hosted.start(more);
-    beats(&hosted, &agent);
-    (hosted, agent)
-}
-
-fn beats(hosted: &Hosted, agent: &Sidecar) {
-    let stage = &hosted.stage;
+    let (stage, agent) = (&hosted.stage, hosted.start(&[]));
     stage.hub.wait_for_condition(&stage.cluster, AVAILABLE, "True");
     stage.hub.set_lease_duration(&stage.cluster, 1);
     agent.wait_for("period=1.0");
+    (hosted, agent)
 }
 
 fn available(hosted: &Hosted) -> String {
@@ -91,9 +86,20 @@ fn hosted_each_thing_is_on_its_cluster() {
         let told = cluster(stage)["status"]["clusterClaims"].clone();
         told.as_array().is_some_and(|all| all.contains(&claim))
     });
-    let configs = cluster(stage)["spec"]["managedClusterClientConfigs"].clone();
-    let authority = BASE64_STANDARD.encode(&hosted.spoke.ca);
-    assert_eq!(configs, json!([{"url": url, "caBundle": authority}]));
+    let configs = || cluster(stage)["spec"]["managedClusterClientConfigs"].clone();
+    let ours = json!({"url": url, "caBundle": BASE64_STANDARD.encode(&hosted.spoke.ca)});
+    assert_eq!(configs(), json!([ours]), "from the creation on");
+    // Somebody replaces it by one of another URL, and by one of another authority.
+    for (theirs, expected) in [("https://other.example.com", 2), (url, 1)] {
+        let theirs = json!({"url": theirs, "caBundle": BASE64_STANDARD.encode("theirs")});
+        let spec = json!({"managedClusterClientConfigs": [theirs]});
+        stage.hub.change(&stage.cluster, &json!({"spec": spec}));
+        eventually("ours is there again", || {
+            let all = configs();
+            let all = all.as_array()?;
+            (all.len() == expected && all.last() == Some(&ours)).then_some(())
+        });
+    }
     assert!(stage.credential().is_some(), "the credential is on the management cluster");
     assert_eq!(stage.count_events("ClientCertificateCreated"), 1, "with its Events");
     let secrets = list(&hosted.spoke.client, &SECRETS.collection(&stage.namespace), "");
@@ -113,26 +119,8 @@ fn hosted_each_thing_is_on_its_cluster() {
 }
 
 #[test]
-fn hosted_addon_has_its_lease_on_the_management_cluster() {
-    let (hosted, _agent) = joined("hosted-lease", &[]);
-    let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
-    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
-    stage.hub.add_annotated_addon(&stage.cluster, ADDON, &namespace, &annotations);
-    let (_, message) = told(stage, "Unknown");
-    assert!(message.contains("No lease found on hosting cluster \"hosting1\""), "{message}");
-    renew(&stage.managed, &namespace, &seconds_ago(0));
-    told(stage, "True");
-    // An add-on that runs on the spoke has its Lease there.
-    stage.hub.delete_addon(&stage.cluster, ADDON);
-    stage.hub.add_addon(&stage.cluster, ADDON, &namespace);
-    told(stage, "Unknown");
-    renew(&hosted.spoke, &namespace, &seconds_ago(0));
-    told(stage, "True");
-}
-
-#[test]
 fn hosted_cluster_that_is_away_does_not_end_the_heartbeat() {
-    let (hosted, agent) = joined("hosted-away", &[]);
+    let (hosted, agent) = joined("hosted-away");
     hosted.stage.managed_relay.set(Way::Closed);
     add_node(&hosted, "3");
     has_capacity(&hosted, "3");

@@ -1,6 +1,6 @@
 //! What the spoke has, in the ManagedCluster's status: capacity of nodes, ClusterClaims and ClusterProperties.
 
-use apiclient::resource::Resource;
+use apiclient::resource::{LEASES, Resource};
 use serde_json::{Value, json};
 use suite::{
     cluster::Cluster,
@@ -12,6 +12,7 @@ use suite::{
 };
 
 use crate::{
+    addon_registration::support::{ADDON, put_lease, told},
     managed_namespace,
     support::{account, cluster, joins, sent},
 };
@@ -92,34 +93,44 @@ fn claims_and_properties_are_reported_updated_and_removed() {
     assert_eq!(claimed(&spoke, &own), None);
 }
 
-/// What cannot be read now was there before.
+/// What cannot be read now was there before, and an add-on's Lease may have been renewed.
 #[test]
-fn unreadable_resources_and_claims_stay() {
+fn unreadable_resources_claims_and_leases_change_nothing() {
     if !needs(Need::Embedded, "a right is taken away for a moment") {
         return;
     }
-    let spoke = Spoke::auto("capacity-refused");
+    let spoke = Spoke::auto("refused");
+    let namespace = spoke.addon_namespace();
     serve_claims(&spoke.managed);
     create_node(&spoke.managed, "a", &json!({"cpu": "4"}));
     put(&spoke, "a", "1", &json!({}));
     let mut agent = joins(&spoke, &[]);
     cpu_becomes(&spoke, "4");
     claim_becomes(&spoke, "a", Some("1"));
+    put_lease(&spoke.managed, &namespace);
+    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
+    told(&spoke, "Available", "True");
     agent.kill();
+    let old = json!({"spec": {"renewTime": "2026-11-23T00:00:00.000000Z"}});
+    spoke.managed.merge(&LEASES.object(&namespace, ADDON), &old);
     let faults = spoke.managed.faults();
     let kinds = ["nodes", "clusterclaims"];
-    let rules = kinds.map(|kind| faults.deny("list", kind, ""));
+    let lists = kinds.map(|kind| faults.deny("list", kind, ""));
+    let lease = faults.deny("get", "leases", "");
     let more = json!({"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}});
     spoke.managed.merge(&NODES.cluster_object("a").status(), &json!({"status": more}));
     put(&spoke, "a", "2", &json!({}));
     let agent = joins(&spoke, &[]);
+    agent.wait_for("the Lease of an add-on cannot be read");
     kinds.iter().for_each(|kind| agent.wait_for(&format!("list {kind}")));
     stays("nothing is said of them", || {
         cpu(&spoke) == ["4", "4"] && claimed(&spoke, "a").as_deref() == Some("1")
     });
+    told(&spoke, "Available", "True");
     let ready = agent.ask("/readyz");
     assert!(kinds.iter().all(|kind| ready.1.contains(kind)), "{ready:?}");
-    rules.iter().for_each(|rule| faults.remove(*rule));
+    lists.iter().chain([&lease]).for_each(|rule| faults.remove(*rule));
+    told(&spoke, "Available", "False");
     cpu_becomes(&spoke, "8");
     claim_becomes(&spoke, "a", Some("2"));
 }

@@ -1,8 +1,105 @@
-//! A cluster joins a hub, moves to another one and gets over troubles, on either server; plain joining is in `smoke`.
-//!
-//! A comment above a test names the case of OCM's `test/integration/registration` that it proves. Where upstream
-//! ends the process, the program goes on; the tests check that it is the same one.
+//! Several hubs, of which one is selected. Where upstream ends the process, the program goes on.
 
-pub(crate) mod support;
-mod switch_hub;
 pub(crate) mod two_hubs;
+
+use apiclient::resource::NAMESPACES;
+use dev_apiserver::{Action, Rule};
+use serde_json::json;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm::{Bootstrap, Hub},
+    pause,
+    relay::Way,
+    throughout, within,
+};
+
+use self::two_hubs::{SECONDS, TwoHubs};
+use crate::addon_registration::support::*;
+
+/// The first hub refuses the cluster, and the Secret for the second one comes late.
+#[test]
+fn refusals_are_reported_until_a_hub_can_be_selected() {
+    if !needs(Need::Embedded, "the hub refuses, and its requests are counted") {
+        return;
+    }
+    let mut stage = TwoHubs::new("switch-none", Bootstrap::Auto);
+    let hub = stage.spoke.hub.clone();
+    let forbid = Rule::new(Action::Forbid).resource("managedclusters").verb("get");
+    hub.cluster.faults().add(forbid);
+    let agent = stage.start_with_secrets();
+    agent.wait_for("no hub can be selected");
+    let ready = agent.wait_for_code("/readyz", 503);
+    for part in ["bootstrap-hub-kubeconfig", "get managedclusters", "there is no Secret"] {
+        assert!(ready.contains(part), "{ready}");
+    }
+    let asked = || {
+        let all = hub.cluster.server().requests();
+        all.iter().filter(|it| it.resource == "managedclusters" && it.verb == "get").count()
+    };
+    throughout(5000, "it is seldom asked", || asked() < 5);
+    assert_eq!(agent.warnings("no hub can be selected"), 1, "{}", agent.log());
+    stage.put_second_secret();
+    stage.is_on_second(&agent);
+    eventually("the Event tells it", || stage.spoke.count_events("BootstrapSelected") == 1);
+    let ready = agent.ask("/readyz").1;
+    assert!(!ready.contains("no hub can be selected"), "{ready}");
+}
+
+/// The wait between two selections, and a request on its way, end with the process. A first hub to which packets vanish
+/// does not delay the second.
+#[test]
+fn selection_ends_with_the_process_or_with_a_hub_that_answers() {
+    let mut stage = TwoHubs::new("switch-end", Bootstrap::Auto);
+    stage.spoke.hub_relay.set(Way::Hole);
+    stage.way.set(Way::Silent);
+    let mut agent = stage.start(&[]);
+    agent.wait_for("the agent's names are known");
+    // A request is on its way.
+    pause(500);
+    agent.ends_at_once();
+    let mut agent = stage.start(&[]);
+    within(SECONDS, "both were asked", || agent.log().contains("no hub can be selected"));
+    agent.ends_at_once();
+    stage.way.set(Way::Open);
+    let agent = stage.start(&[]);
+    stage.is_on_second(&agent);
+}
+
+/// Its add-ons follow; one that is on the old hub alone has no credential any more.
+#[test]
+fn addon_registration_follows_to_another_hub() {
+    let mut stage = TwoHubs::new("addon-switched", Bootstrap::Auto);
+    let agent = stage.joins_first(&[]);
+    let namespace = stage.spoke.addon_namespace();
+    let register = |hub: &Hub, name: &str| {
+        hub.add_addon(&stage.spoke.cluster, name, &namespace);
+        let status = json!({"registrations": of_signer(KUBE_CLIENT)});
+        hub.set_addon_status(&stage.spoke.cluster, name, &status);
+    };
+    for (name, secret) in [("addon2", "addon2-hub-kubeconfig"), (ADDON, KUBE_CLIENT_SECRET)] {
+        register(&stage.spoke.hub, name);
+        stage.spoke.hub.approve_next(&stage.spoke.cluster);
+        certificate(&stage.spoke.managed, &namespace, secret, None);
+    }
+    // Of an earlier time of the cluster on hub2.
+    let own = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": stage.spoke.cluster},
+    });
+    stage.second.cluster.create(&NAMESPACES.everywhere(), &own);
+    register(&stage.second, ADDON);
+    let before = data(&stage.spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    stage.spoke.hub.deny(&stage.spoke.cluster);
+    let old = stage.is_on_second(&agent);
+    let request = within(SECONDS, "the add-on asks hub2", || csrs(&stage.spoke).pop());
+    stage.spoke.hub.approve_csr(request["metadata"]["name"].as_str().expect("a name"));
+    let (after, issued) =
+        certificate(&stage.spoke.managed, &namespace, KUBE_CLIENT_SECRET, before.as_ref());
+    assert_eq!(issued.bearer.common_name, user(&stage.spoke));
+    let kubeconfig = String::from_utf8_lossy(&after["kubeconfig"]).into_owned();
+    assert!(kubeconfig.contains(&stage.way.address.to_string()), "{kubeconfig}");
+    is_known(&after);
+    gone(&stage.spoke.managed, &namespace, "addon2-hub-kubeconfig");
+    assert_eq!(csrs(&stage.spoke).len(), 1, "one request on hub2");
+    assert!(old.addon(&stage.spoke.cluster, "addon2").is_some(), "hub1 has both as before");
+}

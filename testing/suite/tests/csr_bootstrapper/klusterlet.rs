@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use suite::{
-    audit::{Right, granted},
+    audit::granted,
     needs::{Need, needs},
     rights::may,
     sidecar::{bare, program},
@@ -30,16 +30,14 @@ fn command_line(pod: &Value) -> Vec<&str> {
     lists.into_iter().flatten().flatten().map(|word| word.as_str().expect("a text")).collect()
 }
 
-/// The operator grants all that the manifests grant, and more than that, as the program's REFERENCE.md says.
+/// The operator grants all that the manifests grant.
 #[test]
 fn klusterlet_rights_are_all_that_the_program_needs() {
     if !possible() {
         return;
     }
     let spoke = Spoke::for_klusterlet("rights");
-    let gate = json!({"feature": "AddonManagement", "mode": "Disable"});
-    let without_addons = json!({"registrationConfiguration": {"featureGates": [gate]}});
-    let pod = install(&spoke, &without_addons);
+    let pod = install(&spoke, &json!({}));
     let account = pod["serviceAccountName"].as_str().expect("a service account");
     let user = format!("system:serviceaccount:{}:{account}", spoke.namespace);
     let anywhere = spoke.managed.new_namespace("rights-anywhere");
@@ -55,14 +53,6 @@ fn klusterlet_rights_are_all_that_the_program_needs() {
                 may(&spoke.managed, &user, namespace, &right)
             });
         }
-    }
-    // Secrets and Leases in any namespace, also without add-ons.
-    assert!(command_line(&pod).contains(&"--feature-gates=AddonManagement=false"));
-    for (verb, group, kind) in [("get", "", "secrets"), ("update", "coordination.k8s.io", "leases")]
-    {
-        let right =
-            Right { verb: verb.into(), group: group.into(), resource: kind.into(), name: None };
-        assert!(may(&spoke.managed, &user, "kube-system", &right), "{right:?}");
     }
 }
 

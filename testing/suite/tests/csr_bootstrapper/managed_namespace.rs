@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use suite::{
     cluster::resource,
     eventually,
-    ocm::{SET_LABEL, clusters, sets},
+    ocm::{SET_LABEL, clusters, is_true, sets},
     spoke::Spoke,
 };
 
@@ -60,15 +60,7 @@ fn managed_namespace_is_created_labelled_reported_and_released() {
         eventually(&format!("the status names {name}"), || {
             let told = cluster(&spoke)["status"]["managedNamespaces"].clone();
             let told = told.as_array()?.iter().find(|told| told["name"] == **name)?.clone();
-            told["conditions"]
-                .as_array()?
-                .iter()
-                .any(|condition| {
-                    condition["type"] == "NamespaceAvailable"
-                        && condition["status"] == "True"
-                        && condition["reason"] == "NamespaceApplied"
-                })
-                .then_some(())
+            is_true(&json!({"status": told}), "NamespaceAvailable").then_some(())
         });
     }
     let labels = spoke.managed.get(&namespaces.cluster_object(&old)).expect("it");

@@ -12,6 +12,5 @@ mod outage;
 mod refused;
 mod rotation;
 mod secrecy;
-mod sigterm;
 mod stored;
-pub(crate) mod takeover;
+mod takeover;

@@ -1,4 +1,5 @@
-//! Credentials of add-ons in hosted mode: hosted add-ons have theirs on the management cluster, others on the spoke.
+//! Credentials and Leases of add-ons in hosted mode: hosted add-ons have theirs on the management cluster, others on
+//! the spoke.
 
 use serde_json::json;
 use suite::{
@@ -38,11 +39,11 @@ fn is_registered(hosted: &Hosted, namespace: &str, is_hosted: bool) {
     gone(clusters[1], namespace, KUBE_CLIENT_SECRET);
 }
 
-/// Also while the spoke is away: what cannot be deleted now is deleted later, even by another process, and what cannot be
-/// read is not gone.
+/// Also while the spoke is away: what cannot be deleted now is deleted later, even by another process, and what cannot
+/// be read is not gone.
 #[test]
 fn hosted_addon_registration_deploy_mode_changes() {
-    let (hosted, mut agent) = joined("hosted-mode", &[]);
+    let (hosted, mut agent) = joined("hosted-mode");
     let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
     let moves = |is_hosted: bool| {
         set_hosted(stage, is_hosted);
@@ -51,8 +52,15 @@ fn hosted_addon_registration_deploy_mode_changes() {
     add(stage, &namespace, &of_signer(KUBE_CLIENT));
     stage.hub.approve_next(&stage.cluster);
     is_registered(&hosted, &namespace, false);
+    // Its Lease is on the same cluster.
+    told(stage, "Available", "Unknown");
+    put_lease(&hosted.spoke, &namespace);
+    told(stage, "Available", "True");
     moves(true);
     is_registered(&hosted, &namespace, true);
+    told(stage, "Available", "Unknown");
+    put_lease(&stage.managed, &namespace);
+    told(stage, "Available", "True");
     // At the next start.
     agent.stops_as_asked();
     set_hosted(stage, false);
@@ -78,7 +86,7 @@ fn hosted_addon_registration_deploy_mode_changes() {
 /// Of a spoke that takes bytes and says nothing, each request takes ten seconds.
 #[test]
 fn hosted_addon_does_not_wait_for_a_hanging_spoke() {
-    let (hosted, _agent) = joined("hosted-hangs", &[]);
+    let (hosted, _agent) = joined("hosted-hangs");
     let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
     hosted.way.set(Way::Silent);
     for number in 0..30 {

@@ -1,23 +1,18 @@
 //! Helpers of these tests: an add-on that has registrations, answers to its requests, and what comes of them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use apiclient::{
     client::{Client, Reload, Timeouts},
-    resource::SECRETS,
+    resource::{LEASES, SECRETS},
+    time::micro_time,
 };
 use dev_apiserver::Issued;
 use kubeconfig::{self, secret};
 use serde_json::{Value, json};
 use suite::{cluster::Cluster, eventually, identity::Data, sidecar::Sidecar, spoke::Spoke};
 
-use crate::{
-    certificate::{
-        forge::{self, Subject},
-        support::{csr, issue, pem},
-    },
-    support::joined,
-};
+use crate::support::joined;
 
 pub(crate) const ADDON: &str = "addon1";
 pub(crate) const KUBE_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -57,6 +52,15 @@ pub(crate) fn register(spoke: &Spoke, registrations: &Value) {
 
 pub(crate) fn of_signer(signer: &str) -> Value {
     json!([{"signerName": signer}])
+}
+
+/// The add-on's agent has just made its Lease.
+pub(crate) fn put_lease(cluster: &Cluster, namespace: &str) {
+    let lease = json!({
+        "apiVersion": LEASES.api_version(), "kind": "Lease", "metadata": {"name": ADDON},
+        "spec": {"renewTime": micro_time(SystemTime::now())},
+    });
+    cluster.create(&LEASES.collection(namespace), &lease);
 }
 
 /// The content of a Secret.
@@ -100,13 +104,6 @@ pub(crate) fn csrs(spoke: &Spoke) -> Vec<Value> {
 pub(crate) fn has_no_request(spoke: &Spoke) -> bool {
     let stored = spoke.read_secret(STORE);
     stored.is_some_and(|stored| !stored.keys().any(|key| key.ends_with("tls.key")))
-}
-
-/// Signs a CSR as a signer of the add-on's own does.
-pub(crate) fn sign(spoke: &Spoke, name: &str, user: &str) {
-    let request = pem(&csr(spoke, name).expect("the CSR"));
-    let subject = Subject { user: user.into(), groups: Vec::new(), from: -60, until: 3600 };
-    issue(spoke, name, forge::certificate(&request, &subject));
 }
 
 /// The default user of the add-on's agent.

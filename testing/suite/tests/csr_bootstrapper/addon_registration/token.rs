@@ -1,34 +1,23 @@
-//! Tokens of add-ons, for which the hub makes a ServiceAccount: the real one has OCM's addon-manager for that, which is
-//! played on the embedded server.
+//! Tokens of add-ons, for which the hub makes a ServiceAccount. OCM's addon-manager, which does, is played here; the
+//! real one is in OCM's own tests.
 
 use apiclient::resource::SECRETS;
 use serde_json::json;
-use suite::{cluster::resource, eventually, identity::Data, real, spoke::Spoke, stays, within};
+use suite::{
+    cluster::resource,
+    eventually,
+    identity::Data,
+    needs::{Need, needs},
+    spoke::Spoke,
+    stays,
+};
 
 use super::{certificate::keys, support::*};
 use crate::support::grant;
 
 const TOKENS: &[&str] = &["-addon-kubeclient-registration-auth", "token"];
 
-/// Waits until the hub's addon-manager has made the ServiceAccount, as it does once an add-on says that it wants
-/// tokens, or has made it again.
-fn wait_for_infrastructure(spoke: &Spoke) {
-    if !real() {
-        return play_infrastructure(spoke);
-    }
-    let accounts = resource("", "serviceaccounts", "ServiceAccount");
-    let name = format!("{ADDON}-agent");
-    let is_told = || {
-        let account = spoke.hub.cluster.get(&accounts.object(&spoke.cluster, &name))?;
-        let uid = account["metadata"]["uid"].as_str()?.to_owned();
-        let addon = spoke.hub.addon(&spoke.cluster, ADDON)?;
-        addon["status"]["conditions"].to_string().contains(&uid).then_some(())
-    };
-    // It may only just have started.
-    within(60, "the hub has made the ServiceAccount", || is_told().is_some());
-}
-
-/// What it does (ocm `pkg/addon/controllers/addontokeninfra`).
+/// What OCM's addon-manager does once an add-on wants tokens (ocm `pkg/addon/controllers/addontokeninfra`).
 fn play_infrastructure(spoke: &Spoke) {
     let (hub, cluster, name) = (&spoke.hub.cluster, &spoke.cluster, format!("{ADDON}-agent"));
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
@@ -72,13 +61,14 @@ fn token(spoke: &Spoke, namespace: &str, old: Option<&[u8]>) -> Data {
 /// Keys beside the token are repaired with the same token. A broken token, or one of a deleted account, is replaced.
 #[test]
 fn addon_token_registration() {
+    if !needs(Need::Embedded, "the hub's addon-manager is played") {
+        return;
+    }
     let (spoke, agent, namespace) = stage("addon-token", TOKENS);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     has_driver(&spoke, "token");
-    if !real() {
-        agent.wait_for("the hub has not made its ServiceAccount yet");
-    }
-    wait_for_infrastructure(&spoke);
+    agent.wait_for("the hub has not made its ServiceAccount yet");
+    play_infrastructure(&spoke);
     let first = token(&spoke, &namespace, None);
     assert_eq!(keys(&first), ["cluster-name", "kubeconfig", "token"]);
     let kubeconfig = String::from_utf8_lossy(&first["kubeconfig"]);
@@ -103,6 +93,6 @@ fn addon_token_registration() {
     });
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
     spoke.hub.cluster.delete(&accounts.object(&spoke.cluster, &format!("{ADDON}-agent")));
-    wait_for_infrastructure(&spoke);
+    play_infrastructure(&spoke);
     token(&spoke, &namespace, Some(&other["token"]));
 }

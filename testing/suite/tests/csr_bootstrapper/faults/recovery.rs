@@ -2,21 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use dev_apiserver::{Action, Ca, Options, Rule};
-use suite::{
-    cluster::Cluster,
-    eventually,
-    faults::code,
-    ocm::{Bootstrap, Hub},
-    spoke::{Spoke, UNKNOWN},
-    within,
-};
+use dev_apiserver::{Action, Rule};
+use suite::{faults::code, spoke::Spoke, within};
 
-use crate::{
-    joining::support::{
-        is_seen, joined, roles, settled, stays_unchanged, version, wait_for_another,
-    },
-    support::make_cluster,
+use crate::support::{
+    admitted, is_seen, make_cluster, roles, settled, stays_unchanged, version, wait_for_another,
 };
 
 /// Neither list nor watch requests, which are looked up every 15 s; nor create the cluster, which somebody else does.
@@ -42,7 +32,7 @@ fn bootstrap_identity_that_may_only_post_and_get_joins() {
 /// Longer than the others: 30 to 60 s tell a refusal from a hub that restarts, and the loop looks every 15 s.
 #[test]
 fn refused_certificate_is_replaced_after_its_patience() {
-    let (spoke, sidecar) = joined("refused");
+    let (spoke, sidecar) = admitted("refused");
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     let (before, written) = (spoke.credential().expect("the Secret"), version(&spoke));
     let faults = spoke.hub.cluster.faults();
@@ -63,26 +53,4 @@ fn refused_certificate_is_replaced_after_its_patience() {
     settled(&spoke, &sidecar);
     stays_unchanged(&spoke, &mut { sidecar });
     assert_eq!(roles(&spoke), ["bootstrap", "bootstrap"]);
-}
-
-/// A bootstrap kubeconfig that changes: the certificate is tried first, and a hub that does not know it is joined again.
-#[test]
-fn rebuilt_hub_with_the_old_authority_is_joined() {
-    let ca = Ca::new("shared");
-    let with = || Options { ca: Some(ca.clone()), ..Options::default() };
-    let old = Hub::on(Cluster::embedded_with("hub", with()));
-    let mut spoke = Spoke::joining(old, "moved-rebuilt", Bootstrap::Auto);
-    let mut sidecar = spoke.start(&[]);
-    settled(&spoke, &sidecar);
-    let new = Hub::on(Cluster::embedded_with("hub", with()));
-    // A real hub gives no rights to an agent that it does not know.
-    new.cluster.faults().add(Rule::new(Action::Forbid).user(&spoke.user()));
-    spoke.put_bootstrap(&new.bootstrap_kubeconfig(&new.cluster.address, Bootstrap::Auto));
-    sidecar.wait_for(UNKNOWN);
-    eventually("the cluster is there", || new.managed_cluster(&spoke.cluster));
-    new.cluster.faults().heal();
-    spoke.hub = new;
-    settled(&spoke, &sidecar);
-    assert_eq!(roles(&spoke), ["bootstrap"]);
-    assert!(sidecar.alive(), "{}", sidecar.log());
 }

@@ -13,8 +13,7 @@ use suite::{
     within,
 };
 
-use super::support::{is_seen, kubeconfig};
-use crate::support::{account, beats_again, grant, renews};
+use crate::support::{account, beats_again, grant, is_seen, kubeconfig, renews};
 
 /// A switch takes two checks, some patience with the first hub, and some with its certificate on the second.
 pub(crate) const SECONDS: u64 = 60;

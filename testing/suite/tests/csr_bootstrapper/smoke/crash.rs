@@ -12,7 +12,7 @@ use suite::{
 };
 
 use crate::{
-    certificate::support::{due, names, no_key_alone, works},
+    certificate::{due, names, no_key_alone, works},
     support::{account, eventually_by},
 };
 

@@ -8,12 +8,18 @@ use suite::{eventually, ocm::addons, spoke::Spoke, stays, throughout};
 
 use crate::{
     addon_registration::{certificate::keys, support::*},
-    support::{beats, beats_again, joins},
+    certificate::sign,
+    support::{beating, beats, beats_again},
 };
 
+#[track_caller]
+fn store_is_gone(spoke: &Spoke) {
+    eventually("nothing is stored", || spoke.read_secret(STORE).is_none());
+}
+
 #[test]
-fn addon_gets_a_certificate_for_the_hubs_api_server() {
-    let (spoke, _agent, namespace) = stage("addon-client", &[]);
+fn addon_credential_follows_its_registration_and_goes() {
+    let (spoke, _agent, namespace) = stage("addon-credential", &[]);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     has_driver(&spoke, "csr");
     let name = spoke.hub.approve_next(&spoke.cluster);
@@ -29,16 +35,7 @@ fn addon_gets_a_certificate_for_the_hubs_api_server() {
     let message = rotated["message"].as_str().expect("a message");
     assert!(message.starts_with("client certificate rotated starting from "), "{message}");
     stays("one request is enough", || csrs(&spoke).len() == 1);
-}
 
-#[track_caller]
-fn store_is_gone(spoke: &Spoke) {
-    eventually("nothing is stored", || spoke.read_secret(STORE).is_none());
-}
-
-#[test]
-fn addon_credential_follows_signer_and_namespace_and_goes() {
-    let (spoke, _agent, namespace, _) = registered("addon-gone");
     let other = spoke.addon_namespace();
     spoke.hub.set_addon_status(&spoke.cluster, ADDON, &json!({"namespace": other}));
     gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
@@ -46,8 +43,7 @@ fn addon_credential_follows_signer_and_namespace_and_goes() {
     certificate(&spoke.managed, &other, KUBE_CLIENT_SECRET, None);
     register(&spoke, &of_signer(CUSTOM));
     gone(&spoke.managed, &other, KUBE_CLIENT_SECRET);
-    let name = spoke.hub.approve_next(&spoke.cluster);
-    sign(&spoke, &name, &user(&spoke));
+    sign(&spoke, &spoke.hub.approve_next(&spoke.cluster), &user(&spoke), &[]);
     let (data, _) = certificate(&spoke.managed, &other, CUSTOM_SECRET, None);
     assert_eq!(keys(&data), ["cluster-name", "tls.crt", "tls.key"]);
     has_driver(&spoke, "");
@@ -56,8 +52,8 @@ fn addon_credential_follows_signer_and_namespace_and_goes() {
     store_is_gone(&spoke);
 }
 
-/// A hub that denies the cluster says nothing about its add-ons; an add-on that is being deleted may need the credential
-/// to clean up.
+/// A hub that denies the cluster says nothing about its add-ons; an add-on that is being deleted may need the
+/// credential to clean up.
 #[test]
 fn addon_credential_stays_until_the_add_on_is_gone() {
     let (spoke, mut agent, namespace, _) = registered("addon-deleting");
@@ -84,8 +80,8 @@ fn addon_credential_stays_until_the_add_on_is_gone() {
     gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
 }
 
-/// The add-on goes while no process runs, which upstream forgets. What somebody else put into the Secret stays; a Secret
-/// that is another cluster's by now stays whole.
+/// The add-on goes while no process runs, which upstream forgets. What somebody else put into the Secret stays; a
+/// Secret that is another cluster's by now stays whole.
 #[test]
 fn addon_secret_of_another_cluster_is_kept() {
     let [other, word] = ["another-cluster", "x"].map(|text| BASE64_STANDARD.encode(text));
@@ -110,9 +106,7 @@ fn addon_secret_of_another_cluster_is_kept() {
 #[test]
 fn deleted_managed_cluster_is_not_made_again() {
     let spoke = Spoke::auto("removed");
-    let agent = joins(&spoke, &[]);
-    spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    beats_again(&agent, 1);
+    let agent = beating(&spoke, &[]);
     spoke.hub.delete(&spoke.cluster);
     eventually("/readyz says so", || {
         agent.ask("/readyz").1.contains("the hub has no ManagedCluster")

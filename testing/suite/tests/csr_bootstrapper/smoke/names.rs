@@ -1,4 +1,4 @@
-//! The names of cluster and agent: given, found, or generated once and for all.
+//! The names of cluster and agent, and the request: generated once and for all.
 
 use suite::{eventually, identity::Data, sidecar::Sidecar, spoke::Spoke};
 
@@ -15,7 +15,7 @@ fn wait_for_pending(spoke: &Spoke) -> Data {
 }
 
 #[test]
-fn generated_names_survive_a_crash_before_anybody_approved() {
+fn generated_names_survive_restarts_before_anybody_approved() {
     let mut spoke = Spoke::new("names-crash");
     let mut sidecar = start_nameless(&spoke);
     let first = wait_for_pending(&spoke);
@@ -23,10 +23,10 @@ fn generated_names_survive_a_crash_before_anybody_approved() {
     let (cluster, agent) = (text(&first, "cluster-name"), text(&first, "agent-name"));
 
     spoke.cluster = cluster;
-    for _ in 0..2 {
+    for ends in [Sidecar::kill, Sidecar::stops_as_asked] {
         let mut sidecar = start_nameless(&spoke);
-        spoke.hub.next_csr(&spoke.cluster);
-        sidecar.kill();
+        sidecar.wait_for(&format!("cluster={} agent={agent}", spoke.cluster));
+        ends(&mut sidecar);
         assert_eq!(wait_for_pending(&spoke), first, "names, key and request are the same");
     }
     let sidecar = start_nameless(&spoke);

@@ -11,15 +11,13 @@ use suite::{
     throughout,
 };
 
-use crate::{
-    joining::support::{let_in, roles, settled, wait_for_another},
-    support::{beating, beats_again},
-};
+use crate::support::{beating, beats_again, roles, settled, wait_for_another};
 
 // ocm managedcluster_lease_test.go:94
 #[test]
 fn cut_off_cluster_is_lost_and_comes_back() {
-    let (spoke, agent) = beating("cut-off", &[]);
+    let spoke = Spoke::auto("cut-off");
+    let agent = beating(&spoke, &[]);
     beats_again(&agent, 1);
     spoke.hub_relay.set(Way::Closed);
     agent.wait_for("lease renewal failed");
@@ -37,21 +35,8 @@ fn cut_off_cluster_is_lost_and_comes_back() {
     agent.wait_for("lease renewal recovered");
 }
 
-#[test]
-fn unreachable_hub_at_the_start_is_waited_out() {
-    let spoke = Spoke::new("recover-hub");
-    spoke.hub_relay.set(Way::Closed);
-    let mut sidecar = spoke.start(&[]);
-    sidecar.wait_for("efused");
-    let why = sidecar.wait_for_code("/readyz", 503);
-    assert!(why.contains(&spoke.secret), "{why}");
-    assert!(sidecar.alive() && spoke.hub.csrs_of(&spoke.cluster).is_empty(), "nothing was asked");
-    spoke.hub_relay.set(Way::Open);
-    let_in(&spoke);
-    settled(&spoke, &sidecar);
-}
-
 // ocm spokeagent_rebootstrap_test.go:528
+/// Another outage is over before there is a certificate.
 #[test]
 fn certificate_that_expires_in_an_outage_is_replaced() {
     if !needs(Need::Embedded, "the signer's lifetime can be set") {
@@ -63,7 +48,12 @@ fn certificate_that_expires_in_an_outage_is_replaced() {
         spoke.hub.cluster.server().set_signer(SignerOptions { lifetime, ..Default::default() });
     };
     sign_for(4);
+    spoke.hub_relay.set(Way::Closed);
     let mut sidecar = spoke.start(&[]);
+    sidecar.wait_for("efused");
+    let why = sidecar.wait_for_code("/readyz", 503);
+    assert!(why.contains(&spoke.secret), "{why}");
+    spoke.hub_relay.set(Way::Open);
     spoke.wait_for_certificate();
     spoke.hub_relay.set(Way::Closed);
     let before = spoke.credential().expect("the Secret");

@@ -4,23 +4,16 @@ use serde_json::json;
 use suite::{ocm, spoke::PENDING};
 
 use crate::{
-    certificate::{
-        forge,
-        support::{another, csr, ended, issue, joined_by, names, nothing_more, pem, said, subject},
-    },
+    certificate::{another, csr, ended, groups, joined_by, names, nothing_more, said, sign},
     support::asking,
 };
-
-const DAY: i64 = 24 * 3600;
 
 /// An Event reports it, and nothing is saved.
 #[test]
 fn certificate_for_another_user_is_refused() {
     let (spoke, mut sidecar, name) = asking("other-user");
-    let request = pem(&csr(&spoke, &name).expect("the request"));
-    let mut subject = subject(&spoke, -300, DAY);
-    subject.user += "2";
-    issue(&spoke, &name, forge::certificate(&request, &subject));
+    let groups = groups(&spoke);
+    sign(&spoke, &name, &format!("{}2", spoke.user()), &groups.each_ref().map(|group| &**group));
     let message = said(&spoke, "CertificateRejected");
     let expected = format!("CSR {name} was answered with a certificate that is for user");
     assert!(message.starts_with(&expected), "{message}");
@@ -64,17 +57,9 @@ fn ten_pending_requests_halt_it() {
     let (spoke, mut sidecar, name) = asking("halted");
     sidecar.kill();
     spoke.delete_secret(PENDING);
-    let own = csr(&spoke, &name).expect("the request");
-    let copy = json!({
-        "apiVersion": own["apiVersion"], "kind": own["kind"],
-        "metadata": {
-            "generateName": format!("{}-", spoke.cluster),
-            "labels": own["metadata"]["labels"],
-        },
-        "spec": {
-            "request": own["spec"]["request"], "signerName": own["spec"]["signerName"],
-            "usages": own["spec"]["usages"],
-        },
+    let mut copy = csr(&spoke, &name).expect("the request");
+    copy["metadata"] = json!({
+        "generateName": format!("{}-", spoke.cluster), "labels": copy["metadata"]["labels"],
     });
     let all = ocm::requests();
     (1..10).for_each(|_| drop(spoke.hub.cluster.create(&all.everywhere(), &copy)));

@@ -3,43 +3,35 @@
 
 use dev_apiserver::Rule;
 use suite::{
-    eventually,
     faults::code,
     needs::{Need, needs},
     spoke::{PENDING, Spoke},
 };
 
 use crate::{
-    certificate::support::{another, joined_by, names, nothing_more},
+    certificate::{another, joined_by, names, nothing_more},
     support::asking,
 };
 
 const CSRS: &str = "certificatesigningrequests";
 
-/// Spoiled while no process runs: the next start requests with another key.
+/// Spoiled while no process runs: the next start requests with another key. Deleted while one runs: it has that key.
 #[test]
-fn stored_request_with_half_a_key_is_replaced() {
-    let (spoke, first, before) = asking("stored-half");
+fn stored_request_may_be_spoiled_or_deleted() {
+    let (spoke, first, before) = asking("stored");
     drop(first);
     let mut data = spoke.pending().expect("the stored request");
     data.get_mut("tls.key").expect("a key").truncate(80);
     spoke.put_secret(PENDING, &data);
     let sidecar = spoke.start(&[]);
     let after = another(&spoke, &[before]);
-    spoke.hub.approve_csr(&after);
-    joined_by(&spoke, &after);
-    assert_eq!(names(&spoke).len(), 2, "{}", sidecar.log());
-}
-
-#[test]
-fn deleted_stored_request_does_no_harm() {
-    let (spoke, _sidecar, name) = asking("stored-deleted");
-    let key = eventually("the key is stored", || spoke.pending())["tls.key"].clone();
+    let key = spoke.pending().expect("the key is stored")["tls.key"].clone();
     spoke.delete_secret(PENDING);
     nothing_more(&spoke, 500);
-    spoke.hub.approve_csr(&name);
-    joined_by(&spoke, &name);
+    spoke.hub.approve_csr(&after);
+    joined_by(&spoke, &after);
     assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
+    assert_eq!(names(&spoke).len(), 2, "{}", sidecar.log());
 }
 
 /// Without an election, as while a Deployment is rolled out.

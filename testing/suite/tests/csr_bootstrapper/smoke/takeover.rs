@@ -1,16 +1,22 @@
-//! From OCM's own agent to the program and back with one credential; on the real control plane alone.
+//! From OCM's own agent to the program and back with the same credentials; on the real control plane alone.
 
+use apiclient::resource::SECRETS;
+use serde_json::json;
 use suite::{
     eventually,
     needs::{Need, needs},
     ocm::Bootstrap,
     spoke::Spoke,
+    stays,
 };
 
-use crate::joining::support::{gives_signs, is_seen, roles, settled, stays_unchanged, version};
+use crate::{
+    addon_registration::support::*,
+    support::{gives_signs, is_seen, roles, settled, stays_unchanged, version},
+};
 
 /// A stage for each of them, for one cluster on the hub and by one way.
-pub(crate) fn stages(name: &str) -> Option<(Spoke, Spoke)> {
+fn stages(name: &str) -> Option<(Spoke, Spoke)> {
     if !needs(Need::Real, "the Go agent is there") {
         return None;
     }
@@ -46,17 +52,33 @@ fn go_agents_credential_is_used_unchanged() {
 
 /// It compares the kubeconfig byte by byte (ocm `register/secret_controller.go:57-61`).
 #[test]
-fn go_agent_uses_our_credential_unchanged() {
+fn go_agent_uses_our_credentials_unchanged() {
     let Some((go, ours)) = stages("give") else { return };
+    let namespace = ours.addon_namespace();
     let mut sidecar = ours.start(&[]);
     settled(&ours, &sidecar);
+    // Without a user, an agent before OCM 1.3 would want its own.
+    let named = json!({"user": user(&ours), "groups": [group(&ours)]});
+    add(&ours, &namespace, &json!([{"signerName": KUBE_CLIENT, "subject": named}]));
+    ours.hub.approve_next(&ours.cluster);
+    certificate(&ours.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    let by_us = told(&ours, "ClusterCertificateRotated", "True");
     sidecar.terminate();
     let written = ours.credential().expect("the Secret");
     go.put_secret(&go.secret, &written);
-    let before = version(&go);
-    let mut agent = go.start_go_agent(&[]);
+    let (before, requests) = (version(&go), roles(&go));
+    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    let of_addon = go.managed.get(&secret);
+    // Without another flag of gates the last one counts.
+    let mut agent = go.start_go_agent(&["--feature-gates=AddonManagement=true"]);
     gives_signs(&go);
-    assert!(agent.alive(), "{}", agent.log());
+    stays("nothing is written or requested", || {
+        go.managed.get(&secret) == of_addon && roles(&go) == requests
+    });
     assert_eq!((version(&go), go.credential()), (before, Some(written)));
-    assert_eq!(roles(&go), ["bootstrap"], "our request");
+    assert_eq!(told(&go, "ClusterCertificateRotated", "True"), by_us);
+    // It removes what the program wrote.
+    go.hub.delete_addon(&go.cluster, ADDON);
+    gone(&go.managed, &namespace, KUBE_CLIENT_SECRET);
+    assert!(agent.alive(), "{}", agent.log());
 }
