@@ -72,6 +72,3 @@ fn server_config(
     config.send_tls13_tickets = 0;
     Ok(config)
 }
-
-#[cfg(test)]
-mod tests;

@@ -140,19 +140,6 @@ fn upstreams_table_holds() {
 }
 
 #[test]
-fn a_secret_of_the_go_agent_is_taken_over() {
-    let fixture = Fixture::new();
-    for bootstrap in [None, Some(&fixture.bootstrap())] {
-        let usable = validated(&fixture.data, bootstrap).unwrap();
-        let config = usable.config.unwrap();
-        assert!(!usable.stale);
-        assert_eq!(config.server, "https://127.0.0.1:32927");
-        assert_eq!(config.identity, Some(usable.identity));
-        assert_eq!(usable.chain[0].common_name, names().user());
-    }
-}
-
-#[test]
 fn what_our_own_kubeconfig_gives_is_never_stale() {
     let fixture = Fixture::new();
     let here = fixture.bootstrap();
