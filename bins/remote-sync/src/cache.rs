@@ -45,13 +45,13 @@ impl Connection {
         stop: &Stop,
         request: &mut dyn FnMut(&Client) -> Result<T>,
     ) -> Result<T> {
-        self.wait_for_token(stop)?;
+        self.wait_for_token(true, stop)?;
         self.send(request)
     }
 
-    /// Waits for a token of the rate limit.
-    pub(crate) fn wait_for_token(&self, stop: &Stop) -> Result<()> {
-        if self.limiter().wait(stop) {
+    /// Waits for a token of the rate limit; a recent change, or an attempt that has begun, is `urgent`.
+    pub(crate) fn wait_for_token(&self, urgent: bool, stop: &Stop) -> Result<()> {
+        if self.limiter().wait(urgent, stop) {
             return Ok(());
         }
         Err(Error::Unreachable("the remote was removed, or the process is shutting down".into()))

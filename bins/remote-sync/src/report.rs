@@ -267,7 +267,7 @@ fn explain_pair(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option
     if let Some(why) = remote.obstacle(key.kind) {
         return Some(format!("nothing is done: {why}"));
     }
-    let item = WorkItem { key, large: true, failures: 0 };
+    let item = WorkItem { key, urgent: true, large: true, failures: 0 };
     let pair = PairContext::new(context, remote, &item)?;
     // A look at uploaded Secrets is due after every start; it is not worth reporting.
     let observed = Observed { uploads: Vec::new(), ..pair.observe() };

@@ -1,5 +1,6 @@
 //! Token bucket, which is pure, and with it the rate limiter for the workers' requests to one cluster: as in client-go,
-//! each takes the next token, and waits for it.
+//! each takes the next token, and waits for it. The backlog takes only tokens of the next moment, so that no recent change
+//! waits for it any longer, however many workers do.
 
 use std::{
     sync::Mutex,
@@ -60,6 +61,11 @@ impl TokenBucket {
     }
 }
 
+/// The backlog looks again after this, as tokens may come back.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// How far ahead the backlog takes a token.
+const AHEAD: Duration = Duration::from_millis(250);
+
 /// Shared by all workers of a cluster; lists, watches and probes bypass it.
 #[derive(Debug)]
 pub struct RateLimiter(Mutex<State>);
@@ -80,10 +86,16 @@ impl RateLimiter {
     }
 
     /// Takes a token, and waits until it is there; `false` once `stop` is raised.
-    pub fn wait(&self, stop: &Stop) -> bool {
-        let now = Instant::now();
-        let due = lock(&self.0).reserve(now);
-        !stop.wait(due - now)
+    pub fn wait(&self, urgent: bool, stop: &Stop) -> bool {
+        loop {
+            let reserved = lock(&self.0).reserve(urgent, Instant::now());
+            match reserved {
+                Ok(wait) => return !stop.wait(wait),
+                // Nobody waits in line: who comes back at a good moment is next.
+                Err(wait) if stop.wait(wait + AHEAD.mul_f64(fastrand::f64())) => return false,
+                Err(_) => {}
+            }
+        }
     }
 
     pub fn put_back(&self) {
@@ -98,9 +110,14 @@ impl RateLimiter {
 }
 
 impl State {
-    /// Takes a token; returns when it may be used.
-    fn reserve(&mut self, now: Instant) -> Instant {
-        (now + self.bucket.reserve(now)).max(self.paused)
+    /// Takes a token; returns the time until it may be used. The error is when to try again.
+    fn reserve(&mut self, urgent: bool, now: Instant) -> Result<Duration, Duration> {
+        let wait = self.bucket.wait(now).max(self.paused.saturating_duration_since(now));
+        if !urgent && wait > AHEAD {
+            return Err(wait.min(MAX_WAIT));
+        }
+        self.bucket.reserve(now);
+        Ok(wait)
     }
 }
 
@@ -146,24 +163,33 @@ mod tests {
     #[test]
     fn each_request_waits_for_its_own_token() {
         let (limiter, now) = (RateLimiter::new(1, 1), Instant::now());
-        let reserve = || (lock(&limiter.0).reserve(now) - now).as_secs();
+        let reserve = || lock(&limiter.0).reserve(true, now).unwrap().as_secs();
         assert_eq!([reserve(), reserve(), reserve()], [0, 1, 2]);
         limiter.put_back();
         assert_eq!(reserve(), 2);
         let stop = Stop::default();
         stop.raise();
-        assert!(!limiter.wait(&stop));
+        assert!(!limiter.wait(true, &stop) && !limiter.wait(false, &stop));
+    }
+
+    #[test]
+    fn a_recent_change_waits_a_moment_for_any_backlog() {
+        let (limiter, now) = (RateLimiter::new(20, 1), Instant::now());
+        let reserve = |urgent, at| lock(&limiter.0).reserve(urgent, at);
+        let served = |at| (0..1600).filter(|_| reserve(false, at).is_ok()).count();
+        assert_eq!(served(now), 6, "the tokens of a quarter of a second");
+        assert!(reserve(true, now).is_ok_and(|wait| wait <= AHEAD + SECOND / 20));
+        assert_eq!(served(now + SECOND), 6, "and those of the next one");
     }
 
     #[test]
     fn a_pause_stops_what_has_no_limit() {
         let (limiter, now) = (RateLimiter::new(0, 1), Instant::now());
-        let reserve = |at| lock(&limiter.0).reserve(at) - at;
-        let soon = now + Duration::from_secs(1);
-        assert!((0..1000).all(|_| reserve(soon).is_zero()));
-        limiter.pause(Duration::from_secs(7));
-        limiter.pause(Duration::from_secs(3));
-        assert!(reserve(now) >= Duration::from_secs(7));
-        assert!(reserve(now + Duration::from_secs(8)).is_zero());
+        let wait = |at| lock(&limiter.0).reserve(true, at).unwrap();
+        assert!((0..1000).all(|_| wait(now + SECOND).is_zero()));
+        limiter.pause(7 * SECOND);
+        limiter.pause(3 * SECOND);
+        assert!(wait(now) >= 7 * SECOND && wait(now + 8 * SECOND).is_zero());
+        assert!(lock(&limiter.0).reserve(false, now).is_err());
     }
 }

@@ -25,7 +25,7 @@ pub struct Workqueue<K> {
 #[derive(Debug)]
 struct QueueState<K> {
     order: Order<K>,
-    /// The most workers, and how many there are.
+    /// The most workers for all keys, and how many there are.
     most: usize,
     workers: usize,
     idle: usize,
@@ -33,9 +33,10 @@ struct QueueState<K> {
 }
 
 impl<K: Clone + Ord> Workqueue<K> {
-    /// A queue for at most this many workers.
+    /// A queue for at most this many workers, and one more for recent changes alone: the others may all wait for the
+    /// rate limit. A single worker has no such help.
     pub fn new(most: usize) -> Self {
-        let order = Order::new();
+        let order = Order::new(most);
         Self {
             state: Mutex::new(QueueState { order, most, workers: 0, idle: 0, closed: false }),
             changed: Condvar::new(),
@@ -58,8 +59,9 @@ impl<K: Clone + Ord> Workqueue<K> {
     /// Returns whether another worker is needed; counts it as started.
     pub fn wants_worker(&self) -> bool {
         let mut state = self.state();
+        let most = state.most + usize::from(state.most > 1 && state.order.has_urgent());
         let wants =
-            !state.closed && state.workers < state.most && state.order.wants_worker(state.workers);
+            !state.closed && state.workers < most && state.order.wants_worker(state.workers);
         state.workers += usize::from(wants);
         wants
     }

@@ -148,9 +148,10 @@ impl<'a> PairContext<'a> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the
     /// remote's own first: for the local one all remotes wait.
     pub(crate) fn begin(&self) -> bool {
+        let urgent = self.item.urgent;
         match self.context.settings.direction {
-            Direction::Pull => self.source.begin() && self.target.begin(),
-            Direction::Push => self.target.begin() && self.source.begin(),
+            Direction::Pull => self.source.begin(urgent) && self.target.begin(urgent),
+            Direction::Push => self.target.begin(urgent) && self.source.begin(urgent),
         }
     }
 
@@ -227,8 +228,8 @@ impl<'a, T: SideObject> PairObject<'a, T> {
     }
 
     /// Waits for the rate limit; `false` at the end.
-    fn begin(&self) -> bool {
-        self.token.set(self.cluster.wait_for_token(&self.remote.stop).is_ok());
+    fn begin(&self, urgent: bool) -> bool {
+        self.token.set(self.cluster.wait_for_token(urgent, &self.remote.stop).is_ok());
         self.token.get()
     }
 
@@ -246,7 +247,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
         if !self.token.take() {
-            self.cluster.wait_for_token(&self.remote.stop)?;
+            self.cluster.wait_for_token(true, &self.remote.stop)?;
         }
         self.cluster.send(&mut |client| request(&client.limited_to(self.most)))
     }

@@ -59,6 +59,8 @@ pub enum ReconcileResult {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkItem<K> {
     pub key: K,
+    /// It comes before what a list returned.
+    pub urgent: bool,
     /// It may be large: only one such item is processed at a time.
     pub large: bool,
     /// Failures in a row before it.
@@ -89,18 +91,23 @@ pub(super) struct Order<K> {
     delayed: BTreeSet<(Instant, K)>,
     /// The number of keys that are being processed.
     running: usize,
+    /// Keys of the backlog among them, and the most that may be.
+    backlog: usize,
+    max_backlog: usize,
     /// A large one is among them.
     runs_large: bool,
 }
 
 impl<K: Clone + Ord> Order<K> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(max_backlog: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             ready: BTreeMap::new(),
             next: 0,
             delayed: BTreeSet::new(),
             running: 0,
+            backlog: 0,
+            max_backlog,
             runs_large: false,
         }
     }
@@ -138,17 +145,20 @@ impl<K: Clone + Ord> Order<K> {
     pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem<K>> {
         self.end_delays(now);
         let ((rank, _), key) = self.available().next()?;
-        let (large, key) = (*rank == Rank::Large, key.clone());
+        let (urgent, large) = (*rank != Rank::Backlog, *rank == Rank::Large);
+        let key = key.clone();
         let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
         self.set(key.clone(), Entry { state: KeyState::Processing, failures });
         self.running += 1;
+        self.backlog += usize::from(!urgent);
         self.runs_large |= large;
-        Some(WorkItem { key, large, failures })
+        Some(WorkItem { key, urgent, large, failures })
     }
 
     pub(super) fn done(&mut self, item: &WorkItem<K>, result: ReconcileResult, now: Instant) {
-        let WorkItem { key, large, failures } = item.clone();
+        let WorkItem { key, urgent, large, failures } = item.clone();
         self.running -= 1;
+        self.backlog -= usize::from(!urgent);
         self.runs_large &= !large;
         let entry = self.entries.remove(&key);
         let again = entry.is_some_and(|entry| entry.state == KeyState::Dirty);
@@ -180,10 +190,17 @@ impl<K: Clone + Ord> Order<K> {
         self.available().nth(free).is_some()
     }
 
+    /// Returns whether a recent change waits.
+    pub(super) fn has_urgent(&self) -> bool {
+        self.ready.range((Rank::Urgent, 0)..(Rank::Backlog, 0)).next().is_some()
+    }
+
     /// The keys that workers could take now, in order.
     pub(super) fn available(&self) -> impl Iterator<Item = (&LinePlace, &K)> {
         let first = if self.runs_large { Rank::Urgent } else { Rank::Large };
-        self.ready.range((first, 0)..)
+        let is_full = self.backlog >= self.max_backlog;
+        let last = if is_full { Rank::Urgent } else { Rank::Backlog };
+        self.ready.range((first, 0)..=(last, u64::MAX))
     }
 
     /// The time at which the first delayed key is due.

@@ -13,7 +13,7 @@ fn queue(keys: &[&'static str]) -> Workqueue<&'static str> {
 }
 
 fn order(keys: &[&'static str], urgent: bool) -> Order<&'static str> {
-    let mut order = Order::new();
+    let mut order = Order::new(8);
     keys.iter().for_each(|key| assert!(order.add(*key, urgent)));
     order
 }
@@ -163,9 +163,11 @@ fn workers_begin_as_they_are_needed_and_end_when_it_closes() {
     assert!(queue.wants_worker() && !queue.wants_worker(), "the one that starts takes it");
     ["b", "c"].iter().for_each(|key| queue.add(key, false));
     assert!(queue.wants_worker() && !queue.wants_worker());
+    let backlog = [(); 2].map(|()| queue.get().unwrap().key);
     queue.add("d", true);
-    assert!(!queue.wants_worker(), "there are as many as there may be");
-    assert_eq!([(); 2].map(|()| queue.get().unwrap().key), ["d", "a"]);
+    assert!(queue.wants_worker() && !queue.wants_worker(), "an edit does not wait for the backlog");
+    assert_eq!((backlog, queue.get().map(|item| item.key)), (["a", "b"], Some("d")));
+    assert_eq!(queue.state().order.get(Instant::now()), None, "no third one of the backlog");
     queue.close();
     assert_eq!(queue.get(), None);
 }
