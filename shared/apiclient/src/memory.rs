@@ -45,8 +45,12 @@ const MAX_BYTES: usize = 4 << 20;
 const SMALL: usize = 64 << 10;
 /// This many larger ones are built at a time, in the whole process.
 const MAX_LARGE: usize = 2;
-/// The large documents of the process that are being built.
-static LARGE: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+/// While others wait, a document that has had its place for so long must arrive at this many bytes per second.
+const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
+const MIN_RATE: u64 = 128 << 10;
+
+/// The large documents of the process: how many are being built, and how many wait.
+static LARGE: (Mutex<(usize, usize)>, Condvar) = (Mutex::new((0, 0)), Condvar::new());
 
 /// A large document's place, until it is dropped.
 #[derive(Debug)]
@@ -56,20 +60,25 @@ impl Place {
     /// Waits for a place; `None` if others keep theirs for too long.
     fn take() -> Option<Self> {
         let (large, freed) = &LARGE;
-        let is_full = |built: &mut usize| *built >= MAX_LARGE;
-        let waited = freed.wait_timeout_while(lock(large), READ_TIMEOUT, is_full);
-        let (mut large, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            return None;
-        }
-        *large += 1;
-        Some(Self)
+        let mut large = lock(large);
+        large.1 += 1;
+        let waited =
+            freed.wait_timeout_while(large, READ_TIMEOUT, |(built, _)| *built >= MAX_LARGE);
+        let (mut large, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        large.1 -= 1;
+        let is_free = large.0 < MAX_LARGE;
+        large.0 += usize::from(is_free);
+        is_free.then_some(Self)
+    }
+
+    fn is_awaited() -> bool {
+        lock(&LARGE.0).1 > 0
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *lock(&LARGE.0) -= 1;
+        lock(&LARGE.0).0 -= 1;
         LARGE.1.notify_one();
     }
 }
@@ -119,16 +128,22 @@ impl Budget {
         }
         let since = self.since.get().unwrap_or_else(Instant::now);
         self.since.set(Some(since));
-        if since.elapsed() > READ_TIMEOUT {
+        let (time, place) = (since.elapsed(), self.place.take());
+        let is_slow = time > GRACE_TIMEOUT && (self.bytes.get() as u64) < MIN_RATE * time.as_secs();
+        if time > READ_TIMEOUT || is_slow && place.is_some() && Place::is_awaited() {
             return Err(Error::new(ErrorKind::TimedOut, "it arrives too slowly"));
         }
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
-        if is_large && self.place.borrow().is_none() {
-            let busy = || Error::new(ErrorKind::TimedOut, "other large answers are being read");
-            self.place.replace(Some(Place::take().ok_or_else(busy)?));
-            // The wait is not the peer's fault.
-            self.since.set(Some(Instant::now()));
-        }
+        self.place.replace(match place {
+            None if is_large => {
+                let busy = || Error::new(ErrorKind::TimedOut, "other large answers are being read");
+                let place = Place::take().ok_or_else(busy)?;
+                // The wait is not the peer's fault.
+                self.since.set(Some(Instant::now()));
+                Some(place)
+            }
+            place => place,
+        });
         Ok(())
     }
 }
