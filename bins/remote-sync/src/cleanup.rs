@@ -137,7 +137,7 @@ impl Sweep<'_> {
                 return Ok(left.collect());
             }
             failed.clear();
-            for (key, patch) in marked {
+            for (key, patch) in marked.into_iter().take_while(|_| !stop.raised()) {
                 if let Err(error) = self.clean(&at(&all, &key), patch) {
                     failed.insert(key, error.to_string());
                 }
