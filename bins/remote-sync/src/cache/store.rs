@@ -209,6 +209,10 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         counted.map(|(key, _)| key.clone()).collect()
     }
 
+    pub(crate) fn count_where(&self, counts: impl Fn(&str) -> bool) -> usize {
+        self.objects().map.keys().filter(|key| counts(key)).count()
+    }
+
     /// Keeps an object's document for a while; a large one is read again by the worker of its pair.
     pub(crate) fn keep_document(&self, key: &str, cached: &Cached<T>, object: &Value) {
         if !cached.large {

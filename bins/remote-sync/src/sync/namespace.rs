@@ -93,13 +93,14 @@ impl PairContext<'_> {
         if terminating(&namespace) || !is_ours || self.remote.source.cluster.uid().is_none() {
             return Ok(Continue(()));
         }
-        if self.known_in_namespace() {
+        let is_shared = || self.known_in_namespace() || self.remote.shares_namespace(self.id);
+        if is_shared() {
             // Many lists, for nothing.
-            return keep("another target is in it");
+            return keep("another target is in it, or will be");
         }
         match self.target.ask(&|client| self.first_in_namespace(client)) {
             // Another worker may have created a target during the lists.
-            Ok(None) if self.known_in_namespace() => return keep("another target is in it"),
+            Ok(None) if is_shared() => return keep("another target is in it, or will be"),
             Ok(None) => {}
             Ok(Some(found)) => return keep(&found),
             Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
@@ -119,12 +120,12 @@ impl PairContext<'_> {
     fn known_in_namespace(&self) -> bool {
         let mut stores = self.remote.target.stores.iter().enumerate();
         stores.any(|(kind, store)| {
-            let others = store.keys_where(|key, _| {
+            let is_other = |key: &str| {
                 let (namespace, name) = key::split(key);
                 let is_own = kind == self.id.kind && name == self.target.name;
                 namespace == self.target.namespace && !is_own
-            });
-            !others.is_empty()
+            };
+            store.count_where(is_other) > 0
         })
     }
 

@@ -128,6 +128,18 @@ impl RemoteSync {
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
+    /// Returns whether there are other sources whose targets are in the target's namespace.
+    pub(crate) fn shares_namespace(&self, pair: &Pair) -> bool {
+        let own = key::split(&pair.key);
+        self.source.stores.iter().enumerate().any(|(kind, store)| {
+            let is_other = |key: &str| {
+                let names = self.names.canonical_of_source_key(key);
+                names.is_some_and(|it| it.0 == own.0 && (kind, it.1) != (pair.kind, own.1))
+            };
+            store.count_where(is_other) > 0
+        })
+    }
+
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
         lock(&self.memory)
     }
@@ -138,7 +150,7 @@ impl RemoteSync {
 
     pub(crate) fn count_sources(&self, kind: KindIndex) -> usize {
         let is_source = |key: &str| self.names.canonical_of_source_key(key).is_some();
-        self.source.stores[kind].keys_where(|key, _| is_source(key)).len()
+        self.source.stores[kind].count_where(is_source)
     }
 
     /// The pairs of a kind that are not in sync: their number by state, and how many of them have a source.
