@@ -52,16 +52,16 @@ impl LeaseRenewer {
                 return Some(now.instant + Stop::SLICE);
             };
             if renewal.due(now) <= now.instant {
-                self.renew(&mut renewal, &client, now);
+                self.renew(&mut renewal, &client, (now, &allowed));
             }
             Some(renewal.due(now))
         });
     }
 
-    fn renew(&self, renewal: &mut Renewal, client: &Client, now: Now) {
+    fn renew(&self, renewal: &mut Renewal, client: &Client, at: (Now, &dyn Fn() -> bool)) {
         let lease = LEASES.object(&self.namespace, &self.name);
         let (first, server) = (renewal.is_first(), client.name());
-        match renewal::attempt(renewal, &self.status, client, &lease, now) {
+        match renewal::attempt(renewal, &self.status, client, &lease, at) {
             Ok(0) if first => {
                 let period = seconds(self.period);
                 log_object!(

@@ -23,15 +23,17 @@ use crate::metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp};
 /// The number of failures before a success, or what failed, and when it is tried again.
 pub type RenewalResult = std::result::Result<u32, (Error, Retry)>;
 
-/// Renews `lease` at `now`, and records the result in `status`. The caller logs it, see [`log_result`].
+/// Renews `lease` at `now`, and records the result in `status`; each write has to be `allowed`, as a conflict may be the
+/// next leader's. The caller logs the result, see [`log_result`].
 pub fn attempt(
     renewal: &mut Renewal,
     status: &Mutex<RenewalStatus>,
     client: &Client,
     lease: &Target<'_>,
-    now: Now,
+    (now, allowed): (Now, &dyn Fn() -> bool),
 ) -> RenewalResult {
     let result = renewal.renew(now, &mut |wanted| match wanted {
+        Some(_) if !allowed() => Err(Error::LeadLost("it is no longer allowed".into())),
         Some(wanted) => client.write_typed(lease, wanted),
         None => client.get_typed(lease),
     });

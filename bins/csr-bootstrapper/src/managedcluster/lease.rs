@@ -58,7 +58,8 @@ fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
 
 fn renew(agent: &Agent, session: &HubSession, lease: &Target<'_>, renewal: &mut Renewal, now: Now) {
     let (first, server) = (renewal.is_first(), session.client.name());
-    let result = renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, now);
+    let result =
+        renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, (now, &|| true));
     // The selection of a hub follows the heartbeat.
     agent.stop.wake();
     match &result {
