@@ -33,6 +33,10 @@ const MAX_CSRS: usize = 1000;
 const MAX_VERSION: usize = 20;
 /// Nobody waits for an older read: a step reads again.
 const MAX_AGE: Duration = Duration::from_secs(3600);
+/// More reads are not kept: these CSRs are read at each step.
+const MAX_READS: usize = 100;
+/// Memory limit for a CSR, in bytes: with a long chain it has some 20 KiB.
+const MAX_CSR: usize = 64 << 10;
 
 /// The CSRs of one cluster, through one client; the watch is open from the first read on.
 pub(crate) struct CsrClient {
@@ -67,10 +71,12 @@ impl CsrClient {
         if let Some(read) = lock(&self.reads).get(name).filter(|it| it.is_fresh(&version, now)) {
             return Ok(read.csr.clone());
         }
-        let csr = optional(self.client.get(&CSRS.cluster_object(name)))?;
+        let csr = optional(self.client.limited_to(MAX_CSR).get(&CSRS.cluster_object(name)))?;
         let mut reads = lock(&self.reads);
         reads.retain(|_, read| now < read.at + MAX_AGE);
-        reads.insert(name.to_owned(), Read { csr: csr.clone(), version, at: now });
+        if reads.len() < MAX_READS {
+            reads.insert(name.to_owned(), Read { csr: csr.clone(), version, at: now });
+        }
         Ok(csr)
     }
 
