@@ -13,7 +13,7 @@ use crate::{
 
 static EVENTS: Resource = Resource::v1("events.k8s.io", "events", "Event");
 
-/// Longer notes are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
+/// Notes of more bytes are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
 const MAX_NOTE: usize = 1000;
 
 /// With a dot and 16 digits after it a name is of at most 253 characters.
@@ -58,9 +58,24 @@ impl EventRecord {
                 "name": name,
                 "uid": uid,
             },
-            "note": self.note.chars().take(MAX_NOTE).collect::<String>(),
+            "note": cut(&self.note),
             "type": if self.warning { "Warning" } else { "Normal" },
         });
         client.create(&target, &event).map(drop)
+    }
+}
+
+fn cut(note: &str) -> &str {
+    &note[..note.floor_char_boundary(MAX_NOTE)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_is_cut_by_its_bytes() {
+        assert_eq!(cut(&"\u{4e16}".repeat(MAX_NOTE)).len(), 999);
+        assert_eq!(cut("short"), "short");
     }
 }
