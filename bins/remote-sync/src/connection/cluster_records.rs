@@ -85,6 +85,10 @@ impl ClusterRecords {
         if is_read && !is_saved && self.merge(&json!({"data": {name: record.to_string()}}))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");
+            if stop.raised() {
+                // Forgotten before this write.
+                self.forget(name);
+            }
         }
         Ok(Ok(record))
     }

@@ -93,7 +93,7 @@ pub struct KnownClusters {
     records: BTreeMap<String, Result<ClusterRecord, String>>,
     /// The names whose records are in memory alone.
     unsaved: BTreeSet<String>,
-    /// The number of saves so far.
+    /// The number of saves and removals so far.
     saves: u64,
     /// A remote may be the local cluster.
     own_is_remote: bool,
@@ -147,6 +147,7 @@ impl KnownClusters {
     /// Forgets which cluster a remote was; returns whether there was a record.
     pub fn forget(&mut self, name: &str) -> bool {
         self.unsaved.remove(name);
+        self.saves += 1;
         self.records.remove(name).is_some()
     }
 
