@@ -95,9 +95,19 @@ impl Server {
         lock(&self.open).retain(|it| !Arc::ptr_eq(it, client));
     }
 
-    fn answer(&self, stream: &mut dyn Stream) -> io::Result<()> {
+    fn is_open(&self, client: &Arc<TcpStream>) -> bool {
+        lock(&self.open).iter().any(|it| Arc::ptr_eq(it, client))
+    }
+
+    fn answer(&self, client: &Arc<TcpStream>, stream: &mut dyn Stream) -> io::Result<()> {
         let request = read_request(stream)?;
-        let response = response(&request, &**lock(&self.report));
+        let report = lock(&self.report);
+        // It may have been closed while it waited.
+        if !self.is_open(client) {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        let response = response(&request, &**report);
+        drop(report);
         stream.write_all(&response)?;
         stream.flush()
     }

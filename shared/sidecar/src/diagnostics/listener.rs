@@ -76,12 +76,13 @@ impl HttpListener {
         client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
         client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         server.admit(&client);
-        let (session, server) = (self.session.clone(), server.clone());
-        start_thread("client", move || {
+        let (session, served, of) = (self.session.clone(), server.clone(), client.clone());
+        let started = start_thread("client", move || {
             // An error ends the connection, as success does.
-            let _ = session(&client, &mut |stream| server.answer(stream));
-            server.dismiss(&client);
-        })
+            let _ = session(&of, &mut |stream| served.answer(&of, stream));
+            served.dismiss(&of);
+        });
+        started.inspect_err(|_| server.dismiss(&client))
     }
 }
 

@@ -105,6 +105,45 @@ fn a_loop_is_stuck_after_two_minutes_and_not_before_it_started() {
     assert!(stuck(ago(LOOP_TIMEOUT.as_secs() + 1), LOOP_TIMEOUT));
 }
 
+/// Counts how often its metrics are made, each of which waits for the gate.
+#[derive(Clone, Default)]
+struct Gated(Arc<Mutex<()>>, Arc<Mutex<usize>>);
+
+impl Report for Gated {
+    fn healthy(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+    fn ready(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+    fn metrics(&self) -> String {
+        *lock(&self.1) += 1;
+        drop(lock(&self.0));
+        String::new()
+    }
+}
+
+#[test]
+fn nothing_is_made_for_a_client_that_was_closed() {
+    let report = Gated::default();
+    let (port, gate) = (serve("127.0.0.1", report.clone()), lock(&report.0));
+    let mut crowd = Vec::new();
+    for index in 0..3 * MAX_CONNECTIONS {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        while index == 0 && *lock(&report.1) == 0 {
+            std::thread::yield_now();
+        }
+        crowd.push(client);
+    }
+    let end = |mut client: TcpStream| drop(client.read_to_end(&mut Vec::new()));
+    let last = crowd.split_off(2 * MAX_CONNECTIONS);
+    crowd.into_iter().for_each(end);
+    drop(gate);
+    last.into_iter().for_each(end);
+    assert!(*lock(&report.1) <= 1 + MAX_CONNECTIONS);
+}
+
 #[test]
 fn junk_ends_its_connection_and_nothing_else() {
     let port = served();
