@@ -90,8 +90,8 @@ pub(super) struct AddOnReporter {
     /// The condition by the Lease as it was last read.
     available: Option<Condition>,
     lease: NextAttempt,
-    /// The last status, and the version of the add-on that has it.
-    reported: Option<(AddOnStatus, String)>,
+    /// The last status, the version of the add-on that was known then, and the version that has the status.
+    reported: Option<(AddOnStatus, [String; 2])>,
     pace: WritePace,
 }
 
@@ -130,8 +130,10 @@ impl AddOnReporter {
     /// Reports `wanted` if it or the add-on changed; returns when to come again.
     fn report(&mut self, session: &HubSession, addon: &AddOn, wanted: AddOnStatus) -> Instant {
         let (now, known) = (Instant::now(), self.reported.as_ref());
-        let is_needed =
-            known.is_none_or(|(status, version)| *status != wanted || *version != addon.version);
+        // The watch may lag behind the write.
+        let is_needed = known.is_none_or(|(status, versions)| {
+            *status != wanted || !versions.contains(&addon.version)
+        });
         let due = self.pace.due(is_needed, now).unwrap_or(now + Stop::SLICE);
         if due > now {
             return due;
@@ -139,8 +141,9 @@ impl AddOnReporter {
         let target = MANAGED_CLUSTER_ADDONS.object(&session.names.cluster, &addon.name);
         match write(&wanted, &session.client, &target) {
             Ok(version) => {
-                let version = version.unwrap_or_else(|| addon.version.clone());
-                self.reported = Some((wanted, version));
+                let seen = addon.version.clone();
+                let written = version.unwrap_or_else(|| seen.clone());
+                self.reported = Some((wanted, [seen, written]));
                 self.pace.wrote(now);
             }
             Err(error) => {
