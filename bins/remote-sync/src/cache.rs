@@ -49,7 +49,7 @@ impl Connection {
         self.send(request)
     }
 
-    /// Waits for a token of the rate limit; a recent change, or an attempt that has begun, is `urgent`.
+    /// Waits for a token of the rate limit; a recent change is `urgent`.
     pub(crate) fn wait_for_token(&self, urgent: bool, stop: &Stop) -> Result<()> {
         if self.limiter().wait(urgent, stop) {
             return Ok(());

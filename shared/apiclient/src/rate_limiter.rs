@@ -1,6 +1,6 @@
 //! Token bucket, which is pure, and with it the rate limiter for the workers' requests to one cluster: as in client-go,
-//! each takes the next token, and waits for it. The backlog takes only tokens of the next moment, so that no recent change
-//! waits for it any longer, however many workers do.
+//! each takes the next token, and waits for it. The backlog takes only tokens of the next moment: a recent change passes
+//! it, however many workers wait.
 
 use std::{
     sync::Mutex,
@@ -91,7 +91,7 @@ impl RateLimiter {
             let reserved = lock(&self.0).reserve(urgent, Instant::now());
             match reserved {
                 Ok(wait) => return !stop.wait(wait),
-                // Nobody waits in line: who comes back at a good moment is next.
+                // There is no line: whoever looks when there is a token takes it.
                 Err(wait) if stop.wait(wait + AHEAD.mul_f64(fastrand::f64())) => return false,
                 Err(_) => {}
             }

@@ -33,8 +33,8 @@ struct QueueState<K> {
 }
 
 impl<K: Clone + Ord> Workqueue<K> {
-    /// A queue for at most this many workers, and one more for recent changes alone: the others may all wait for the
-    /// rate limit. A single worker has no such help.
+    /// A queue for at most this many workers. One more takes recent changes alone, unless there is a single one: the
+    /// others may all wait for the rate limit.
     pub fn new(most: usize) -> Self {
         let order = Order::new(most);
         Self {

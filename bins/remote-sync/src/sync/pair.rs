@@ -148,10 +148,9 @@ impl<'a> PairContext<'a> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the
     /// remote's own first: for the local one all remotes wait.
     pub(crate) fn begin(&self) -> bool {
-        let urgent = self.item.urgent;
         match self.context.settings.direction {
-            Direction::Pull => self.source.begin(urgent) && self.target.begin(urgent),
-            Direction::Push => self.target.begin(urgent) && self.source.begin(urgent),
+            Direction::Pull => self.source.begin() && self.target.begin(),
+            Direction::Push => self.target.begin() && self.source.begin(),
         }
     }
 
@@ -202,6 +201,7 @@ pub(crate) struct PairObject<'a, T> {
     lists: Cell<u64>,
     /// A token of the rate limit for the next request.
     token: Cell<bool>,
+    urgent: bool,
 }
 
 impl<'a, T: SideObject> PairObject<'a, T> {
@@ -224,12 +224,13 @@ impl<'a, T: SideObject> PairObject<'a, T> {
             most: if item.large { USUAL_OBJECT } else { SMALL_RESPONSE },
             lists: Cell::default(),
             token: Cell::default(),
+            urgent: item.urgent,
         }
     }
 
     /// Waits for the rate limit; `false` at the end.
-    fn begin(&self, urgent: bool) -> bool {
-        self.token.set(self.cluster.wait_for_token(urgent, &self.remote.stop).is_ok());
+    fn begin(&self) -> bool {
+        self.token.set(self.cluster.wait_for_token(self.urgent, &self.remote.stop).is_ok());
         self.token.get()
     }
 
@@ -247,7 +248,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
         if !self.token.take() {
-            self.cluster.wait_for_token(true, &self.remote.stop)?;
+            self.cluster.wait_for_token(self.urgent, &self.remote.stop)?;
         }
         self.cluster.send(&mut |client| request(&client.limited_to(self.most)))
     }

@@ -23,11 +23,11 @@ pub(super) enum Rank {
 }
 
 /// A place among the keys that wait: by rank, then by number.
-pub(super) type LinePlace = (Rank, u64);
+pub(super) type QueuePosition = (Rank, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyState {
-    Ready(LinePlace),
+    Ready(QueuePosition),
     /// Waits until it is retried.
     Parked,
     Processing,
@@ -86,7 +86,7 @@ impl QueueDepth {
 #[derive(Debug)]
 pub(super) struct Order<K> {
     entries: BTreeMap<K, Entry>,
-    ready: BTreeMap<LinePlace, K>,
+    ready: BTreeMap<QueuePosition, K>,
     next: u64,
     delayed: BTreeSet<(Instant, K)>,
     /// The number of keys that are being processed.
@@ -196,7 +196,7 @@ impl<K: Clone + Ord> Order<K> {
     }
 
     /// The keys that workers could take now, in order.
-    pub(super) fn available(&self) -> impl Iterator<Item = (&LinePlace, &K)> {
+    pub(super) fn available(&self) -> impl Iterator<Item = (&QueuePosition, &K)> {
         let first = if self.runs_large { Rank::Urgent } else { Rank::Large };
         let is_full = self.backlog >= self.max_backlog;
         let last = if is_full { Rank::Urgent } else { Rank::Backlog };
