@@ -166,6 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn slow_document_gives_way_to_those_that_wait() {
+        let budget = Budget::new(usize::MAX);
+        assert!(budget.read(SMALL + 1).is_ok());
+        budget.since.set(Instant::now().checked_sub(GRACE_TIMEOUT * 2));
+        assert!(budget.read(1).is_ok(), "nobody waits");
+        lock(&LARGE.0).1 += 1;
+        let slow = budget.read(1).unwrap_err();
+        lock(&LARGE.0).1 -= 1;
+        assert_eq!(slow.kind(), ErrorKind::TimedOut);
+    }
+
+    #[test]
     fn document_is_bounded_in_size_and_time() {
         let budget = Budget::new(usize::MAX);
         assert!(budget.read(MAX_BYTES).is_ok());
