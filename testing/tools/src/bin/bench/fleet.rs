@@ -19,6 +19,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const FLAGS: [&str; 3] = ["-qps", "0", "-leader-election=false"];
 /// Until all is settled, and then counted for.
 const MINUTE: u64 = 60_000;
+
 pub(crate) fn measure() -> bool {
     let names: Vec<String> = (0..FLEETS[2]).map(|index| format!("r{index:03}")).collect();
     let remotes = names.iter().map(|name| (&**name, Cluster::embedded(name))).collect();
@@ -26,7 +27,8 @@ pub(crate) fn measure() -> bool {
     true
 }
 
-fn start(stage: &Stage, remotes: usize) -> (Sidecar, Duration) {
+/// The program, and how long it and its processor took until all remotes were ready.
+fn start(stage: &Stage, remotes: usize) -> (Sidecar, [Duration; 2]) {
     let begun = Instant::now();
     let sidecar = stage.start_deployed_for(remotes, &FLAGS);
     let ready = || sidecar.ask("/metrics").1.matches("remote_sync_resource_ready{").count();
@@ -36,7 +38,7 @@ fn start(stage: &Stage, remotes: usize) -> (Sidecar, Duration) {
         assert!(begun.elapsed() < LIMIT, "not ready: {}", sidecar.ask("/readyz").1);
         pause(20);
     }
-    let took = begun.elapsed();
+    let took = [begun.elapsed(), sidecar.cpu_time()];
     (sidecar, took)
 }
 
@@ -44,13 +46,14 @@ fn at_rest(stage: &Stage) {
     let mut rows = vec![row([
         "remotes, at rest",
         "ready s",
+        "CPU s",
         "RSS MiB",
         "threads",
         "descriptors",
         "requests a minute",
     ])];
     for remotes in FLEETS {
-        let (sidecar, ready) = start(stage, remotes);
+        let (sidecar, [ready, cpu]) = start(stage, remotes);
         pause(MINUTE / 2);
         stage.forget_requests();
         pause(MINUTE);
@@ -59,6 +62,7 @@ fn at_rest(stage: &Stage) {
         rows.push(vec![
             remotes.to_string(),
             format!("{:.1}", ready.as_secs_f64()),
+            format!("{:.1}", cpu.as_secs_f64()),
             format!("{:.1}", room.resident as f64 / 1024.0),
             room.threads.to_string(),
             sidecar.descriptors().to_string(),

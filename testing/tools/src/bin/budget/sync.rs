@@ -145,7 +145,7 @@ impl Table {
             let more = room.resident.saturating_sub(base.resident);
             more as f64 * 1024.0 / PAIRS as f64
         };
-        self.at_most("  each, beyond none", 640.0, each(room), "bytes");
+        self.at_most("  each, beyond none", 620.0, each(room), "bytes");
         let over = room.peak - room.resident;
         self.at_most("  peak while listing, above that", 16_384.0, over as f64, "KiB");
         self.at_most("  writes of the restart: its time", 1.0, writes as f64, "");
