@@ -40,11 +40,7 @@ impl HttpsSettings {
     /// Listens with a self-signed certificate made for this process.
     pub fn listen(&self) -> Result<HttpListener> {
         let (certificate, key) = self_signed()?;
-        self.listen_with(certificate, &key)
-    }
-
-    fn listen_with(&self, certificate: Vec<u8>, key: &[u8]) -> Result<HttpListener> {
-        let config = server_config(certificate, key).map_err(|error| {
+        let config = server_config(certificate, &key).map_err(|error| {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
         })?;
         let config = Arc::new(config);

@@ -65,9 +65,13 @@ fn core(resource: &str, names: &[String], verbs: &str) -> String {
 
 /// A rule for Secrets, after a comment if it is for all.
 fn secrets(names: &[String], verbs: &str) -> String {
-    let note =
-        if names.is_empty() { "# secrets: no names are known, so it is for all\n" } else { "" };
-    format!("{note}{}", core("secrets", names, verbs))
+    let rule = core("secrets", names, verbs);
+    let why = match verbs {
+        _ if !names.is_empty() => return rule,
+        "create" => "no Role can name what is created; leave it out where each Secret exists",
+        _ => "no names are known, so it is for all",
+    };
+    format!("# secrets: {why}\n{rule}")
 }
 
 fn source(settings: &Settings) -> SideRules {

@@ -17,7 +17,7 @@ pub fn parse(bytes: &[u8], limit: usize) -> Option<Value> {
     (!budget.is_exceeded()).then_some(value)
 }
 
-/// The cost of a value in memory, in bytes, as it was charged when it was read.
+/// The cost of a value in memory, in bytes. Its reader was also charged for what it left out.
 pub fn cost(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

@@ -1,4 +1,4 @@
-//! Leases: their content, and when one is renewed. No I/O, and no clock but in [`Now::read`].
+//! Leases: their content, and when one is renewed. The caller sends; no clock but in [`Now::read`].
 
 use std::time::{Duration, Instant, SystemTime};
 

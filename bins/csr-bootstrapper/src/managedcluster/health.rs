@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn status_an_event_tells_when_the_availability_changes_in_the_go_agents_words() {
+    fn event_tells_a_change_of_availability_in_upstreams_words() {
         let good = "The c1 is successfully imported, and it is managed by the hub cluster. Its apieserver is available";
         let bad = "The c1 is successfully imported. However, its Kube API server is unavailable";
         for (before, after, expected) in [

@@ -51,7 +51,7 @@ struct Supervisor {
 }
 
 /// Why a session ends, and the wait before the next attempt to connect.
-type End = (String, Duration);
+type SessionEnd = (String, Duration);
 
 impl Supervisor {
     fn run(mut self) {
@@ -151,7 +151,7 @@ impl Supervisor {
     }
 
     /// Probes the session, with the credentials that are offered, until it has to end.
-    fn keep(&self, session: &ClusterSession) -> End {
+    fn keep(&self, session: &ClusterSession) -> SessionEnd {
         let (connection, interval) = (&self.connection, self.connection.settings.timing.interval);
         let (mut used, mut probed) = (session.client.config(), Instant::now());
         loop {

@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// Probes at once, and retries after this.
+/// Probes every 20 ms, and retries after this.
 fn quick(retry: Duration) -> ProbeTiming {
     ProbeTiming { retry, interval: Duration::from_millis(20), ..ProbeTiming::default() }
 }
@@ -149,7 +149,7 @@ fn a_sign_of_life_undoes_a_failed_probe() {
 }
 
 #[test]
-fn a_dead_server_is_tried_again_after_the_retry_or_with_other_credentials() {
+fn dead_server_is_tried_after_the_retry_or_with_other_credentials() {
     let bench = Bench::new(quick(HOUR));
     bench.answer(500);
     let config = bench.config("remote-sync");

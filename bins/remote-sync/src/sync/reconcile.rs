@@ -29,7 +29,7 @@ use crate::{
 
 /// The most actions of an attempt, apart from Secrets: with more, another writer undoes them.
 const MAX_ACTIONS: usize = 16;
-/// Failures in a row from which on a conflict is one, too: another writer would have to be faster each time.
+/// A conflict counts as a failure after so many in a row: another writer would have to be faster each time.
 const MAX_STALE: u32 = 3;
 /// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
 /// a webhook, refuses the write in the words of a conflict.
