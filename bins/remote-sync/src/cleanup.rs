@@ -128,13 +128,7 @@ impl Sweep<'_> {
                 return Ok(Vec::new());
             }
             if marked.is_empty() || passes.next().is_none() {
-                let left = marked.into_iter().map(|(key, _)| {
-                    let again =
-                        || "something marks it again, is the instance still running?".into();
-                    let why = failed.remove(&key).unwrap_or_else(again);
-                    format!("{} {key} ({}): {why}", self.wanted, self.cluster.name())
-                });
-                return Ok(left.collect());
+                return Ok(marked.into_iter().map(|(key, _)| self.left(&key, &failed)).collect());
             }
             failed.clear();
             for (key, patch) in marked.into_iter().take_while(|_| !stop.raised()) {
@@ -146,6 +140,13 @@ impl Sweep<'_> {
                 stop.wait(RETRY_INTERVAL);
             }
         }
+    }
+
+    /// What is left to do for an object, in a sentence.
+    fn left(&self, key: &ObjectKey, failed: &BTreeMap<ObjectKey, String>) -> String {
+        let again = "something marks it again, is the instance still running?";
+        let why = failed.get(key).map_or(again, String::as_str);
+        format!("{} {key} ({}): {why}", self.wanted, self.cluster.name())
     }
 
     fn list(&self, all: Target<'_>) -> Result<Marked> {

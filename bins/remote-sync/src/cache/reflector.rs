@@ -200,22 +200,8 @@ impl<W: Watched> Reflector<W> {
             }
             Event::InitApply(document) => self.put(document, true, kind)?,
             Event::Apply(document) => self.put(document, false, kind)?,
-            Event::Delete(document) => {
-                if let Some((key, seen)) = self.see(&document)
-                    && self.store.removed(&key, seen.id())
-                {
-                    self.watched.changed(&key, None, true);
-                }
-            }
-            Event::InitDone => {
-                for key in self.store.finish_list() {
-                    self.watched.changed(&key, None, true);
-                }
-                self.watched.listed();
-                // An earlier error may still hold until a watch is established.
-                self.store.set_complete(session.number);
-                self.supervisor.wake();
-            }
+            Event::Delete(document) => self.remove(&document),
+            Event::InitDone => self.finish_list(session),
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
                 self.store.set_error(None);
@@ -229,6 +215,24 @@ impl<W: Watched> Reflector<W> {
             }
         }
         Ok(true)
+    }
+
+    fn remove(&self, document: &Document) {
+        if let Some((key, seen)) = self.see(document)
+            && self.store.removed(&key, seen.id())
+        {
+            self.watched.changed(&key, None, true);
+        }
+    }
+
+    fn finish_list(&self, session: &ClusterSession) {
+        for key in self.store.finish_list() {
+            self.watched.changed(&key, None, true);
+        }
+        self.watched.listed();
+        // An earlier error may still hold until a watch is established.
+        self.store.set_complete(session.number);
+        self.supervisor.wake();
     }
 
     /// Returns whether a list or watch that begins is of the same kind and cluster as before. Requests may use another
