@@ -40,7 +40,7 @@ pub(crate) struct ClusterRecords {
     unusable: AtomicBool,
     dry_run: bool,
     pub(crate) local: OnceLock<Arc<Connection>>,
-    /// The ConfigMap says when this process started.
+    /// The records were read, and the ConfigMap says when this process started.
     started: AtomicBool,
     /// When the process before this one started, if one did.
     previous_start: OnceLock<Option<SystemTime>>,
@@ -67,22 +67,30 @@ impl ClusterRecords {
         shown: &std::result::Result<Uid, String>,
         stop: &Stop,
     ) -> Result<std::result::Result<ClusterRecord, String>> {
-        // A person may have changed the records.
-        let is_read = name != OWN && self.read()?;
-        let (admitted, is_saved) = {
+        let judge = || {
             let mut known = lock(&self.known);
             // A removed remote is stopped before its record is forgotten, which must not return.
             if stop.raised() {
                 return Err(Error::Unreachable("the remote was removed".into()));
             }
-            (known.admit(name, shown), known.is_saved(name))
+            Ok((known.admit(name, shown), known.is_saved(name)))
         };
+        if name != OWN && !self.started.load(Relaxed) {
+            self.read()?;
+        }
+        let (mut admitted, mut is_saved) = judge()?;
+        if name != OWN && admitted.is_err() {
+            // A person may have changed the records.
+            self.read()?;
+            (admitted, is_saved) = judge()?;
+        }
         let record = match admitted {
             Ok(record) => record,
             Err(refusal) => return Ok(Err(self.sentence(name, refusal))),
         };
         // What was not read may be the record of another cluster, which a person has to accept.
-        if is_read && !is_saved && self.merge(&json!({"data": {name: record.to_string()}}))? {
+        let may_write = name != OWN && !is_saved && self.started.load(Relaxed);
+        if may_write && self.merge(&json!({"data": {name: record.to_string()}}))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");
             if stop.raised() {
@@ -102,12 +110,12 @@ impl ClusterRecords {
         }
     }
 
-    /// Reads all records; `false` if there is no ConfigMap that can be used.
-    fn read(&self) -> Result<bool> {
-        let Some(place) = self.place() else { return Ok(false) };
+    /// Reads all records, unless there is no ConfigMap that can be used.
+    fn read(&self) -> Result<()> {
+        let Some(place) = self.place() else { return Ok(()) };
         let saves = lock(&self.known).saves();
         let map = optional(self.client()?.get(&place)).map(Option::unwrap_or_default);
-        let Some(map) = self.usable(map)? else { return Ok(false) };
+        let Some(map) = self.usable(map)? else { return Ok(()) };
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
         lock(&self.known).load(texts, saves);
@@ -118,7 +126,7 @@ impl ClusterRecords {
             self.merge(&json!({"metadata": {"annotations": {LAST_START: micro_time(now)}}}))?;
             self.started.store(true, Relaxed);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns whether another process started so recently, or a remote went, which may come back.
