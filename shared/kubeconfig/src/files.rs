@@ -115,6 +115,7 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         assert!(is_beside(here.join("x/a").to_str().unwrap(), Path::new("x")));
     }
+
     /// Open Cluster Management's self-managed hub has such a path in its bootstrap Secret.
     #[test]
     fn authority_of_the_own_cluster_may_be_named() {

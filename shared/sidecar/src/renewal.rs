@@ -23,8 +23,8 @@ use crate::metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp};
 /// The number of failures before a success, or what failed, and when it is tried again.
 pub type RenewalResult = std::result::Result<u32, (Error, Retry)>;
 
-/// Renews `lease` at `now`, and records the result in `status`; each write has to be `allowed`, as a conflict may be the
-/// next leader's. The caller logs the result, see [`log_result`].
+/// Renews `lease` at `now`, and records the result in `status`. Asks `allowed` before each write: after a conflict the
+/// Lease may be the next leader's. The caller logs the result, see [`log_result`].
 pub fn attempt(
     renewal: &mut Renewal,
     status: &Mutex<RenewalStatus>,

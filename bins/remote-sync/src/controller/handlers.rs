@@ -34,7 +34,7 @@ struct WatchedCluster {
     controller: Arc<Controller>,
     remote: Option<Arc<RemoteSync>>,
     cluster: Arc<Connection>,
-    /// The only one that is watched, if there is one.
+    /// The namespace to watch; `None` for all.
     namespace: Option<String>,
     names: NameMapping,
 }
@@ -93,7 +93,7 @@ impl WatchedCluster {
         Self { controller: controller.clone(), remote: remote.cloned(), cluster, namespace, names }
     }
 
-    /// Starts a reflector that fills `store` with all objects, or with those of a name.
+    /// Starts a reflector that fills `store` with all objects, or with the objects of one name.
     fn follow<W: Watched>(
         &self,
         store: &Arc<ObjectStore<W::Object>>,

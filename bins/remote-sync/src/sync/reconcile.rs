@@ -31,8 +31,8 @@ use crate::{
 const MAX_ACTIONS: usize = 16;
 /// A conflict counts as a failure after so many in a row: another writer would have to be faster each time.
 const MAX_STALE: u32 = 3;
-/// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
-/// a webhook, refuses the write in the words of a conflict.
+/// After so many conflicts in a row, some ten seconds of them, a person should know: the server or a webhook probably
+/// refuses the write and calls it a conflict.
 const REFUSING_STALE: u32 = 12;
 
 /// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
@@ -219,7 +219,7 @@ fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
     ReconcileResult::Done
 }
 
-/// Logs a changed condition; one that needs people is also recorded as an Event on the source.
+/// Logs a changed condition, and records an Event on the source if the condition needs people.
 fn report(pair: &PairContext<'_>, observed: &Observed, condition: Option<PairCondition>) {
     let now = condition.clone();
     if !pair.remote.memory().update(pair.id, |memory| memory.set_condition(now)) {

@@ -184,7 +184,7 @@ impl<K: Clone + Ord> Order<K> {
         }
     }
 
-    /// Returns whether there is work for another worker than these; one that was just started has taken nothing yet.
+    /// Returns whether more keys wait than the free workers take. A worker that was just started is free.
     pub(super) fn wants_worker(&self, workers: usize) -> bool {
         let free = workers.saturating_sub(self.running());
         self.available().nth(free).is_some()

@@ -66,7 +66,7 @@ fn selection_ends_with_the_process_or_with_a_hub_that_answers() {
     stage.is_on_second(&agent);
 }
 
-/// Its add-ons follow; one that is on the old hub alone has no credential any more.
+/// Its add-ons follow; an add-on of the old hub alone loses its credential.
 #[test]
 fn addon_registration_follows_to_another_hub() {
     let mut stage = TwoHubs::new("addon-switched", Bootstrap::Auto);

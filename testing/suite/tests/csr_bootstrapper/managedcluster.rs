@@ -1,5 +1,5 @@
-//! What the hub is told of the cluster: its heartbeat, and the health of its API server. That a heartbeat brings a lost
-//! cluster back is in smoke/outage.rs.
+//! What the agent tells the hub of the cluster: its heartbeat, and the health of its API server. That a heartbeat
+//! brings a lost cluster back is in smoke/outage.rs.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::support::{beats, beats_again, cluster, is_seen, joined, renews, sent}
 
 // --- the heartbeat ---
 
-/// The hub makes the Lease when it likes; it is looked for meanwhile, and not made.
+/// The hub makes the Lease when it likes; the agent reads until then, and never makes it.
 #[test]
 fn first_heartbeat_follows_a_late_lease() {
     if !needs(Need::Embedded, "the real hub makes the Lease when it likes") {

@@ -48,8 +48,8 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::AddFinalizer if ending || before.iter().any(|action| action.writes()) => {
             fail("not the first write to a living source");
         }
-        SyncAction::AddFinalizer if !rules.marks_sources => fail("nobody asked for one"),
-        SyncAction::RecordGenerations if !rules.marks_sources => fail("nobody asked for it"),
+        SyncAction::AddFinalizer if !rules.marks_sources => fail("the rules mark no sources"),
+        SyncAction::RecordGenerations if !rules.marks_sources => fail("the rules mark no sources"),
         SyncAction::AddFinalizer => {}
         action if action.writes() && !finalizer_added && rules.marks_sources => {
             fail("the source lacks the finalizer");
