@@ -35,7 +35,7 @@ const LAST_START: &str = "remote-sync/last-start";
 pub(crate) struct ClusterRecords {
     pub(super) known: Mutex<KnownClusters>,
     /// Namespace and name of the ConfigMap. `None` outside of a pod without `-namespace`: records live in memory.
-    map: Option<(String, String)>,
+    pub(super) map: Option<(String, String)>,
     /// The ConfigMap cannot be used, and the log says so.
     unusable: AtomicBool,
     dry_run: bool,

@@ -1,6 +1,6 @@
 //! Which cluster it is: read again and again, as the answer may change behind a connection that is well.
 
-use dev_apiserver::State;
+use dev_apiserver::{Request, State};
 use serde_json::json;
 
 use super::*;
@@ -100,4 +100,22 @@ fn record_of_a_removed_remote_does_not_return() {
     records.forget("hub");
     assert!(matches!(admit(), Err(Error::Unreachable(_))));
     assert!(!lock(&records.known).forget("hub"));
+}
+
+/// A person may have accepted the cluster meanwhile.
+#[test]
+fn records_are_read_once_and_before_a_refusal() {
+    let bench = Bench::connected(ProbeTiming::default());
+    let mut records = ClusterRecords::default();
+    records.map = Some(("default".into(), "records".into()));
+    assert!(records.local.set(Arc::clone(&bench.connection)).is_ok());
+    let is_read = |request: &Request| request.verb == "get" && request.resource == "configmaps";
+    let uid = |last: u8| Uid::parse(&format!("0d6ff0b4-3b39-4b5b-9f5c-00000000000{last}")).unwrap();
+    let cases = [("a", 2, true, 1), ("b", 3, true, 1), ("a", 2, true, 1), ("a", 4, false, 2)];
+    for (name, last, is_admitted, reads) in cases {
+        let admitted = records.admit(name, &Ok(uid(last)), &Stop::default()).unwrap();
+        assert_eq!(admitted.is_ok(), is_admitted, "{name} {last}");
+        let requests = bench.server.requests();
+        assert_eq!(requests.iter().filter(|request| is_read(request)).count(), reads);
+    }
 }
