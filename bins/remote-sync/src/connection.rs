@@ -62,6 +62,8 @@ pub(crate) struct ConnectionConfig {
     /// Of the workers' requests.
     pub(crate) limiter: RateLimiter,
     pub(crate) records: Arc<ClusterRecords>,
+    /// Woken when the current credentials are refused.
+    pub(crate) credentials: Stop,
 }
 
 /// A cluster and its connection, shared between the supervising thread and all readers.
@@ -190,6 +192,11 @@ impl Connection {
         if !mem::replace(&mut self.state().doubted, true) {
             self.stop.wake();
         }
+    }
+
+    /// Has the credentials read at once: others may have been written since the last read.
+    pub(crate) fn reload_credentials(&self) {
+        self.settings.credentials.wake();
     }
 
     pub(crate) fn uid(&self) -> Option<Uid> {

@@ -66,7 +66,7 @@ impl Controller {
         sidecar::client::own_cluster(flags, settings.timeout)?;
         let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
         let readers = vec![stop.clone(), credentials.clone()];
-        let cluster = connect(&settings, &records, OWN, readers, stop)?;
+        let cluster = connect(&settings, &records, &credentials, OWN, readers, stop)?;
         records.local.get_or_init(|| cluster.clone());
         let documents = Arc::<DocumentCache>::default();
         let local = match settings.direction {
@@ -119,7 +119,7 @@ impl Controller {
     fn add_remote(self: &Arc<Self>, name: &str) -> Result<Arc<RemoteSync>> {
         let (settings, stop) = (&self.context.settings, self.stop.child());
         let readers = vec![stop.clone(), self.stop.clone()];
-        let cluster = connect(settings, &self.records, name, readers, &stop)?;
+        let cluster = connect(settings, &self.records, &self.credentials, name, readers, &stop)?;
         let (of, documents) = (cluster.clone(), &self.documents);
         let sides = match &self.local {
             LocalCluster::Target(local) => {
@@ -225,6 +225,7 @@ impl Controller {
 fn connect(
     settings: &Settings,
     records: &Arc<ClusterRecords>,
+    credentials: &Stop,
     name: &str,
     readers: Vec<Stop>,
     stop: &Stop,
@@ -235,6 +236,7 @@ fn connect(
         request: settings.timeout,
         limiter: RateLimiter::new(settings.qps, settings.qps + settings.qps / 2),
         records: records.clone(),
+        credentials: credentials.clone(),
     };
     supervisor::start(config, readers, stop)
 }

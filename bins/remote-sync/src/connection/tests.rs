@@ -11,7 +11,7 @@ mod identity;
 
 use std::{thread, time::Duration};
 
-use apiclient::{error::Error, lock::lock, stop::Stop};
+use apiclient::{error::Error, lock::lock, resource::NAMESPACES, stop::Stop};
 use dev_apiserver::{Action, Options, Rule, Server};
 use kubeconfig::config::{Auth, ClusterConfig, Trust};
 use sidecar::metrics::Metrics;
@@ -25,6 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) struct Bench {
     pub(crate) server: Server,
     pub(crate) connection: Arc<Connection>,
+    credentials: Stop,
     stop: Stop,
 }
 
@@ -38,15 +39,17 @@ impl Bench {
     /// Without credentials.
     fn new(timing: ProbeTiming) -> Self {
         let (server, stop) = (Server::start(Options::default()).unwrap(), Stop::default());
+        let credentials = Stop::default();
         let config = ConnectionConfig {
             name: "hub".into(),
             timing,
             request: 2 * SECOND,
             limiter: RateLimiter::new(0, 0),
             records: Arc::new(ClusterRecords::default()),
+            credentials: credentials.clone(),
         };
         let connection = supervisor::start(config, Vec::new(), &stop).unwrap();
-        Self { server, connection, stop }
+        Self { server, connection, credentials, stop }
     }
 
     pub(crate) fn connected(timing: ProbeTiming) -> Self {
@@ -172,6 +175,18 @@ fn doubt_halves_the_interval_once() {
     });
     let took = begun.elapsed();
     assert!(took > interval / 4 && took < interval, "{took:?}");
+}
+
+#[test]
+fn refused_request_has_the_credentials_read_at_once() {
+    let bench = Bench::connected(ProbeTiming::default());
+    for (code, wakes) in [(500, 0), (401, 1)] {
+        let rule = bench.answer(code);
+        let asked =
+            bench.connection.send(&mut |client| client.get(&NAMESPACES.cluster_object("one")));
+        assert_eq!((asked.is_err(), bench.credentials.wakes()), (true, wakes), "{code}");
+        bench.server.faults().remove(rule);
+    }
 }
 
 /// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.
