@@ -196,7 +196,6 @@ impl Controller {
                 resync = self.next_resync();
             }
             if self.stop.wait_for_change(seen, Instant::now() + CHECK_INTERVAL) {
-                self.remotes().iter().for_each(|remote| remote.queue.close());
                 return;
             }
         }

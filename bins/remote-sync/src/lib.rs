@@ -37,7 +37,6 @@ mod report;
 use std::{
     process::ExitCode,
     sync::Arc,
-    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -124,9 +123,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
 
 /// Waits for the writes that are under way at shutdown.
 fn wait_for_writes(controller: &Controller) {
-    let deadline = Instant::now() + Stop::GRACE_PERIOD;
-    let remotes = controller.remotes();
-    while remotes.iter().any(|remote| remote.queue.is_running()) && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-    }
+    let (remotes, deadline) = (controller.remotes(), Instant::now() + Stop::GRACE_PERIOD);
+    remotes.iter().for_each(|remote| remote.queue.close());
+    remotes.iter().for_each(|remote| remote.queue.drain(deadline));
 }

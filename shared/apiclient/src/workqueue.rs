@@ -112,13 +112,16 @@ impl<K: Clone + Ord> Workqueue<K> {
         self.changed.notify_all();
     }
 
+    /// Waits until all attempts have ended since [`Workqueue::close`], until `deadline`.
+    pub fn drain(&self, deadline: Instant) {
+        let (state, left) = (self.state(), deadline.saturating_duration_since(Instant::now()));
+        let runs = |state: &mut QueueState<K>| state.order.running() > 0;
+        drop(self.changed.wait_timeout_while(state, left, runs));
+    }
+
     /// Returns whether a key is queued or being processed.
     pub fn has(&self, key: &K) -> bool {
         self.state().order.has(key)
-    }
-
-    pub fn is_running(&self) -> bool {
-        self.state().order.running() > 0
     }
 
     /// The number of these keys that are still to be processed.

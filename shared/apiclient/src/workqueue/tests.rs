@@ -173,6 +173,23 @@ fn workers_begin_as_they_are_needed_and_end_when_it_closes() {
 }
 
 #[test]
+fn closed_queue_drains_once_the_last_attempt_ends() {
+    let queue = queue(&["a", "b"]);
+    let item = queue.get().unwrap();
+    queue.close();
+    let soon = Duration::from_millis(30);
+    let begun = Instant::now();
+    queue.drain(begun + soon);
+    assert!(begun.elapsed() >= soon, "the attempt goes on");
+    thread::scope(|scope| {
+        scope.spawn(|| queue.drain(Instant::now() + Duration::from_secs(60)));
+        thread::sleep(soon);
+        queue.done(&item, ReconcileResult::Done);
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
 fn a_worker_waits_for_delayed_work_and_wakes_for_other() {
     let queue = queue(&["a"]);
     assert!(queue.wants_worker());
