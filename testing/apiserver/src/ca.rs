@@ -12,12 +12,8 @@ use ring::{
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, KeyPair},
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use serde_json::Value;
 
-use crate::{
-    der::{self, COMMON_NAME, Certificate, ORGANIZATION, Purpose},
-    signer::public_key_of,
-};
+use crate::der::{self, COMMON_NAME, Certificate, ORGANIZATION, Purpose};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -99,20 +95,6 @@ impl Ca {
         (pem("CERTIFICATE", &certificate), pem("PRIVATE KEY", key.secret_pkcs8_der()))
     }
 
-    /// PEM of a certificate for the key of a CSR, and for another user than that asks for; valid for an hour.
-    pub fn certificate_for(&self, csr: &Value, user: &str, groups: &[&str]) -> String {
-        let now = SystemTime::now();
-        let certificate = self.sign(&Subject {
-            name: &user_name(user, groups),
-            public_key: &public_key_of(&csr["spec"]).expect("a CSR"),
-            alternative_names: &[],
-            purpose: Purpose::Client,
-            not_before: now - Duration::from_secs(60),
-            not_after: now + Duration::from_secs(3600),
-        });
-        pem("CERTIFICATE", &certificate)
-    }
-
     pub(crate) fn server(&self, names: &[&str]) -> (Vec<u8>, PrivatePkcs8KeyDer<'static>) {
         let (pair, key) = generate();
         let now = SystemTime::now();
@@ -158,7 +140,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) not_after: SystemTime,
 }
 
-fn user_name(user: &str, groups: &[&str]) -> Vec<u8> {
+pub(crate) fn user_name(user: &str, groups: &[&str]) -> Vec<u8> {
     let mut parts: Vec<(&[u8], &str)> = groups.iter().map(|g| (ORGANIZATION, *g)).collect();
     parts.push((COMMON_NAME, user));
     der::name(&parts)

@@ -9,7 +9,6 @@ use crate::{
     http::Answer,
     kinds,
     resources::Resource,
-    router::Call,
     selectors::Selector,
     status::{Cause, Status},
     store::Key,
@@ -19,11 +18,11 @@ use crate::{
 pub(crate) fn get(
     cluster: &Cluster,
     resource: &Resource,
-    call: &Call,
+    target: &Target,
+    query: &Query,
     form: Form,
 ) -> Result<Answer, Status> {
-    let target = &call.target;
-    check_version(cluster, &call.query)?;
+    check_version(cluster, query)?;
     let key = cluster.key(resource, &target.namespace, &target.name);
     let object =
         cluster.store.get(&key).ok_or_else(|| Status::not_found(resource, &target.name))?;
@@ -34,10 +33,10 @@ pub(crate) fn get(
 pub(crate) fn list(
     cluster: &Cluster,
     resource: &Resource,
-    call: &Call,
+    target: &Target,
+    query: &Query,
     form: Form,
 ) -> Result<Answer, Status> {
-    let (target, query) = (&call.target, &call.query);
     check_list(query)?;
     check_version(cluster, query)?;
     let selector = selector(resource, query)?;

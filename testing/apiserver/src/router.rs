@@ -75,26 +75,26 @@ fn serve(
     request: &Incoming,
     user: &User,
 ) -> Result<Reply, Status> {
-    let target = &call.target;
+    let (target, query) = (&call.target, &call.query);
     let has_subresource = match target.subresource.as_str() {
         "" => true,
         "status" => resource.status,
         "approval" => resource.is("certificatesigningrequests"),
         _ => false,
     };
-    let dry_run = is_dry_run(target, &call.query)?;
-    let given = call.query.text("fieldManager");
+    let dry_run = is_dry_run(target, query)?;
+    let given = query.text("fieldManager");
     let agent = request.header("user-agent").unwrap_or_default();
     let manager = given.or_else(|| agent.split('/').next()).unwrap_or_default();
-    let (is_managed, force) = (given.is_some(), call.query.flag("force"));
+    let (is_managed, force) = (given.is_some(), query.flag("force"));
     let write = Write { cluster, resource, target, user, dry_run, manager, is_managed, force };
     let form = || Form::new(request, target.verb == "list");
     let answer = match (target.verb, target.name.is_empty()) {
         _ if !has_subresource => no_subresource(cluster, resource, target),
-        ("get", _) => read::get(cluster, resource, call, form()?),
-        ("list", _) => read::list(cluster, resource, call, form()?),
+        ("get", _) => read::get(cluster, resource, target, query, form()?),
+        ("list", _) => read::list(cluster, resource, target, query, form()?),
         ("watch", _) => {
-            let watch = Watch::new(cluster, resource.clone(), target, &call.query, form()?)?;
+            let watch = Watch::new(cluster, resource.clone(), target, query, form()?)?;
             return Ok(Reply::Watch(Box::new(watch)));
         }
         ("create", true) => write.create(request),
