@@ -18,9 +18,9 @@ use crate::{
     cluster::Cluster,
     files,
     identity::{self, Data, hub_secret},
-    manifest::objects,
     real,
     relay::Relay,
+    repository::objects,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
 };
 

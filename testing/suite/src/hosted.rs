@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::{
     cluster::Cluster,
     identity,
-    manifest::objects,
     ocm::{Bootstrap, Hub},
     real,
     relay::Relay,
+    repository::objects,
     sidecar::Sidecar,
     spoke::{Spoke, addon_rights, cluster_rights, rights},
 };

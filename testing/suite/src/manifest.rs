@@ -1,16 +1,10 @@
 //! The programs as the manifests run them: their arguments and their memory limits.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use serde_json::Value;
+use std::{env, path::PathBuf, process::Command};
 
 use crate::{
     dumper,
-    repository::{page, root},
+    repository::{objects, root},
     scene,
     sidecar::{Sidecar, VERBOSE, bare, free_port},
 };
@@ -91,11 +85,4 @@ pub fn shipped(program: &str) -> PathBuf {
     let path = directory.join(program);
     assert!(path.exists(), "{} is not there: make dist", path.display());
     path
-}
-
-/// The objects of a file in manifests/; `names` are put in the places that a component fills.
-pub fn objects(file: &str, names: &[(&str, &str)]) -> Vec<Value> {
-    let text = page(Path::new("manifests").join(file));
-    let text = names.iter().fold(text, |text, (place, name)| text.replace(place, name));
-    text.split("\n---\n").map(|text| serde_yaml::from_str(text).expect("YAML")).collect()
 }

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
+
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -19,4 +21,11 @@ pub fn page(path: impl AsRef<Path>) -> String {
 pub fn block<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("<!-- {name} -->\n"))?;
     Some(rest.split_once("<!-- end -->")?.0)
+}
+
+/// The objects of a file in manifests/; `names` are put in the places that a component fills.
+pub fn objects(file: &str, names: &[(&str, &str)]) -> Vec<Value> {
+    let text = page(Path::new("manifests").join(file));
+    let text = names.iter().fold(text, |text, (place, name)| text.replace(place, name));
+    text.split("\n---\n").map(|text| serde_yaml::from_str(text).expect("YAML")).collect()
 }

@@ -14,9 +14,9 @@ use crate::{
     cluster::Cluster,
     eventually, files,
     identity::{self, Data, hub_secret},
-    manifest::objects,
     pause, real,
     relay::Relay,
+    repository::objects,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     throughout,
 };

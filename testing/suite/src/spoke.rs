@@ -27,10 +27,10 @@ use crate::{
     eventually, files,
     identity::{self, Data},
     listing::list,
-    manifest::objects,
     ocm::{AUTO, Bootstrap, Hub, PREFIX},
     real,
     relay::Relay,
+    repository::objects,
     sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     within,
 };

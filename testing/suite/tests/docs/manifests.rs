@@ -11,9 +11,9 @@ use std::{
 use serde_json::Value;
 use suite::{
     audit::granted,
-    manifest::objects,
     needs::{Need, needs},
     repository,
+    repository::objects,
     sidecar::{bare, program},
 };
 use tempfile::TempDir;

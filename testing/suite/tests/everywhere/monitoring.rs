@@ -13,10 +13,9 @@ use std::{
 
 use serde_json::{Value, json};
 use suite::{
-    manifest::objects,
     needs,
     needs::Need,
-    repository::{page, root},
+    repository::{objects, page, root},
     sidecar::{Sidecar, bare, free_port},
     spoke::Spoke,
     sync::{self, BUDGETS, Setting},
