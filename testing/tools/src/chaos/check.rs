@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{
     config::Feature,
-    model::{Copy, Map, Pair, Wanted},
-    scene::{SECRET, Scene, namespace_of},
+    model::{Copy, Map, Pair, SECRET, Wanted},
+    scene::{Scene, namespace_of},
     start::marked,
 };
 use suite::sync::{FINALIZER, HASH, LOCAL_GENERATION, PREFIX, REMOTE_GENERATION, SOURCE, secrets};

@@ -17,6 +17,9 @@ pub const UNDER_WAY: Duration = Duration::from_secs(1);
 /// program's flags that takes 4.5 s, and the list that follows may fail twice and wait for up to 3 s.
 pub const UNAWARE: Duration = Duration::from_secs(8);
 
+/// The Secret that goes up from each namespace.
+pub const SECRET: &str = "token";
+
 pub type Map = BTreeMap<String, String>;
 
 /// A source, its target, and what is known of both.

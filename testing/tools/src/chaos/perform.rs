@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::{
     config::Feature,
-    model::{Map, Pair, Wanted},
+    model::{Map, Pair, SECRET, Wanted},
     operations::{End, Note, Operation},
-    scene::{SECRET, Scene, namespace_of, whole},
+    scene::{Scene, namespace_of, whole},
 };
 use suite::{
     real,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     config::{Config, Feature},
-    model::Pair,
+    model::{Pair, SECRET},
     operations::Moment,
     start::{pairs, start},
 };
@@ -22,9 +22,6 @@ use suite::{
     sidecar::Sidecar,
     sync::{Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS, namespaces},
 };
-
-/// The Secret that goes up from each namespace.
-pub const SECRET: &str = "token";
 
 /// The -orphan-grace of these.
 pub const GRACE: Duration = Duration::from_millis(300);

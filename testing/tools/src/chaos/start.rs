@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     config::{Config, Feature},
-    model::Pair,
-    scene::SECRET,
+    model::{Pair, SECRET},
 };
 use suite::{
     cluster::Cluster,
