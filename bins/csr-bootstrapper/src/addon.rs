@@ -21,8 +21,8 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::store::RequestStore, managedcluster::accepted,
-    next_attempt::NextAttempt, state::HubSession,
+    agent::Agent, certificate::store::RequestStore, managedcluster::accepted, pacing::NextAttempt,
+    state::HubSession,
 };
 
 /// The readable add-ons, by name.

@@ -8,10 +8,8 @@ pub(crate) mod cluster;
 pub mod csr;
 pub mod csr_status;
 pub(crate) mod csrs;
-pub(crate) mod deadline;
 pub(crate) mod io;
 pub(crate) mod manager;
-pub(crate) mod pacing;
 pub mod pkcs10;
 pub(crate) mod store;
 pub mod validate;
@@ -22,7 +20,7 @@ use std::{
 };
 
 use apiclient::{
-    certificate::{self, X509Certificate},
+    certificate,
     error::{Error, Result},
 };
 use log::Level::{Info, Warn};
@@ -31,10 +29,13 @@ use self::{
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, Judge, MAX_PENDING, evaluate},
     io::{CertificateContext, Requester},
-    pacing::{MAX_BACKOFF, Pacing, REST_SHORT, rest_after},
     validate::{Need, NeedReason, Validation},
 };
-use crate::{clocks::Clocks, conditions::Condition};
+use crate::{
+    clocks::{self, Clocks},
+    conditions::Condition,
+    pacing::{MAX_BACKOFF, Pacing, REST_REFUSED, REST_SHORT},
+};
 
 const HALTED: &str = "ClientCertificateCreationHalted";
 const CREATED: &str = "CSRCreated";
@@ -96,7 +97,7 @@ impl Certificate {
     ) -> Need {
         let due_in = validation.as_ref().map_or(Duration::ZERO, |usable| {
             let pem = &usable.identity.certificate;
-            deadline::due_in(pem, &usable.chain, self.obtained.as_ref(), (clocks, now))
+            clocks::due_in(pem, &usable.chain, self.obtained.as_ref(), (clocks, now))
         });
         validate::need(what, validation, due_in, refused)
     }
@@ -147,7 +148,7 @@ impl Certificate {
     ) -> Result<()> {
         // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
         if let Ok(usable) = context.validation {
-            self.rotated = Some(updated(&usable.chain));
+            self.rotated = Some(Condition::rotated(&usable.chain));
         }
         match stored.is_some_and(|request| context.is_saved(&request)) {
             true => context.io.store(None),
@@ -199,10 +200,11 @@ impl Certificate {
     /// Gives up the request, which ended without a certificate.
     fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut CertificateContext<'_>) {
         (self.ended, self.waiting) = (true, None);
-        let rest = self.pacing.ended(rest_after(failure), context.now, context.random);
+        let first = if failure.is_refusal() { REST_REFUSED } else { REST_SHORT };
+        let rest = self.pacing.ended(first, context.now, context.random);
         let sentence = format!("CSR {name} {}", failure.sentence);
         let message = format!("Failed to rotated client certificate {sentence}");
-        self.rotated = Some(not_updated(message));
+        self.rotated = Some(Condition::not_rotated(message));
         let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
         context.io.notify(Warn, failure.reason, message);
     }
@@ -235,7 +237,7 @@ impl Certificate {
         if self.counted {
             return Ok(context.now);
         }
-        let halted = Some(not_updated(TOO_MANY.to_owned()));
+        let halted = Some(Condition::not_rotated(TOO_MANY.to_owned()));
         if self.rotated != halted {
             context.io.notify(Warn, HALTED, TOO_MANY.to_owned());
             self.rotated = halted;
@@ -278,7 +280,7 @@ impl Certificate {
     /// One outage has one message: that of its first error.
     fn not_created(&mut self, error: &Error) {
         if self.rotated.as_ref().is_none_or(|known| !known.message.starts_with(NOT_CREATED)) {
-            self.rotated = Some(not_updated(format!("{NOT_CREATED} {error}")));
+            self.rotated = Some(Condition::not_rotated(format!("{NOT_CREATED} {error}")));
         }
     }
 
@@ -319,22 +321,14 @@ impl Certificate {
         let current = validation.as_ref().ok().map(|usable| &usable.identity.certificate);
         let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
         self.pacing.saved(why.is_regular() && is_last, now);
-        let used = deadline::least_use(pem, &context.io.clocks());
+        let used = clocks::least_use(pem, &context.io.clocks());
         self.obtained = Some((pem.to_vec(), now + used));
         (self.posted, self.waiting) = (false, None);
-        self.rotated = Some(updated(&certificate::chain(pem).unwrap_or_default()));
+        self.rotated = Some(Condition::rotated(&certificate::chain(pem).unwrap_or_default()));
         let message = format!("the certificate of CSR {} is in {secret}", request.name);
         context.io.notify(Info, SAVED, message);
         Ok(now)
     }
-}
-
-fn updated(chain: &[X509Certificate]) -> Condition {
-    Condition::new("True", "ClientCertificateUpdated", deadline::rotated_message(chain))
-}
-
-fn not_updated(message: String) -> Condition {
-    Condition::new("False", "ClientCertificateUpdateFailed", message)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use apiclient::time::seconds_time;
+use apiclient::{certificate::X509Certificate, time::seconds_time};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +17,21 @@ pub(crate) type TypedCondition = (&'static str, Condition);
 impl Condition {
     pub(crate) fn new(status: &str, reason: &str, message: String) -> Self {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
+    }
+
+    /// ClusterCertificateRotated about the certificate with this `chain`: upstream's words, with times as Go prints them.
+    pub(crate) fn rotated(chain: &[X509Certificate]) -> Self {
+        let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
+        let mut message = "client certificate rotated".to_owned();
+        if let Some(leaf) = chain.first() {
+            let (begin, end) = (go(leaf.not_before), go(leaf.not_after));
+            message += &format!(" starting from {begin} to {end}");
+        }
+        Self::new("True", "ClientCertificateUpdated", message)
+    }
+
+    pub(crate) fn not_rotated(message: String) -> Self {
+        Self::new("False", "ClientCertificateUpdateFailed", message)
     }
 
     pub(crate) fn of(object: &Value, kind: &str) -> Option<Self> {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::{
     agent::Agent,
     conditions::{Condition, changed},
-    digest::sha256,
+    sha256,
     state::{HubSession, MAX_NAMESPACES},
 };
 

@@ -34,7 +34,7 @@ use crate::{
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
-    next_attempt::NextAttempt,
+    pacing::NextAttempt,
     report::{Reporter, ready},
     settings::Settings,
     state::CredentialState,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use csr_bootstrapper::command::Command;
+use csr_bootstrapper::Command;
 
 /// Upstream's programs that this one stands in for: the operator runs `/work agent` in modes Default and Hosted.
 const WORK: &str = "work";

@@ -42,7 +42,7 @@ use apiclient::{
     error::Result,
     watch::Selection,
 };
-use csr_bootstrapper::digest::sha256;
+use csr_bootstrapper::sha256;
 use sidecar::runtime;
 
 use self::{

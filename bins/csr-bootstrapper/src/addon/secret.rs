@@ -16,7 +16,7 @@ use super::{
 use crate::{
     certificate::Certificate,
     conditions::{Condition, TypedCondition},
-    next_attempt::NextAttempt,
+    pacing::NextAttempt,
 };
 
 /// Types of the conditions about a credential (ocm `pkg/registration/register/csr/csr.go`, `register/token/token.go`).

@@ -25,7 +25,7 @@ use crate::{
     agent::Agent,
     certificate::csr::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed},
-    next_attempt::NextAttempt,
+    pacing::NextAttempt,
     settings::KubeClientDriver,
     state::HubSession,
 };

@@ -16,13 +16,11 @@ use zeroize::Zeroizing;
 
 use super::context::{SecretContext, TOKEN};
 use crate::{
-    certificate::{
-        pacing::Pacing,
-        store::{SecretValues, value},
-    },
+    certificate::store::{SecretValues, value},
     clocks::Clocks,
     conditions::Condition,
     identity::{CLUSTER_NAME, said},
+    pacing::Pacing,
 };
 
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");

@@ -21,8 +21,8 @@ use zeroize::Zeroizing;
 
 use super::pkcs10::{Subject, content, own_certificate, signed};
 use crate::{
-    digest::sha256,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+    sha256,
 };
 
 pub static CSRS: Resource =

@@ -44,6 +44,11 @@ impl CsrFailure {
     fn new(reason: &'static str, sentence: impl Into<String>) -> Self {
         Self { reason, sentence: sentence.into() }
     }
+
+    /// A human or a policy said no.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.reason, DENIED | FAILED)
+    }
 }
 
 /// What a CSR must match to be ours.

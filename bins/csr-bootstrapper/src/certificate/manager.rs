@@ -17,7 +17,7 @@ use super::{
 use crate::{
     agent::Agent,
     identity::AgentNames,
-    next_attempt::NextAttempt,
+    pacing::NextAttempt,
     state::{BootstrapKubeconfig, CredentialState},
 };
 

@@ -1,17 +1,23 @@
-//! The pace of certificate requests: rests after a request that ended, and the time between two writes of the Secret.
-//! No I/O, no clock.
+//! Paces. A certificate has rests after a request that ended, and a time between two writes of its Secret. Any other
+//! attempt is due when its success says, or with back-off after a failure.
 
 use std::time::{Duration, Instant};
 
-use super::csr_status::{CsrFailure, DENIED, FAILED};
+use apiclient::{
+    backoff::{Backoff, Retry},
+    error::{Error, Result},
+    resource::Target,
+};
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
-const REST_REFUSED: Duration = Duration::from_secs(300);
+pub(crate) const REST_REFUSED: Duration = Duration::from_secs(300);
 /// After any other end.
-pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
-pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
+pub(crate) const REST_SHORT: Duration = Duration::from_secs(2);
+pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
 /// Between two writes of the Secret; it doubles each time that somebody undoes a write.
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
+/// The default's longest wait. Short: the namespace of an add-on comes with the add-on's other objects.
+const DEFAULT_BACKOFF: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Pacing {
@@ -26,7 +32,7 @@ pub(crate) struct Pacing {
 
 impl Pacing {
     /// The end of the rest, if it lasts.
-    pub(super) fn resting(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn resting(&self, now: Instant) -> Option<Instant> {
         self.rest.filter(|until| now < *until)
     }
 
@@ -38,7 +44,7 @@ impl Pacing {
 
     /// A request ended: a rest follows, twice as long after each end in a row. Returns for how long; `random` is
     /// uniform in [0, 1).
-    pub(super) fn ended(&mut self, first: Duration, now: Instant, random: f64) -> Duration {
+    pub(crate) fn ended(&mut self, first: Duration, now: Instant, random: f64) -> Duration {
         let rest = first.saturating_mul(1 << self.ends.min(11)).min(MAX_BACKOFF);
         // Jitter: a fleet that was denied together must not retry together.
         let rest = rest + rest.mul_f64(random / 4.0);
@@ -48,13 +54,13 @@ impl Pacing {
     }
 
     /// Nothing is requested until then.
-    pub(super) fn halted(&mut self, until: Instant) {
+    pub(crate) fn halted(&mut self, until: Instant) {
         self.rest = Some(until);
     }
 
     /// Ends the rest: another hub or bootstrap identity may have more success. Somebody may change these again and
     /// again: the interval between writes stays.
-    pub(super) fn end_rest(&mut self) {
+    pub(crate) fn end_rest(&mut self) {
         (self.ends, self.rest) = (0, None);
     }
 
@@ -65,16 +71,55 @@ impl Pacing {
     }
 
     /// The Secret was written; `regular` if nobody had undone the write before.
-    pub(super) fn wrote(&mut self, regular: bool, now: Instant) {
+    pub(crate) fn wrote(&mut self, regular: bool, now: Instant) {
         let is_first = self.saved.replace(now).is_none();
         self.repeats = if regular || is_first { 0 } else { self.repeats.saturating_add(1) };
     }
 }
 
-pub(super) fn rest_after(failure: &CsrFailure) -> Duration {
-    match failure.reason {
-        DENIED | FAILED => REST_REFUSED,
-        _ => REST_SHORT,
+/// When something is due again.
+pub(crate) struct NextAttempt {
+    pub(crate) at: Instant,
+    errors: Backoff,
+}
+
+impl Default for NextAttempt {
+    fn default() -> Self {
+        Self::new(Backoff::new(DEFAULT_BACKOFF))
+    }
+}
+
+impl NextAttempt {
+    pub(crate) fn new(errors: Backoff) -> Self {
+        Self { at: Instant::now(), errors }
+    }
+
+    pub(crate) fn is_failing(&self) -> bool {
+        self.errors.failures() > 0
+    }
+
+    /// Takes the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
+    pub(crate) fn set(
+        &mut self,
+        result: Result<Instant>,
+        target: &Target<'_>,
+        what: &str,
+    ) -> Instant {
+        self.at = match result {
+            Ok(at) => {
+                self.errors.succeeded();
+                at
+            }
+            Err(error) => {
+                let now = Instant::now();
+                let retry = self.errors.failed(&error, now, fastrand::f64());
+                let is_routine = matches!(error, Error::Conflict(_) | Error::AlreadyExists(_));
+                let should_log = retry.should_log && !is_routine;
+                Retry { should_log, ..retry }.log("", target, &error, what);
+                now + retry.wait
+            }
+        };
+        self.at
     }
 }
 
