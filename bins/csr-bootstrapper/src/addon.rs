@@ -21,8 +21,10 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::store::RequestStore, managedcluster::accepted, pacing::NextAttempt,
-    state::HubSession,
+    agent::{Agent, HubSession},
+    certificate::store::RequestStore,
+    managedcluster::accepted,
+    pacing::NextAttempt,
 };
 
 /// The readable add-ons, by name.

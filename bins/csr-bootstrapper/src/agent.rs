@@ -1,4 +1,4 @@
-//! The parts of the running program: settings, clients, and the state that its threads share.
+//! The parts of the running program: settings, clients, the session with a hub, and the state that threads share.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use kubeconfig::config::ClusterConfig;
+use kubeconfig::{Hub, config::ClusterConfig};
 use log::Level;
 use serde_json::Value;
 use sidecar::{
@@ -29,17 +29,39 @@ use sidecar::{
 
 use crate::{
     Program,
+    addon::managed_cluster_addon::{self, AddOn},
+    bootstrap::SourceResult,
     capacity::{self, NodeResources},
-    certificate::store::RequestStore,
+    certificate::{csrs::CsrClient, store::RequestStore},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
+    conditions::Condition,
+    identity::AgentNames,
+    managed_namespace,
+    report::CertificateStatus,
     settings::Settings,
-    state::{CertificateStatus, HubSession, SharedState, SourceResult},
 };
 
 /// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
 /// copies of each are made.
 const HUB_OBJECT: usize = 512 << 10;
+
+/// The state that all threads share, under one lock.
+#[derive(Default)]
+pub(crate) struct SharedState {
+    /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
+    pub(crate) selected_hub: Option<(usize, String)>,
+    /// The reason why the last selection found none.
+    pub(crate) selection_error: Option<String>,
+    /// Condition ClusterCertificateRotated, once there has been a rotation.
+    pub(crate) rotated: Option<Condition>,
+    /// The client that requests a certificate, unless it is the session's.
+    pub(crate) requester: Option<Arc<CsrClient>>,
+    /// The credential's Secret as the files have it.
+    pub(crate) published: Option<Arc<Value>>,
+    pub(crate) status: CertificateStatus,
+    pub(crate) session: Option<Arc<HubSession>>,
+}
 
 /// The running program. Its lock is never held across I/O.
 pub(crate) struct Agent {
@@ -242,6 +264,46 @@ impl Agent {
                 "the Event is not written"
             );
         }
+    }
+}
+
+/// A span of time in which one valid credential follows another.
+pub(crate) struct HubSession {
+    /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
+    pub(crate) client: Client,
+    /// The hub that it leads to.
+    pub(crate) hub: Hub,
+    pub(crate) names: AgentNames,
+    pub(crate) started: Instant,
+    /// Raised when no credential is valid any more, or at the end.
+    pub(crate) stop: Stop,
+    pub(crate) managed_cluster: Store<Arc<Value>>,
+    /// The spoke's namespaces with the hub's label.
+    pub(crate) namespaces: Store<()>,
+    pub(crate) addons: Store<Arc<AddOn>>,
+    pub(crate) csrs: Arc<CsrClient>,
+}
+
+impl HubSession {
+    /// Wakes `process` when a CSR changes, and ends with it.
+    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, process: &Stop) -> Self {
+        let csrs = CsrClient::new(client.clone(), &names.cluster, process);
+        Self {
+            client,
+            hub,
+            names,
+            started: Instant::now(),
+            stop: process.child(),
+            managed_cluster: Store::new(1),
+            namespaces: managed_namespace::store(),
+            addons: managed_cluster_addon::store(),
+            csrs: Arc::new(csrs),
+        }
+    }
+
+    pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
+        let cluster = self.managed_cluster.get(&self.names.cluster);
+        if let Lookup::Object(cluster) = cluster { Some(cluster) } else { None }
     }
 }
 

@@ -3,17 +3,44 @@
 use std::{sync::Arc, time::Duration};
 
 use apiclient::{reflector::Lookup, resource::SECRETS, watch::Selection};
+use kubeconfig::{
+    Hub,
+    config::{Auth, ClusterConfig, KeyPair},
+    secret,
+};
 use log::Level;
 use serde_json::Value;
 
-use crate::{
-    agent::Agent,
-    settings::BootstrapSource,
-    state::{BootstrapKubeconfig, SourceResult},
-};
+use crate::{agent::Agent, settings::BootstrapSource};
 
 /// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The hub that a bootstrap kubeconfig leads to, and the connection.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct BootstrapKubeconfig {
+    pub(crate) hub: Hub,
+    pub(crate) config: ClusterConfig,
+}
+
+/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why none is valid.
+pub(crate) type SourceResult = Result<Arc<BootstrapKubeconfig>, String>;
+
+impl BootstrapKubeconfig {
+    /// The connection to the hub with the agent's own identity.
+    pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
+        ClusterConfig { identity: Some(identity.clone()), auth: Auth::None, ..self.config.clone() }
+    }
+
+    pub(crate) fn of_secret(secret: &Value) -> kubeconfig::error::Result<Self> {
+        let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+        let data = secret::data(secret)?;
+        Ok(Self {
+            config: kubeconfig::from_secret(name, &data)?,
+            hub: Hub::of_secret(name, &data)?,
+        })
+    }
+}
 
 /// Keeps the bootstrap kubeconfig of source number `index` up to date, until the end of the process.
 pub(crate) fn follow(agent: &Agent, index: usize) {

@@ -19,7 +19,6 @@ mod pacing;
 mod report;
 mod run;
 mod settings;
-mod state;
 
 use std::{env, ffi::OsString, path::Path, process::ExitCode, sync::Arc};
 

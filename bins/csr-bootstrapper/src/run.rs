@@ -35,9 +35,8 @@ use crate::{
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
     pacing::NextAttempt,
-    report::{Reporter, ready},
+    report::{CredentialState, Reporter, ready},
     settings::Settings,
-    state::CredentialState,
 };
 
 /// A single check has time for one request to fail and another to succeed.

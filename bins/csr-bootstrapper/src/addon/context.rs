@@ -18,13 +18,12 @@ use serde_json::{Map, Value};
 
 use super::managed_cluster_addon::RegistrationSecret;
 use crate::{
-    agent::Agent,
+    agent::{Agent, HubSession},
     certificate::{
         csr::{CertificateRequest, CsrTemplate},
         store::{RequestStore, SecretValues, save, value},
     },
     identity::{AGENT_NAME, CLUSTER_NAME, said},
-    state::HubSession,
 };
 
 /// The type of a Secret with any content.

@@ -22,12 +22,11 @@ use super::managed_cluster_addon::{
     AddOn, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, service_account_user,
 };
 use crate::{
-    agent::Agent,
+    agent::{Agent, HubSession},
     certificate::csr::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed},
     pacing::NextAttempt,
     settings::KubeClientDriver,
-    state::HubSession,
 };
 
 const AVAILABLE: &str = "Available";

@@ -23,11 +23,10 @@ use super::{
     validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::hub_client,
+    agent::{HubSession, hub_client},
     clocks::Clocks,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
-    state::HubSession,
 };
 
 /// Key of the selected one of several hubs, next to the request.

@@ -15,10 +15,8 @@ use super::{
     validate::{Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::Agent,
-    identity::AgentNames,
-    pacing::NextAttempt,
-    state::{BootstrapKubeconfig, CredentialState},
+    agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, pacing::NextAttempt,
+    report::CredentialState,
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -18,7 +18,7 @@ use serde_json::Value;
 use sidecar::renewal;
 
 use super::accepted;
-use crate::{agent::Agent, state::HubSession};
+use crate::agent::{Agent, HubSession};
 
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";

@@ -25,12 +25,11 @@ use super::{
     wanted_by,
 };
 use crate::{
-    agent::Agent,
+    agent::{Agent, HubSession},
     capacity::Capacity,
     claim,
     conditions::{Condition, changed},
     managed_namespace::ManagedNamespaces,
-    state::HubSession,
 };
 
 const JOINED: &str = "ManagedClusterJoined";
