@@ -22,7 +22,7 @@ use self::{
 };
 use crate::{
     agent::{Agent, HubSession},
-    certificate::store::RequestStore,
+    certificate::io::RequestStore,
     managedcluster::accepted,
     pacing::NextAttempt,
 };

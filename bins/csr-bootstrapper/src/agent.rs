@@ -32,7 +32,7 @@ use crate::{
     addon::managed_cluster_addon::{self, AddOn},
     bootstrap::SourceResult,
     capacity::{self, NodeResources},
-    certificate::{csrs::CsrClient, store::RequestStore},
+    certificate::{csr::CsrClient, io::RequestStore},
     claim::{ClaimKind, MAX_CLAIMS},
     clocks::Clocks,
     conditions::Condition,

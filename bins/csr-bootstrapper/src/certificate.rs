@@ -7,11 +7,9 @@
 pub(crate) mod cluster;
 pub mod csr;
 pub mod csr_status;
-pub(crate) mod csrs;
 pub(crate) mod io;
 pub(crate) mod manager;
 pub mod pkcs10;
-pub(crate) mod store;
 pub mod validate;
 
 use std::{

@@ -3,6 +3,7 @@
 use std::{io, net::TcpStream, sync::Arc};
 
 use apiclient::error::{Error, Result};
+use ring::{rand::SystemRandom, signature::KeyPair};
 use rustls::{
     ServerConfig, ServerConnection, Stream,
     crypto::ring::default_provider,
@@ -14,8 +15,12 @@ use sidecar::{
     diagnostics::{HttpListener, Respond},
     flags::Flags,
 };
+use zeroize::Zeroizing;
 
-use crate::certificate::csr::self_signed;
+use crate::certificate::{
+    csr::{new_key, no_key, pair_of},
+    pkcs10::{own_certificate, signed},
+};
 
 /// The address of the flag `listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,4 +72,13 @@ fn server_config(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
+}
+
+/// A certificate for the program's own endpoint that signs itself, and its key, in DER: for this process alone.
+fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
+    let key = new_key()?;
+    let pair = pair_of(&key).ok_or_else(|| no_key(()))?;
+    let content = own_certificate("localhost", pair.public_key().as_ref());
+    let signature = pair.sign(&SystemRandom::new(), &content).map_err(no_key)?;
+    Ok((signed(&content, signature.as_ref()), key))
 }

@@ -28,7 +28,7 @@ use crate::{
     Duty, Program, addon,
     agent::{self, Agent},
     bootstrap, capacity,
-    certificate::{cluster::HUB_SERVER, manager::CertificateManager, store::RequestStore},
+    certificate::{cluster::HUB_SERVER, io::RequestStore, manager::CertificateManager},
     claim, files,
     https::HttpsSettings,
     hub_selection,

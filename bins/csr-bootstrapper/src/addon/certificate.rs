@@ -12,8 +12,7 @@ use crate::{
     certificate::{
         Certificate,
         csr::{CertificateRequest, CsrTemplate, KUBE_API_SERVER_CLIENT},
-        io::{CertificateContext, Io, Requester},
-        store::{value, values_of},
+        io::{CertificateContext, Io, Requester, value, values_of},
         validate::{
             OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
             of_secret,

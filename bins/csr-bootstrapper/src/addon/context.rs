@@ -21,7 +21,7 @@ use crate::{
     agent::{Agent, HubSession},
     certificate::{
         csr::{CertificateRequest, CsrTemplate},
-        store::{RequestStore, SecretValues, save, value},
+        io::{RequestStore, SecretValues, save, value},
     },
     identity::{AGENT_NAME, CLUSTER_NAME, said},
 };

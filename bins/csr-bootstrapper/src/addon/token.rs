@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::context::{SecretContext, TOKEN};
 use crate::{
-    certificate::store::{SecretValues, value},
+    certificate::io::{SecretValues, value},
     clocks::Clocks,
     conditions::Condition,
     identity::{CLUSTER_NAME, said},

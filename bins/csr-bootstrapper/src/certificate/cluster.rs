@@ -15,11 +15,9 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    csr::CertificateRequest,
-    csrs::CsrClient,
-    io::Io,
+    csr::{CertificateRequest, CsrClient},
+    io::{self, Io, SecretValues, has_changed, value},
     manager::CertificateManager,
-    store::{self, SecretValues, has_changed, value},
     validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
@@ -191,7 +189,7 @@ impl CertificateManager<'_> {
     fn write_credential(&self, values: &SecretValues) -> Result<()> {
         let (agent, target) = (self.agent, self.agent.credential());
         let (revision, seen) = (agent.credential.revision(), agent.credential_secret());
-        match store::save(&agent.management, &target, seen.as_deref(), values) {
+        match io::save(&agent.management, &target, seen.as_deref(), values) {
             Ok(secret) => {
                 agent.set_credential(revision, Some(secret));
                 Ok(())
@@ -201,7 +199,7 @@ impl CertificateManager<'_> {
                 if has_changed(&error) {
                     agent.read_credential()?;
                 }
-                Err(store::with_remedy(&target, seen.is_some(), error))
+                Err(io::with_remedy(&target, seen.is_some(), error))
             }
         }
     }
@@ -258,7 +256,7 @@ impl Io for CertificateManager<'_> {
     }
 
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
-        let mut values = store::values_of(issued);
+        let mut values = io::values_of(issued);
         for (key, name) in [(CLUSTER_NAME, &self.names.cluster), (AGENT_NAME, &self.names.agent)] {
             values.insert(key.to_owned(), value(&**name));
         }

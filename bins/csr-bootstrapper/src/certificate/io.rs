@@ -1,17 +1,30 @@
-//! What one step of a certificate works with: the moment, and both clusters through [`Io`].
+//! What a certificate works with: both clusters through [`Io`], and the Secrets that the program writes, each with a
+//! single write that the server refuses if the Secret has changed.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
-use apiclient::error::Result;
-use kubeconfig::Hub;
+use apiclient::{
+    client::Client,
+    error::{Error, Result, optional},
+    resource::{SECRETS, Target},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubeconfig::{
+    Hub,
+    secret::{self, Data},
+};
 use log::Level;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
 
 use super::{
     csr::{CertificateRequest, CsrTemplate},
     validate::{Need, Validation},
 };
 use crate::clocks::Clocks;
+
+/// The manifests that have the program's own Secrets, empty.
+const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
@@ -73,6 +86,151 @@ impl CertificateContext<'_> {
                 format!(": kubectl certificate approve {name}")
             }
             _ => String::new(),
+        }
+    }
+}
+
+/// Values by key; `None` removes one.
+pub(crate) type SecretValues = BTreeMap<String, Option<Zeroizing<Vec<u8>>>>;
+
+pub(crate) fn value(content: impl Into<Vec<u8>>) -> Option<Zeroizing<Vec<u8>>> {
+    Some(content.into().into())
+}
+
+/// Returns whether a write failed because the object has changed since it was read.
+pub(crate) fn has_changed(error: &Error) -> bool {
+    matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+}
+
+/// A Secret in which this program remembers pending requests over restarts.
+pub(crate) struct RequestStore {
+    client: Client,
+    namespace: String,
+    name: String,
+    /// As it was last read or written.
+    secret: Option<Value>,
+    data: Data,
+    /// It was not read yet, or a write failed that may have arrived all the same.
+    is_stale: bool,
+}
+
+impl RequestStore {
+    pub(crate) fn new(client: Client, namespace: String, name: String) -> Self {
+        Self { client, namespace, name, secret: None, data: Data::new(), is_stale: true }
+    }
+
+    /// Reads the Secret if it may have changed.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        if self.is_stale {
+            let secret = optional(self.client.get(&self.target()))?;
+            self.set(secret)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, secret: Option<Value>) -> Result<()> {
+        let data = secret.as_ref().map(secret::data).transpose()?;
+        (self.secret, self.data, self.is_stale) = (secret, data.unwrap_or_default(), false);
+        Ok(())
+    }
+
+    pub(crate) fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// Writes these values. The Secret itself stays: whoever may create Secrets can get the token of any ServiceAccount
+    /// in the namespace.
+    ///
+    /// # Errors
+    /// `Conflict`, `AlreadyExists` and `NotFound` mean that another writer was faster.
+    pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
+        // A write may arrive without an answer.
+        self.is_stale = true;
+        let (target, known) = (self.target(), self.secret.as_ref());
+        let secret = save(&self.client, &target, known, values)
+            .map_err(|error| with_remedy(&target, known.is_some(), error))?;
+        self.set(Some(secret))
+    }
+
+    pub(crate) fn target(&self) -> Target<'_> {
+        SECRETS.object(&self.namespace, &self.name)
+    }
+}
+
+/// What to do about a refused write of a Secret that `exists`, or does not.
+pub(super) fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
+    match error {
+        Error::Immutable(_) => Error::Immutable(format!(
+            "{target} is immutable: delete it, and apply {SECRETS_BASE} again"
+        )),
+        Error::Forbidden(message) if !exists => {
+            let what = format!("{target} does not exist: apply {SECRETS_BASE}");
+            Error::Forbidden(format!("{what} ({message})"))
+        }
+        error => error,
+    }
+}
+
+pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretValues {
+    let Some((pem, request)) = issued else { return SecretValues::new() };
+    [("tls.crt", value(pem)), ("tls.key", value(request.key.as_bytes()))]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+}
+
+/// Saves `values` in a Secret with a single write, unless the Secret has changed since `seen`; other keys stay. Returns
+/// what was saved.
+pub(crate) fn save(
+    client: &Client,
+    target: &Target<'_>,
+    seen: Option<&Value>,
+    values: &SecretValues,
+) -> Result<Value> {
+    match seen {
+        Some(secret) => client.replace(target, &merged(secret.clone(), values)),
+        None => {
+            let metadata = json!({"name": target.name, "namespace": target.namespace});
+            let new = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+            client.create(target, &merged(new, values))
+        }
+    }
+}
+
+fn merged(mut secret: Value, values: &SecretValues) -> Value {
+    let mut data = match secret["data"].take() {
+        Value::Object(data) => data,
+        _ => Map::new(),
+    };
+    for (key, value) in values {
+        match value {
+            Some(value) => drop(data.insert(key.clone(), json!(BASE64_STANDARD.encode(value)))),
+            None => drop(data.remove(key)),
+        }
+    }
+    secret["data"] = Value::Object(data);
+    secret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_save_keeps_what_is_not_its_own() {
+        let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
+        let values = [("tls.crt", value("new")), ("old", None)];
+        let values = values.map(|(key, value)| (key.to_owned(), value)).into();
+        for (before, after) in [
+            (
+                json!({"theirs": "aGk=", "tls.crt": "b2xk", "old": ""}),
+                json!({"theirs": "aGk=", "tls.crt": "bmV3"}),
+            ),
+            (json!(null), json!({"tls.crt": "bmV3"})),
+            (json!("x"), json!({"tls.crt": "bmV3"})),
+        ] {
+            let secret = json!({"metadata": metadata, "data": before, "type": "Opaque"});
+            let expected = json!({"metadata": metadata, "data": after, "type": "Opaque"});
+            assert_eq!(merged(secret, &values), expected);
         }
     }
 }

@@ -10,8 +10,7 @@ use kubeconfig::{Hub, secret::Data};
 
 use super::{
     Certificate,
-    io::{CertificateContext, Requester},
-    store::RequestStore,
+    io::{CertificateContext, RequestStore, Requester},
     validate::{Need, UsableCredential, Validation},
 };
 use crate::{

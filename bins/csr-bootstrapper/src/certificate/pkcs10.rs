@@ -59,7 +59,7 @@ pub(super) fn name(subject: &Subject) -> Vec<u8> {
 
 /// TBSCertificate of the host `name` for its own key, valid at any time (RFC 5280, sections 4.1 and 4.1.2.5): whoever
 /// asks it verifies nothing, and needs no clock for that.
-pub(super) fn own_certificate(name: &str, point: &[u8]) -> Vec<u8> {
+pub(crate) fn own_certificate(name: &str, point: &[u8]) -> Vec<u8> {
     let host = wrap(SEQUENCE, &part(COMMON_NAME, name));
     let validity = [wrap(UTC_TIME, b"700101000000Z"), wrap(GENERALIZED_TIME, b"99991231235959Z")];
     let parts = [
@@ -91,7 +91,7 @@ fn requested_extensions(dns_names: &[String]) -> Vec<u8> {
     wrap(SEQUENCE, &attribute.concat())
 }
 
-pub(super) fn signed(content: &[u8], signature: &[u8]) -> Vec<u8> {
+pub(crate) fn signed(content: &[u8], signature: &[u8]) -> Vec<u8> {
     wrap(SEQUENCE, &[content, &ecdsa(), &bits(signature)].concat())
 }
 
