@@ -116,8 +116,7 @@ impl PairContext<'_> {
         }
         let name = kind.to_string();
         match self.is_terminating(&CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name)) {
-            // A definition may be large.
-            Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => Ok(false),
+            Err(Error::Forbidden(_) | Error::NotServed(_)) => Ok(false),
             Ok(None) => {
                 // A kind may have no definition. If its definition was deleted, it is not served, and this read fails.
                 self.source.refresh(self.source.get(), source.map(|source| source.uid))?;

@@ -5,7 +5,7 @@ use suite::{
     eventually,
     faults::answer,
     stays,
-    sync::{FINALIZER, Stage, WIDGETS},
+    sync::{FINALIZER, Place, Stage, WIDGETS, definitions},
 };
 
 use crate::{
@@ -55,6 +55,21 @@ fn track_target_keeps_a_copy_swept_while_it_is_judged() {
         eventually("it is judged", || faults.hits(looked) > 0);
         stays("the copy is there", || target.get().is_some());
     }
+}
+
+/// The definition of the kind is being deleted, and costs more memory than most pairs may take.
+#[test]
+fn track_target_keeps_a_copy_whose_kind_is_being_deleted() {
+    let (stage, source, target) = one("track-kind-going");
+    let _sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "0s"]].concat());
+    target.wait_for_number(1);
+    stage.settled();
+    let definition = Place::new(&stage.remote().cluster, definitions(), "", &WIDGETS.flag());
+    definition.annotate("example.com/large", Some(&"x".repeat(200 << 10)));
+    definition.set_finalizers(&["example.com/hold"]);
+    definition.delete();
+    source.delete_by_force();
+    stays("the copy is there", || target.get().is_some());
 }
 
 /// The kind is gone by the time its definition is asked for: whatever it had went with it.
