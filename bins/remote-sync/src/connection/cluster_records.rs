@@ -42,18 +42,19 @@ pub(crate) struct ClusterRecords {
     pub(crate) local: OnceLock<Arc<Connection>>,
     /// The records were read, and the ConfigMap says when this process started.
     started: AtomicBool,
-    /// When the process before this one started, if one did.
-    previous_start: OnceLock<Option<SystemTime>>,
+    /// The period of `-max-deletions`.
+    period: Duration,
+    /// When this process started, if another one had within the period.
+    restarted: OnceLock<Option<Instant>>,
     /// When a remote last went with its Secret.
     forgotten: Mutex<Option<Instant>>,
 }
 
 impl ClusterRecords {
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
-        let known = KnownClusters::new(settings.tells_copies_apart());
-        let map = settings.known_clusters.clone();
-        let known = Mutex::new(known);
-        Arc::new(Self { known, map, dry_run: settings.dry_run, ..Self::default() })
+        let known = Mutex::new(KnownClusters::new(settings.tells_copies_apart()));
+        let (map, period) = (settings.known_clusters.clone(), settings.orphans.within);
+        Arc::new(Self { known, map, dry_run: settings.dry_run, period, ..Self::default() })
     }
 
     /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is
@@ -119,24 +120,23 @@ impl ClusterRecords {
         let texts = map["data"].as_object().into_iter().flatten();
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
         lock(&self.known).load(texts, saves);
-        let start = map["metadata"]["annotations"][LAST_START].as_str();
-        let now = SystemTime::now();
-        self.previous_start.get_or_init(|| start.map(|at| parse_micro_time(at).unwrap_or(now)));
+        let previous = map["metadata"]["annotations"][LAST_START].as_str();
+        // A time to come is another clock's.
+        let age = |at| parse_micro_time(at)?.elapsed().ok();
+        let is_recent = previous.is_some_and(|at| age(at).unwrap_or_default() < self.period);
+        self.restarted.get_or_init(|| is_recent.then(Instant::now));
         if !self.started.load(Relaxed) {
+            let now = SystemTime::now();
             self.merge(&json!({"metadata": {"annotations": {LAST_START: micro_time(now)}}}))?;
             self.started.store(true, Relaxed);
         }
         Ok(())
     }
 
-    /// Returns whether another process started so recently, or a remote went, which may come back.
-    pub(crate) fn restarted(&self, within: Duration) -> bool {
-        if lock(&self.forgotten).is_some_and(|at| at.elapsed() < within) {
-            return true;
-        }
-        let previous = self.previous_start.get().copied().flatten();
-        // A time to come is another clock's.
-        previous.is_some_and(|start| start.elapsed().map_or(true, |age| age < within))
+    /// When all tokens of `-max-deletions` but one may have been used up: by another process, or by a remote that went
+    /// and may come back.
+    pub(crate) fn drained(&self) -> Option<Instant> {
+        self.restarted.get().copied().flatten().max(*lock(&self.forgotten))
     }
 
     /// Changes the ConfigMap; `false` if that is not possible.

@@ -91,9 +91,9 @@ impl PairContext<'_> {
         &self,
         source: Option<&Cached<SourceObject>>,
     ) -> Result<std::result::Result<(), Reason>> {
-        let restarted = self.context.records.restarted(self.context.settings.orphans.within);
+        let drained = self.context.records.drained();
         let limit = || lock(&self.remote.deletions);
-        let waits = limit().wait(self.id, restarted, Instant::now());
+        let waits = limit().wait(self.id, drained, Instant::now());
         if waits.is_err() {
             return Ok(waits);
         }

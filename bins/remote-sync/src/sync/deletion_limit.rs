@@ -38,18 +38,17 @@ impl DeletionLimit {
         Self { settings, kinds: BTreeMap::new() }
     }
 
-    /// Counts a deletion that waits. `restarted`: another process started within the limit's period, and may have used
-    /// up all tokens but one.
+    /// Counts a deletion that waits. `drained`: when all tokens but one may have been used up.
     pub(crate) fn wait(
         &mut self,
         pair: &Pair,
-        restarted: bool,
+        drained: Option<Instant>,
         now: Instant,
     ) -> Result<(), Reason> {
         let OrphanSettings { most, within, .. } = self.settings;
         let kind = self.kinds.entry(pair.kind).or_insert_with(|| {
-            let bucket = TokenBucket::new(within / most.max(1), most, now);
-            let bucket = if restarted { bucket.with_tokens(1) } else { bucket };
+            let full = |at| TokenBucket::new(within / most.max(1), most, at);
+            let bucket = drained.map_or_else(|| full(now), |at| full(at).with_tokens(1));
             KindDeletions { bucket, waiting: BTreeMap::new() }
         });
         let new = Waiting { since: now, held: false, has_token: false };

@@ -108,7 +108,7 @@ impl Rule {
         }
         let pair = self.pair(name);
         // Of one token a restart leaves one.
-        deletions.wait(&pair, false, self.now)?;
+        deletions.wait(&pair, None, self.now)?;
         deletions.pass(&pair, swept, gone, self.now)
     }
 
