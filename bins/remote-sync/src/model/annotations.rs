@@ -1,4 +1,5 @@
-//! Annotations of this program, all under one prefix: their keys and the formats of their values.
+//! Annotations of sources, targets and their namespaces, all under one prefix: their keys and the formats of their
+//! values.
 
 use std::fmt;
 

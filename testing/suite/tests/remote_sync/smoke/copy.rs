@@ -1,5 +1,6 @@
-//! Content down, status and Secrets up, and deletions: T1 and T8 of sync-controller's own test
-//! (`controller/controller_test.go:87-424`). `decide/tests.rs` has T2 to T7.
+//! Content down, status and Secrets up, and deletions: T1, T4, T5 and T8 of sync-controller's own test
+//! (`controller/controller_test.go:87-424`). T2 and T3 are in `pauses.rs`, T6 in `namespaces.rs`, and T7, of which
+//! the contrary holds, in `takeover.rs`.
 
 use serde_json::{Value, json};
 use suite::sync::{
@@ -80,6 +81,28 @@ fn metadata_spec_status_and_secrets_are_copied() {
         (&other["data"], &other["metadata"]["ownerReferences"]),
         (&Value::Null, &Value::Null)
     );
+}
+
+/// T4 and T5: a Secret that no copy owns stays, and a namespace that is missing is created.
+#[test]
+fn a_missing_copy_is_created_and_its_status_replaces_the_sources() {
+    for is_there in [true, false] {
+        let setting = Setting::safe(&[&BUDGETS]).secrets(&["secret1"]);
+        let stage = Stage::pull("created", setting);
+        let (source, target) = stage.pair(&BUDGETS, "test");
+        budget(&source, 2, 1, json!({}));
+        if is_there {
+            stage.create_target_namespace(&json!({}));
+            stage.create_target_secret("secret1", "data1", None);
+        }
+        let _sidecar = stage.start(&[]);
+        is_in_sync(&source, &target);
+        // The real server's fresh status has a number.
+        source.wait("no health", |object| object["status"]["currentHealthy"].as_u64() != Some(1));
+        assert_eq!((target.number(), source.finalizers()), (Some(2), vec![FINALIZER.to_owned()]));
+        stage.settled();
+        assert!(stage.source_secret("secret1").get().is_none());
+    }
 }
 
 /// T8: what was claimed once, and something of it copied.

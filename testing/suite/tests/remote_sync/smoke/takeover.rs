@@ -97,6 +97,14 @@ fn a_takeover_costs_no_write_of_content_and_the_copy_lives_on() {
     is_in_sync(&source, &target);
     target.set_health(7);
     source.wait_for_health(7);
+    // So sync-controller, which knows a pair by these alone, can take over again.
+    let own = json!({
+        "note": "x",
+        "cloud.teleport.dev/sync-remote-generation": "3",
+        "cloud.teleport.dev/sync-local-generation": "3",
+    });
+    assert_eq!(map(&source.read(), "annotations"), own);
+    assert_eq!(source.finalizers(), ["cloud.teleport.dev/sync-local"]);
     for name in ["new-one", "new-two", "web"] {
         let (source, target) = stage.pair(&BUDGETS, name);
         source.delete();

@@ -1,4 +1,4 @@
-//! What the model finds: the lack of each safeguard, and what the rule does not master yet.
+//! What the model finds where a safeguard is missing.
 
 use explorer::Violation;
 
