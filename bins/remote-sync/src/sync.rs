@@ -14,13 +14,7 @@ pub(crate) mod remote;
 mod secrets;
 pub(crate) mod status;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
-
-use apiclient::lock::lock;
-use sidecar::metrics::{Family, Metrics};
+use std::sync::{Arc, Mutex};
 
 use crate::{
     connection::ClusterRecords,
@@ -50,38 +44,5 @@ impl SyncContext {
         let of_kind = |rules: &FieldRules| ObjectReader { rules: rules.clone(), ..reader.clone() };
         let readers = settings.rules.iter().map(of_kind).collect();
         Self { settings, reader, readers, large: Mutex::default(), records }
-    }
-}
-
-const WRITES: Family = Family::counter(
-    "remote_sync_writes_total",
-    "Writes to either side, by operation, including failed ones.",
-);
-const FAILURES: Family =
-    Family::counter("remote_sync_failures_total", "Failed passes over a pair, by reason.");
-
-/// Counters of one remote, by family and the value of the family's other label.
-#[derive(Debug, Default)]
-pub(crate) struct SyncMetrics(Mutex<BTreeMap<(Family, Label), u64>>);
-
-type Label = (&'static str, &'static str);
-
-impl SyncMetrics {
-    pub(crate) fn wrote(&self, operation: &'static str) {
-        self.count(WRITES, ("operation", operation));
-    }
-
-    pub(crate) fn failed(&self, reason: &'static str) {
-        self.count(FAILURES, ("reason", reason));
-    }
-
-    fn count(&self, family: Family, label: Label) {
-        *lock(&self.0).entry((family, label)).or_default() += 1;
-    }
-
-    pub(crate) fn add_to(&self, remote: &str, metrics: &mut Metrics) {
-        for ((family, label), count) in &*lock(&self.0) {
-            metrics.add(*family, &[("remote", remote), *label], count);
-        }
     }
 }

@@ -132,8 +132,9 @@ impl<'a> PairContext<'a> {
         let (source, target) = (self.source.observe(), self.target.observe());
         let memory = remote.memory().get(self.id).cloned().unwrap_or_default();
         let (source_cluster, source_marks) = remote.source.cluster.identity();
+        let (namespace, uid) = (&self.target.namespace, source.as_ref().map(|it| it.uid));
         Observed {
-            uploads: self.observe_secrets(source.as_ref().map(|it| it.uid), &memory),
+            uploads: remote.controllers_of_secrets(namespace, uid, &memory),
             updated: memory.updated.settled(),
             uploaded: memory.uploaded.settled(),
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),

@@ -8,16 +8,19 @@ use std::{
 };
 
 use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
+use sidecar::metrics::{Family, Metrics};
 
 use crate::{
     cache::{ApiResources, SourceSide, TargetSide},
     connection::Connection,
-    model::key::{self, KindIndex, NameMapping, Pair},
+    model::{
+        annotations::Uid,
+        key::{self, KindIndex, NameMapping, Pair},
+    },
     settings::Settings,
     sync::{
-        SyncMetrics,
         deletion_limit::DeletionLimit,
-        memory::{Answers, Memory},
+        memory::{Answers, Memory, PairMemory},
         status::Reason,
     },
 };
@@ -92,6 +95,23 @@ impl RemoteSync {
                 self.queue.retry(|pair| pair.kind == kind);
             }
         }
+    }
+
+    /// The controllers of a namespace's Secrets that are not known to be uploaded for `source`, in the order of
+    /// `-target-secret-name`.
+    pub(crate) fn controllers_of_secrets(
+        &self,
+        namespace: &str,
+        source: Option<Uid>,
+        memory: &PairMemory,
+    ) -> Vec<Option<Uid>> {
+        let secrets = self.target.secrets.iter().enumerate();
+        let controllers = secrets.map(|(index, (name, store))| {
+            let secret = store.get(&key::of(namespace, name))?;
+            let is_uploaded = |source| memory.uploads.contains(&(index, source, secret.version));
+            secret.value.controller.filter(|_| source.is_some_and(|source| !is_uploaded(source)))
+        });
+        controllers.collect()
     }
 
     pub(crate) fn is_open(&self, kind: KindIndex) -> bool {
@@ -211,4 +231,37 @@ fn session(cluster: &Arc<Connection>) -> Result<u64, String> {
         Some(detail) => format!("{error}: {detail}"),
         None => error.to_string(),
     })
+}
+
+const WRITES: Family = Family::counter(
+    "remote_sync_writes_total",
+    "Writes to either side, by operation, including failed ones.",
+);
+const FAILURES: Family =
+    Family::counter("remote_sync_failures_total", "Failed passes over a pair, by reason.");
+
+/// Counters of one remote, by family and the value of the family's other label.
+#[derive(Debug, Default)]
+pub(crate) struct SyncMetrics(Mutex<BTreeMap<(Family, Label), u64>>);
+
+type Label = (&'static str, &'static str);
+
+impl SyncMetrics {
+    pub(crate) fn wrote(&self, operation: &'static str) {
+        self.count(WRITES, ("operation", operation));
+    }
+
+    pub(crate) fn failed(&self, reason: &'static str) {
+        self.count(FAILURES, ("reason", reason));
+    }
+
+    fn count(&self, family: Family, label: Label) {
+        *lock(&self.0).entry((family, label)).or_default() += 1;
+    }
+
+    pub(crate) fn add_to(&self, remote: &str, metrics: &mut Metrics) {
+        for ((family, label), count) in &*lock(&self.0) {
+            metrics.add(*family, &[("remote", remote), *label], count);
+        }
+    }
 }

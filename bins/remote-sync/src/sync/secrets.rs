@@ -11,14 +11,12 @@ use log::Level;
 
 use crate::{
     model::{
-        annotations::Uid,
         key,
         object::{Cached, SourceObject, TargetObject},
         secret::{self, SecretOwner, SecretStanding},
     },
     sync::{
         decide::SyncAction,
-        memory::PairMemory,
         observed::Attempt,
         pair::{PairContext, log_pair, odd},
         status::Next,
@@ -26,21 +24,6 @@ use crate::{
 };
 
 impl PairContext<'_> {
-    /// The controllers of the Secrets that are not known to be uploaded, in the order of `-target-secret-name`.
-    pub(super) fn observe_secrets(
-        &self,
-        source: Option<Uid>,
-        memory: &PairMemory,
-    ) -> Vec<Option<Uid>> {
-        let secrets = self.remote.target.secrets.iter().enumerate();
-        let observed = secrets.map(|(index, (name, store))| {
-            let secret = store.get(&key::of(&self.target.namespace, name))?;
-            let is_uploaded = |source| memory.uploads.contains(&(index, source, secret.version));
-            secret.value.controller.filter(|_| source.is_some_and(|source| !is_uploaded(source)))
-        });
-        observed.collect()
-    }
-
     /// Writes a Secret of the target next to the source, unless what is there is the same.
     pub(super) fn sync_secret(
         &self,
