@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 
 use apiclient::client::{Client, Histogram, RequestMetrics};
 
-use crate::version::{REVISION, VERSION};
+use crate::runtime::{REVISION, VERSION};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Family {
