@@ -32,7 +32,7 @@ impl BootstrapKubeconfig {
         ClusterConfig { identity: Some(identity.clone()), auth: Auth::None, ..self.config.clone() }
     }
 
-    pub(crate) fn of_secret(secret: &Value) -> kubeconfig::error::Result<Self> {
+    pub(crate) fn of_secret(secret: &Value) -> kubeconfig::config::Result<Self> {
         let name = secret["metadata"]["name"].as_str().unwrap_or_default();
         let data = secret::data(secret)?;
         Ok(Self {

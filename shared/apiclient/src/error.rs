@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use kubeconfig::error::ConfigError;
+use kubeconfig::config::ConfigError;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {

@@ -10,9 +10,8 @@ use rustls::{
 use zeroize::Zeroizing;
 
 use crate::{
-    config::Trust,
+    config::{ConfigError, Result, Trust},
     document::{Cluster, Entry},
-    error::{ConfigError, Result},
 };
 
 pub(crate) fn server(cluster: &Entry<'_, Cluster>, master: Option<&str>) -> Result<String> {

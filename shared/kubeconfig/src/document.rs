@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::{
-    error::{ConfigError, Result},
+    config::{ConfigError, Result},
     files::{NamedFiles, read_limited},
     secret::Data,
     yaml,
@@ -150,22 +150,21 @@ impl<'a> Kubeconfig<'a> {
 
     /// An entry that is not there: without fields.
     pub(crate) fn missing<T: Default>(&self) -> Entry<'_, T> {
-        Entry { document: self, kind: "entry", name: "", value: T::default() }
+        Entry { subject: self.source.clone(), files: &self.files, value: T::default() }
     }
 
-    fn entry<'b, T: Default + DeserializeOwned>(
-        &'b self,
-        kind: &'static str,
-        entries: &'b [NamedEntry],
+    fn entry<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        entries: &[NamedEntry],
         name: &str,
-    ) -> Result<Option<Entry<'b, T>>> {
-        let Some(NamedEntry { name, fields }) = entries.iter().find(|entry| entry.name == name)
-        else {
-            return Ok(None);
-        };
-        let mut entry = Entry { document: self, kind, name, value: T::default() };
-        entry.value = typed(fields).map_err(|what| entry.fail(&format!("is unusable: {what}")))?;
-        Ok(Some(entry))
+    ) -> Result<Option<Entry<'_, T>>> {
+        let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
+        let subject = format!("{}: {kind} {name:?}", self.source);
+        match typed(&entry.fields) {
+            Ok(value) => Ok(Some(Entry { subject, files: &self.files, value })),
+            Err(what) => Err(ConfigError::of(&subject, &format!("is unusable: {what}"))),
+        }
     }
 
     fn fail(&self, what: &str) -> ConfigError {
@@ -207,26 +206,20 @@ fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, 
             |(key, value): (&String, &Value)| Map::from_iter([(key.clone(), value.clone())]);
         let wrong = fields.iter().find(|field| T::deserialize(&alone(*field)).is_err());
         let field = wrong.map_or("a field", |(field, _)| field);
-        let kind = match field {
-            "insecure-skip-tls-verify" => "true or false",
-            "clusters" | "contexts" | "users" => "a list of names with their fields",
-            _ => "text",
-        };
-        format!("{field} is not {kind}")
+        format!("{field} is of another type")
     })
 }
 
 pub(crate) struct Entry<'a, T> {
-    document: &'a Kubeconfig<'a>,
-    kind: &'static str,
-    name: &'a str,
+    /// The file or Secret, and in it the kind and name.
+    subject: String,
+    files: &'a NamedFiles<'a>,
     pub(crate) value: T,
 }
 
 impl<T> Entry<'_, T> {
     pub(crate) fn fail(&self, what: &str) -> ConfigError {
-        let entry = format!("{}: {} {:?}", self.document.source, self.kind, self.name);
-        ConfigError::of(&entry, what)
+        ConfigError::of(&self.subject, what)
     }
 
     /// The bytes of `data`, the field `field-data`, or of the file `name`, that of `field`. A BOM before PEM
@@ -256,7 +249,7 @@ impl<T> Entry<'_, T> {
         // A value that does not look like a path may be a key or token in the wrong field.
         let is_path = name.len() <= 100 && name.contains(['/', '.']) && !name.contains(['\n', '~']);
         let shown = if is_path { name } else { "(not shown)" };
-        self.document.files.read(field, name).map_err(|why| {
+        self.files.read(field, name).map_err(|why| {
             self.fail(&format!("has a {field} {shown:?} that cannot be read: {why}"))
         })
     }

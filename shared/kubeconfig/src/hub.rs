@@ -7,8 +7,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use crate::{
     cluster::{authority, proxy, server},
+    config::Result,
     document::Kubeconfig,
-    error::Result,
     secret::Data,
     yaml::quoted,
 };

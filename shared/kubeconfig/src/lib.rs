@@ -4,10 +4,8 @@
 mod cluster;
 pub mod config;
 mod document;
-pub mod error;
 mod files;
 mod hub;
-mod incluster;
 pub mod secret;
 mod user;
 mod yaml;
@@ -23,15 +21,13 @@ pub use self::{
     cluster::server_url,
     files::referenced_key,
     hub::Hub,
-    incluster::in_cluster,
-    user::check_pair,
+    user::{certified_key, check_pair},
     yaml::{parse, quoted},
 };
 use self::{
-    config::{Auth, ClusterConfig, Trust},
+    config::{Auth, ClusterConfig, ConfigError, Result, Trust},
     document::{Context, Kubeconfig},
-    error::{ConfigError, Result},
-    files::NamedFiles,
+    files::{NamedFiles, read_limited},
     secret::Data,
 };
 
@@ -54,6 +50,10 @@ impl Env<'static> {
 impl Env<'_> {
     fn get(&self, name: &str) -> Option<OsString> {
         (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name)?.into_string().ok()
     }
 }
 
@@ -129,9 +129,42 @@ pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     user::check(&document.user(&context.user)?)
 }
 
-/// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account.
+/// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account
+/// (clientcmd/client_config.go:646-661).
 pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
-    flag.map(str::to_owned).or_else(|| incluster::namespace(env))
+    let given = flag.map(str::to_owned).or_else(|| env.text("POD_NAMESPACE"));
+    given.or_else(|| {
+        let bytes = read_limited(&env.service_account.join("namespace")).ok()?;
+        let name = str::from_utf8(&bytes).ok()?.trim();
+        (!name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+/// The pod's service account as a configuration (client-go rest/config.go:546-583).
+pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
+    let missing = |what: &str| ConfigError::from(format!("no in-cluster configuration: {what}"));
+    let variables = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set to an address";
+    let server = service_url(env).ok_or_else(|| missing(variables))?;
+    let holds_no =
+        |file: &Path, what: &str| missing(&format!("{} holds no {what}", file.display()));
+    let [token, authority] = ["token", "ca.crt"].map(|name| env.service_account.join(name));
+    let auth = read_limited(&token).ok().and_then(|bytes| user::file_token(&bytes));
+    let trust = read_limited(&authority).ok().and_then(cluster::bundle);
+    Ok(ClusterConfig {
+        server,
+        auth: auth.map(Auth::Token).ok_or_else(|| holds_no(&token, "usable token"))?,
+        trust: trust.ok_or_else(|| holds_no(&authority, "certificate"))?,
+        server_name: None,
+        identity: None,
+        proxy: None,
+        namespace: own_namespace(None, env),
+    })
+}
+
+fn service_url(env: &Env<'_>) -> Option<String> {
+    let host = env.text("KUBERNETES_SERVICE_HOST")?;
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    server_url(&format!("https://{host}:{}", env.text("KUBERNETES_SERVICE_PORT")?))
 }
 
 /// Reads a set of files that the link `..data` next to `path` swaps as a whole, as in volumes (kubelet

@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::error::{ConfigError, Result};
+use crate::config::{ConfigError, Result};
 
 /// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;

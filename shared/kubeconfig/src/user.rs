@@ -11,9 +11,8 @@ use rustls::{
 use zeroize::Zeroizing;
 
 use crate::{
-    config::{Auth, KeyPair},
+    config::{Auth, KeyPair, Result},
     document::{AuthInfo, Entry},
-    error::Result,
 };
 
 /// Token and client certificate. Programs are not run: `exec` is refused where client-go would run it
@@ -82,9 +81,14 @@ fn identity(user: &Entry<'_, AuthInfo>) -> Result<Option<KeyPair>> {
     Ok(Some(KeyPair { certificate: mem::take(&mut certificate), key }))
 }
 
-/// Checks that `certificate`, a PEM chain with the leaf first, and the PEM `key` belong together. The error is a
-/// predicate about their source.
+/// Checks a pair as [`certified_key`] does.
 pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static str> {
+    certified_key(certificate, key).map(drop)
+}
+
+/// The pair of `certificate`, a PEM chain with the leaf first, and the PEM `key`, if they belong together. The error is
+/// a predicate about their source.
+pub fn certified_key(certificate: &[u8], key: &[u8]) -> result::Result<CertifiedKey, &'static str> {
     let chain: result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
     let chain = chain.ok_or("has a client-certificate that holds no certificate")?;
@@ -99,7 +103,8 @@ pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static
     let key = ring::default_provider().key_provider.load_private_key(key).map_err(
         |_| "has a client-key that is not RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519",
     )?;
-    match CertifiedKey::new(chain, key).keys_match() {
+    let pair = CertifiedKey::new(chain, key);
+    match pair.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err("has a client-certificate and a client-key that do not belong together")
         }
@@ -107,6 +112,6 @@ pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static
             Err("has a client-certificate that cannot be read")
         }
         // A certificate that webpki does not know, such as X.509 v1, is left to the connection.
-        _ => Ok(()),
+        _ => Ok(pair),
     }
 }

@@ -55,6 +55,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    fn charge_text(&mut self, text: &str) -> Result<(), String> {
+        // The allocator rounds it up.
+        self.charge(16 + text.len() + text.len() / 4)
+    }
+
     fn event(&mut self) -> Result<Event<'a>, String> {
         self.charge(EVENT)?;
         match self.parser.next().ok_or(UNUSUAL)? {
@@ -70,8 +75,7 @@ impl<'a> Reader<'a> {
     fn value(&mut self, event: Event<'_>, depth: usize) -> Result<Value, String> {
         match event {
             Event::Scalar(text, style, 0, None) => {
-                // The allocator rounds it up.
-                self.charge(16 + text.len() + text.len() / 4)?;
+                self.charge_text(&text)?;
                 Ok(scalar(&text, style))
             }
             Event::SequenceStart(_, 0, None) if depth < MAX_DEPTH => self.list(depth),
@@ -96,7 +100,12 @@ impl<'a> Reader<'a> {
         loop {
             let key = match self.event()? {
                 Event::MappingEnd => return Ok(Value::Object(map)),
-                event => text_of(self.value(event, depth + 1)?).ok_or(UNUSUAL)?,
+                // A text, even if it looks like something else.
+                Event::Scalar(text, _, 0, None) => {
+                    self.charge_text(&text)?;
+                    text.into_owned()
+                }
+                _ => return Err(UNUSUAL.into()),
             };
             let event = self.event()?;
             match self.value(event, depth + 1)? {
@@ -116,16 +125,6 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
         "false" | "False" | "FALSE" => false.into(),
         // A number is what JSON calls one: no field that counts is a number.
         text => serde_json::from_str(text).map_or_else(|_| text.into(), Value::Number),
-    }
-}
-
-/// A key, as texts that are not quoted may look like something else.
-fn text_of(key: Value) -> Option<String> {
-    match key {
-        Value::String(text) => Some(text),
-        Value::Null => Some("null".to_owned()),
-        Value::Bool(_) | Value::Number(_) => Some(key.to_string()),
-        Value::Array(_) | Value::Object(_) => None,
     }
 }
 

@@ -13,10 +13,8 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, StreamOwned,
-    crypto::{CryptoProvider, ring::default_provider},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-    sign::{CertifiedKey, SingleCertAndKey},
+    ClientConfig, ClientConnection, StreamOwned, crypto::ring::default_provider,
+    pki_types::ServerName, sign::SingleCertAndKey,
 };
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
@@ -24,7 +22,7 @@ use ureq::unversioned::transport::{
 };
 
 use self::trust::Verifier;
-use kubeconfig::config::{ClusterConfig, KeyPair};
+use kubeconfig::{certified_key, config::ClusterConfig};
 
 use crate::{
     client::dial::{bare_host, left_of},
@@ -150,17 +148,8 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
         return Ok(builder.with_no_client_auth());
     };
     // Not `with_client_auth_cert`: it refuses what webpki cannot read, such as the X.509 v1
-    // certificates that servers still accept. That key and certificate match is checked before.
-    let certified = SingleCertAndKey::from(key_pair(identity, &provider)?);
-    Ok(builder.with_client_cert_resolver(Arc::new(certified)))
-}
-
-fn key_pair(identity: &KeyPair, provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let unusable = |what: &str| Error::bad_config(format!("the client {what} cannot be used"));
-    let chain = CertificateDer::pem_slice_iter(&identity.certificate)
-        .collect::<std::result::Result<_, _>>()
-        .map_err(|_| unusable("certificate"))?;
-    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| unusable("key"))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|_| unusable("key"))?;
-    Ok(CertifiedKey::new(chain, key))
+    // certificates that servers still accept.
+    let pair = certified_key(&identity.certificate, &identity.key);
+    let pair = pair.map_err(|what| Error::bad_config(format!("the client's identity {what}")))?;
+    Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair))))
 }

@@ -82,9 +82,9 @@ fn trust_is_the_bundle_or_the_system_or_anything() {
         ("certificate-authority: ./nowhere", "\"./nowhere\" that cannot be read"),
         ("certificate-authority: nowhere", "\"(not shown)\" that cannot be read"),
         ("certificate-authority: ..", "cannot be read"),
-        ("insecure-skip-tls-verify: 'true'", "insecure-skip-tls-verify is not true or false"),
-        ("certificate-authority: 1", "certificate-authority is not text"),
-        ("certificate-authority-data: 1234", "certificate-authority-data is not text"),
+        ("insecure-skip-tls-verify: 'true'", "insecure-skip-tls-verify is of another type"),
+        ("certificate-authority: 1", "certificate-authority is of another type"),
+        ("certificate-authority-data: 1234", "certificate-authority-data is of another type"),
     ] {
         rejected_with(with_cluster(fields), part);
     }

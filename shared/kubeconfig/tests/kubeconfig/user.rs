@@ -22,8 +22,8 @@ fn token_or_its_file() {
     for (user, part) in [
         ("tokenFile: nowhere", "no such key"),
         ("tokenFile: blank", "tokenFile that holds no token"),
-        ("token: 123", "token is not text"),
-        ("token: {a: b}", "token is not text"),
+        ("token: 123", "token is of another type"),
+        ("token: {a: b}", "token is of another type"),
     ] {
         rejected_with(with_user(user), part);
     }
@@ -48,7 +48,7 @@ fn certificate_and_key_must_match() {
         "token: t, client-certificate-data: {bundle}, client-key-data: {bundle}"
     ));
     assert!(accepted(text).identity.is_some());
-    assert_eq!(accepted(with_user("client-key: nowhere, client-key-data: '@'")).identity, None);
+    assert!(accepted(with_user("client-key: nowhere, client-key-data: '@'")).identity.is_none());
     for (certificate, key, part) in [
         ("tls.crt", "other.key", "do not belong together"),
         ("junk", "tls.key", "client-certificate that holds no certificate"),

@@ -13,8 +13,7 @@ use apiclient::client::{Client, Reload, Timeouts};
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use kubeconfig::{
     self, Hub,
-    config::{ClusterConfig, Trust},
-    error::Result,
+    config::{ClusterConfig, Result, Trust},
     secret::Data,
 };
 use serde_json::Value;
