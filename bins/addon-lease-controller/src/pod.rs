@@ -2,7 +2,7 @@
 //! available.
 
 use apiclient::{
-    api::{Container, Pod},
+    api::{ObjectMeta, null_as_default},
     client::Client,
     log_object,
     reflector::{Lookup, Store},
@@ -11,6 +11,60 @@ use apiclient::{
     watch::Selection,
 };
 use log::Level;
+use serde::Deserialize;
+
+/// The fields of a Pod that count.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    metadata: ObjectMeta,
+    spec: PodSpec,
+    #[serde(deserialize_with = "null_as_default")]
+    status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    #[serde(deserialize_with = "null_as_default")]
+    containers: Vec<Container>,
+    #[serde(deserialize_with = "null_as_default")]
+    init_containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    name: String,
+    restart_policy: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    #[serde(deserialize_with = "null_as_default")]
+    conditions: Vec<PodCondition>,
+    #[serde(deserialize_with = "null_as_default")]
+    container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "null_as_default")]
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct PodCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    name: String,
+    ready: bool,
+}
 
 /// Whether Leases are renewed, or why they are going stale.
 pub(crate) type PodReadiness = Result<(), String>;

@@ -71,58 +71,6 @@ pub struct LeaseSpec {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Pod {
-    pub metadata: ObjectMeta,
-    pub spec: PodSpec,
-    #[serde(deserialize_with = "null_as_default")]
-    pub status: PodStatus,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodSpec {
-    #[serde(deserialize_with = "null_as_default")]
-    pub containers: Vec<Container>,
-    #[serde(deserialize_with = "null_as_default")]
-    pub init_containers: Vec<Container>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Container {
-    pub name: String,
-    pub restart_policy: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodStatus {
-    #[serde(deserialize_with = "null_as_default")]
-    pub conditions: Vec<PodCondition>,
-    #[serde(deserialize_with = "null_as_default")]
-    pub container_statuses: Vec<ContainerStatus>,
-    #[serde(deserialize_with = "null_as_default")]
-    pub init_container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct PodCondition {
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub status: String,
-    pub message: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct ContainerStatus {
-    pub name: String,
-    pub ready: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
 pub struct Node {
     #[serde(deserialize_with = "null_as_default")]
     pub spec: NodeSpec,
@@ -195,11 +143,12 @@ mod tests {
 
     #[test]
     fn null_is_the_default_and_another_shape_is_no_object() {
-        let pod: Pod = parse(json!({"spec": {"containers": null}, "status": null})).unwrap();
-        assert_eq!(pod, Pod::default());
-        for odd in [json!(null), json!(7), json!({"spec": 7}), json!({"spec": {"containers": {}}})]
-        {
-            assert_eq!(parse::<Pod>(odd.clone()), None, "{odd}");
+        let metadata = json!({"finalizers": null, "labels": null});
+        let lease: Lease = parse(json!({"metadata": metadata, "spec": null})).unwrap();
+        assert_eq!(lease, Lease::default());
+        let odd = [json!(null), json!(7), json!({"spec": 7}), json!({"metadata": {"labels": []}})];
+        for odd in odd {
+            assert_eq!(parse::<Lease>(odd.clone()), None, "{odd}");
         }
     }
 }
