@@ -5,7 +5,6 @@ pub(crate) mod dial;
 mod exchange;
 pub(crate) mod request;
 pub(crate) mod status;
-mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod transport;
 
@@ -37,7 +36,7 @@ use crate::{
 
 pub use self::{
     counts::{Histogram, RequestCounts, RequestMetrics},
-    timeouts::{LIST_TIMEOUT, Timeouts},
+    exchange::{LIST_TIMEOUT, Timeouts},
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
 

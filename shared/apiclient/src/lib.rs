@@ -19,7 +19,6 @@ pub mod reflector;
 pub mod resource;
 pub mod status_writer;
 pub mod stop;
-pub mod thread;
 pub mod time;
 pub mod watch;
 pub mod workqueue;

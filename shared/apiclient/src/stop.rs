@@ -1,7 +1,9 @@
-//! Stop signal and waits: SIGTERM, SIGINT, and the only way to wait.
+//! Stop signal and waits: SIGTERM, SIGINT, the only way to wait, and threads, which end with the process.
 
 use std::{
+    io,
     sync::{Arc, Condvar, Mutex, MutexGuard, Weak},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -94,6 +96,10 @@ impl Stop {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.0.state)
     }
+}
+
+pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
 #[cfg(test)]

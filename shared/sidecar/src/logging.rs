@@ -13,7 +13,7 @@ use log::{
 };
 use serde_json::json;
 
-use apiclient::{log_line::printable, thread::start_thread, time::micro_time};
+use apiclient::{log_line::printable, stop::start_thread, time::micro_time};
 
 use crate::{flags::Flags, runtime::VERSION};
 

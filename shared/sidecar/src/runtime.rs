@@ -17,8 +17,7 @@ use signal_hook::{
 
 use apiclient::{
     error::{Error, Result},
-    stop::Stop,
-    thread::start_thread,
+    stop::{Stop, start_thread},
 };
 
 use crate::{

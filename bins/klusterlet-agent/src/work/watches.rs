@@ -14,8 +14,7 @@ use apiclient::{
     json::Document,
     lock::lock,
     resource::Resource,
-    stop::Stop,
-    thread::start_thread,
+    stop::{Stop, start_thread},
     watch::{Event, Selection, Watcher},
 };
 use serde_json::Value;

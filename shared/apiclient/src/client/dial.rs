@@ -21,7 +21,7 @@ use ureq::{
 };
 
 use self::tcp::TcpTransport;
-use crate::thread::start_thread;
+use crate::stop::start_thread;
 
 pub(crate) use self::proxy::{bare_host, port, proxy};
 

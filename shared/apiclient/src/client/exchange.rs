@@ -1,11 +1,11 @@
-//! Exchange of a request for its answer: repeated if that is safe, counted, and read in its form.
+//! Exchange of a request for its answer: in bounded time, repeated if that is safe, counted, and read in its form.
 
 use std::{
     io,
     time::{Duration, Instant, SystemTime},
 };
 
-use serde_json::Value;
+use serde_json::{Value, error::Category};
 use ureq::{
     Agent, Body,
     http::{
@@ -24,12 +24,53 @@ use crate::{
     time,
 };
 
-use super::{Client, LIST_TIMEOUT, Load, Refused, Reload, ServerClock};
+use super::{Client, Load, Refused, Reload, ServerClock};
 
 /// A clock that is off by more seconds is logged.
 const MAX_SKEW: i64 = 10;
 /// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
+
+/// The time limit of a list: its pages expire by then (etcd compacts every 5 minutes, apiserver
+/// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(300);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// A request, from its start to the last byte of its answer.
+    pub request: Duration,
+    /// Between two checks of files.
+    pub files: Duration,
+    /// The longest silence of a watch before it counts as dead.
+    pub silence: Duration,
+    /// The duration to request for a watch, or up to twice as much.
+    pub watch: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self::with_request(Self::REQUEST)
+    }
+}
+
+impl Timeouts {
+    pub const REQUEST: Duration = Duration::from_secs(10);
+
+    /// The usual limits, with `request` for a request.
+    ///
+    /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).
+    /// Silence: bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
+    /// defaultBookmarkFrequency).
+    /// Watch: client-go draws from 5 to 10 minutes (`tools/cache/reflector.go:57-58`).
+    pub fn with_request(request: Duration) -> Self {
+        Self {
+            request,
+            files: Duration::from_secs(50),
+            silence: Duration::from_secs(100),
+            watch: Duration::from_secs(240),
+        }
+    }
+}
 
 impl Client {
     pub(super) fn read_text(&self, request: &ApiRequest<'_>) -> Result<(u16, String)> {
@@ -227,13 +268,12 @@ impl Client {
         error: serde_json::Error,
         wanted: &str,
     ) -> Error {
-        if error.is_eof() {
-            return self.odd(request, "cut short");
-        }
-        if !error.is_io() {
-            let what =
-                if error.is_data() { format!("not {wanted}") } else { "not JSON".to_owned() };
-            return self.odd(request, &what);
+        match error.classify() {
+            Category::Eof => return self.odd(request, "cut short"),
+            Category::Data | Category::Syntax => {
+                return self.odd(request, &format!("not {wanted}"));
+            }
+            Category::Io => {}
         }
         let error = io::Error::from(error);
         match error.kind() {

@@ -247,7 +247,7 @@ mod tests {
     fn what_is_no_list_or_not_a_whole_one_is_never_complete() {
         for (body, words) in [
             ("", "cut short"),
-            ("<html>", "not JSON"),
+            ("<html>", "not a list"),
             ("[]", "not a list"),
             ("null", "not a list"),
             (r#"{"kind":"Lease","items":[]}"#, "not a list"),
@@ -258,8 +258,8 @@ mod tests {
             (r#"{"kind":"LeaseList","items":"x"}"#, "not a list"),
             (r#"{"kind":"LeaseList","items":[{},{}"#, "cut short"),
             (r#"{"kind":"LeaseList","items":[{}],"#, "cut short"),
-            (r#"{"kind":"LeaseList","items":[{}]}x"#, "not JSON"),
-            (r#"{"kind":"LeaseList","items":[{}{}]}"#, "not JSON"),
+            (r#"{"kind":"LeaseList","items":[{}]}x"#, "not a list"),
+            (r#"{"kind":"LeaseList","items":[{}{}]}"#, "not a list"),
         ] {
             let (_, end) = read(body.as_bytes(), 9);
             let Err(Error::BadPeer(sentence)) = end else { panic!("{body}: {end:?}") };

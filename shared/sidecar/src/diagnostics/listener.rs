@@ -10,7 +10,7 @@ use std::{
 
 use apiclient::{
     error::{Error, Result},
-    thread::start_thread,
+    stop::start_thread,
 };
 
 use super::Server;
