@@ -3,13 +3,13 @@
 
 use std::time::{Instant, SystemTime};
 
-use apiclient::{controller, error::Result, log_object, status_writer::WritePace, stop::Stop};
+use apiclient::{controller, error::Result, log_object, stop::Stop};
 use hub_kubeconfig_dumper::{Content, Modes, PublishOutcome, Publisher, RESYNC_INTERVAL};
 use kubeconfig::secret;
 use log::Level;
 use serde_json::Value;
 
-use crate::agent::Agent;
+use crate::{agent::Agent, status_writer::WritePace};
 
 /// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
 pub(crate) fn keep(agent: &Agent) {

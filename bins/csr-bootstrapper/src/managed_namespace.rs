@@ -13,7 +13,6 @@ use apiclient::{
     log_object,
     reflector::Store,
     resource::{NAMESPACES, valid_label},
-    status_writer::WritePace,
     stop::Stop,
     watch::Selection,
 };
@@ -24,6 +23,7 @@ use crate::{
     agent::{Agent, HubSession},
     conditions::{Condition, changed},
     sha256,
+    status_writer::WritePace,
 };
 
 /// More namespaces than this are ignored: each costs memory, and a request.

@@ -17,7 +17,6 @@ pub mod memory;
 pub mod rate_limiter;
 pub mod reflector;
 pub mod resource;
-pub mod status_writer;
 pub mod stop;
 pub mod time;
 pub mod watch;

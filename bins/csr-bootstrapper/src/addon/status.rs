@@ -11,7 +11,6 @@ use apiclient::{
     error::{Result, optional},
     log_object,
     resource::{LEASES, Target},
-    status_writer::{WritePace, patch_status},
     stop::Stop,
     time::parse_micro_time,
 };
@@ -27,6 +26,7 @@ use crate::{
     conditions::{Condition, TypedCondition, changed},
     pacing::NextAttempt,
     settings::KubeClientDriver,
+    status_writer::{WritePace, patch_status},
 };
 
 const AVAILABLE: &str = "Available";

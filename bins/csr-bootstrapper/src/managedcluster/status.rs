@@ -13,7 +13,6 @@ use apiclient::{
     error::{Error, Result},
     log_object,
     resource::Target,
-    status_writer::{WritePace, patch_status},
     stop::Stop,
 };
 use log::Level;
@@ -30,6 +29,7 @@ use crate::{
     claim,
     conditions::{Condition, changed},
     managed_namespace::ManagedNamespaces,
+    status_writer::{WritePace, patch_status},
 };
 
 const JOINED: &str = "ManagedClusterJoined";

@@ -3,15 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use log::Level;
-use serde_json::{Map, Value, json};
-
-use crate::{
+use apiclient::{
     backoff::Backoff,
     client::{Client, Patch},
     error::{Error, Result},
     resource::Target,
 };
+use log::Level;
+use serde_json::{Map, Value, json};
 
 /// The shortest time between two writes; it doubles after each write that did not settle the matter, so
 /// that another writer's disagreement causes no loop.
@@ -21,7 +20,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Changes the `status` of `object`, if it still is this version: a patch replaces whole lists.
-pub fn patch_status(
+pub(crate) fn patch_status(
     client: &Client,
     target: &Target<'_>,
     object: &Value,
@@ -34,14 +33,14 @@ pub fn patch_status(
 }
 
 /// The metadata of a patch for this version of `object` alone; `None` if it has none.
-pub fn guard(object: &Value) -> Option<Value> {
+fn guard(object: &Value) -> Option<Value> {
     let metadata = &object["metadata"];
     let version = metadata["resourceVersion"].as_str()?;
     Some(json!({"uid": metadata["uid"], "resourceVersion": version}))
 }
 
 /// The pace of the writes of one thing: pure.
-pub struct WritePace {
+pub(crate) struct WritePace {
     not_before: Instant,
     interval: Duration,
     backoff: Backoff,
@@ -53,7 +52,7 @@ impl WritePace {
     }
 
     /// When a write may be made; `None` if none is needed, which settles the matter.
-    pub fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
+    pub(crate) fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
         if !is_needed && now >= self.not_before {
             self.interval = MIN_INTERVAL;
         }
@@ -61,14 +60,14 @@ impl WritePace {
     }
 
     /// Records a write that arrived; returns the failures before it.
-    pub fn wrote(&mut self, now: Instant) -> u32 {
+    pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
         self.step(now);
         self.backoff.succeeded()
     }
 
     /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and
     /// the next attempt keeps the pace of writes: a lagging watch must not lengthen the wait.
-    pub fn failed(&mut self, error: &Error, now: Instant) -> Level {
+    pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> Level {
         if matches!(error, Error::Conflict(_)) {
             self.step(now);
             return Level::Debug;
