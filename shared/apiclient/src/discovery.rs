@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     client::Client,
     error::{Error, Result},
-    resource::{Resource, valid_label},
+    resource::{Resource, valid_label, version_path},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +57,6 @@ pub fn document(client: &Client, path: &str, kind: &str) -> Result<Value> {
     }
     let server = client.name();
     Err(Error::BadPeer(format!("get {path} on {server}: the answer is not an {kind}")))
-}
-
-/// Path of the APIResourceList of a version; the core group has no name.
-fn version_path(group: &str, version: &str) -> String {
-    match group {
-        "" => format!("/api/{version}"),
-        group => format!("/apis/{group}/{version}"),
-    }
 }
 
 /// The versions that an APIGroup lists, the preferred one first: a kind may exist in another one only.

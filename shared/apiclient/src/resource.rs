@@ -96,22 +96,22 @@ pub struct Target<'a> {
     pub subresource: Option<&'a str>,
 }
 
+/// The path of a version; the core group has no name.
+pub(crate) fn version_path(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    }
+}
+
 impl<'a> Target<'a> {
     pub fn path(&self) -> String {
-        let resource = self.resource;
-        let root = if resource.group.is_empty() { "/api/" } else { "/apis/" };
-        let mut path = format!("{root}{}", resource.api_version());
-        if let Some(namespace) = self.namespace {
-            path += "/namespaces/";
-            path += namespace;
-        }
-        path += "/";
-        path += &resource.plural;
-        for part in [self.name, self.subresource].into_iter().flatten() {
-            path += "/";
-            path += part;
-        }
-        path
+        let root = version_path(&self.resource.group, &self.resource.version);
+        let mut parts = vec![&*root];
+        parts.extend(self.namespace.iter().flat_map(|namespace| ["namespaces", namespace]));
+        parts.push(&self.resource.plural);
+        parts.extend([self.name, self.subresource].into_iter().flatten());
+        parts.join("/")
     }
 
     pub fn status(&self) -> Self {

@@ -121,10 +121,8 @@ impl<'a> Kubeconfig<'a> {
     }
 
     fn parse(source: String, bytes: &[u8], files: NamedFiles<'a>) -> Result<Self> {
-        match config(bytes) {
-            Ok(config) => Ok(Self { source, files, config }),
-            Err(what) => Err(ConfigError::of(&source, &what)),
-        }
+        let config = config(bytes).map_err(|what| ConfigError::of(&source, &what))?;
+        Ok(Self { source, files, config })
     }
 
     /// The current context; without one the empty context.

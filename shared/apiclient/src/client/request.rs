@@ -2,6 +2,7 @@
 
 use std::io;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::CertificateError;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -47,11 +48,10 @@ static NO_RESOURCE: Resource = Resource::v1("", "", "");
 
 impl<'a> ApiRequest<'a> {
     pub(crate) fn get(target: Target<'a>) -> Self {
-        let query = String::new();
         ApiRequest {
             method: Method::GET,
             target,
-            query,
+            query: String::new(),
             accept: JSON,
             body: None,
             repeatable: true,
@@ -60,13 +60,14 @@ impl<'a> ApiRequest<'a> {
     }
 
     /// One object is listed and watched by a field selector, so that `resourceNames` in RBAC suffices.
-    pub(crate) fn list(target: Target<'a>, query: &str) -> Self {
-        let selector = target.name.map(|name| format!("fieldSelector=metadata.name%3D{name}"));
-        let query = joined(&[selector.as_deref().unwrap_or_default(), query]);
+    pub(crate) fn list(target: Target<'a>, mut query: String) -> Self {
+        if let Some(name) = target.name {
+            query += &format!("&fieldSelector=metadata.name%3D{name}");
+        }
         ApiRequest { query, kind: ResponseKind::List, ..ApiRequest::get(target) }
     }
 
-    pub(crate) fn watch(target: Target<'a>, query: &str) -> Self {
+    pub(crate) fn watch(target: Target<'a>, query: String) -> Self {
         ApiRequest { kind: ResponseKind::Watch, ..ApiRequest::list(target, query) }
     }
 
@@ -148,21 +149,9 @@ impl<'a> ApiRequest<'a> {
 
 /// Escaped for a query.
 pub(crate) fn encoded(token: &str) -> String {
-    let mut text = String::new();
-    for byte in token.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            text.push(byte.into());
-        } else {
-            text += &format!("%{byte:02X}");
-        }
-    }
-    text
-}
-
-/// The parts of a query that are not empty.
-pub(crate) fn joined(parts: &[&str]) -> String {
-    let parts = parts.iter().copied().filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("&")
+    const RESERVED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(token, RESERVED).to_string()
 }
 
 /// A Lease has some 500 bytes, which cost 4 KiB; several of them are held in several copies each.

@@ -5,7 +5,7 @@ use std::{cell::RefCell, io::Read, ops::ControlFlow, time::Instant};
 use crate::{
     client::{
         Client, LIST_TIMEOUT,
-        request::{ApiRequest, JSON, METADATA, METADATA_LIST, encoded, joined},
+        request::{ApiRequest, JSON, METADATA, METADATA_LIST, encoded},
     },
     error::{Error, Result},
     json::{self, Document},
@@ -51,7 +51,7 @@ impl<'a> Selection<'a> {
 
     fn list(&self, query: &str) -> ApiRequest<'a> {
         let accept = if self.metadata_only { METADATA_LIST } else { JSON };
-        ApiRequest { accept, ..ApiRequest::list(self.target, &self.query(query)) }
+        ApiRequest { accept, ..ApiRequest::list(self.target, self.query(query)) }
     }
 
     pub(super) fn watch(&self, version: &str, seconds: u64) -> ApiRequest<'a> {
@@ -59,7 +59,7 @@ impl<'a> Selection<'a> {
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
         );
         let accept = if self.metadata_only { METADATA } else { JSON };
-        ApiRequest { accept, ..ApiRequest::watch(self.target, &self.query(&query)) }
+        ApiRequest { accept, ..ApiRequest::watch(self.target, self.query(&query)) }
     }
 
     /// A server or proxy that ignores the field selector must not pass another object off.
@@ -76,7 +76,7 @@ impl<'a> Selection<'a> {
     fn query(&self, query: &str) -> String {
         match self.labels {
             "" => query.to_owned(),
-            labels => joined(&[&format!("labelSelector={}", encoded(labels)), query]),
+            labels => format!("{query}&labelSelector={}", encoded(labels)),
         }
     }
 }
@@ -198,7 +198,7 @@ mod tests {
     /// The items reported until the end, and the end.
     fn read(body: impl Read, most: usize) -> (usize, Result<ControlFlow<(), Page>>) {
         let mut items = 0;
-        let request = ApiRequest::list(LEASES.collection("ns"), "");
+        let request = ApiRequest::list(LEASES.collection("ns"), String::new());
         let page = read_page(&client(), &request, body, &mut |_| {
             items += 1;
             if items < most { ControlFlow::Continue(()) } else { ControlFlow::Break(Ok(())) }
